@@ -1,0 +1,50 @@
+# The verbs of this repository. `make demo` is the place to start.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo run test check bench fmt lock clean
+
+help: ## what there is
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+
+$(VENV)/.ready: requirements/dev.txt pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed; say make PYTHON=…") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+setup: $(VENV)/.ready ## the environment, from pinned and hashed requirements
+
+demo: setup ## import a sample book into a service of its own; ARGS=--exit to end when it is done
+	$(BIN)/importledger demo $(ARGS)
+
+run: setup ## the service, empty; ARGS="--port 8000 --data-dir DIR"
+	$(BIN)/importledger up $(ARGS)
+
+test: setup ## the whole test suite, against real Postgres and Redis that it starts itself
+	$(BIN)/python -m pytest $(ARGS)
+
+check: setup ## formatting, lint, types, and which way imports point
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup ## throughput as ratios in one run
+	$(BIN)/python -m bench $(ARGS)
+
+fmt: setup ## format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lock: setup ## resolve the requirements anew; needs uv
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q pyproject.toml --extra dev -o requirements/dev.txt
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q pyproject.toml -c requirements/dev.txt -o requirements/runtime.txt
+
+clean: ## throw the environment away
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache *.egg-info build

@@ -1,0 +1,191 @@
+"""Validate, create and read account imports (v2).
+
+Refusals are judged in this order: parse → supplier known → already imported or in progress → supplier ongoing →
+all shape and market problems together.
+"""
+
+import asyncio
+import hashlib
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+from psycopg_pool import AsyncConnectionPool
+from starlette.requests import Request
+from starlette.responses import Response
+
+import market
+from api.auth import READERS, WRITERS, Authenticator
+from api.directory import Directory, Key
+from api.errors import NotValid, not_found
+from api.paths import identifier
+from api.responses import JsonResponse, json_response, read_body
+from eventstore.errors import AlreadyImported, ImportInProgress, VersionConflict
+from eventstore.import_process import StageImport, stream_of
+from eventstore.ledger import Ledger, now
+from eventstore.payloads import Payload
+from projections.import_status import import_status
+from schemas.account import TaskParams
+from schemas.base import Problem, instant
+from schemas.shape import Misfits
+from schemas.submission import Submission, read_submission, stated
+
+MAX_WINDOW = timedelta(days=4)
+MAX_WARNINGS_KEPT = 50
+_EMPTY = b"{}"
+
+
+class Checked(msgspec.Struct, frozen=True):
+    """A submission that may be staged, and the warnings about it as code@path."""
+
+    submission: Submission
+    warnings: tuple[str, ...]
+
+
+class AccountImport:
+    """The handlers of /v2/data-import/accounts/."""
+
+    def __init__(self, ledger: Ledger, pool: AsyncConnectionPool, directory: Directory, auth: Authenticator) -> None:
+        self._ledger = ledger
+        self._pool = pool
+        self._directory = directory
+        self._auth = auth
+
+    async def validate(self, request: Request) -> Response:
+        """200 with an empty object, or 400 with every problem; no side effects."""
+        key = await self._auth.caller(request, WRITERS)
+        await self._checked(key, await read_body(request), is_create=False)
+        return JsonResponse(_EMPTY, 200)
+
+    async def create(self, request: Request) -> Response:
+        """201 once the import is durably in the log; 400 with every problem, or because it was imported already."""
+        key = await self._auth.caller(request, WRITERS)
+        body = await read_body(request)
+        checked = await self._checked(key, body, is_create=True)
+        await self._stage(key, body, checked)
+        return JsonResponse(_EMPTY, 201)
+
+    async def status(self, request: Request) -> Response:
+        """The v2 status record, or 404."""
+        key = await self._auth.caller(request, READERS)
+        supplier, external = identifier(request, "supplier"), identifier(request, "external")
+        if not key.may_touch(supplier):
+            raise not_found()
+        async with self._pool.connection() as connection:
+            found = await import_status(connection, supplier, external)
+        if found is None:
+            raise not_found()
+        return json_response(found)
+
+    async def _stage(self, key: Key, body: bytes, checked: Checked) -> None:
+        """Append to a new stream; where the stream exists, decide on its state."""
+        submission, at = checked.submission, now()
+        payload = Payload.of(body)
+        stream = stream_of(submission.account.import_supplier, submission.account.external_account_number)
+        command = StageImport(
+            payload_sha256=payload.sha256.hex(),
+            content_sha256=hashlib.sha256(submission.canonical_json()).hexdigest(),
+            payload_bytes=len(body),
+            is_dry_run=submission.task.is_dry_run,
+            not_before=_utc(submission.task.schedule_window_start),
+            not_after=_utc(submission.task.schedule_window_end),
+            rules_edition=market.EDITION,
+            warnings=checked.warnings,
+        )
+        by = f"{key.organisation}:{key.key_id}"
+        try:
+            await asyncio.wrap_future(self._ledger.begin(stream, command, at=at, by=by, payload=payload))
+        except VersionConflict:
+            await asyncio.to_thread(self._ledger.execute, stream, command, at=at, by=by, payload=payload)
+
+    async def _checked(self, key: Key, body: bytes, *, is_create: bool) -> Checked:
+        problems: list[Problem]
+        try:
+            submission = read_submission(body)
+        except Misfits as misfits:
+            supplier, external = stated(misfits.value, "import_supplier"), stated(
+                misfits.value, "external_account_number"
+            )
+            if supplier is not None:
+                await self._refuse_by_state(key, supplier, external, is_create=is_create, is_fit=False)
+            raise _not_valid(misfits.problems) from None
+        account = submission.account
+        await self._refuse_by_state(
+            key, account.import_supplier, account.external_account_number, is_create=is_create, is_fit=True
+        )
+        at = now()
+        breaches = market.check(account, at)
+        problems = [breach.problem for breach in breaches if breach.severity is market.Severity.ERROR]
+        problems += window_problems(submission.task, at)
+        if problems:
+            if is_create:
+                await self._refuse_if_taken(account.import_supplier, account.external_account_number)
+            raise _not_valid(problems)
+        warnings = tuple(f"{b.problem.code}@{b.problem.attr}" for b in breaches[:MAX_WARNINGS_KEPT])
+        return Checked(submission, warnings)
+
+    async def _refuse_by_state(
+        self, key: Key, supplier: str, external: str | None, *, is_create: bool, is_fit: bool
+    ) -> None:
+        """Refuse what is refused whatever the rest of the content. A valid create finds "taken" in the append."""
+        status = await self._supplier_status(key, supplier)
+        if status is None:
+            unknown = Problem("import_supplier", "invalid_choice", "This is not one of your import suppliers.")
+            raise _not_valid([unknown])
+        if not is_create:
+            return
+        if external is not None and (status != "ongoing" or not is_fit):
+            await self._refuse_if_taken(supplier, external)
+        if status != "ongoing":
+            code = "import_supplier_migration_not_ongoing"
+            detail = f"The import supplier is {status}; it takes no accounts now."
+            raise NotValid(code, detail, [Problem("import_supplier", code, detail)])
+
+    async def _supplier_status(self, key: Key, supplier: str) -> str | None:
+        if not key.may_touch(supplier):
+            return None
+        status = self._directory.status_of(supplier)
+        if status is None:
+            await self._directory.refresh()
+            status = self._directory.status_of(supplier)
+        return status
+
+    async def _refuse_if_taken(self, supplier: str, external: str) -> None:
+        if "\0" in external:
+            return
+        async with self._pool.connection() as connection:
+            found = await import_status(connection, supplier, external)
+        if found is not None and found.status == "PROCESSED":
+            raise AlreadyImported(found.service_identifier or "")
+        if found is not None and found.status == "IN_PROGRESS":
+            raise ImportInProgress
+
+
+def window_problems(task: TaskParams, at: datetime) -> list[Problem]:
+    """What is wrong with the schedule window, seen from this moment."""
+    start, end = _utc(task.schedule_window_start), _utc(task.schedule_window_end)
+    problems = []
+    if start is not None and start < at:
+        problems.append(_window("start", "schedule_window_start_in_past", "The window begins in the past."))
+    if end is not None and end > at + MAX_WINDOW:
+        code = "schedule_window_end_too_far_in_future"
+        problems.append(_window("end", code, f"The window ends more than {MAX_WINDOW.days} days ahead."))
+    if start is not None and start > at + MAX_WINDOW:
+        code = "schedule_window_start_too_far_in_future"
+        problems.append(_window("start", code, f"The window begins more than {MAX_WINDOW.days} days ahead."))
+    if start is not None and end is not None and start >= end:
+        code = "schedule_window_start__after_end"
+        problems.append(_window("start", code, "The window begins after its end."))
+    return problems
+
+
+def _window(edge: str, code: str, detail: str) -> Problem:
+    return Problem(f"task_params.schedule_window_{edge}", code, detail)
+
+
+def _utc(moment: datetime | None) -> datetime | None:
+    return None if moment is None else instant(moment)
+
+
+def _not_valid(problems: Any) -> NotValid:
+    return NotValid("account_failed_validation", "The account data could not be validated.", problems, with_tree=True)

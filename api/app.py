@@ -1,0 +1,99 @@
+"""The application: routes, error table, lifespan."""
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import AsyncIterator
+
+from psycopg import AsyncConnection
+from psycopg_pool import AsyncConnectionPool
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+
+from api import errors, graphql
+from api.account_import import AccountImport
+from api.auth import Authenticator
+from api.directory import Directory
+from api.paths import RawPath, both_forms
+from api.responses import json_response
+from api.status_queries import StatusQueries
+from eventstore.ledger import Ledger
+from eventstore.recorder import CONNECT_TIMEOUT_S, SESSION
+from projections import INLINE
+
+SWITCH_INTERVAL_S = 0.0005
+"""How long the event loop may keep the interpreter from the writer thread, in seconds."""
+
+
+def create_app(database_url: str, token_key: bytes) -> Starlette:
+    """The service's HTTP side on this database. Opens nothing before its lifespan begins."""
+    pool = _pool(database_url, size=8)
+    lists = _pool(database_url, size=2)
+    ledger = Ledger(database_url, views=INLINE)
+    directory = Directory(pool)
+    auth = Authenticator(directory, token_key)
+    accounts = AccountImport(ledger, pool, directory, auth)
+    queries = StatusQueries(pool, lists, auth)
+
+    async def ready(request: Request) -> Response:
+        """200 when the database answers with the schema that this code needs, 503 otherwise."""
+        async with pool.connection() as connection:
+            await connection.execute("SELECT FROM events, import_status LIMIT 0")
+        return json_response({"status": "ready"})
+
+    async def alive(request: Request) -> Response:
+        return json_response({"status": "alive", "pid": os.getpid()})
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
+        async with pool, lists:
+            refresher = asyncio.create_task(directory.keep_fresh())
+            yield
+            refresher.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await refresher
+        await asyncio.to_thread(ledger.close)
+
+    v1, v2 = "/v1/data-import", "/v2/data-import"
+    app = Starlette(
+        routes=[
+            *both_forms(f"{v2}/accounts/validate/", accounts.validate, "POST"),
+            *both_forms(f"{v2}/accounts/", accounts.create, "POST"),
+            *both_forms(f"{v2}/accounts/{{supplier}}/{{external}}/", accounts.status, "GET"),
+            *both_forms(f"{v1}/account-transfer-status/{{supplier}}/{{external}}/", queries.transfer_status, "GET"),
+            *both_forms(f"{v1}/all-account-import-processes/{{supplier}}/", queries.all, "GET"),
+            *both_forms(f"{v1}/pending-account-import-processes/{{supplier}}/", queries.pending, "GET"),
+            *both_forms(f"{v1}/imported-account-import-processes/{{supplier}}/", queries.imported, "GET"),
+            *both_forms("/v1/graphql/", graphql.endpoint(auth), "POST"),
+            *both_forms("/livez/", alive, "GET"),
+            *both_forms("/readyz/", ready, "GET"),
+        ],
+        exception_handlers=errors.HANDLERS,
+        middleware=[Middleware(RawPath)],
+        lifespan=lifespan,
+    )
+    app.router.redirect_slashes = False
+    return app
+
+
+async def _configure(connection: AsyncConnection) -> None:
+    await connection.set_autocommit(True)
+    await connection.execute(SESSION)
+
+
+def _pool(database_url: str, *, size: int) -> AsyncConnectionPool:
+    return AsyncConnectionPool(
+        database_url,
+        min_size=0,
+        max_size=size,
+        open=False,
+        configure=_configure,
+        check=AsyncConnectionPool.check_connection,
+        timeout=CONNECT_TIMEOUT_S,
+        reconnect_timeout=1.0,
+        kwargs={"connect_timeout": 2, "application_name": "importledger api"},
+    )

@@ -1,0 +1,148 @@
+"""Who calls: keys, tokens, and what a role may do.
+
+A key is `ilk_<id>_<secret>`; only the SHA-256 of the whole is kept (256 random bits need no slow hash). An access
+token is a JWT of 60 minutes, signed with HS256; role and suppliers are looked up with the key at every request, so
+that a revocation ends its tokens too.
+"""
+
+import hashlib
+import hmac
+import re
+import secrets
+import time
+from typing import Any
+
+import msgspec
+from joserfc import jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import OctKey
+from starlette.requests import Request
+
+from api.directory import Directory, Key
+from api.refusals import ApiError
+
+ACCESS_S = 60 * 60
+REFRESH_S = 7 * 24 * 60 * 60
+ISSUER = "importledger"
+MAX_CACHED_TOKENS = 10_000
+
+_KEY = re.compile(r"ilk_([a-z0-9]{8})_[A-Za-z0-9_-]{43}\Z")
+_SCHEME = re.compile(r"(?:(token|bearer|jwt)\s+)?(\S+)\Z", re.IGNORECASE)
+
+WRITERS = frozenset({"importer", "operator"})
+READERS = frozenset({"importer", "auditor", "support", "operator"})
+
+
+class NewKey(msgspec.Struct, frozen=True):
+    """A fresh key: shown once, then only its digest is known."""
+
+    key_id: str
+    api_key: str
+    secret_sha256: str
+
+
+class Token(msgspec.Struct, frozen=True):
+    """A signed token and its claims."""
+
+    text: str
+    claims: dict[str, Any]
+
+
+def new_key() -> NewKey:
+    key_id = "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz0123456789") for _ in range(8))
+    api_key = f"ilk_{key_id}_{secrets.token_urlsafe(32)}"
+    return NewKey(key_id, api_key, _digest(api_key))
+
+
+class Authenticator:
+    """Checks credentials against the directory, and issues tokens."""
+
+    def __init__(self, directory: Directory, token_key: bytes) -> None:
+        self._directory = directory
+        self._jwk = OctKey.import_key(token_key)
+        self._claims: dict[str, dict[str, Any]] = {}
+
+    async def caller(self, request: Request, roles: frozenset[str]) -> Key:
+        """The key behind the Authorization header. Raises ApiError 401, or 403 when its role does not allow this."""
+        header = request.headers.get("authorization")
+        if not header:
+            raise _unauthenticated("Authentication credentials were not provided.")
+        match = _SCHEME.match(header.strip())
+        key = await self._key_of(match.group(2)) if match else None
+        if key is None:
+            raise _unauthenticated("The credentials are not valid.", code="authentication_failed")
+        if key.role not in roles:
+            raise ApiError(403, "This key's role does not allow this.")
+        return key
+
+    async def key_of_secret(self, api_key: str) -> Key | None:
+        """The valid key with this secret."""
+        match = _KEY.match(api_key)
+        if match is None:
+            return None
+        key = await self._valid_key(match.group(1))
+        if key is None or not hmac.compare_digest(key.secret_sha256, _digest(api_key)):
+            return None
+        return key
+
+    async def key_of_refresh_token(self, text: str) -> Key | None:
+        """The valid key behind a refresh token that has not expired."""
+        claims = self._verified(text)
+        return await self._valid_key(claims["key"]) if claims and claims["use"] == "refresh" else None
+
+    def expires_at(self, text: str) -> int | None:
+        """When a token of ours ends or has ended, in seconds since 1970; None for any other text."""
+        try:
+            return int(jwt.decode(text, self._jwk, algorithms=["HS256"]).claims["exp"])
+        except (JoseError, ValueError, KeyError):
+            return None
+
+    def issue(self, key: Key, use: str = "access") -> Token:
+        """A token for this key: `access` for 60 minutes, `refresh` for 7 days."""
+        issued = int(time.time())
+        claims = {
+            "iss": ISSUER,
+            "sub": key.organisation,
+            "key": key.key_id,
+            "role": key.role,
+            "use": use,
+            "iat": issued,
+            "exp": issued + (ACCESS_S if use == "access" else REFRESH_S),
+            "jti": secrets.token_hex(8),
+        }
+        return Token(jwt.encode({"alg": "HS256"}, claims, self._jwk), claims)
+
+    async def _key_of(self, credential: str) -> Key | None:
+        if credential.startswith("ilk_"):
+            return await self.key_of_secret(credential)
+        claims = self._verified(credential)
+        return await self._valid_key(claims["key"]) if claims and claims["use"] == "access" else None
+
+    async def _valid_key(self, key_id: str) -> Key | None:
+        key = self._directory.key(key_id)
+        if key is None:
+            await self._directory.refresh()
+            key = self._directory.key(key_id)
+        return key if key is not None and key.revoked_at is None else None
+
+    def _verified(self, text: str) -> dict[str, Any] | None:
+        claims = self._claims.get(text)
+        if claims is None:
+            try:
+                claims = jwt.decode(text, self._jwk, algorithms=["HS256"]).claims
+            except (JoseError, ValueError):
+                return None
+            if claims.get("iss") != ISSUER or not {"key", "use", "exp"} <= claims.keys():
+                return None
+            if len(self._claims) >= MAX_CACHED_TOKENS:
+                self._claims.clear()
+            self._claims[text] = claims
+        return claims if claims["exp"] > time.time() else None
+
+
+def _digest(api_key: str) -> str:
+    return hashlib.sha256(api_key.encode()).hexdigest()
+
+
+def _unauthenticated(detail: str, *, code: str = "") -> ApiError:
+    return ApiError(401, detail, code=code, headers={"WWW-Authenticate": "Token"})

@@ -1,0 +1,85 @@
+"""Who may call and which suppliers there are, in memory: refreshed twice a second, by what is new in the log.
+
+A name that is not known here is looked up at once, so that a supplier or key can be used as soon as it exists.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+import structlog
+from psycopg import Error
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from projections.access_key import SELECT_KEYS
+from projections.import_supplier import SELECT_SUPPLIERS
+
+REFRESH_S = 0.5
+MIN_REFRESH_S = 0.05
+ALL_SUPPLIERS = "*"
+
+logger = structlog.get_logger()
+
+
+class Key(msgspec.Struct, frozen=True):
+    """A key as the log has it."""
+
+    key_id: str
+    organisation: str
+    role: str
+    suppliers: frozenset[str]
+    secret_sha256: str
+    revoked_at: datetime | None
+
+    def may_touch(self, supplier: str) -> bool:
+        return supplier in self.suppliers or ALL_SUPPLIERS in self.suppliers
+
+
+class Directory:
+    """Suppliers and keys of the whole service."""
+
+    def __init__(self, pool: AsyncConnectionPool) -> None:
+        self._pool = pool
+        self._suppliers: dict[str, str] = {}
+        self._keys: dict[str, Key] = {}
+        self._supplier_position = 0
+        self._key_position = 0
+        self._refreshed_at = 0.0
+        self._lock = asyncio.Lock()
+
+    def status_of(self, supplier: str) -> str | None:
+        """ongoing, paused or complete; None for a supplier that does not exist."""
+        return self._suppliers.get(supplier)
+
+    def key(self, key_id: str) -> Key | None:
+        return self._keys.get(key_id)
+
+    async def refresh(self) -> None:
+        """Read what is new, at most twenty times a second. Raises StoreUnavailable's causes."""
+        async with self._lock:
+            if time.monotonic() - self._refreshed_at < MIN_REFRESH_S:
+                return
+            async with self._pool.connection() as connection:
+                for row in await _rows(connection, SELECT_SUPPLIERS, self._supplier_position):
+                    self._suppliers[row[0]] = row[1]
+                    self._supplier_position = max(self._supplier_position, row[5])
+                for row in await _rows(connection, SELECT_KEYS, self._key_position):
+                    self._keys[row[0]] = Key(row[0], row[1], row[2], frozenset(row[3]), row[4], row[6])
+                    self._key_position = max(self._key_position, row[7])
+            self._refreshed_at = time.monotonic()
+
+    async def keep_fresh(self) -> None:
+        """Refresh for ever; the loss of the database is waited out."""
+        while True:
+            try:
+                await self.refresh()
+            except (Error, PoolTimeout) as error:
+                logger.warning("directory is stale", reason=type(error).__name__)
+            await asyncio.sleep(REFRESH_S)
+
+
+async def _rows(connection: object, query: str, position: int) -> Sequence[tuple]:  # type: ignore[type-arg]
+    cursor = await connection.execute(query, (position,))  # type: ignore[attr-defined]
+    return await cursor.fetchall()  # type: ignore[no-any-return]

@@ -1,0 +1,131 @@
+"""Every answer that is not a success: what each refusal looks like on the wire.
+
+A body is `{detail, code}`; with problems it is `{detail, code, errors: [{detail, code, attr}]}`, and on the v2
+account endpoints the nested tree of the fields stands beside that.
+"""
+
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import psycopg
+import structlog
+from psycopg_pool import PoolTimeout
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from api.refusals import CODES as _CODES
+from api.refusals import ApiError
+from api.responses import json_response
+from eventstore.errors import AlreadyImported, ImportInProgress, LedgerBusy, Refused, StoreUnavailable, VersionConflict
+from schemas.base import Problem
+from schemas.shape import NotJson
+
+logger = structlog.get_logger()
+
+_DETAILS = {
+    404: "The requested resource does not exist.",
+    405: "This method is not allowed here.",
+}
+_RETRY = {"Retry-After": "1"}
+
+
+class NotValid(Exception):
+    """The request's content is refused, for all of these reasons."""
+
+    def __init__(self, code: str, detail: str, problems: Sequence[Problem], *, with_tree: bool = False) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+        self.problems = problems
+        self.with_tree = with_tree
+
+
+def not_found(detail: str = _DETAILS[404]) -> ApiError:
+    return ApiError(404, detail)
+
+
+def tree_of(problems: Sequence[Problem]) -> dict[str, Any]:
+    """The problems as a nested object keyed by field name and index, an array of sentences at each leaf."""
+    root: dict[str, Any] = {}
+    for problem in problems:
+        node = root
+        *above, last = problem.attr.split(".")
+        for step in above:
+            below = node.setdefault(step, {})
+            if isinstance(below, list):
+                below = node[step] = {"non_field_errors": below}
+            node = below
+        leaf = node.setdefault(last, [])
+        if isinstance(leaf, dict):
+            leaf = leaf.setdefault("non_field_errors", [])
+        leaf.append(problem.detail)
+    return root
+
+
+def _problems(request: Request, error: Exception) -> Response:
+    assert isinstance(error, NotValid)
+    body: dict[str, Any] = tree_of(error.problems) if error.with_tree else {}
+    body |= {"detail": error.detail, "code": error.code, "errors": error.problems}
+    return json_response(body, 400)
+
+
+def _api_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, ApiError)
+    return json_response({"detail": error.detail, "code": error.code}, error.status, error.headers)
+
+
+def _http_exception(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    detail = _DETAILS.get(error.status_code, error.detail)
+    return json_response({"detail": detail, "code": _CODES.get(error.status_code, "error")}, error.status_code,
+                         error.headers)
+
+
+def _not_json(request: Request, error: Exception) -> Response:
+    assert isinstance(error, NotJson)
+    return json_response({"detail": error.detail, "code": "parse_error"}, 400)
+
+
+def _already_imported(request: Request, error: Exception) -> Response:
+    assert isinstance(error, AlreadyImported)
+    body = {"non_field_errors": {"detail": str(error), "code": error.code}, "account_id": error.account_number}
+    return json_response(body, 400)
+
+
+def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refused)
+    return json_response({"detail": str(error), "code": error.code}, 400)
+
+
+def _unavailable(request: Request, error: Exception) -> Response:
+    logger.warning("store unavailable", path=request.url.path, reason=type(error).__name__)
+    detail = "The service cannot store or read at the moment. Repeating the request is safe."
+    return json_response({"detail": detail, "code": _CODES[503]}, 503, _RETRY)
+
+
+def _unexpected(request: Request, error: Exception) -> Response:
+    request_id = secrets.token_hex(8)
+    logger.error("unexpected error", request_id=request_id, path=request.url.path, exc_info=error)
+    detail = f"An unexpected error occurred: {type(error).__name__}. Tell the platform team the request id."
+    return json_response({"detail": detail, "code": "error", "request_id": request_id}, 500)
+
+
+Handler = Callable[[Request, Exception], Response | Awaitable[Response]]
+
+HANDLERS: dict[Any, Handler] = {
+    ApiError: _api_error,
+    NotValid: _problems,
+    NotJson: _not_json,
+    AlreadyImported: _already_imported,
+    ImportInProgress: _refused,
+    Refused: _refused,
+    StoreUnavailable: _unavailable,
+    VersionConflict: _unavailable,
+    LedgerBusy: _unavailable,
+    psycopg.OperationalError: _unavailable,
+    PoolTimeout: _unavailable,
+    HTTPException: _http_exception,
+    Exception: _unexpected,
+}

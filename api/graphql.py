@@ -1,0 +1,142 @@
+"""GraphQL, for the one mutation that the contract has: obtainToken. Always answers 200; errors carry errorCode."""
+
+import time
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from graphql import (
+    DocumentNode,
+    GraphQLError,
+    GraphQLResolveInfo,
+    build_schema,
+    execute,
+    parse,
+    validate,
+)
+from starlette.requests import Request
+from starlette.responses import Response
+
+from api.auth import Authenticator
+from api.directory import Key
+from api.refusals import ApiError
+from api.responses import json_response, read_body
+
+MAX_TOKENS = 1_000
+MAX_DOCUMENT = 16_384
+
+SCHEMA = build_schema('''
+"""Any JSON object."""
+scalar GenericScalar
+
+type Query {
+  """The service's name."""
+  service: String!
+}
+
+"""Exactly one of the three."""
+input ObtainTokenInput {
+  organizationSecretKey: String
+  apiKey: String
+  refreshToken: String
+}
+
+type ObtainToken {
+  """Goes into the Authorization header, after the word Token."""
+  token: String!
+  """The token's claims; exp is when it ends, in seconds since 1970."""
+  payload: GenericScalar!
+  """Obtains further tokens until it expires itself."""
+  refreshToken: String
+  """When the refresh token expires, in seconds since 1970."""
+  refreshExpiresIn: Int
+}
+
+type Mutation {
+  """A token of 60 minutes for the data import endpoints."""
+  obtainToken(input: ObtainTokenInput!): ObtainToken
+}
+''')
+
+
+class _Body(msgspec.Struct):
+    query: str
+    variables: dict[str, Any] | None = None
+    operationName: str | None = None  # noqa: N815 - the wire's name
+
+
+_decoder = msgspec.json.Decoder(_Body)
+
+
+def endpoint(auth: Authenticator) -> Any:
+    """The handler of POST /v1/graphql/."""
+
+    async def obtain_token(info: GraphQLResolveInfo, input: dict[str, Any]) -> dict[str, Any]:
+        given = {name: value for name, value in input.items() if value}
+        if len(given) != 1:
+            raise _error("KT-CT-1137", "Give exactly one of organizationSecretKey, apiKey and refreshToken.")
+        [(name, value)] = given.items()
+        if name == "refreshToken":
+            return _refreshed(await auth.key_of_refresh_token(value), value)
+        key = await auth.key_of_secret(value)
+        if key is None:
+            raise _error("KT-CT-1140" if name == "organizationSecretKey" else "KT-CT-1139", "The key is not valid.")
+        refresh = auth.issue(key, "refresh")
+        return _answer(key, refresh.text, refresh.claims["exp"])
+
+    def _refreshed(key: Key | None, text: str) -> dict[str, Any]:
+        ends = auth.expires_at(text)
+        if key is None and ends is not None and ends <= time.time():
+            raise _error("KT-CT-1134", "The refresh token has expired.")
+        if key is None or ends is None:
+            raise _error("KT-CT-1135", "The refresh token is not valid.")
+        return _answer(key, text, ends)
+
+    def _answer(key: Key, refresh_token: str, refresh_expires: int) -> dict[str, Any]:
+        token = auth.issue(key)
+        return {
+            "token": token.text,
+            "payload": token.claims,
+            "refreshToken": refresh_token,
+            "refreshExpiresIn": refresh_expires,
+        }
+
+    root = {"service": "importledger", "obtainToken": obtain_token}
+
+    async def graphql(request: Request) -> Response:
+        body = await read_body(request)
+        try:
+            asked = _decoder.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise ApiError(400, "Expected a JSON object with a query.", code="parse_error") from None
+        try:
+            document = _document(asked.query)
+        except GraphQLError as error:
+            return json_response({"data": None, "errors": [error.formatted]})
+        result = execute(
+            SCHEMA, document, root, variable_values=asked.variables, operation_name=asked.operationName
+        )
+        if hasattr(result, "__await__"):
+            result = await result
+        answer: dict[str, Any] = {"data": result.data}
+        if result.errors:
+            answer["errors"] = [error.formatted for error in result.errors]
+        return json_response(answer)
+
+    return graphql
+
+
+@lru_cache(256)
+def _document(query: str) -> DocumentNode:
+    """Parsed and validated; raises the first GraphQLError."""
+    if len(query) > MAX_DOCUMENT:
+        raise GraphQLError("The document is too long.")
+    document = parse(query, max_tokens=MAX_TOKENS)
+    if errors := validate(SCHEMA, document):
+        raise errors[0]
+    return document
+
+
+def _error(code: str, description: str) -> GraphQLError:
+    extensions = {"errorType": "VALIDATION", "errorCode": code, "errorDescription": description}
+    return GraphQLError("Invalid data.", extensions=extensions)

@@ -1,0 +1,40 @@
+"""Routing on the raw path, so that an identifier may contain anything, a slash included, when percent-encoded."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+from starlette.requests import Request
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from api.errors import not_found
+
+
+class RawPath:
+    """ASGI middleware: the router sees the path as it was sent."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope.get("raw_path"):
+            scope["path"] = scope["raw_path"].decode("latin-1")
+        await self._app(scope, receive, send)
+
+
+def identifier(request: Request, name: str) -> str:
+    """A path parameter as the text that it encodes. Raises ApiError 404 for what cannot be an identifier."""
+    try:
+        text = unquote_to_bytes(request.path_params[name]).decode()
+    except UnicodeDecodeError:
+        raise not_found() from None
+    if "\0" in text:
+        raise not_found()
+    return text
+
+
+def both_forms(path: str, handler: Callable[..., Any], *methods: str) -> Iterator[Route]:
+    """The route with and without its trailing slash: a POST cannot be redirected."""
+    yield Route(path, handler, methods=list(methods))
+    yield Route(path.rstrip("/"), handler, methods=list(methods))

@@ -1,0 +1,26 @@
+"""The HTTP status codes that refuse, and the exception that ends a request with one."""
+
+from collections.abc import Mapping
+
+CODES = {
+    400: "invalid",
+    401: "not_authenticated",
+    403: "permission_denied",
+    404: "not_found",
+    405: "method_not_allowed",
+    408: "request_timeout",
+    413: "request_too_large",
+    415: "unsupported_media_type",
+    503: "service_unavailable",
+}
+
+
+class ApiError(Exception):
+    """An answer that ends the request: status, permanent code, sentence."""
+
+    def __init__(self, status: int, detail: str, *, code: str = "", headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.code = code or CODES[status]
+        self.headers = headers

@@ -1,0 +1,72 @@
+"""Answers as JSON, and how a request's body is read."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+
+from api.refusals import ApiError
+
+MAX_BODY_BYTES = 10 * 1024 * 1024
+BODY_TIMEOUT_S = 30.0
+_FLUSH_BYTES = 65_536
+
+_encoder = msgspec.json.Encoder(decimal_format="string")
+
+
+class JsonResponse(Response):
+    media_type = "application/json"
+
+
+def json_response(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return JsonResponse(_encoder.encode(body), status, headers)
+
+
+def json_array_response(items: AsyncIterator[Any]) -> Response:
+    """An array that is sent while it is read. Where reading fails, the body ends without its closing bracket."""
+
+    async def chunks() -> AsyncIterator[bytes]:
+        buffer = bytearray(b"[")
+        separator = b""
+        async for item in items:
+            buffer += separator + _encoder.encode(item)
+            separator = b","
+            if len(buffer) > _FLUSH_BYTES:
+                yield bytes(buffer)
+                buffer.clear()
+        buffer += b"]"
+        yield bytes(buffer)
+
+    return StreamingResponse(chunks(), media_type="application/json")
+
+
+async def read_body(request: Request) -> bytes:
+    """The JSON body's bytes. Raises ApiError for the wrong content type, or too many bytes, or too slow ones."""
+    content_type = request.headers.get("content-type")
+    if content_type is not None and not _is_json(content_type):
+        raise ApiError(415, "The body is expected as application/json.")
+    declared = request.headers.get("content-length", "0")
+    if not declared.isdigit() or int(declared) > MAX_BODY_BYTES:
+        raise ApiError(413, f"A body has at most {MAX_BODY_BYTES} bytes.", headers={"Connection": "close"})
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > MAX_BODY_BYTES:
+                    raise ApiError(413, f"A body has at most {MAX_BODY_BYTES} bytes.", headers={"Connection": "close"})
+                chunks.append(chunk)
+    except TimeoutError:
+        raise ApiError(408, "The body did not arrive in time.") from None
+    except ClientDisconnect:
+        raise ApiError(400, "The client went away.", code="client_disconnected") from None
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def _is_json(content_type: str) -> bool:
+    kind = content_type.split(";", 1)[0].strip().lower()
+    return kind == "application/json" or kind.endswith("+json")

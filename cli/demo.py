@@ -1,0 +1,174 @@
+"""`importledger demo`: the main job on sample data, start to end, on a service of its own."""
+
+import collections
+import shutil
+import socket
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import click
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from api.auth import new_key
+from cli.log import configure_logging
+from cli.operator import caused_by
+from cli.roles import run_service
+from cli.settings import Settings
+from cli.signals import stop_on_signals
+from embedded.folder import DataFolder
+from embedded.service import Connections, Service
+from eventstore import organisation, supplier
+from eventstore.ledger import Ledger, now
+from importer.book import BookEntry, book
+from importer.client import Answer, ImportClient
+from projections import INLINE
+
+SUPPLIER = "NORDWIND"
+ORGANISATION = "Nordwind Energie"
+PROCESSING_TIMEOUT_S = 60.0
+
+
+class Demonstration(msgspec.Struct, frozen=True):
+    """What was sent and what became of it."""
+
+    entries: list[BookEntry]
+    answers: list[Answer]
+    statuses: dict[str, int]
+
+    def went_as_expected(self) -> bool:
+        """Every good account has a platform account, every spoilt one was refused with the code it was spoilt for."""
+        good = sum(entry.expected_code is None for entry in self.entries)
+        as_expected = all(
+            answer.status == 201 if entry.expected_code is None else entry.expected_code in answer.codes
+            for entry, answer in zip(self.entries, self.answers, strict=True)
+        )
+        return as_expected and self.statuses.get("PROCESSED", 0) == good
+
+
+@click.command()
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535))
+@click.option("--accounts", default=1000, show_default=True, type=click.IntRange(1, 1_000_000))
+@click.option("--seed", default=1, show_default=True, help="Another seed gives another book.")
+@click.option("--data-dir", type=click.Path(path_type=Path), help="Keep the data here; else it is thrown away.")
+@click.option("--exit", "is_to_exit", is_flag=True, help="End when it is done, 0 when all went as expected.")
+def demo(port: int, accounts: int, seed: int, data_dir: Path | None, is_to_exit: bool) -> None:
+    """Start the service, import a sample book of German accounts, and show what became of it."""
+    settings = Settings.from_environment()
+    configure_logging("error")
+    stop = stop_on_signals()
+    console = Console()
+    folder = data_dir or Path(tempfile.mkdtemp(prefix="importledger-demo-"))
+    outcome: list[bool] = []
+
+    def show(base_url: str, service: Service, connections: Connections) -> None:
+        console.print(f"The import ledger listens on [bold]{base_url}[/bold] and keeps its data in {folder}.")
+        api_key = _prepare(connections.database_url)
+        demonstration = _import_book(console, ImportClient(base_url, api_key), accounts, seed)
+        _report(console, demonstration, base_url, api_key)
+        outcome.append(demonstration.went_as_expected())
+        if not is_to_exit:
+            console.print("The service goes on running. Stop it with Ctrl-C.")
+            service.supervisor.watch(stop)
+
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        run_service(
+            settings,
+            DataFolder(folder),
+            show,
+            host="127.0.0.1",
+            port=_free_port(port),
+            workers=1,
+            log_folder=folder,
+        )
+    finally:
+        if data_dir is None:
+            shutil.rmtree(folder, ignore_errors=True)
+    sys.exit(0 if outcome and outcome[0] else 1)
+
+
+def _prepare(database_url: str) -> str:
+    """A supplier and a key for it."""
+    ledger = Ledger(database_url, views=INLINE)
+    fresh = new_key()
+    command = organisation.CreateKey(
+        key_id=fresh.key_id, secret_sha256=fresh.secret_sha256, role="importer", suppliers=(SUPPLIER,)
+    )
+    ledger.execute(supplier.stream_of(SUPPLIER), supplier.CreateSupplier(), at=now(), by=caused_by())
+    ledger.execute(organisation.stream_of(ORGANISATION), command, at=now(), by=caused_by())
+    ledger.close()
+    return fresh.api_key
+
+
+def _import_book(console: Console, client: ImportClient, accounts: int, seed: int) -> Demonstration:
+    with console.status("Generating the book …"):
+        entries = list(book(SUPPLIER, accounts, seed=seed))
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    answers = []
+    with Progress(*columns, console=console) as progress:
+        sending = progress.add_task("Sending the book   ", total=len(entries))
+        started = time.monotonic()
+        for answer in client.create_all(entry.body for entry in entries):
+            answers.append(answer)
+            progress.advance(sending)
+        sent_s = time.monotonic() - started
+        taken = sum(answer.status == 201 for answer in answers)
+        processing = progress.add_task("Creating accounts  ", total=taken)
+        deadline = time.monotonic() + PROCESSING_TIMEOUT_S
+        while (done := len(client.imported(SUPPLIER).body)) < taken and time.monotonic() < deadline:
+            progress.update(processing, completed=done)
+            time.sleep(0.2)
+        progress.update(processing, completed=done)
+    console.print(f"{len(entries)} accounts in {sent_s:.1f} s; all processed {time.monotonic() - started:.1f} s after the first.")
+    statuses = collections.Counter({"PROCESSED": done, "REFUSED": len(entries) - taken})
+    for item in client.pending(SUPPLIER).body:
+        statuses[client.status(SUPPLIER, item["external_account_number"]).body["status"]] += 1
+    return Demonstration(entries, answers, dict(statuses))
+
+
+def _report(console: Console, demonstration: Demonstration, base_url: str, api_key: str) -> None:
+    counts = Table("status", "imports", title="What became of the book")
+    for status, count in sorted(demonstration.statuses.items()):
+        counts.add_row(status, str(count))
+    console.print(counts)
+    codes = collections.Counter(code for answer in demonstration.answers for code in answer.codes)
+    errors = Table("code", "times", title="Why accounts were refused")
+    for code, count in codes.most_common(10):
+        errors.add_row(code, str(count))
+    console.print(errors)
+    external = demonstration.entries[0].external_account_number
+    console.print("Try it:", style="bold")
+    for line in curl_lines(base_url, api_key, external):
+        print(line)
+
+
+def curl_lines(base_url: str, api_key: str, external: str) -> list[str]:
+    """Commands to paste: a token, a status, a list, a validation that finds errors."""
+    query = '{"query": "mutation { obtainToken(input: {organizationSecretKey: \\"%s\\"}) { token } }"}' % api_key
+    take = """python3 -c 'import json,sys; print(json.load(sys.stdin)["data"]["obtainToken"]["token"])'"""
+    bad = '{"import_supplier": "%s", "external_account_number": "X-1", "customers": [{"mobile": "1"}]}' % SUPPLIER
+    send = f"curl -s -H \"Authorization: Token $TOKEN\" -H 'Content-Type: application/json'"
+    return [
+        f"TOKEN=$(curl -s {base_url}/v1/graphql/ -H 'Content-Type: application/json' -d '{query}' | {take})",
+        f"{send} {base_url}/v2/data-import/accounts/{SUPPLIER}/{external}/",
+        f"{send} {base_url}/v1/data-import/account-transfer-status/{SUPPLIER}/{external}/",
+        f"{send} {base_url}/v2/data-import/accounts/validate/ -d '{bad}'",
+    ]
+
+
+def _free_port(wanted: int) -> int:
+    """The wanted port, or any free one where that is taken: a demonstration should not fail on it."""
+    for port in (wanted, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise OSError("no free port")

@@ -1,0 +1,38 @@
+"""The command and its verbs; each verb's code is in a file beside this one."""
+
+import sys
+
+import click
+
+from cli.demo import demo
+from cli.operator import history, key, supplier
+from cli.roles import api, migrate, relay, up, worker
+from cli.settings import SettingError
+from embedded.folder import FolderInUse, FolderUnreachable
+from eventstore.errors import LedgerError
+from eventstore.migrate import MigrationError
+
+EXPECTED = (SettingError, FolderInUse, FolderUnreachable, MigrationError, LedgerError, PermissionError)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="importledger")
+def importledger() -> None:
+    """The import ledger: takes in migrated energy accounts and can prove what became of each."""
+
+
+for _verb in (up, demo, api, relay, worker, migrate, supplier, key, history):
+    importledger.add_command(_verb)
+
+
+def main() -> None:
+    """Run a verb; what can be expected to go wrong is one sentence and exit code 1."""
+    try:
+        importledger()
+    except EXPECTED as error:
+        click.echo(f"importledger: {error}", err=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

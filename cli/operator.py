@@ -1,0 +1,189 @@
+"""The operators' verbs: suppliers, keys, and the history of an import. They go through the ledger, not through HTTP."""
+
+import contextlib
+import getpass
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import click
+import msgspec
+
+from api.auth import new_key
+from cli.settings import SettingError, Settings
+from embedded.folder import DataFolder
+from eventstore import import_process, organisation
+from eventstore import supplier as suppliers
+from eventstore.events import Recorded
+from eventstore.ledger import Ledger, now
+from projections import INLINE
+from projections.access_key import SELECT_KEYS
+from projections.import_supplier import SELECT_SUPPLIERS
+
+SUPPLIER_CODE = re.compile(r"[A-Za-z0-9_-]{1,32}\Z")
+ORGANISATION_NAME = re.compile(r"[^/\s][^/]{0,127}\Z")
+
+
+@contextlib.contextmanager
+def open_ledger() -> Iterator[Ledger]:
+    """The ledger at DATABASE_URL, or of the service that runs on the data folder."""
+    settings = Settings.from_environment()
+    url = settings.database_url
+    if url is None:
+        connections = DataFolder(settings.data_dir).read_connections()
+        if connections is None:
+            raise SettingError(
+                f"No service has run on {settings.data_dir}. Start it with `importledger up`, or set "
+                "IMPORTLEDGER_DATA_DIR or DATABASE_URL."
+            )
+        url = connections["database_url"]
+    ledger = Ledger(url, views=INLINE)
+    try:
+        yield ledger
+    finally:
+        ledger.close()
+
+
+def caused_by() -> str:
+    return f"operator:{getpass.getuser()}"
+
+
+@click.group()
+def supplier() -> None:
+    """Import suppliers: set up, open, pause, close."""
+
+
+@supplier.command("create")
+@click.argument("code")
+def create_supplier(code: str) -> None:
+    """Set up the import supplier CODE; it takes accounts at once."""
+    if not SUPPLIER_CODE.match(code):
+        raise click.BadParameter("A supplier code has 1 to 32 letters, digits, _ or -.")
+    with open_ledger() as ledger:
+        done = ledger.execute(suppliers.stream_of(code), suppliers.CreateSupplier(), at=now(), by=caused_by())
+    click.echo(f"{code} is set up." if done else f"{code} exists already.")
+
+
+@supplier.command("status")
+@click.argument("code")
+@click.argument("status", type=click.Choice(["ongoing", "paused", "complete"]))
+@click.option("--reason", default="", help="Why; kept in the log.")
+def change_status(code: str, status: suppliers.SupplierStatus, reason: str) -> None:
+    """Open, pause or close the import supplier CODE; in force everywhere within a second."""
+    command = suppliers.ChangeSupplierStatus(status=status, reason=reason)
+    with open_ledger() as ledger:
+        done = ledger.execute(suppliers.stream_of(code), command, at=now(), by=caused_by())
+    click.echo(f"{code} is {status}." if done else f"{code} is {status} already.")
+
+
+@supplier.command("list")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def list_suppliers(as_json: bool) -> None:
+    """List the import suppliers."""
+    _print(_rows(SELECT_SUPPLIERS), ("code", "status", "reason", "modified_at"), as_json=as_json)
+
+
+@click.group()
+def key() -> None:
+    """Keys of organisations: create, list, revoke."""
+
+
+@key.command("create")
+@click.argument("name", metavar="ORGANISATION")
+@click.option("--supplier", "codes", multiple=True, required=True, help="A supplier it may touch; repeatable; * for all.")
+@click.option("--role", type=click.Choice(["importer", "auditor", "support", "operator"]), default="importer")
+@click.option("--json", "as_json", is_flag=True, help='Print {"api_key": …}.')
+def create_key(name: str, codes: tuple[str, ...], role: organisation.Role, as_json: bool) -> None:
+    """Create a key for ORGANISATION and print it. It is shown this once: only its digest is kept."""
+    if not ORGANISATION_NAME.match(name):
+        raise click.BadParameter("An organisation's name has 1 to 128 characters and no slash.")
+    for code in codes:
+        if code != "*" and not SUPPLIER_CODE.match(code):
+            raise click.BadParameter(f"{code!r} is not a supplier code.")
+    fresh = new_key()
+    command = organisation.CreateKey(
+        key_id=fresh.key_id, secret_sha256=fresh.secret_sha256, role=role, suppliers=tuple(dict.fromkeys(codes))
+    )
+    with open_ledger() as ledger:
+        ledger.execute(organisation.stream_of(name), command, at=now(), by=caused_by())
+    click.echo(json.dumps({"api_key": fresh.api_key}) if as_json else fresh.api_key)
+
+
+@key.command("list")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def list_keys(as_json: bool) -> None:
+    """List all keys, without their secrets."""
+    columns = ("key_id", "organisation", "role", "suppliers", "created_at", "revoked_at")
+    _print(_rows(SELECT_KEYS), columns, as_json=as_json)
+
+
+@key.command("revoke")
+@click.argument("key_id", metavar="ID")
+@click.option("--reason", default="", help="Why; kept in the log.")
+def revoke_key(key_id: str, reason: str) -> None:
+    """Void a key and every token that came from it; in force everywhere within a second."""
+    owner = next((row["organisation"] for row in _rows(SELECT_KEYS) if row["key_id"] == key_id), None)
+    if owner is None:
+        raise click.BadParameter(f"There is no key {key_id}; see `importledger key list`.")
+    with open_ledger() as ledger:
+        command = organisation.RevokeKey(key_id=key_id, reason=reason)
+        done = ledger.execute(organisation.stream_of(owner), command, at=now(), by=caused_by())
+    click.echo(f"{key_id} is void." if done else f"{key_id} was void already.")
+
+
+@click.command()
+@click.argument("supplier_code", metavar="SUPPLIER")
+@click.argument("external")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def history(supplier_code: str, external: str, as_json: bool) -> None:
+    """Every event of the import of EXTERNAL for SUPPLIER, oldest first."""
+    with open_ledger() as ledger:
+        events = ledger.history(import_process.stream_of(supplier_code, external))
+    if not events:
+        raise click.ClickException(f"There is no import of {external} for {supplier_code}.")
+    for recorded in events:
+        entry = history_entry(recorded)
+        if as_json:
+            click.echo(msgspec.json.encode(entry))
+        else:
+            said = " ".join(f"{name}={value}" for name, value in entry["data"].items())
+            click.echo(f"{entry['position']:>8}  {entry['at']}  {entry['event']:<18} {entry['by']}  {said}")
+
+
+def history_entry(recorded: Recorded) -> dict[str, Any]:
+    """An event as auditors read it; `payload_sha256` where it staged a payload."""
+    data: dict[str, Any] = msgspec.to_builtins(recorded.event)
+    entry = {
+        "position": recorded.position,
+        "version": recorded.version,
+        "at": recorded.recorded_at.isoformat().replace("+00:00", "Z"),
+        "event": type(recorded.event).__name__,
+        "topic": recorded.topic,
+        "by": recorded.caused_by,
+        "code_version": recorded.code_version,
+        "data": data,
+    }
+    if "payload_sha256" in data:
+        entry["payload_sha256"] = data["payload_sha256"]
+    return entry
+
+
+def _rows(query: str) -> list[dict[str, Any]]:
+    with open_ledger() as ledger, ledger.connection() as connection:
+        return list(connection.execute(query.encode(), (0,)))
+
+
+def _print(rows: list[dict[str, Any]], columns: tuple[str, ...], *, as_json: bool) -> None:
+    for row in rows:
+        shown = {column: row[column] for column in columns}
+        if as_json:
+            click.echo(msgspec.json.encode(shown))
+        else:
+            click.echo("  ".join(_text(value) for value in shown.values()))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(value)
+    return "-" if value in (None, "") else str(value)

@@ -1,0 +1,154 @@
+"""The verbs that run something: `up` for everything, and one verb per role."""
+
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import uvicorn
+
+from api.app import create_app
+from cli.log import configure_logging
+from cli.settings import SettingError, Settings
+from cli.signals import stop_on_signals
+from embedded.folder import DataFolder
+from embedded.service import Connections, Service
+from eventstore.ledger import Ledger
+from eventstore.migrate import migrate as run_migrations
+from eventstore.migrate import role_of
+from projections import INLINE
+from workers.run import run_relay, run_worker
+
+READY_TIMEOUT_S = 30.0
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535))
+@click.option("--data-dir", type=click.Path(path_type=Path), help="Where everything is kept.")
+@click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 32), help="Worker processes.")
+def up(host: str, port: int, data_dir: Path | None, workers: int) -> None:
+    """Run the whole service until Ctrl-C: one process tree, nothing else needed."""
+    settings = _settings()
+    stop = stop_on_signals()
+    folder = DataFolder(data_dir or settings.data_dir)
+
+    def announce(base_url: str, service: Service, connections: Connections) -> None:
+        click.echo(f"The import ledger listens on {base_url} and keeps its data in {folder.path}.")
+        click.echo(f"Health: {base_url}/livez and {base_url}/readyz. Stop it with Ctrl-C.")
+        service.supervisor.watch(stop)
+
+    run_service(settings, folder, announce, host=host, port=port, workers=workers, log_folder=None)
+
+
+def run_service(
+    settings: Settings,
+    folder: DataFolder,
+    while_running: Callable[[str, Service, Connections], Any],
+    *,
+    host: str,
+    port: int,
+    workers: int,
+    log_folder: Path | None,
+) -> None:
+    """Start everything, call back with the base URL when it is ready, and stop everything afterwards."""
+    service = Service(folder, log_folder=log_folder)
+    try:
+        connections = service.start_servers(settings.database_url, settings.database_admin_url, settings.redis_url)
+        token_key = settings.token_key or folder.secret("token_key")
+        service.start_roles(connections, host=host, port=port, workers=workers, token_key=token_key)
+        base_url = f"http://{host}:{port}"
+        _wait_until_ready(base_url, service)
+        while_running(base_url, service, connections)
+    finally:
+        service.supervisor.stop()
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535))
+def api(host: str, port: int) -> None:
+    """Run the HTTP side only. Needs DATABASE_URL."""
+    settings = _settings()
+    token_key = settings.token_key or DataFolder(settings.data_dir).secret("token_key")
+    app = create_app(_required(settings.database_url, "DATABASE_URL"), token_key.encode())
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        http="httptools",
+        loop="uvloop",
+        lifespan="on",
+        access_log=False,
+        server_header=False,
+        log_config=None,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=8,
+        backlog=2048,
+    )
+    uvicorn.Server(config).run()
+
+
+@click.command()
+def relay() -> None:
+    """Run the relay and the sweeper, or stand by. Needs DATABASE_URL and REDIS_URL."""
+    settings = _settings()
+    redis_url = _required(settings.redis_url, "REDIS_URL")
+    stop = stop_on_signals()
+    ledger = Ledger(_required(settings.database_url, "DATABASE_URL"), views=INLINE)
+    run_relay(ledger, redis_url, stop=stop)
+    ledger.close()
+
+
+@click.command()
+def worker() -> None:
+    """Run a worker process. Needs DATABASE_URL; without REDIS_URL the relay runs here as well."""
+    settings = _settings()
+    stop = stop_on_signals()
+    url = _required(settings.database_url, "DATABASE_URL")
+    ledger = Ledger(url, views=INLINE, connections=settings.worker_threads * 2 + 4)
+    run_worker(ledger, settings.redis_url, threads=settings.worker_threads, stop=stop)
+    ledger.close()
+
+
+@click.command()
+def migrate() -> None:
+    """Bring the database to the newest schema. Needs DATABASE_URL, or DATABASE_ADMIN_URL and DATABASE_URL."""
+    settings = _settings()
+    url = _required(settings.database_url, "DATABASE_URL")
+    applied = run_migrations(settings.database_admin_url or url, service_role=role_of(url))
+    for name in applied:
+        click.echo(f"applied {name}")
+    if not applied:
+        click.echo("The schema is up to date.")
+
+
+def _settings() -> Settings:
+    settings = Settings.from_environment()
+    configure_logging(settings.log_level)
+    return settings
+
+
+def _required(value: str | None, name: str) -> str:
+    if value is None:
+        raise SettingError(f"{name} is not set.")
+    return value
+
+
+def _wait_until_ready(base_url: str, service: Service) -> None:
+    deadline = time.monotonic() + READY_TIMEOUT_S
+    while not _is_ready(base_url):
+        if not service.supervisor.is_alive("api") or time.monotonic() > deadline:
+            raise SettingError(f"The service could not listen on {base_url}. Is the port taken? Choose another --port.")
+        time.sleep(0.05)
+
+
+def _is_ready(base_url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{base_url}/readyz", timeout=2) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, ConnectionError, TimeoutError):
+        return False

@@ -1,0 +1,78 @@
+"""The settings of a process: read once from the environment, at its entry point."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+_POSTGRES = ("postgresql", "postgres")
+_REDIS = ("redis", "rediss", "unix")
+_LEVELS = ("debug", "info", "warning", "error")
+
+
+class SettingError(Exception):
+    """A setting is missing or wrong; the message names it."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """One value per environment variable; None where an embedded default applies."""
+
+    data_dir: Path
+    database_url: str | None
+    database_admin_url: str | None
+    redis_url: str | None
+    token_key: str | None
+    worker_threads: int
+    log_level: str
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
+        """Raises SettingError, which names the variable."""
+        return cls(
+            data_dir=Path(environment.get("IMPORTLEDGER_DATA_DIR") or _default_data_dir(environment)),
+            database_url=_url(environment, "DATABASE_URL", _POSTGRES),
+            database_admin_url=_url(environment, "DATABASE_ADMIN_URL", _POSTGRES),
+            redis_url=_url(environment, "REDIS_URL", _REDIS),
+            token_key=_token_key(environment),
+            worker_threads=_count(environment, "IMPORTLEDGER_WORKER_THREADS", 2),
+            log_level=_choice(environment, "IMPORTLEDGER_LOG_LEVEL", _LEVELS, "info"),
+        )
+
+
+def _default_data_dir(environment: Mapping[str, str]) -> str:
+    if os.geteuid() == 0:
+        return "/var/lib/importledger"
+    home = environment.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
+    return f"{home}/importledger"
+
+
+def _url(environment: Mapping[str, str], name: str, schemes: tuple[str, ...]) -> str | None:
+    value = environment.get(name)
+    if not value:
+        return None
+    if urlsplit(value).scheme not in schemes:
+        raise SettingError(f"{name} must be a URL that begins with {' or '.join(f'{s}://' for s in schemes)}.")
+    return value
+
+
+def _token_key(environment: Mapping[str, str]) -> str | None:
+    value = environment.get("IMPORTLEDGER_TOKEN_KEY")
+    if value is not None and len(value) < 32:
+        raise SettingError("IMPORTLEDGER_TOKEN_KEY must have at least 32 characters.")
+    return value
+
+
+def _count(environment: Mapping[str, str], name: str, default: int) -> int:
+    value = environment.get(name, str(default))
+    if not value.isdigit() or not 1 <= int(value) <= 64:
+        raise SettingError(f"{name} must be a whole number from 1 to 64, not {value!r}.")
+    return int(value)
+
+
+def _choice(environment: Mapping[str, str], name: str, choices: tuple[str, ...], default: str) -> str:
+    value = environment.get(name, default).lower()
+    if value not in choices:
+        raise SettingError(f"{name} must be one of {', '.join(choices)}, not {value!r}.")
+    return value

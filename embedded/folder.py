@@ -1,0 +1,92 @@
+"""The data folder of one service: what lies in it, who holds it, and where its sockets are."""
+
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+from pathlib import Path
+from typing import IO
+
+from embedded.user import RunAs
+
+SOCKET_PATH_MAX = 90
+"""The system allows 107 bytes for a socket's path; Postgres adds its own file name."""
+
+
+class FolderInUse(Exception):
+    """Another service runs on this data folder."""
+
+
+class FolderUnreachable(Exception):
+    """The user that the servers run as cannot reach the data folder."""
+
+
+class DataFolder:
+    """Postgres, Redis, secrets and the lock of one service, below `path`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self._lock: IO[str] | None = None
+
+    def create(self, user: RunAs) -> None:
+        """Make the folder. Raises FolderUnreachable, PermissionError."""
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o711)
+        if user.uid is not None:
+            self.path.chmod(self.path.stat().st_mode | 0o011)
+            if not user.can_reach(self.path):
+                raise FolderUnreachable(
+                    f"As root, the servers run as user id {user.uid}, which cannot reach {self.path}. "
+                    "Choose another --data-dir, such as /var/lib/importledger."
+                )
+        (self.path / "secrets").mkdir(mode=0o700, exist_ok=True)
+
+    def lock(self) -> None:
+        """Hold the folder for this process. Raises FolderInUse; a killed holder's lock is free."""
+        file = (self.path / "lock").open("a+")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            raise FolderInUse(f"Another service is running on {self.path}. Stop it, or choose another --data-dir.") from None
+        self._lock = file
+
+    def secret(self, name: str) -> str:
+        """A secret of this service, made at first use."""
+        file = self.path / "secrets" / name
+        try:
+            return file.read_text()
+        except FileNotFoundError:
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            unfinished = file.with_suffix(f".{os.getpid()}")
+            unfinished.touch(mode=0o600)
+            unfinished.write_text(secrets.token_urlsafe(32))
+            try:
+                os.link(unfinished, file)  # the first of two at once wins
+            except FileExistsError:
+                pass
+            finally:
+                unfinished.unlink()
+            return file.read_text()
+
+    def socket_folder(self, user: RunAs) -> Path:
+        """A folder for sockets that only the servers' user may enter; elsewhere where the path would be too long."""
+        run = self.path / "run"
+        if len(os.fsencode(run)) > SOCKET_PATH_MAX:
+            run = Path("/tmp") / f"importledger-{hashlib.sha256(os.fsencode(self.path)).hexdigest()[:12]}"
+        return user.own(run)
+
+    def write_connections(self, connections: dict[str, str]) -> None:
+        """Leave word for the command line how to reach the running service."""
+        file = self.path / "secrets" / "connections.json"
+        unfinished = file.with_suffix(".unfinished")
+        unfinished.touch(mode=0o600)
+        unfinished.write_text(json.dumps(connections))
+        unfinished.rename(file)
+
+    def read_connections(self) -> dict[str, str] | None:
+        try:
+            found: dict[str, str] = json.loads((self.path / "secrets" / "connections.json").read_text())
+        except FileNotFoundError:
+            return None
+        return found

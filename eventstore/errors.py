@@ -1,0 +1,61 @@
+"""What can go wrong in the log. Errors carry fields and know no HTTP.
+
+LedgerError
+├── Refused                     the command is not allowed now; `code` is permanent
+│   ├── AlreadyImported
+│   ├── ImportInProgress
+│   └── IllegalTransition
+├── VersionConflict             somebody else appended first
+├── StoreUnavailable            Postgres is away; it may or may not have stored what was asked
+└── LedgerBusy                  the queue of appends is full; nothing was stored
+"""
+
+
+class LedgerError(Exception):
+    """The base of all errors of the log."""
+
+
+class Refused(LedgerError):
+    """The command is not allowed in the stream's present state."""
+
+    code = "illegal_transition"
+
+
+class AlreadyImported(Refused):
+    """The account was already imported."""
+
+    code = "account_import_process_already_imported"
+
+    def __init__(self, account_number: str) -> None:
+        super().__init__("This account has already been imported.")
+        self.account_number = account_number
+
+
+class ImportInProgress(Refused):
+    """The import is being processed; other content is refused until that has ended."""
+
+    code = "account_import_process_in_progress"
+
+    def __init__(self) -> None:
+        super().__init__("This account import is being processed at the moment.")
+
+
+class IllegalTransition(Refused):
+    """The stream does not allow this command in its present state."""
+
+    def __init__(self, status: str, command: str) -> None:
+        super().__init__(f"{command} is not allowed while the state is {status}.")
+        self.status = status
+        self.command = command
+
+
+class VersionConflict(LedgerError):
+    """Another writer has appended to the stream since it was read."""
+
+
+class StoreUnavailable(LedgerError):
+    """The database does not answer. Repeating the command is safe."""
+
+
+class LedgerBusy(LedgerError):
+    """More appends are waiting than the ledger takes on."""

@@ -1,0 +1,58 @@
+"""The envelope around an event, and how events are stored: JSON under a permanent topic."""
+
+from datetime import datetime
+
+import msgspec
+
+from eventstore.aggregate import Aggregate, Event
+from eventstore.import_process import IMPORT_PROCESS
+from eventstore.organisation import ORGANISATION
+from eventstore.supplier import SUPPLIER
+
+AGGREGATES = {aggregate.prefix: aggregate for aggregate in (IMPORT_PROCESS, SUPPLIER, ORGANISATION)}
+
+_topic_of = {event: topic for aggregate in AGGREGATES.values() for topic, event in aggregate.topics.items()}
+_decoders = {
+    topic: msgspec.json.Decoder(event)
+    for aggregate in AGGREGATES.values()
+    for topic, event in aggregate.topics.items()
+}
+_encoder = msgspec.json.Encoder()
+
+
+class Recorded(msgspec.Struct, frozen=True, gc=False):
+    """An event where it stands in the log. `recorded_at` is UTC; `position` is 0 until it is appended."""
+
+    stream: str
+    version: int
+    event: Event
+    recorded_at: datetime
+    supplier: str | None
+    caused_by: str
+    command_id: str | None = None
+    position: int = 0
+    code_version: str = ""
+
+    @property
+    def topic(self) -> str:
+        return _topic_of[type(self.event)]
+
+    @property
+    def state(self) -> bytes:
+        return _encoder.encode(self.event)
+
+
+def aggregate_of(stream: str) -> Aggregate:
+    """The kind of stream that this id names."""
+    return AGGREGATES[stream.split("/", 1)[0]]
+
+
+def supplier_of(stream: str) -> str | None:
+    """The supplier that a stream belongs to; None for an organisation's."""
+    prefix, rest = stream.split("/", 1)
+    return None if prefix == ORGANISATION.prefix else rest.split("/", 1)[0]
+
+
+def read_event(topic: str, state: bytes) -> Event:
+    """The stored event. Raises KeyError for a topic that this version of the code does not know."""
+    return _decoders[topic].decode(state)  # type: ignore[no-any-return]

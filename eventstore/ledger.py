@@ -1,0 +1,228 @@
+"""The one write path: load, decide, append at the expected version, again on conflict.
+
+API, workers and command line all come through here. One call is one transaction.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from psycopg import Connection
+from psycopg.sql import SQL, Identifier
+
+from eventstore.aggregate import Command
+from eventstore.bell import Bell
+from eventstore.errors import Refused, VersionConflict
+from eventstore.events import Recorded, aggregate_of, read_event, supplier_of
+from eventstore.payloads import Payload, read_payloads
+from eventstore.recorder import Append, GroupCommitter, LedgerDatastore, LedgerRecorder, View, store_errors
+
+TRIES = 5
+PLATFORM_LOCK = 7015002
+"""Advisory lock: shared by those who write platform rows, exclusive for a switch of the platform's tables."""
+
+_SELECT_STREAMS = """
+SELECT stream, version, topic, recorded_at, supplier, caused_by, command_id, position, code_version, state
+FROM events
+WHERE stream = ANY(%b)
+ORDER BY stream, version
+"""
+
+Rows = Mapping[str, Sequence[tuple[Any, ...]]]
+"""Rows for platform tables, by table name, in the order of the table's columns."""
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """A stream as it is now: its state and its last version, 0 for a stream without events."""
+
+    state: Any
+    version: int
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What became of one command of many: the event (None when its effect already held) or the refusal; the state."""
+
+    stream: str
+    state: Any
+    recorded: Recorded | None = None
+    refusal: Refused | None = None
+
+
+class Ledger:
+    """The log, for writing and for reading single streams. Thread-safe; close it at the end."""
+
+    def __init__(self, database_url: str, *, views: Sequence[View], connections: int = 4) -> None:
+        self._datastore = LedgerDatastore(database_url, connections=connections)
+        self._recorder = LedgerRecorder(self._datastore, views)
+        self._bell = Bell(self._datastore)
+        self._committer = GroupCommitter(self._recorder, self._bell.ring)
+
+    def close(self) -> None:
+        self._committer.close()
+        self._bell.close()
+        self._datastore.close()
+
+    @contextmanager
+    def connection(self) -> Iterator[Connection[Any]]:
+        """A connection in autocommit, for reads and for what runs beside the log. Raises StoreUnavailable."""
+        with store_errors(), self._datastore.pool.connection() as connection:
+            yield connection
+
+    def begin(
+        self,
+        stream: str,
+        command: Command,
+        *,
+        at: datetime,
+        by: str,
+        payload: Payload | None = None,
+        command_id: str | None = None,
+    ) -> "Future[list[Recorded]]":
+        """Start appending to a stream that is assumed to be new, without waiting.
+
+        The future raises VersionConflict when the stream exists; then call `execute`, which loads it.
+        """
+        aggregate = aggregate_of(stream)
+        event = aggregate.decide(command, aggregate.initial, at)
+        assert event is not None, "a command on a new stream has an effect"
+        recorded = Recorded(stream, 1, event, at, supplier_of(stream), by, command_id)
+        return self._committer.submit(Append([recorded], {stream: payload} if payload else {}))
+
+    def execute(
+        self,
+        stream: str,
+        command: Command,
+        *,
+        at: datetime,
+        by: str,
+        payload: Payload | None = None,
+        command_id: str | None = None,
+    ) -> Recorded | None:
+        """Decide on the command and append what follows; return the event, or None when nothing does.
+
+        Safe to repeat: a command whose effect already holds appends nothing. `at` is UTC. On a version conflict
+        the stream is read again, five times at most. Raises Refused when the command is not allowed in the
+        present state, VersionConflict when the last try lost as well, StoreUnavailable.
+        """
+        for _ in range(TRIES):
+            loaded = self.load([stream])[stream]
+            event = aggregate_of(stream).decide(command, loaded.state, at)
+            if event is None:
+                return None
+            recorded = Recorded(stream, loaded.version + 1, event, at, supplier_of(stream), by, command_id)
+            append = Append([recorded], {stream: payload} if payload else {})
+            try:
+                return self._committer.submit(append).result()[0]
+            except VersionConflict:
+                continue
+        raise VersionConflict(stream)
+
+    def execute_many(
+        self, commands: Mapping[str, Command], *, at: datetime, by: str, rows: Rows | None = None
+    ) -> list[Outcome]:
+        """Decide on one command per stream and append all that follows, with platform rows, in one transaction.
+
+        A refused command is an outcome, not an exception, unless there are rows: then one refusal undoes all
+        and is raised, since its rows must not stay. Raises as `execute` does.
+        """
+        for _ in range(TRIES):
+            outcomes = self._decide_all(commands, at, by)
+            refusal = next((outcome.refusal for outcome in outcomes if outcome.refusal), None)
+            if rows and refusal:
+                raise refusal
+            try:
+                appended = self._append_with_rows([o.recorded for o in outcomes if o.recorded], rows or {})
+            except VersionConflict:
+                continue
+            return [
+                msgspec.structs.replace(outcome, recorded=appended.get(outcome.stream)) for outcome in outcomes
+            ]
+        raise VersionConflict(", ".join(commands))
+
+    def rehearse(self, rows: Rows) -> None:
+        """Write platform rows and roll them back. Raises what writing them for real would raise."""
+        with self.connection() as connection, connection.transaction(force_rollback=True):
+            copy_rows(connection, rows)
+
+    def load(self, streams: Iterable[str]) -> dict[str, Loaded]:
+        """The present state of each stream, folded from its events."""
+        wanted = list(streams)
+        loaded = {stream: Loaded(aggregate_of(stream).initial, 0) for stream in wanted}
+        for recorded in self._read(wanted):
+            before = loaded[recorded.stream]
+            state = aggregate_of(recorded.stream).evolve(before.state, recorded.event)
+            loaded[recorded.stream] = Loaded(state, recorded.version)
+        return loaded
+
+    def history(self, stream: str) -> list[Recorded]:
+        """Every event of the stream, oldest first."""
+        return self._read([stream])
+
+    def payloads(self, digests: Mapping[str, str]) -> dict[str, bytes]:
+        """Request bodies by stream, for hexadecimal digests by stream; what was erased is missing."""
+        with self.connection() as connection:
+            return read_payloads(connection, digests.items())
+
+    def _read(self, streams: list[str]) -> list[Recorded]:
+        with self.connection() as connection, connection.cursor(binary=True) as cursor:
+            cursor.execute(_SELECT_STREAMS, (streams,), prepare=True)
+            return [recorded_of(row) for row in cursor]
+
+    def _decide_all(self, commands: Mapping[str, Command], at: datetime, by: str) -> list[Outcome]:
+        outcomes = []
+        for stream, loaded in self.load(commands).items():
+            aggregate = aggregate_of(stream)
+            try:
+                event = aggregate.decide(commands[stream], loaded.state, at)
+            except Refused as refusal:
+                outcomes.append(Outcome(stream, loaded.state, refusal=refusal))
+                continue
+            if event is None:
+                outcomes.append(Outcome(stream, loaded.state))
+                continue
+            recorded = Recorded(stream, loaded.version + 1, event, at, supplier_of(stream), by)
+            outcomes.append(Outcome(stream, aggregate.evolve(loaded.state, event), recorded))
+        return outcomes
+
+    def _append_with_rows(self, events: list[Recorded], rows: Rows) -> dict[str, Recorded]:
+        """Platform rows before the log, here as everywhere: the other order deadlocks with a switch."""
+        if not events:
+            return {}
+        with self.connection() as connection, connection.transaction():
+            if rows:
+                copy_rows(connection, rows)
+            appended = self._recorder.append(connection, Append(events))
+        self._bell.ring()
+        return {recorded.stream: recorded for recorded in appended}
+
+
+def copy_rows(connection: Connection[Any], rows: Rows) -> None:
+    """COPY rows into the tables of schema `platform`, in the connection's transaction."""
+    connection.execute("SELECT pg_advisory_xact_lock_shared(%s)", (PLATFORM_LOCK,))
+    with connection.cursor() as cursor:
+        for table, values in rows.items():
+            with cursor.copy(SQL("COPY platform.{} FROM STDIN").format(Identifier(table))) as copy:
+                for row in values:
+                    copy.write_row(row)
+
+
+def recorded_of(row: Mapping[str, Any]) -> Recorded:
+    """An event as a row of `events` holds it."""
+    return Recorded(
+        stream=row["stream"],
+        version=row["version"],
+        event=read_event(row["topic"], row["state"]),
+        recorded_at=row["recorded_at"],
+        supplier=row["supplier"],
+        caused_by=row["caused_by"],
+        command_id=row["command_id"],
+        position=row["position"],
+        code_version=row["code_version"],
+    )
+
+
+def now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,79 @@
+"""Numbered SQL files, each applied once, in order; then the rights of the service's role.
+
+An applied file is never edited: its digest is kept, and a difference stops the start.
+"""
+
+import hashlib
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psycopg
+from psycopg.sql import SQL, Identifier
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+_LOCK = 7015003
+
+
+class MigrationError(Exception):
+    """The database's schema and the code do not go together."""
+
+
+def migrate(admin_url: str, *, service_role: str | None = None) -> list[str]:
+    """Bring the database to the newest schema and grant the service's role its rights; returns what was applied.
+
+    Two at once are safe. Raises MigrationError when an applied file has changed, or the schema is newer.
+    """
+    applied = []
+    with psycopg.connect(admin_url, autocommit=True) as connection:
+        connection.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS schema_migrations ("
+            " name text PRIMARY KEY, sha256 text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())"
+        )
+        present = {n: d for n, d in connection.execute("SELECT name, sha256 FROM schema_migrations")}
+        files = sorted(MIGRATIONS.glob("*.sql"))
+        if unknown := present.keys() - {file.name for file in files}:
+            raise MigrationError(
+                f"The database has schema {max(unknown)}, which this version does not know. Run a newer version."
+            )
+        for file in files:
+            script = file.read_text()
+            digest = hashlib.sha256(script.encode()).hexdigest()
+            if file.name not in present:
+                with connection.transaction():
+                    connection.execute(script.encode())
+                    connection.execute("INSERT INTO schema_migrations VALUES (%s, %s)", (file.name, digest))
+                applied.append(file.name)
+            elif present[file.name] != digest:
+                raise MigrationError(f"Migration {file.name} was edited after it was applied. Restore the file.")
+        if service_role:
+            _grant(connection, service_role)
+    return applied
+
+
+def is_current(connection: "psycopg.Connection[tuple[str]]") -> bool:
+    """True when every migration of this code has been applied."""
+    present = {name for (name,) in connection.execute("SELECT name FROM schema_migrations")}
+    return {file.name for file in MIGRATIONS.glob("*.sql")} <= present
+
+
+def role_of(database_url: str) -> str | None:
+    """The user that a database URL names."""
+    return urlsplit(database_url).username
+
+
+def _grant(connection: "psycopg.Connection[tuple[str]]", role: str) -> None:
+    """INSERT and SELECT on the log and nothing else; what is derived from the log may also be changed."""
+    name = Identifier(role)
+    statements = (
+        "REVOKE ALL ON events, payloads, schema_migrations FROM {role}",
+        "GRANT SELECT, INSERT ON events, payloads TO {role}",
+        "GRANT SELECT ON schema_migrations, readable_events TO {role}",
+        "GRANT SELECT, INSERT, UPDATE, DELETE ON checkpoints, import_status, import_supplier, access_key TO {role}",
+        "GRANT USAGE ON SCHEMA platform TO {role}",
+        "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA platform TO {role}",
+        "GRANT USAGE ON ALL SEQUENCES IN SCHEMA platform TO {role}",
+    )
+    with connection.transaction():
+        for statement in statements:
+            connection.execute(SQL(statement).format(role=name))

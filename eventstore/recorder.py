@@ -1,0 +1,310 @@
+"""The append path. The only file that meets the `eventsourcing` library.
+
+`LedgerRecorder` is the library's application recorder on our table, with another way in: one advisory lock per
+log instead of the table lock, dense positions in commit order, and one statement per batch that carries payloads,
+events and view rows as binary arrays. `GroupCommitter` stands in front of it: one thread per process that writes
+whatever has queued up, so that many small appends share one commit.
+"""
+
+import queue
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, LiteralString, Protocol, cast
+
+import msgspec
+import psycopg
+from eventsourcing.persistence import IntegrityError, StoredEvent
+from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
+from psycopg import Connection
+from psycopg.rows import DictRow, dict_row, tuple_row
+from psycopg.sql import SQL, Composed, Identifier
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from eventstore.errors import LedgerBusy, StoreUnavailable, VersionConflict
+from eventstore.events import Recorded
+from eventstore.payloads import Payload
+
+CODE_VERSION = "0.1.0"
+VERSION_CONFLICT = "LG001"
+MAX_BATCH_EVENTS = 200
+MAX_BATCH_BYTES = 2_000_000
+MAX_WAITING = 2_000
+CONNECT_TIMEOUT_S = 0.7
+SESSION = (
+    "SET synchronous_commit = on; SET statement_timeout = '15s'; SET lock_timeout = '5s';"
+    "SET idle_in_transaction_session_timeout = '30s'; SET TIME ZONE 'UTC'"
+)
+
+_APPEND = """
+WITH appended AS MATERIALIZED (
+    SELECT append_events(
+        %(streams)b::text[], %(versions)b::integer[], %(topics)b::text[], %(times)b::timestamptz[],
+        %(suppliers)b::text[], %(causes)b::text[], %(command_ids)b::text[], %(code_version)b::text,
+        %(states)b::bytea[], %(payload_streams)b::text[], %(payload_digests)b::bytea[],
+        %(payload_times)b::timestamptz[], %(payload_sizes)b::integer[], %(payload_contents)b::bytea[]
+    ) AS base
+)"""
+
+
+class View(Protocol):
+    """A view that is written in the append's transaction: its name, its columns, its rows, its statement."""
+
+    name: str
+    columns: tuple[str, ...]
+    upsert: LiteralString
+    """An INSERT that reads `appended.base` and parameters `<name>_<column>`; positions are relative to the base."""
+
+    def project(self, recorded: Recorded) -> tuple[Any, ...] | None:
+        """The row that follows from the event, or None. Never raises."""
+
+
+class Append(msgspec.Struct, frozen=True):
+    """What one caller wants in the log: events, all or none, and payloads by stream."""
+
+    events: Sequence[Recorded]
+    payloads: Mapping[str, Payload] = {}
+
+
+@contextmanager
+def store_errors() -> Iterator[None]:
+    """Turn the loss of the database into StoreUnavailable, and a conflict into VersionConflict."""
+    try:
+        yield
+    except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as error:
+        raise StoreUnavailable(str(error)) from error
+    except psycopg.Error as error:
+        if error.sqlstate == VERSION_CONFLICT:
+            raise VersionConflict(error.diag.message_detail or "") from error
+        raise
+
+
+class LedgerDatastore(PostgresDatastore):
+    """The library's datastore on a database URL, with the session settings that the log needs."""
+
+    def __init__(self, database_url: str, *, connections: int) -> None:
+        super().__init__("", "", "", "", "", originator_id_type="text")
+        self.pool = ConnectionPool(
+            database_url,
+            kwargs={"row_factory": dict_row, "connect_timeout": 2, "application_name": "importledger"},
+            min_size=0,
+            max_size=connections,
+            open=False,
+            configure=_configure,
+            check=ConnectionPool.check_connection,
+            timeout=CONNECT_TIMEOUT_S,
+            reconnect_timeout=1.0,
+        )
+        self.pool.open(wait=False)
+
+    def register_type_adapters(self) -> None:
+        """No composite types here: binary arrays of columns are faster."""
+
+
+def _configure(connection: Connection[DictRow]) -> None:
+    connection.autocommit = True
+    connection.execute(SESSION)
+
+
+class LedgerRecorder(PostgresApplicationRecorder):
+    """The library's recorder contract over the table `events`, and `append` for batches with payloads and views."""
+
+    def __init__(self, datastore: LedgerDatastore, views: Sequence[View] = ()) -> None:
+        super().__init__(datastore, events_table_name="events")
+        self.views = tuple(views)
+        columns = SQL("stream AS originator_id, version AS originator_version, position AS notification_id, *")
+        source = SQL("(SELECT {columns} FROM events) AS events").format(columns=columns)
+        self.select_events_statement = SQL("SELECT * FROM {source} WHERE originator_id = %s").format(source=source)
+        self.max_notification_id_statement = SQL("SELECT max(position) FROM events").format()
+        self._statements: dict[tuple[str, ...], bytes] = {}
+
+    def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int] | None:
+        """The library's way in; returns the positions. Raises IntegrityError on a version conflict."""
+        now = datetime.now(UTC)
+        arrays = _event_arrays(
+            [(str(e.originator_id), e.originator_version, e.topic, now, None, "", None, e.state) for e in stored_events]
+        )
+        try:
+            with self.datastore.get_connection() as connection:
+                base = self._run(connection, (), arrays | _payload_arrays({}, now))
+        except psycopg.Error as error:
+            raise IntegrityError(str(error)) from error
+        return range(base + 1, base + 1 + len(stored_events))
+
+    def append(self, connection: Connection[Any], append: Append) -> list[Recorded]:
+        """Append in the connection's transaction, or in one of its own; returns the events with their positions.
+
+        Raises VersionConflict, whose message lists the numbers (from 1) of the events that conflicted.
+        """
+        events = append.events
+        arrays = _event_arrays(
+            [
+                (e.stream, e.version, e.topic, e.recorded_at, e.supplier, e.caused_by, e.command_id, e.state)
+                for e in events
+            ]
+        )
+        arrays |= _payload_arrays(append.payloads, events[0].recorded_at)
+        numbered = [msgspec.structs.replace(e, position=n) for n, e in enumerate(events, 1)]
+        used = []
+        for view in self.views:
+            rows = [row for e in numbered if (row := view.project(e)) is not None]
+            if rows:
+                used.append(view)
+                for column, values in zip(view.columns, zip(*rows, strict=True), strict=True):
+                    arrays[f"{view.name}_{column}"] = list(values)
+        with store_errors():
+            base = self._run(connection, tuple(used), arrays)
+        return [
+            msgspec.structs.replace(e, position=base + n, code_version=CODE_VERSION) for n, e in enumerate(events, 1)
+        ]
+
+    def _run(self, connection: Connection[Any], views: tuple[View, ...], arrays: dict[str, Any]) -> int:
+        with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
+            cursor.execute(self._statement(views), arrays, prepare=True)
+            row = cursor.fetchone()
+            assert row is not None
+            return cast(int, row[0])
+
+    def _statement(self, views: tuple[View, ...]) -> bytes:
+        """Append and the upserts of these views as one statement: one round trip, one transaction."""
+        names = tuple(view.name for view in views)
+        if names not in self._statements:
+            upserts = [
+                SQL(", {name} AS ({upsert})").format(name=Identifier(f"into_{view.name}"), upsert=SQL(view.upsert))
+                for view in views
+            ]
+            whole = SQL(_APPEND) + Composed(upserts) + SQL(" SELECT base FROM appended")
+            self._statements[names] = whole.as_bytes()
+        return self._statements[names]
+
+
+def _event_arrays(rows: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
+    names = ("streams", "versions", "topics", "times", "suppliers", "causes", "command_ids", "states")
+    columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in names]
+    return dict(zip(names, columns, strict=True)) | {"code_version": CODE_VERSION}
+
+
+def _payload_arrays(payloads: Mapping[str, Payload], at: datetime) -> dict[str, Any]:
+    kept = list(payloads.values())
+    return {
+        "payload_streams": list(payloads),
+        "payload_digests": [payload.sha256 for payload in kept],
+        "payload_times": [at] * len(kept),
+        "payload_sizes": [payload.received_bytes for payload in kept],
+        "payload_contents": [payload.content for payload in kept],
+    }
+
+
+class _Waiting(msgspec.Struct, frozen=True, gc=False):
+    append: Append
+    done: "Future[list[Recorded]]"
+
+    @property
+    def bytes(self) -> int:
+        return sum(len(payload.content) for payload in self.append.payloads.values())
+
+
+class GroupCommitter:
+    """Writes what has queued up as one batch, again and again. Never sleeps to collect; never splits one append.
+
+    A conflicting append fails alone. A queue that is full raises LedgerBusy instead of growing.
+    `after_commit` is called in the writer's thread after each batch.
+    """
+
+    def __init__(self, recorder: LedgerRecorder, after_commit: Any = None) -> None:
+        self._recorder = recorder
+        self._after_commit = after_commit
+        self._queue: queue.Queue[_Waiting | None] = queue.Queue(MAX_WAITING)
+        self._thread = threading.Thread(target=self._write_batches, name="group-committer", daemon=True)
+        self._thread.start()
+
+    def submit(self, append: Append) -> "Future[list[Recorded]]":
+        """The future gives the appended events, or raises VersionConflict or StoreUnavailable."""
+        waiting = _Waiting(append, Future())
+        try:
+            self._queue.put_nowait(waiting)
+        except queue.Full:
+            raise LedgerBusy(f"{MAX_WAITING} appends are waiting") from None
+        return waiting.done
+
+    def close(self) -> None:
+        """Write what is queued and stop."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _write_batches(self) -> None:
+        held: list[_Waiting] = []
+        while True:
+            first = held.pop(0) if held else self._queue.get()
+            if first is None:
+                return
+            batch, held, is_last = self._collect(first, held)
+            self._write(batch)
+            if is_last:
+                for waiting in held:
+                    self._write([waiting])
+                return
+
+    def _collect(
+        self, first: _Waiting, held: list[_Waiting]
+    ) -> tuple[list[_Waiting], list[_Waiting], bool]:
+        """A batch that meets no stream twice, what has to wait for the next one, and whether the end was reached."""
+        batch, left = [first], []
+        streams = {event.stream for event in first.append.events}
+        size, count = first.bytes, len(first.append.events)
+        while size < MAX_BATCH_BYTES and count < MAX_BATCH_EVENTS:
+            try:
+                item = held.pop(0) if held else self._queue.get_nowait()
+            except queue.Empty:
+                break
+            if item is None:
+                return batch, left + held, True
+            touched = {event.stream for event in item.append.events}
+            if touched & streams:
+                left.append(item)
+                if len(left) > MAX_BATCH_EVENTS:
+                    break
+                continue
+            batch.append(item)
+            streams |= touched
+            size, count = size + item.bytes, count + len(item.append.events)
+        return batch, left + held, False
+
+    def _write(self, batch: list[_Waiting]) -> None:
+        while batch:
+            try:
+                results = self._append(batch)
+            except VersionConflict as conflict:
+                batch = self._without_conflicting(batch, str(conflict))
+                continue
+            except BaseException as error:  # the callers get it; the writer goes on
+                for waiting in batch:
+                    waiting.done.set_exception(error)
+                return
+            for waiting, events in zip(batch, results, strict=True):
+                waiting.done.set_result(events)
+            if self._after_commit is not None:
+                self._after_commit()
+            return
+
+    def _append(self, batch: list[_Waiting]) -> list[list[Recorded]]:
+        events = [event for waiting in batch for event in waiting.append.events]
+        payloads = {stream: p for waiting in batch for stream, p in waiting.append.payloads.items()}
+        with store_errors(), self._recorder.datastore.pool.connection() as connection:
+            appended = iter(self._recorder.append(connection, Append(events, payloads)))
+        return [[next(appended) for _ in waiting.append.events] for waiting in batch]
+
+    def _without_conflicting(self, batch: list[_Waiting], numbers: str) -> list[_Waiting]:
+        """Fail those whose events conflicted, and return the others."""
+        conflicting = {int(number) for number in numbers.split(",") if number}
+        others, n = [], 0
+        for waiting in batch:
+            span = range(n + 1, n + 1 + len(waiting.append.events))
+            n += len(waiting.append.events)
+            if len(batch) == 1 or conflicting.intersection(span):
+                waiting.done.set_exception(VersionConflict(waiting.append.events[0].stream))
+            else:
+                others.append(waiting)
+        return others if len(others) < len(batch) else []

@@ -1,0 +1,1 @@
+"""The importing party's side: speaks only the public HTTP API."""

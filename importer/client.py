@@ -1,0 +1,114 @@
+"""A client of the service: obtains tokens and renews them, sends accounts over several connections, reads status."""
+
+import http.client
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+RENEW_BEFORE_S = 300
+TRIES = 6
+TIMEOUT_S = 30.0
+_OBTAIN = "mutation($key: String!) { obtainToken(input: {organizationSecretKey: $key}) { token payload } }"
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """A status code and the JSON that came with it."""
+
+    status: int
+    body: Any
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The error codes in the body."""
+        if not isinstance(self.body, dict):
+            return ()
+        errors = self.body.get("errors") or [self.body.get("non_field_errors") or self.body]
+        return tuple(error["code"] for error in errors if isinstance(error, dict) and "code" in error)
+
+
+class ImportClient:
+    """One importer's client. Safe to use from several threads: each has a connection of its own."""
+
+    def __init__(self, base_url: str, api_key: str) -> None:
+        parts = urlsplit(base_url)
+        assert parts.hostname is not None
+        self._address = (parts.hostname, parts.port or 80)
+        self._api_key = api_key
+        self._local = threading.local()
+        self._token_lock = threading.Lock()
+        self._token = ""
+        self._token_ends = 0.0
+
+    def create(self, account: bytes) -> Answer:
+        """Submit an account. Repeated on 503 and lost connections, which is safe: content decides, not count."""
+        return self._request("POST", "/v2/data-import/accounts/", account)
+
+    def validate(self, account: bytes) -> Answer:
+        return self._request("POST", "/v2/data-import/accounts/validate/", account)
+
+    def status(self, supplier: str, external: str) -> Answer:
+        return self._request("GET", f"/v2/data-import/accounts/{quote(supplier, '')}/{quote(external, '')}/")
+
+    def imported(self, supplier: str) -> Answer:
+        return self._request("GET", f"/v1/data-import/imported-account-import-processes/{quote(supplier, '')}/")
+
+    def pending(self, supplier: str) -> Answer:
+        return self._request("GET", f"/v1/data-import/pending-account-import-processes/{quote(supplier, '')}/")
+
+    def create_all(self, accounts: Iterable[bytes], *, connections: int = 8) -> Iterator[Answer]:
+        """Submit a book over several connections; answers come in the book's order."""
+        with ThreadPoolExecutor(connections) as pool:
+            yield from pool.map(self.create, accounts)
+
+    def token(self) -> str:
+        """A token that is good for some minutes at least."""
+        with self._token_lock:
+            if time.time() > self._token_ends - RENEW_BEFORE_S:
+                body = msgspec.json.encode({"query": _OBTAIN, "variables": {"key": self._api_key}})
+                answer = self._exchange("POST", "/v1/graphql/", body, {})
+                if answer.status != 200 or answer.body.get("errors"):
+                    raise PermissionError(f"no token was given: {answer.body}")
+                obtained = answer.body["data"]["obtainToken"]
+                self._token, self._token_ends = obtained["token"], obtained["payload"]["exp"]
+            return self._token
+
+    def _request(self, method: str, path: str, body: bytes | None = None) -> Answer:
+        def attempt() -> Answer:
+            return self._exchange(method, path, body, {"Authorization": f"Token {self.token()}"})
+
+        return _repeated(attempt)
+
+    def _exchange(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Answer:
+        connection = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._local.connection = http.client.HTTPConnection(*self._address, timeout=TIMEOUT_S)
+        try:
+            connection.request(method, path, body, headers | {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            text = response.read()
+        except (OSError, http.client.HTTPException):
+            connection.close()
+            self._local.connection = None
+            raise
+        return Answer(response.status, json.loads(text) if text else None)
+
+
+def _repeated(attempt: Callable[[], Answer]) -> Answer:
+    delay_s = 0.1
+    for turn in range(TRIES):
+        try:
+            answer = attempt()
+            if answer.status != 503 or turn == TRIES - 1:
+                return answer
+        except (OSError, http.client.HTTPException):
+            if turn == TRIES - 1:
+                raise
+        time.sleep(delay_s)
+        delay_s *= 2
+    raise AssertionError("unreachable")

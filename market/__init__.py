@@ -1,0 +1,32 @@
+"""The German energy market's rules: does it hold? Rows of tables, pure. `check` applies all of them to an account."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from market.account import ACCOUNT
+from market.customer import CUSTOMER
+from market.finance import FINANCE
+from market.rule import Breach, Rule, RuleBook, Severity
+from market.supply import SUPPLY
+from schemas.account import Account
+from schemas.shape import derived_checks
+
+EDITION = "2026-11"
+"""Names this set of rules in the events that record what the rules said."""
+
+_SHAPE = tuple(
+    Rule(code="invalid", at=at, holds=holds, says=says, source="ours: limits of the service")
+    for at, holds, says in derived_checks(Account)
+)
+
+RULES: tuple[Rule, ...] = (*ACCOUNT, *CUSTOMER, *SUPPLY, *FINANCE)
+
+_book = RuleBook((*_SHAPE, *RULES))
+
+
+def check(account: Account, now: datetime) -> Sequence[Breach]:
+    """Every rule that the account breaks, errors and warnings, in the order of its fields."""
+    return _book.breaches(account, now)
+
+
+__all__ = ["EDITION", "RULES", "Breach", "Rule", "Severity", "check"]

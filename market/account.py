@@ -1,0 +1,99 @@
+"""Rules over the account as a whole, its references, metadata and campaigns."""
+
+from market.rule import Rule, Severity
+from market.identifiers import is_postcode
+from market.uniqueness import unique_by
+from schemas.account import Account
+from schemas.customer import Customer
+
+_CONTRACT = "public contract of sister systems, account payload"
+
+
+def _names_a_customer(account: Account) -> bool:
+    return account.unknown_occupier or bool(account.customers)
+
+
+def _has_family_name(customer: Customer) -> bool:
+    return bool(customer.family_name.strip())
+
+
+def _nobody_at_an_unknown_occupier(account: Account) -> bool:
+    return not (account.unknown_occupier and account.customers)
+
+
+def _one_address_of_an_unknown_occupier(account: Account) -> bool:
+    return not account.unknown_occupier or len(account.supply_addresses) <= 1
+
+
+def _has_an_address(account: Account) -> bool:
+    return bool(account.billing_address1.strip() or account.supply_addresses)
+
+
+ACCOUNT: tuple[Rule, ...] = (
+    Rule(
+        code="required",
+        at="",
+        field="customers",
+        holds=_names_a_customer,
+        says="An account has at least one customer, unless its occupier is unknown.",
+        source=_CONTRACT,
+    ),
+    Rule(
+        code="customer_family_name_required",
+        at="customers[]",
+        field="family_name",
+        holds=_has_family_name,
+        says="Every customer has a family name.",
+        source=_CONTRACT,
+    ),
+    Rule(
+        code="customer_with_unknown_occupier",
+        at="",
+        holds=_nobody_at_an_unknown_occupier,
+        says="An account with an unknown occupier has no customers.",
+        source=_CONTRACT,
+    ),
+    Rule(
+        code="occupier_account_with_multiple_supply_addresses",
+        at="",
+        holds=_one_address_of_an_unknown_occupier,
+        says="An account with an unknown occupier has one supply address at most.",
+        source=_CONTRACT,
+    ),
+    Rule(
+        code="billing_address_not_provided",
+        at="",
+        holds=_has_an_address,
+        says="An account has a billing address or a supply address.",
+        source=_CONTRACT,
+    ),
+    Rule(
+        code="invalid_postcode",
+        at="billing_postcode",
+        holds=is_postcode,
+        says="A German postcode has five digits.",
+        source="Deutsche Post, Leitfaden zur Postleitzahl",
+        severity=Severity.WARNING,
+    ),
+    Rule(
+        code="children_with_duplicate_values",
+        at="references",
+        holds=unique_by("namespace", "value"),
+        says="No two references have the same namespace and value.",
+        source=_CONTRACT,
+    ),
+    Rule(
+        code="duplicate_account_campaigns",
+        at="account_campaigns",
+        holds=unique_by("slug"),
+        says="No campaign is named twice.",
+        source=_CONTRACT,
+    ),
+    Rule(
+        code="metadata_has_duplicate_keys",
+        at="metadata",
+        holds=unique_by("key"),
+        says="No metadata key is given twice.",
+        source=_CONTRACT,
+    ),
+)

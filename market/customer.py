@@ -1,0 +1,60 @@
+"""Rules over customers, how to reach them and what they consented to."""
+
+from market.identifiers import is_email, is_phone_number
+from market.periods import is_past
+from market.rule import Rule
+from market.uniqueness import unique_by
+
+_CONTRACT = "public contract of sister systems, customer object"
+_E164 = "ITU-T E.164, national numbering plan of Germany (Bundesnetzagentur)"
+
+
+def _is_somebody(family_name: str) -> bool:
+    return family_name.strip().casefold() != "the occupier"
+
+
+CUSTOMER: tuple[Rule, ...] = (
+    Rule(
+        code="customer_may_not_be_named_the_occupier",
+        at="customers[].family_name",
+        holds=_is_somebody,
+        says="A customer is not named The Occupier; set unknown_occupier instead.",
+        source=_CONTRACT,
+    ),
+    Rule(
+        code="invalid",
+        at="customers[].email",
+        holds=is_email,
+        says="This is not a valid e-mail address.",
+        source="RFC 5321, RFC 6531",
+    ),
+    Rule(
+        code="invalid_phone_number",
+        at="customers[].mobile",
+        holds=is_phone_number,
+        says="This is not a valid phone number.",
+        source=_E164,
+    ),
+    Rule(
+        code="invalid_phone_number",
+        at="customers[].landline",
+        holds=is_phone_number,
+        says="This is not a valid phone number.",
+        source=_E164,
+    ),
+    Rule(
+        code="children_with_duplicate_values",
+        at="customers[].consents",
+        holds=unique_by("type"),
+        says="A customer answers each type of consent once.",
+        source=_CONTRACT,
+    ),
+    Rule(
+        code="date_in_future",
+        at="customers[].consents[].signed_at",
+        holds=is_past,
+        needs_now=True,
+        says="A consent was signed in the past.",
+        source=_CONTRACT,
+    ),
+)

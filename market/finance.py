@@ -1,0 +1,224 @@
+"""Rules over statements, ledgers, mandates and instalments."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from msgspec import UNSET
+
+from market.identifiers import is_iban
+from market.periods import ordered
+from market.rule import Rule, Severity
+from market.uniqueness import all_different, unique_by
+from schemas.account import Account
+from schemas.base import MARKET_TIME
+from schemas.finance import BankAccount, Ledger, PaymentSchedule, Transaction
+
+_CONTRACT = "public contract of sister systems, ledger and payment objects"
+_CENT = Decimal("0.01")
+_ADDS = {"PAYMENT": 1, "CREDIT": 1, "REPAYMENT": -1, "CHARGE": -1, "SUPPLY_CHARGE": -1}
+
+
+def _ledgers_sum_up(account: Account) -> bool:
+    """Asked only where both sides are there: the balance that is transferred, and each ledger's."""
+    if not account.transfer_balance or not account.ledgers:
+        return True
+    if not all(ledger.ledger_balance for ledger in account.ledgers):
+        return True
+    total = sum((Decimal(ledger.ledger_balance) for ledger in account.ledgers), Decimal(0))
+    return (total - Decimal(account.transfer_balance)).quantize(_CENT) == 0
+
+
+def _identifiers_known(account: Account) -> bool:
+    known = {point.identifier for address in account.supply_addresses for point in address.supply_points}
+    return all(identifier in known for ledger in account.ledgers for identifier in ledger.identifiers)
+
+
+def _runs_up(ledger: Ledger) -> bool:
+    """The balance is that of the last statement and what has moved since."""
+    if not ledger.ledger_balance or not ledger.last_statement_balance:
+        return True
+    moved = sum(
+        (_ADDS[moved.type] * Decimal(moved.amount) for moved in ledger.current_statement_transactions), Decimal(0)
+    )
+    return (Decimal(ledger.last_statement_balance) + moved - Decimal(ledger.ledger_balance)).quantize(_CENT) == 0
+
+
+def _transactions_differ(ledgers: Sequence[Ledger]) -> bool:
+    return all_different(moved.transaction_id for ledger in ledgers for moved in ledger.current_statement_transactions)
+
+
+def _identifiers_differ(ledgers: Sequence[Ledger]) -> bool:
+    return all_different(identifier for ledger in ledgers for identifier in ledger.identifiers)
+
+
+def _is_not_in_future(moved: Transaction, now: datetime) -> bool:
+    return moved.transaction_date <= now.astimezone(MARKET_TIME).date()
+
+
+def _after_the_last_statement(ledger: Ledger) -> bool:
+    closed = ledger.last_statement_closing_date
+    return closed is UNSET or all(
+        moved.transaction_date > closed for moved in ledger.current_statement_transactions
+    )
+
+
+def _can_be_debited(bank_account: BankAccount) -> bool:
+    return bool(bank_account.iban.strip() or bank_account.account_number.strip())
+
+
+def _all_or_none_name_a_ledger(items: Sequence[Any]) -> bool:
+    return all(item.ledger_code for item in items) or not any(item.ledger_code for item in items)
+
+
+def _amount_is_not_zero(schedule: PaymentSchedule) -> bool:
+    return schedule.amount is UNSET or schedule.amount != 0
+
+
+def _has_frequency(schedule: PaymentSchedule) -> bool:
+    return schedule.amount is UNSET or schedule.frequency is not UNSET
+
+
+def _has_day_of_month(schedule: PaymentSchedule) -> bool:
+    return schedule.amount is UNSET or schedule.frequency != "MONTHLY" or schedule.day_of_month is not UNSET
+
+
+FINANCE: tuple[Rule, ...] = (
+    Rule(
+        code="ledger_balances_not_equal_to_transfer_balance",
+        at="",
+        holds=_ledgers_sum_up,
+        says="The ledger balances add up to transfer_balance.",
+        source=_CONTRACT,
+    ),
+    Rule(
+        code="unknown_ledger_identifiers",
+        at="",
+        field="ledgers.non_field_errors",
+        holds=_identifiers_known,
+        says="A ledger names supply points of this account.",
+        source=_CONTRACT,
+    ),
+    Rule(
+        code="historical_statement_already_exists",
+        at="statements",
+        holds=unique_by("statement_id"),
+        says="No statement is given twice.",
+        source=_CONTRACT,
+    ),
+    Rule(
+        code="start_date_later_than_end_date",
+        at="statements[]",
+        holds=ordered("bill_period_from_date", "bill_period_to_date"),
+        says="bill_period_to_date is not before bill_period_from_date.",
+        source=_CONTRACT,
+    ),
+    Rule(
+        code="duplicate_ledger_entries_found",
+        at="ledgers",
+        holds=unique_by("ledger_code"),
+        says="No ledger is given twice.",
+        source=_CONTRACT,
+    ),
+    Rule(
+        code="duplicate_identifiers_entries_found",
+        at="ledgers",
+        holds=_identifiers_differ,
+        says="A supply point belongs to one ledger.",
+        source=_CONTRACT,
+    ),
+    Rule(
+        code="duplicate_transaction_ids",
+        at="ledgers",
+        holds=_transactions_differ,
+        says="No transaction is given twice.",
+        source=_CONTRACT,
+    ),
+    Rule(
+        code="balance_mismatch_on_ledger_balance",
+        at="ledgers[]",
+        holds=_runs_up,
+        says="ledger_balance is last_statement_balance, plus payments and credits, less repayments and charges.",
+        source=_CONTRACT,
+        severity=Severity.WARNING,
+    ),
+    Rule(
+        code="current_statement_transaction_before_last_statement_closing_date",
+        at="ledgers[]",
+        holds=_after_the_last_statement,
+        says="The transactions are later than the last statement.",
+        source=_CONTRACT,
+        severity=Severity.WARNING,
+    ),
+    Rule(
+        code="transaction_in_future",
+        at="ledgers[].current_statement_transactions[]",
+        field="transaction_date",
+        holds=_is_not_in_future,
+        needs_now=True,
+        says="A transaction is not dated in the future.",
+        source=_CONTRACT,
+        severity=Severity.WARNING,
+    ),
+    Rule(
+        code="payment_instructions_ledger_code_uniformity_failed",
+        at="payment_instructions",
+        holds=_all_or_none_name_a_ledger,
+        says="Either all payment instructions name a ledger, or none does.",
+        source=_CONTRACT,
+    ),
+    Rule(
+        code="required",
+        at="payment_instructions[].bank_account",
+        field="iban",
+        holds=_can_be_debited,
+        says="A bank account has an iban or an account_number.",
+        source=_CONTRACT,
+    ),
+    Rule(
+        code="invalid_iban",
+        at="payment_instructions[].bank_account.iban",
+        holds=is_iban,
+        says="This is not a valid IBAN.",
+        source="ISO 13616-1; SWIFT IBAN Registry",
+    ),
+    Rule(
+        code="payment_schedules_ledger_code_uniformity_failed",
+        at="payment_schedules",
+        holds=_all_or_none_name_a_ledger,
+        says="Either all payment schedules name a ledger, or none does.",
+        source=_CONTRACT,
+    ),
+    Rule(
+        code="payment_schedule_date_overlaps",
+        at="payment_schedules",
+        holds=unique_by("ledger_code", "start_date"),
+        says="No two payment schedules of a ledger start on the same day.",
+        source=_CONTRACT,
+    ),
+    Rule(
+        code="zero_payment_schedule_amount",
+        at="payment_schedules[]",
+        field="amount",
+        holds=_amount_is_not_zero,
+        says="A payment schedule's amount is not zero.",
+        source=_CONTRACT,
+    ),
+    Rule(
+        code="fixed_payment_schedule_missing_frequency",
+        at="payment_schedules[]",
+        field="frequency",
+        holds=_has_frequency,
+        says="A payment schedule with an amount has a frequency.",
+        source=_CONTRACT,
+    ),
+    Rule(
+        code="fixed_payment_schedule_missing_day_of_month",
+        at="payment_schedules[]",
+        field="day_of_month",
+        holds=_has_day_of_month,
+        says="A monthly payment schedule has a day of the month.",
+        source=_CONTRACT,
+    ),
+)

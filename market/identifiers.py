@@ -1,0 +1,108 @@
+"""Is this a valid identifier? One function per identifier, text in, yes or no out.
+
+Where a library decides (phone, e-mail, IBAN), an exact fast path may answer "yes" for the common form before it;
+a property test holds each fast path to the library's answer.
+"""
+
+import re
+from functools import lru_cache
+
+import phonenumbers
+from email_validator import EmailNotValidError, validate_email
+from stdnum import iban
+from stdnum.eu import eic
+
+_MALO = re.compile(r"[1-9][0-9]{10}\Z")
+_MELO = re.compile(r"[A-Z]{2}[A-Z0-9]{31}\Z", re.IGNORECASE)
+_MARKET_PARTNER = re.compile(r"[0-9]{13}\Z")
+_POSTCODE = re.compile(r"[0-9]{5}\Z")
+_OBIS = re.compile(
+    r"(?:(?P<a>[0-9]{1,3})-(?P<b>[0-9]{1,3}):)?(?P<c>[0-9]{1,3})\.(?P<d>[0-9]{1,3})"
+    r"(?:\.(?P<e>[0-9]{1,3}))?(?:\*(?P<f>[0-9]{1,3}))?\Z"
+)
+_PLAIN_EMAIL = re.compile(
+    r"[A-Za-z0-9]+(?:[._+-][A-Za-z0-9]+)*@[a-z0-9]{1,40}(?:[.-][a-z0-9]{1,40}){0,3}\.(?:de|com|net|org|eu|at|ch)\Z"
+)
+_GERMAN_IBAN = re.compile(r"DE[0-9]{20}\Z")
+
+
+def _german_phone_pattern() -> re.Pattern[str]:
+    """`+49` and a mobile or fixed-line number, as the library's own table has them."""
+    germany = phonenumbers.PhoneMetadata.metadata_for_region("DE")
+    assert germany is not None
+    kinds = "|".join(f"(?:{kind.national_number_pattern})" for kind in (germany.mobile, germany.fixed_line))
+    return re.compile(rf"\+49(?=[1-9][0-9]{{6,10}}\Z)(?:{kinds})\Z")
+
+
+_GERMAN_PHONE = _german_phone_pattern()
+
+
+@lru_cache(4096)
+def is_market_location_id(text: str) -> bool:
+    """MaLo-ID: 11 digits, the last a check digit: odd places plus twice the even ones, up to the next ten."""
+    if not _MALO.match(text):
+        return False
+    digits = [int(digit) for digit in text]
+    return (10 - (sum(digits[0:10:2]) + 2 * sum(digits[1:10:2])) % 10) % 10 == digits[10]
+
+
+def is_metering_location_id(text: str) -> bool:
+    """MeLo-ID (Zählpunktbezeichnung): country, then 31 letters and digits; there is no check digit."""
+    return _MELO.match(text) is not None
+
+
+@lru_cache(4096)
+def is_market_partner_code(text: str) -> bool:
+    """13 digits. `99…` (BDEW) and `98…` (DVGW) end in the MaLo check digit, all others are GS1 GLNs."""
+    if not _MARKET_PARTNER.match(text):
+        return False
+    digits = [int(digit) for digit in text]
+    weight = (1, 2) if text.startswith(("98", "99")) else (1, 3)
+    total = sum(weight[place % 2] * digit for place, digit in enumerate(digits[:12]))
+    return (10 - total % 10) % 10 == digits[12]
+
+
+@lru_cache(4096)
+def is_energy_identification_code(text: str) -> bool:
+    """EIC: 16 characters, the last a check character."""
+    return eic.is_valid(text)
+
+
+@lru_cache(4096)
+def is_obis_code(text: str) -> bool:
+    """OBIS `A-B:C.D.E*F`, each group 0 to 255."""
+    match = _OBIS.match(text)
+    return match is not None and all(int(group) <= 255 for group in match.groups() if group)
+
+
+def is_postcode(text: str) -> bool:
+    """A German postcode: five digits."""
+    return _POSTCODE.match(text) is not None
+
+
+def is_phone_number(text: str) -> bool:
+    """A valid number, in international form or as dialled within Germany."""
+    if text.startswith("+49") and _GERMAN_PHONE.match(text.replace(" ", "")):
+        return True
+    try:
+        return phonenumbers.is_valid_number(phonenumbers.parse(text, "DE"))
+    except phonenumbers.NumberParseException:
+        return False
+
+
+def is_email(text: str) -> bool:
+    """An address whose syntax is right; whether it can be reached is not asked."""
+    if len(text) <= 64 and _PLAIN_EMAIL.match(text):
+        return True
+    try:
+        validate_email(text, check_deliverability=False)
+    except EmailNotValidError:
+        return False
+    return True
+
+
+def is_iban(text: str) -> bool:
+    """ISO 13616: the country's own form, and 1 as remainder modulo 97. Blanks between groups are allowed."""
+    if _GERMAN_IBAN.match(text):
+        return int(f"{text[4:]}1314{text[2:4]}") % 97 == 1  # D is 13, E is 14
+    return iban.is_valid(text)

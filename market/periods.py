@@ -1,0 +1,44 @@
+"""Checks over dates: order within one period, gaps and overlaps between periods."""
+
+from collections.abc import Callable, Sequence
+from datetime import date, datetime, timedelta
+from operator import attrgetter
+from typing import Any
+
+from msgspec import UNSET
+
+from schemas.base import instant
+
+
+def ordered(start: str, end: str) -> Callable[[Any], bool]:
+    """Check that a struct's end is not before its start; both may be the same, and either may be absent."""
+    both = attrgetter(start, end)
+
+    def holds(value: Any) -> bool:
+        first, last = both(value)
+        if last is None or last is UNSET or first is UNSET:
+            return True
+        if isinstance(first, datetime):
+            return bool(instant(first) <= instant(last))
+        return bool(first <= last)
+
+    return holds
+
+
+def follow_each_other(periods: Sequence[Any]) -> bool:
+    """True when agreements neither overlap nor leave a gap. The end may be the last day, or the first day after."""
+    if len(periods) < 2:
+        return True
+    in_order = sorted(periods, key=attrgetter("effective_from"))
+    return all(
+        _meets(earlier.effective_to, later.effective_from)
+        for earlier, later in zip(in_order, in_order[1:], strict=False)
+    )
+
+
+def _meets(end: date | None, start: date) -> bool:
+    return end is not None and end <= start <= end + timedelta(days=1)
+
+
+def is_past(moment: datetime, now: datetime) -> bool:
+    return instant(moment) <= now

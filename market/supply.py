@@ -1,0 +1,154 @@
+"""Rules over supply addresses, supply points, metering and balancing."""
+
+from collections.abc import Sequence
+
+from market.identifiers import (
+    is_energy_identification_code,
+    is_market_location_id,
+    is_market_partner_code,
+    is_metering_location_id,
+    is_obis_code,
+    is_postcode,
+)
+from market.periods import follow_each_other, ordered
+from market.rule import Rule, Severity
+from market.uniqueness import all_different, unique_by
+from schemas.supply import SupplyAddress
+
+_CONTRACT = "public contract of sister systems, supply address object"
+_IDENTIFIERS = "BDEW, Identifikatoren in der Marktkommunikation 1.2, 2025-02-07"
+_POINT = "supply_addresses[].supply_points[]"
+_MELO = f"{_POINT}.melos[]"
+_METER = f"{_MELO}.meters[]"
+
+
+def _on_one_address(addresses: Sequence[SupplyAddress]) -> bool:
+    """No identifier stands on two addresses; twice on one address is a matter of the address."""
+    return all_different(
+        identifier for address in addresses for identifier in {point.identifier for point in address.supply_points}
+    )
+
+
+def _ordered(at: str, start: str, end: str) -> Rule:
+    return Rule(
+        code="start_date_later_than_end_date",
+        at=at,
+        holds=ordered(start, end),
+        says=f"{end} is not before {start}.",
+        source=_CONTRACT,
+    )
+
+
+def _eic(at: str) -> Rule:
+    return Rule(
+        code="invalid_energy_identification_code",
+        at=at,
+        holds=is_energy_identification_code,
+        says="An energy identification code has 16 characters and ends in its check character.",
+        source="ENTSO-E, EIC Reference Manual 5.5; " + _IDENTIFIERS,
+        severity=Severity.WARNING,
+    )
+
+
+def _partner(at: str) -> Rule:
+    return Rule(
+        code="invalid_market_partner_code",
+        at=at,
+        holds=is_market_partner_code,
+        says="A market partner code has 13 digits and ends in its check digit.",
+        source=_IDENTIFIERS,
+        severity=Severity.WARNING,
+    )
+
+
+SUPPLY: tuple[Rule, ...] = (
+    Rule(
+        code="duplicate_supply_addresses_found",
+        at="supply_addresses",
+        holds=unique_by("supply_address1", "supply_address2", "supply_postcode"),
+        says="No supply address is given twice.",
+        source=_CONTRACT,
+    ),
+    Rule(
+        code="duplicate_meter_points_on_different_supply_addresses_provided",
+        at="supply_addresses",
+        holds=_on_one_address,
+        says="A supply point belongs to one supply address.",
+        source=_CONTRACT,
+    ),
+    Rule(
+        code="duplicate_meter_points_provided",
+        at="supply_addresses[].supply_points",
+        holds=unique_by("identifier"),
+        says="No supply point is given twice.",
+        source=_CONTRACT,
+    ),
+    Rule(
+        code="invalid_postcode",
+        at="supply_addresses[].supply_postcode",
+        holds=is_postcode,
+        says="A German postcode has five digits.",
+        source="Deutsche Post, Leitfaden zur Postleitzahl",
+        severity=Severity.WARNING,
+    ),
+    Rule(
+        code="invalid_supply_point_identifier",
+        at=f"{_POINT}.identifier",
+        holds=is_market_location_id,
+        says="A market location id has 11 digits, does not start with 0 and ends in its check digit.",
+        source=_IDENTIFIERS,
+        severity=Severity.WARNING,
+    ),
+    _ordered(_POINT, "supply_start_date", "supply_end_date"),
+    Rule(
+        code="gaps_or_overlaps_in_agreement_dates",
+        at=f"{_POINT}.agreements",
+        holds=follow_each_other,
+        says="The agreements of a supply point follow each other without gap or overlap.",
+        source=_CONTRACT,
+    ),
+    _ordered(f"{_POINT}.agreements[]", "effective_from", "effective_to"),
+    Rule(
+        code="invalid_metering_location_id",
+        at=f"{_MELO}.melo_number",
+        holds=is_metering_location_id,
+        says="A metering location id has 33 characters: the country and 31 letters or digits.",
+        source=_IDENTIFIERS,
+        severity=Severity.WARNING,
+    ),
+    _ordered(_METER, "active_from", "active_to"),
+    Rule(
+        code="meter_with_duplicate_register_ids",
+        at=f"{_METER}.registers",
+        holds=unique_by("obis_code", "active_from"),
+        says="A meter has each register once at a time.",
+        source=_CONTRACT,
+    ),
+    Rule(
+        code="invalid_obis_code",
+        at=f"{_METER}.registers[].obis_code",
+        holds=is_obis_code,
+        says="An OBIS code has the form A-B:C.D.E with groups from 0 to 255.",
+        source="EDI@Energy, Codeliste der OBIS-Kennzahlen und Medien 2.5c",
+        severity=Severity.WARNING,
+    ),
+    _ordered(f"{_METER}.registers[]", "active_from", "active_to"),
+    _ordered(f"{_MELO}.electricity_meter_gateways[]", "valid_from", "valid_to"),
+    _ordered(f"{_MELO}.conversion_factors[]", "active_from_date", "active_to_date"),
+    _partner(f"{_POINT}.previous_supplier_id"),
+    *(
+        rule
+        for kind in ("meter_operators", "network_operators", "transmission_system_operators")
+        for rule in (_ordered(f"{_POINT}.{kind}[]", "valid_from", "valid_to"), _partner(f"{_POINT}.{kind}[].code"))
+    ),
+    _ordered(f"{_POINT}.balancing_periods[]", "valid_from", "valid_to"),
+    _ordered(f"{_POINT}.balancing_periods[].balancing_period_time_slices[]", "valid_from", "valid_to"),
+    _ordered(f"{_POINT}.articles[]", "period_start_at", "period_end_at"),
+    _ordered(f"{_POINT}.gas_supply_point_load_profiles[]", "valid_from", "valid_to"),
+    _eic(f"{_POINT}.gas_supply_point_load_profiles[].marktgebiet"),
+    _ordered(f"{_POINT}.electricity_supply_point_load_profiles[]", "valid_from", "valid_to"),
+    *(
+        _eic(f"{_POINT}.electricity_supply_point_load_profiles[].{field}")
+        for field in ("bilanzierungsgebiet", "regelzone", "bilanzkreis")
+    ),
+)

@@ -1,0 +1,20 @@
+"""Checks that the items of an array are different."""
+
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
+from typing import Any
+
+
+def all_different(items: Iterable[Any]) -> bool:
+    listed = list(items)
+    return len(listed) < 2 or len(set(listed)) == len(listed)
+
+
+def unique_by(*fields: str) -> Callable[[Sequence[Any]], bool]:
+    """Check that no two items of an array agree in all of the fields."""
+    key = attrgetter(*fields)
+
+    def holds(items: Sequence[Any]) -> bool:
+        return len(items) < 2 or len({key(item) for item in items}) == len(items)
+
+    return holds

@@ -1,0 +1,217 @@
+"""The status of every import process: one row each, for v1 status, v2 status and the per-supplier lists.
+
+Table `import_status` (0002_views.sql). Written in the append's transaction.
+"""
+
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from psycopg import AsyncConnection
+from psycopg.rows import args_row
+
+from eventstore.events import Recorded
+from eventstore.import_process import (
+    DryRunErrored,
+    DryRunSucceeded,
+    ImportCancelled,
+    ImportErrored,
+    ImportPostponed,
+    ImportProcessed,
+    ImportRetried,
+    ImportStaged,
+    ImportStarted,
+    identity_of,
+)
+from schemas.status import ImportListItem, ImportStatus, LatestError, TransferStatus
+
+
+class StatusRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What an event makes of the row. `created_at` and `created_position` count only for a new row."""
+
+    supplier: str
+    external_account_number: str
+    status: str
+    created_at: datetime
+    created_position: int
+    modified_at: datetime
+    position: int
+    version: int
+    account_number: str | None = None
+    account_created_at: datetime | None = None
+    error_code: str | None = None
+    error_detail: str | None = None
+    error_domain: str | None = None
+    due_at: datetime | None = None
+    lease_until: datetime | None = None
+    worker: int | None = None
+    attempt: int | None = None
+
+
+class ImportStatusView:
+    """See the module; `project` is pure."""
+
+    name = "import_status"
+    columns = StatusRow.__struct_fields__
+    upsert = """
+        INSERT INTO import_status AS row (
+            supplier, external_account_number, status, created_at, created_position, modified_at, position, version,
+            account_number, account_created_at, error_code, error_detail, error_domain, due_at, lease_until, worker,
+            attempt)
+        SELECT n.supplier, n.external, n.status, n.created_at, appended.base + n.created_position, n.modified_at,
+               appended.base + n.position, n.version, n.account_number, n.account_created_at, n.error_code,
+               n.error_detail, n.error_domain, n.due_at, n.lease_until, n.worker, n.attempt
+        FROM appended, unnest(
+            %(import_status_supplier)b::text[], %(import_status_external_account_number)b::text[],
+            %(import_status_status)b::text[], %(import_status_created_at)b::timestamptz[],
+            %(import_status_created_position)b::bigint[], %(import_status_modified_at)b::timestamptz[],
+            %(import_status_position)b::bigint[], %(import_status_version)b::integer[],
+            %(import_status_account_number)b::text[], %(import_status_account_created_at)b::timestamptz[],
+            %(import_status_error_code)b::text[], %(import_status_error_detail)b::text[],
+            %(import_status_error_domain)b::text[], %(import_status_due_at)b::timestamptz[],
+            %(import_status_lease_until)b::timestamptz[], %(import_status_worker)b::bigint[],
+            %(import_status_attempt)b::integer[]
+        ) AS n (supplier, external, status, created_at, created_position, modified_at, position, version,
+                account_number, account_created_at, error_code, error_detail, error_domain, due_at, lease_until,
+                worker, attempt)
+        ON CONFLICT (supplier, external_account_number) DO UPDATE SET
+            status = excluded.status, modified_at = excluded.modified_at, position = excluded.position,
+            version = excluded.version, account_number = excluded.account_number,
+            account_created_at = excluded.account_created_at, error_code = excluded.error_code,
+            error_detail = excluded.error_detail, error_domain = excluded.error_domain, due_at = excluded.due_at,
+            lease_until = excluded.lease_until, worker = excluded.worker, attempt = excluded.attempt
+    """
+
+    def project(self, recorded: Recorded) -> tuple[Any, ...] | None:
+        """The row that the event makes, or None for events of other aggregates."""
+        row = status_row(recorded)
+        return None if row is None else msgspec.structs.astuple(row)
+
+
+IMPORT_STATUS = ImportStatusView()
+
+
+def status_row(recorded: Recorded) -> StatusRow | None:
+    """The row after the event: every event of a process says all that its row shows."""
+    match recorded.event:
+        case ImportStaged(not_before=due_at):
+            return _row(recorded, "PENDING", due_at=due_at)
+        case ImportRetried():
+            return _row(recorded, "PENDING")
+        case ImportStarted() as event:
+            return _row(
+                recorded, "IN_PROGRESS", attempt=event.attempt, worker=event.worker, lease_until=event.lease_until
+            )
+        case ImportPostponed() as event:
+            return _row(recorded, "PENDING", attempt=event.attempt, due_at=event.due_at)
+        case ImportProcessed() as event:
+            return _row(
+                recorded,
+                "PROCESSED",
+                attempt=event.attempt,
+                account_number=event.account_number,
+                account_created_at=recorded.recorded_at,
+            )
+        case ImportErrored() as event:
+            return _errored(recorded, "ERRORED", event)
+        case DryRunErrored() as event:
+            return _errored(recorded, "DRY_RUN_ERRORED", event)
+        case DryRunSucceeded() as event:
+            return _row(recorded, "DRY_RUN_SUCCEEDED", attempt=event.attempt)
+        case ImportCancelled():
+            return _row(recorded, "CANCELLED")
+        case _:
+            return None
+
+
+def _errored(recorded: Recorded, status: str, event: ImportErrored | DryRunErrored) -> StatusRow:
+    return _row(
+        recorded,
+        status,
+        attempt=event.attempt,
+        error_code=event.code,
+        error_detail=event.detail,
+        error_domain=event.domain,
+    )
+
+
+def _row(recorded: Recorded, status: str, **fields: Any) -> StatusRow:
+    supplier, external = identity_of(recorded.stream)
+    return StatusRow(
+        supplier=supplier,
+        external_account_number=external,
+        status=status,
+        created_at=recorded.recorded_at,
+        created_position=recorded.position,
+        modified_at=recorded.recorded_at,
+        position=recorded.position,
+        version=recorded.version,
+        **fields,
+    )
+
+
+_SELECT_STATUS = """
+SELECT status, account_number, created_at, modified_at, error_code, error_detail, error_domain
+FROM import_status
+WHERE supplier = %s AND external_account_number = %s
+"""
+
+_SELECT_LIST = """
+SELECT external_account_number, account_number, account_created_at
+FROM import_status
+WHERE supplier = %s AND status = ANY(%s)
+ORDER BY created_position
+"""
+
+PENDING_STATES = ("PENDING", "IN_PROGRESS", "ERRORED", "DRY_RUN_SUCCEEDED", "DRY_RUN_ERRORED")
+"""Every process without an account, except those that were cancelled."""
+IMPORTED_STATES = ("PROCESSED",)
+ALL_STATES = (*PENDING_STATES, *IMPORTED_STATES)
+
+_TRANSFER_STATES = {"PROCESSED": "COMPLETED", "IN_PROGRESS": "IN_PROGRESS"}
+
+
+async def import_status(connection: AsyncConnection[Any], supplier: str, external: str) -> ImportStatus | None:
+    """The v2 status record; None when there is no such process."""
+    cursor = await connection.execute(_SELECT_STATUS, (supplier, external), prepare=True)
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    status, account_number, created_at, modified_at, code, detail, domain = row
+    error = LatestError(code=code, detail=detail, domain=domain) if code is not None else None
+    return ImportStatus(
+        status=status,
+        service_identifier=account_number,
+        created_at=created_at,
+        modified_at=modified_at,
+        latest_error=error,
+    )
+
+
+async def transfer_status(connection: AsyncConnection[Any], supplier: str, external: str) -> TransferStatus | None:
+    """The v1 status from the same row; None when there is no such process."""
+    found = await import_status(connection, supplier, external)
+    if found is None:
+        return None
+    return TransferStatus(
+        status=_TRANSFER_STATES.get(found.status, "UNKNOWN"),
+        service_account_number=found.service_identifier or "",
+    )
+
+
+async def import_list(
+    connection: AsyncConnection[Any], supplier: str, states: tuple[str, ...]
+) -> AsyncIterator[ImportListItem]:
+    """A supplier's imports in these states, in order of creation, as they stream from the database."""
+
+    def item(external: str, account_number: str | None, created_at: datetime | None) -> ImportListItem:
+        return ImportListItem(
+            external_account_number=external,
+            service_account_number=account_number,
+            account_created_at=created_at,
+        )
+
+    async with connection.cursor(row_factory=args_row(item)) as cursor:
+        async for row in cursor.stream(_SELECT_LIST, (supplier, list(states)), size=500):
+            yield row

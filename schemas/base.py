@@ -1,0 +1,59 @@
+"""What every wire shape is made of: the Struct options, the scalar types, and `Problem`.
+
+Two conventions run through all shapes. A string, decimal or array that is absent is empty (`""`, `()`);
+any other optional field that may not be null is `UNSET` when absent; `None` means absent where null is allowed.
+"""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo
+
+import msgspec
+from msgspec import Meta
+
+MARKET_TIME = ZoneInfo("Europe/Berlin")
+"""A datetime without zone is local time of the German market."""
+
+MAX_ITEMS = 10_000
+"""Items in one array; documented limit."""
+
+DECIMAL_PATTERN = r"^-?[0-9]{1,18}(\.[0-9]{1,10})?\Z"
+"""A decimal on the wire: 18 digits before the point, 10 after it, no exponent."""
+
+
+class Wire(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unknown_fields=True):
+    """The one set of options that all wire shapes share: frozen, by name, nothing undocumented."""
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """One misfit or broken rule: where (dotted path, "" for the whole), its permanent code, a sentence."""
+
+    attr: str
+    code: str
+    detail: str
+
+
+Required32 = Annotated[str, Meta(min_length=1, max_length=32, pattern=r"\S")]
+Required = Annotated[str, Meta(min_length=1, max_length=512, pattern=r"\S")]
+Text20 = Annotated[str, Meta(max_length=20)]
+Text32 = Annotated[str, Meta(max_length=32)]
+Text128 = Annotated[str, Meta(max_length=128)]
+Text255 = Annotated[str, Meta(max_length=255)]
+Text = Annotated[str, Meta(max_length=512)]
+LongText = Annotated[str, Meta(min_length=1, max_length=65_536)]
+DecimalText = Annotated[str, Meta(pattern=DECIMAL_PATTERN)]
+"""An exact decimal, kept as the text that was submitted, so that its scale survives."""
+
+ExternalNumber = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^\S(?s:.*\S)?\Z")]
+"""The account's identifier in the old system: byte for byte, without outer blanks."""
+
+SupplyType = Literal["GAS", "ELECTRICITY"]
+
+AnyJson = Any
+"""Any JSON value, kept as it came; numbers with a fraction are `Decimal`."""
+
+
+
+def instant(moment: datetime) -> datetime:
+    """The moment with its zone; without one it is German market time."""
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=MARKET_TIME).astimezone(UTC)

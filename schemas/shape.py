@@ -1,0 +1,331 @@
+"""Does it fit? Reads a JSON body as a wire shape, and when it does not fit, finds every misfit.
+
+The fast path is msgspec's typed decoder. It stops at the first misfit, so a body that it refuses is decoded
+untyped and walked against the shape: `shape_problems` gives each misfit its exact path and one of the codes
+that Django REST framework uses. The walk also accepts what the fast path does not: JSON numbers for decimals.
+Nothing passes the walk that `msgspec.convert` does not accept afterwards.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from difflib import get_close_matches
+from functools import cache
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import inspect
+
+from schemas.base import DECIMAL_PATTERN, MARKET_TIME, Problem
+
+MAX_DEPTH = 64
+"""Levels of nesting in one body; documented limit."""
+
+MAX_PROBLEMS = 1_000
+"""Problems that one answer lists; a body with more is cut off there."""
+
+T = TypeVar("T")
+
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?\Z")
+_DECIMAL = re.compile(DECIMAL_PATTERN)
+_untyped = msgspec.json.Decoder(float_hook=Decimal)
+
+
+class NotJson(Exception):
+    """The body is no JSON document that can be read; `detail` says where."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
+
+
+class Misfits(Exception):
+    """The body does not fit its shape. `value` is what it holds, untyped; `problems` all that is wrong with it."""
+
+    def __init__(self, value: Any, problems: list[Problem]) -> None:
+        super().__init__(f"{len(problems)} misfits")
+        self.value = value
+        self.problems = problems
+
+
+class Shape(Generic[T]):
+    """Reads bodies as `T`. Build one per shape, at import: the decoder is compiled."""
+
+    def __init__(self, wire_type: type[T]) -> None:
+        self.wire_type = wire_type
+        self._decoder = msgspec.json.Decoder(wire_type, float_hook=Decimal)
+
+    def read(self, body: bytes) -> T:
+        """Raises NotJson, or Misfits with every misfit."""
+        if b"\\u0000" not in body:
+            try:
+                return self._decoder.decode(body)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                pass
+        return self.fit(untyped(body))
+
+    def fit(self, value: Any) -> T:
+        """The same for a value that is already decoded. Raises Misfits."""
+        fitted, problems = _fitted(value, self.wire_type)
+        if problems:
+            raise Misfits(value, problems)
+        try:
+            return msgspec.convert(fitted, self.wire_type)
+        except msgspec.ValidationError as misfit:  # the walk missed something: still nothing invalid may pass
+            raise Misfits(value, [Problem("non_field_errors", "invalid", str(misfit))]) from misfit
+
+
+def untyped(body: bytes) -> Any:
+    """The body as dicts, lists and scalars, numbers with a fraction as Decimal. Raises NotJson."""
+    if not body.strip():
+        raise NotJson("The body is empty; a JSON document is expected.")
+    try:
+        value = _untyped.decode(body)
+    except UnicodeDecodeError:
+        raise NotJson("The body is not valid UTF-8.") from None
+    except RecursionError:
+        raise NotJson(f"The body is nested deeper than {MAX_DEPTH} levels.") from None
+    except msgspec.DecodeError as error:
+        raise NotJson(_malformed(str(error))) from None
+    if not is_shallow(value):
+        raise NotJson(f"The body is nested deeper than {MAX_DEPTH} levels.")
+    return value
+
+
+def shape_problems(value: Any, wire_type: type) -> list[Problem]:
+    """Every misfit of an untyped value, in the order of the shape's fields."""
+    return _fitted(value, wire_type)[1]
+
+
+def is_shallow(value: Any, levels: int = MAX_DEPTH) -> bool:
+    """Walks level by level, so that no input can exhaust the stack."""
+    layer = [value]
+    for _ in range(levels + 1):
+        layer = [
+            child
+            for item in layer
+            if isinstance(item, dict | list)
+            for child in (item.values() if isinstance(item, dict) else item)
+        ]
+        if not layer:
+            return True
+    return False
+
+
+def is_real_moment(moment: datetime) -> bool:
+    """False for a local time that the switch to summer time leaves out. The doubled hour is the first of the two."""
+    if moment.tzinfo is not None:
+        return True
+    local = moment.replace(tzinfo=MARKET_TIME)
+    return local.astimezone(UTC).astimezone(MARKET_TIME).replace(tzinfo=None) == moment
+
+
+def fits_decimal(value: Decimal) -> bool:
+    """At most 18 digits before the point and 10 after it; no NaN, no infinity."""
+    return value.is_finite() and _DECIMAL.match(_plain(value)) is not None
+
+
+def derived_checks(wire_type: type) -> Iterator[tuple[str, Callable[[Any], bool], str]]:
+    """What a decoder cannot state, per place: (path with [] for arrays, check, sentence), for all of the shape."""
+    yield from _derived(inspect.type_info(wire_type), "")
+
+
+def _derived(node: inspect.Type, at: str) -> Iterator[tuple[str, Callable[[Any], bool], str]]:
+    match node:
+        case inspect.UnionType(types=types):
+            for member in types:
+                yield from _derived(member, at)
+        case inspect.StructType(fields=fields):
+            for field in fields:
+                yield from _derived(field.type, f"{at}.{field.name}" if at else field.name)
+        case inspect.VarTupleType(item_type=item):
+            yield from _derived(item, f"{at}[]")
+        case inspect.DateTimeType():
+            yield at, is_real_moment, "This local time does not exist: the clocks were put forward."
+        case inspect.DecimalType():
+            yield at, fits_decimal, "A number has at most 18 digits before the point and 10 after it."
+        case inspect.AnyType() | inspect.DictType():
+            yield at, is_shallow, f"Nested deeper than {MAX_DEPTH} levels."
+        case _:
+            pass
+
+
+def _malformed(sentence: str) -> str:
+    if "surrogate" in sentence or "truncated" in sentence:
+        return "The body is not a complete JSON document, or holds half of a surrogate pair."
+    return sentence.removeprefix("JSON is malformed: ").capitalize() + "."
+
+
+def _plain(value: Decimal) -> str:
+    """The number without exponent; "" where that would be absurdly long."""
+    return format(value, "f") if -20 < value.adjusted() < 20 and len(value.as_tuple().digits) < 40 else ""
+
+
+@cache
+def _type_info(wire_type: type) -> inspect.Type:
+    return inspect.type_info(wire_type)
+
+
+def _fitted(value: Any, wire_type: type) -> tuple[Any, list[Problem]]:
+    walk = _Walk()
+    fitted = walk.fitted(value, _type_info(wire_type), ())
+    return fitted, walk.problems
+
+
+class _Walk:
+    """One walk over one value. Each method gives the value as the shape wants it and notes what does not fit."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def note(self, path: tuple[str, ...], code: str, detail: str) -> None:
+        if len(self.problems) < MAX_PROBLEMS:
+            self.problems.append(Problem(".".join(path) or "non_field_errors", code, detail))
+
+    def fitted(self, value: Any, node: inspect.Type, path: tuple[str, ...]) -> Any:
+        match node:
+            case inspect.UnionType(types=types):
+                if value is None and any(isinstance(member, inspect.NoneType) for member in types):
+                    return None
+                return self.fitted(value, next(m for m in types if not isinstance(m, inspect.NoneType)), path)
+            case inspect.AnyType():
+                self.text(value, path) if isinstance(value, str) else self.look_for_nul(value, path)
+                return value
+            case _ if value is None:
+                self.note(path, "null", "This field may not be null.")
+            case inspect.StructType():
+                return self.struct(value, node, path)
+            case inspect.VarTupleType():
+                return self.array(value, node, path)
+            case inspect.DictType():
+                if isinstance(value, dict):
+                    self.look_for_nul(value, path)
+                else:
+                    self.note(path, "invalid", f"Expected an object, not {_kind(value)}.")
+            case inspect.StrType(pattern=pattern) if pattern == DECIMAL_PATTERN:
+                return self.decimal(value, path)
+            case inspect.DecimalType():
+                return Decimal(self.decimal(value, path) or 0)
+            case inspect.StrType():
+                self.string(value, node, path)
+            case inspect.LiteralType(values=choices):
+                if value not in choices or isinstance(value, bool):
+                    self.note(path, "invalid_choice", f"Not a valid choice; one of {', '.join(map(str, choices))}.")
+            case inspect.BoolType():
+                if not isinstance(value, bool):
+                    self.note(path, "invalid", f"Expected true or false, not {_kind(value)}.")
+            case inspect.IntType():
+                self.integer(value, node, path)
+            case inspect.DateType() | inspect.DateTimeType():
+                self.moment(value, node, path)
+            case _:
+                raise NotImplementedError(f"no walk for {node}")
+        return value
+
+    def struct(self, value: Any, node: inspect.StructType, path: tuple[str, ...]) -> Any:
+        if not isinstance(value, dict):
+            self.note(path, "invalid", f"Expected an object, not {_kind(value)}.")
+            return value
+        fitted = dict(value)
+        names = [field.encode_name for field in node.fields]
+        for field in node.fields:
+            here = (*path, field.encode_name)
+            if field.encode_name in value:
+                fitted[field.encode_name] = self.fitted(value[field.encode_name], field.type, here)
+            elif field.required:
+                self.note(here, "required", "This field is required.")
+        for name in value.keys() - set(names):
+            nearest = get_close_matches(name, names, n=1)
+            hint = f" Did you mean {nearest[0]}?" if nearest else ""
+            self.note((*path, name), "unknown_field", f"This field is not documented.{hint}")
+        return fitted
+
+    def array(self, value: Any, node: inspect.VarTupleType, path: tuple[str, ...]) -> Any:
+        if not isinstance(value, list):
+            self.note(path, "not_a_list", f"Expected an array, not {_kind(value)}.")
+            return value
+        if node.max_length is not None and len(value) > node.max_length:
+            self.note(path, "max_length", f"An array has at most {node.max_length} items.")
+            return value
+        return [self.fitted(item, node.item_type, (*path, str(i))) for i, item in enumerate(value)]
+
+    def decimal(self, value: Any, path: tuple[str, ...]) -> str:
+        """Text or number in, plain decimal text out, with the submitted scale."""
+        if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
+            self.note(path, "invalid", f"Expected a decimal number, not {_kind(value)}.")
+            return ""
+        text = str(value) if not isinstance(value, str) else value
+        if not _NUMBER.match(text):
+            self.note(path, "invalid", "A valid number is required.")
+            return ""
+        plain = _plain(Decimal(text))
+        if not _DECIMAL.match(plain):
+            self.note(path, "max_digits", "A number has at most 18 digits before the point and 10 after it.")
+        return plain
+
+    def text(self, value: str, path: tuple[str, ...]) -> None:
+        if "\0" in value:
+            self.note(path, "null_characters_not_allowed", "Null characters are not allowed.")
+
+    def string(self, value: Any, node: inspect.StrType, path: tuple[str, ...]) -> None:
+        if not isinstance(value, str):
+            self.note(path, "invalid", f"Expected a string, not {_kind(value)}.")
+        elif node.min_length and not value.strip():
+            self.note(path, "blank", "This field may not be blank.")
+        elif node.max_length is not None and len(value) > node.max_length:
+            self.note(path, "max_length", f"This field has at most {node.max_length} characters.")
+        elif node.pattern is not None and not re.search(node.pattern, value):
+            self.note(path, "invalid", "This field may not begin or end with a blank.")
+        else:
+            self.text(value, path)
+
+    def integer(self, value: Any, node: inspect.IntType, path: tuple[str, ...]) -> None:
+        if isinstance(value, bool) or not isinstance(value, int):
+            self.note(path, "invalid", f"Expected an integer, not {_kind(value)}.")
+        elif node.ge is not None and value < node.ge:
+            self.note(path, "min_value", f"The least value is {node.ge}.")
+        elif node.le is not None and value > node.le:
+            self.note(path, "max_value", f"The greatest value is {node.le}.")
+        elif not -(2**63) <= value < 2**63:
+            self.note(path, "max_value", "This number is out of range.")
+
+    def moment(self, value: Any, node: inspect.Type, path: tuple[str, ...]) -> None:
+        wanted = "date (YYYY-MM-DD)" if isinstance(node, inspect.DateType) else "datetime (ISO 8601)"
+        if not isinstance(value, str):
+            self.note(path, "invalid", f"Expected a {wanted}, not {_kind(value)}.")
+            return
+        try:
+            moment = msgspec.convert(value, date if isinstance(node, inspect.DateType) else datetime)
+        except msgspec.ValidationError:
+            self.note(path, "invalid", f"This is not a valid {wanted}.")
+            return
+        if isinstance(moment, datetime) and not is_real_moment(moment):
+            self.note(path, "invalid", "This local time does not exist: the clocks were put forward.")
+
+    def look_for_nul(self, value: Any, path: tuple[str, ...]) -> None:
+        """For values of any shape, whose depth is known to be within the limit."""
+        if isinstance(value, dict):
+            for key, child in value.items():
+                self.text(key, path)
+                self.text(child, (*path, key)) if isinstance(child, str) else self.look_for_nul(child, (*path, key))
+        elif isinstance(value, list):
+            for i, child in enumerate(value):
+                here = (*path, str(i))
+                self.text(child, here) if isinstance(child, str) else self.look_for_nul(child, here)
+
+
+def _kind(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int() | float() | Decimal():
+            return "a number"
+        case str():
+            return "a string"
+        case list():
+            return "an array"
+        case _:
+            return "an object"

@@ -1,0 +1,47 @@
+"""A worker lives as long as it holds its session advisory lock: when its process dies, Postgres frees the lock."""
+
+import secrets
+import threading
+
+import structlog
+
+from eventstore.errors import StoreUnavailable
+from eventstore.ledger import Ledger
+
+WORKER_LOCK_CLASS = 7015
+CHECK_S = 1.0
+
+logger = structlog.get_logger()
+
+
+class Liveness:
+    """Holds the lock of a fresh worker id on a connection of its own, and takes it again after a lost connection."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._stop = threading.Event()
+        self._held = threading.Event()
+        self.worker = secrets.randbelow(2**31 - 1) + 1
+        self._thread = threading.Thread(target=self._hold, name="liveness", daemon=True)
+
+    def start(self) -> None:
+        """Returns once the lock is held; waits for Postgres if it is away."""
+        self._thread.start()
+        self._held.wait()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join(timeout=5)
+
+    def _hold(self) -> None:
+        while not self._stop.is_set():
+            try:
+                with self._ledger.connection() as connection:
+                    connection.execute("SELECT pg_advisory_lock(%s, %s)", (WORKER_LOCK_CLASS, self.worker))
+                    self._held.set()
+                    while not self._stop.wait(CHECK_S):
+                        connection.execute("SELECT 1")
+                    connection.execute("SELECT pg_advisory_unlock_all()")
+            except StoreUnavailable as error:
+                logger.warning("worker waits for the database", reason=str(error).splitlines()[:1])
+                self._stop.wait(CHECK_S)

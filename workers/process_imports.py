@@ -1,0 +1,189 @@
+"""Processing imports: payload → typed account → platform records, account number and event, in one transaction.
+
+The imports of one message are done together: one transaction to start them, one to complete them. If anything in
+the batch fails, it is redone one by one, so that a bad import hurts only itself.
+"""
+
+import random
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+import psycopg
+import structlog
+
+import market
+from eventstore.errors import LedgerError, Refused, StoreUnavailable
+from eventstore.import_process import (
+    CompleteImport,
+    FailImport,
+    ImportProcess,
+    ImportStarted,
+    PostponeImport,
+    StartImport,
+)
+from eventstore.ledger import Ledger, now
+from projections.platform import rows_of
+from schemas.account import Account
+from schemas.base import Problem
+from schemas.shape import Misfits, NotJson
+from schemas.submission import read_submission
+from workers.account_number import draw_account_numbers
+
+MAX_ATTEMPTS = 5
+LEASE = timedelta(seconds=60)
+BACKOFF_S = 2.0
+MAX_BACKOFF_S = 300.0
+MAX_PROBLEMS_KEPT = 50
+
+logger = structlog.get_logger()
+
+
+class Started(msgspec.Struct, frozen=True):
+    """An import that this worker has taken up."""
+
+    stream: str
+    process: ImportProcess
+
+
+class Ready(msgspec.Struct, frozen=True):
+    """An import whose account is read and may be created."""
+
+    started: Started
+    account: Account
+
+
+class ImportProcessor:
+    """Takes imports up and brings each to its end. `worker` is the id whose advisory lock says that it lives."""
+
+    def __init__(self, ledger: Ledger, *, worker: int) -> None:
+        self._ledger = ledger
+        self._worker = worker
+        self._by = f"worker:{worker}"
+
+    def process(self, streams: list[str]) -> None:
+        """Bring these imports to their end. Streams that are not due, or taken by others, are left alone.
+
+        Never raises for a bad import. When the database is away nothing is lost: the sweeper rings again.
+        """
+        try:
+            started = self._start(streams)
+            if started:
+                self._finish(started)
+        except StoreUnavailable as error:
+            logger.warning("imports left to the sweeper", streams=len(streams), reason=str(error))
+
+    def _start(self, streams: list[str]) -> list[Started]:
+        at = now()
+        command = StartImport(worker=self._worker, lease_until=at + LEASE, max_attempts=MAX_ATTEMPTS)
+        outcomes = self._ledger.execute_many(dict.fromkeys(streams, command), at=at, by=self._by)
+        return [
+            Started(outcome.stream, outcome.state)
+            for outcome in outcomes
+            if outcome.recorded and isinstance(outcome.recorded.event, ImportStarted)
+        ]
+
+    def _finish(self, started: Sequence[Started]) -> None:
+        ready, failures = self._read(started)
+        if failures:
+            self._ledger.execute_many(failures, at=now(), by=self._by)
+        for is_dry_run in (False, True):
+            batch = [one for one in ready if one.started.process.is_dry_run is is_dry_run]
+            if batch and not self._completed(batch, is_dry_run=is_dry_run):
+                for one in batch:
+                    self._finish_alone(one, is_dry_run=is_dry_run)
+
+    def _read(self, started: Sequence[Started]) -> tuple[list[Ready], dict[str, FailImport]]:
+        digests = {one.stream: one.process.staged.payload_sha256 for one in started if one.process.staged}
+        payloads = self._ledger.payloads(digests)
+        ready, failures = [], {}
+        for one in started:
+            found = account_of(payloads.get(one.stream), one.process.attempt, now())
+            if isinstance(found, FailImport):
+                failures[one.stream] = found
+            else:
+                ready.append(Ready(one, found))
+        return ready, failures
+
+    def _completed(self, batch: Sequence[Ready], *, is_dry_run: bool) -> bool:
+        """Complete the batch in one transaction; False when anything in it failed and all was rolled back."""
+        try:
+            self._complete(batch, is_dry_run=is_dry_run)
+        except StoreUnavailable:
+            raise
+        except (LedgerError, psycopg.Error, ValueError) as error:
+            logger.info("batch is redone one by one", imports=len(batch), reason=type(error).__name__)
+            return False
+        return True
+
+    def _complete(self, batch: Sequence[Ready], *, is_dry_run: bool) -> None:
+        at = now()
+        with self._ledger.connection() as connection:
+            numbers = list(draw_account_numbers(connection, len(batch)))
+        rows: dict[str, list[tuple[Any, ...]]] = {}
+        commands: dict[str, CompleteImport] = {}
+        for one, number in zip(batch, numbers, strict=True):
+            for table, values in rows_of(one.account, number, at).items():
+                rows.setdefault(table, []).extend(values)
+            attempt = one.started.process.attempt
+            commands[one.started.stream] = CompleteImport(
+                attempt=attempt, account_number="" if is_dry_run else number, rules_edition=market.EDITION
+            )
+        if is_dry_run:
+            self._ledger.rehearse(rows)
+            self._ledger.execute_many(commands, at=at, by=self._by)
+        else:
+            self._ledger.execute_many(commands, at=at, by=self._by, rows=rows)
+
+    def _finish_alone(self, one: Ready, *, is_dry_run: bool) -> None:
+        stream, attempt = one.started.stream, one.started.process.attempt
+        try:
+            self._complete([one], is_dry_run=is_dry_run)
+            return
+        except Refused as refusal:
+            logger.info("import was taken over", stream=stream, reason=refusal.code)
+            return
+        except (psycopg.DataError, psycopg.IntegrityError) as error:
+            detail = "The platform's tables refuse this account: " + type(error).__name__
+            command: Any = FailImport(attempt=attempt, code="account_not_accepted_by_platform", detail=detail)
+        except Exception:
+            logger.exception("import is postponed", stream=stream, attempt=attempt)
+            command = PostponeImport(attempt=attempt, code="processing_failed", due_at=now() + backoff(attempt))
+        self._ledger.execute_many({stream: command}, at=now(), by=self._by)
+
+
+def account_of(body: bytes | None, attempt: int, at: datetime) -> Account | FailImport:
+    """The account in a stored payload, or why it cannot become one: checked again, since rules may have changed."""
+    if body is None:
+        return FailImport(attempt=attempt, code="payload_erased", detail="The payload was erased; send it again.")
+    try:
+        account = read_submission(body).account
+    except NotJson as error:
+        return _invalid(attempt, [Problem("non_field_errors", "parse_error", error.detail)])
+    except Misfits as misfits:
+        return _invalid(attempt, misfits.problems)
+    errors = [b.problem for b in market.check(account, at) if b.severity is market.Severity.ERROR]
+    return _invalid(attempt, errors) if errors else account
+
+
+def backoff(attempt: int) -> timedelta:
+    """How long to wait after this attempt: doubling, with jitter, bounded."""
+    return timedelta(seconds=min(MAX_BACKOFF_S, BACKOFF_S * 2 ** (attempt - 1)) * random.uniform(0.5, 1.0))
+
+
+def problem_names(problems: Sequence[Problem]) -> tuple[str, ...]:
+    """code@path of each problem, without values: what the log may keep."""
+    return tuple(f"{problem.code}@{problem.attr}" for problem in problems[:MAX_PROBLEMS_KEPT])
+
+
+def _invalid(attempt: int, problems: Sequence[Problem]) -> FailImport:
+    return FailImport(
+        attempt=attempt,
+        code="account_failed_validation",
+        detail="The account could not be validated: " + ", ".join(problem_names(problems[:5])),
+        problems=problem_names(problems),
+        rules_edition=market.EDITION,
+    )
+
+

@@ -1,0 +1,97 @@
+"""The relay: follows the log and rings for each import that is to be processed.
+
+The log is the outbox. The relay rings first and moves its checkpoint afterwards: a crash between the two rings
+twice, which is harmless. One relay is active, by an advisory lock; others stand by. While many messages wait it
+reads no further: the work waits in Postgres, where it can be seen.
+"""
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import structlog
+from psycopg import Connection
+
+from eventstore import follow
+from eventstore.errors import StoreUnavailable
+from eventstore.import_process import TOPICS, ImportRetried, ImportStaged
+from eventstore.ledger import Ledger, now
+from workers.broker import STREAMS_PER_MESSAGE, BellUnavailable, Doorbell
+from workers.sweeper import Sweeper
+
+FOLLOWER = "relay"
+LOCK = 7015004
+MAX_WAITING_MESSAGES = 20
+READ_LIMIT = 1_000
+RETRY_S = 1.0
+
+_WORK = tuple(topic for topic, event in TOPICS.items() if event in (ImportStaged, ImportRetried))
+_staged = msgspec.json.Decoder(ImportStaged)
+
+logger = structlog.get_logger()
+
+
+class Relay:
+    """Runs until `stop` is set; survives the loss of Postgres and of Redis."""
+
+    def __init__(self, ledger: Ledger, doorbell: Doorbell) -> None:
+        self._ledger = ledger
+        self._doorbell = doorbell
+        self._sweeper = Sweeper(ledger, doorbell)
+
+    def run(self, stop: threading.Event) -> None:
+        while not stop.is_set():
+            try:
+                with self._ledger.connection() as connection:
+                    if self._is_active(connection):
+                        self._relay(connection, stop)
+            except (StoreUnavailable, BellUnavailable) as error:
+                logger.warning("relay waits", reason=str(error).strip().splitlines()[0] if str(error) else "")
+            stop.wait(RETRY_S)
+
+    def _is_active(self, connection: Connection[Any]) -> bool:
+        row = connection.execute("SELECT pg_try_advisory_lock(%s) AS held", (LOCK,)).fetchone()
+        return bool(row and row["held"])
+
+    def _relay(self, connection: Connection[Any], stop: threading.Event) -> None:
+        try:
+            follow.listen(connection)
+            position = follow.checkpoint(connection, FOLLOWER)
+            logger.info("relay is active", position=position)
+            while not stop.is_set():
+                busy = False
+                if self._doorbell.waiting() < MAX_WAITING_MESSAGES:
+                    reached = self._ring_after(connection, position)
+                    busy, position = reached != position, reached
+                self._sweeper.sweep_when_due(connection, position)
+                if not busy:
+                    follow.wait(connection)
+        finally:
+            if not connection.closed:
+                connection.execute("UNLISTEN *")
+                connection.execute("SELECT pg_advisory_unlock_all()")
+
+    def _ring_after(self, connection: Connection[Any], position: int) -> int:
+        """Ring for what comes after the position; returns how far that went."""
+        events, reached = follow.read_after(connection, position, _WORK, limit=READ_LIMIT)
+        due = [event.stream for event in events if _is_due(event)]
+        for streams in _messages(due):
+            self._doorbell.ring(streams)
+        if reached != position:
+            follow.set_checkpoint(connection, FOLLOWER, reached)
+        return reached
+
+
+def _is_due(event: follow.Followed) -> bool:
+    """What is not due yet is left to the sweeper."""
+    if TOPICS[event.topic] is not ImportStaged:
+        return True
+    not_before = _staged.decode(event.state).not_before
+    return not_before is None or not_before <= now()
+
+
+def _messages(streams: Sequence[str]) -> list[list[str]]:
+    different = list(dict.fromkeys(streams))
+    return [different[i : i + STREAMS_PER_MESSAGE] for i in range(0, len(different), STREAMS_PER_MESSAGE)]
+

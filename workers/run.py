@@ -1,0 +1,46 @@
+"""The roles of this package as they run: a worker process, and the relay."""
+
+import threading
+
+import dramatiq
+import structlog
+
+from eventstore.ledger import Ledger
+from workers.broker import BrokerDoorbell, declare_actor, in_process_broker, redis_broker, start_workers
+from workers.liveness import Liveness
+from workers.process_imports import ImportProcessor
+from workers.relay import Relay
+
+STOP_TIMEOUT_MS = 20_000
+
+logger = structlog.get_logger()
+
+
+def broker_for(redis_url: str | None) -> dramatiq.Broker:
+    """Redis where there is a URL, this process's memory where there is none."""
+    return redis_broker(redis_url) if redis_url else in_process_broker()
+
+
+def run_worker(ledger: Ledger, redis_url: str | None, *, threads: int, stop: threading.Event) -> None:
+    """Process imports until `stop` is set; what is in hand is finished first.
+
+    Without Redis the relay runs here as well, since the bell does not leave this process.
+    """
+    liveness = Liveness(ledger)
+    liveness.start()
+    broker = broker_for(redis_url)
+    processor = ImportProcessor(ledger, worker=liveness.worker)
+    declare_actor(broker, processor.process)
+    worker = start_workers(broker, threads=threads)
+    logger.info("worker is ready", worker=liveness.worker, threads=threads, bell="redis" if redis_url else "memory")
+    if redis_url:
+        stop.wait()
+    else:
+        Relay(ledger, BrokerDoorbell(broker)).run(stop)
+    worker.stop(timeout=STOP_TIMEOUT_MS)
+    liveness.stop()
+
+
+def run_relay(ledger: Ledger, redis_url: str, *, stop: threading.Event) -> None:
+    """Relay, or stand by, until `stop` is set."""
+    Relay(ledger, BrokerDoorbell(redis_broker(redis_url))).run(stop)

@@ -1,0 +1,97 @@
+"""The sweeper: rings again for what is due and nobody works on, whatever the reason.
+
+Lost messages, a flushed Redis, dead and hanging workers, schedule windows and postponed imports are one case to it.
+An import that was tried before is rung alone, so that one which kills its worker does not take others with it.
+"""
+
+import time
+from datetime import timedelta
+from typing import Any
+
+import structlog
+from psycopg import Connection
+
+from eventstore.import_process import PostponeImport, stream_of
+from eventstore.ledger import Ledger, now
+from workers.broker import STREAMS_PER_MESSAGE, Doorbell
+from workers.liveness import WORKER_LOCK_CLASS
+from workers.process_imports import backoff
+
+INTERVAL_S = 1.0
+RING_AGAIN_AFTER_S = 10.0
+LOST_AFTER = timedelta(seconds=2)
+LIMIT = 1_000
+
+_SELECT_ABANDONED = """
+SELECT supplier, external_account_number, attempt, lease_until < %(now)s AS is_expired
+FROM import_status
+WHERE status = 'IN_PROGRESS'
+  AND (lease_until < %(now)s
+       OR NOT EXISTS (
+           SELECT FROM pg_locks
+           WHERE locktype = 'advisory' AND classid = %(lock_class)s::bigint::oid AND objid::bigint = worker AND granted
+             AND database = (SELECT oid FROM pg_database WHERE datname = current_database())))
+ORDER BY modified_at
+LIMIT %(limit)s
+"""
+
+_SELECT_WAITING = """
+SELECT supplier, external_account_number, attempt
+FROM import_status
+WHERE status = 'PENDING' AND position <= %(relayed)s
+  AND ((due_at IS NULL AND modified_at < %(lost_before)s) OR due_at <= %(now)s)
+ORDER BY modified_at
+LIMIT %(limit)s
+"""
+
+logger = structlog.get_logger()
+
+
+class Sweeper:
+    """Lives inside the active relay, so there is one. Remembers what it rang for, and when."""
+
+    def __init__(self, ledger: Ledger, doorbell: Doorbell) -> None:
+        self._ledger = ledger
+        self._doorbell = doorbell
+        self._next = 0.0
+        self._rung: dict[str, float] = {}
+
+    def sweep_when_due(self, connection: Connection[Any], relayed: int) -> None:
+        """Sweep once a second. `relayed` is the position up to which the relay has rung."""
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + INTERVAL_S
+            self.sweep(connection, relayed)
+
+    def sweep(self, connection: Connection[Any], relayed: int) -> None:
+        """Give abandoned imports back, then ring for all that is due, unless messages still wait."""
+        self._give_back_abandoned(connection)
+        if self._doorbell.waiting() == 0:
+            self._ring_for_waiting(connection, relayed)
+
+    def _give_back_abandoned(self, connection: Connection[Any]) -> None:
+        at = now()
+        parameters = {"now": at, "lock_class": WORKER_LOCK_CLASS, "limit": LIMIT}
+        commands = {}
+        for row in connection.execute(_SELECT_ABANDONED, parameters):
+            code = "lease_expired" if row["is_expired"] else "worker_lost"
+            due_at = at + backoff(row["attempt"]) if row["is_expired"] else at
+            stream = stream_of(row["supplier"], row["external_account_number"])
+            commands[stream] = PostponeImport(attempt=row["attempt"], code=code, due_at=due_at)
+        if commands:
+            self._ledger.execute_many(commands, at=at, by="sweeper")
+            logger.warning("abandoned imports were given back", imports=len(commands))
+
+    def _ring_for_waiting(self, connection: Connection[Any], relayed: int) -> None:
+        at, clock = now(), time.monotonic()
+        self._rung = {stream: t for stream, t in self._rung.items() if clock - t < RING_AGAIN_AFTER_S}
+        parameters = {"now": at, "lost_before": at - LOST_AFTER, "relayed": relayed, "limit": LIMIT}
+        together, alone = [], []
+        for row in connection.execute(_SELECT_WAITING, parameters):
+            stream = stream_of(row["supplier"], row["external_account_number"])
+            if stream not in self._rung:
+                (alone if row["attempt"] else together).append(stream)
+        for i in range(0, len(together), STREAMS_PER_MESSAGE):
+            self._doorbell.ring(together[i : i + STREAMS_PER_MESSAGE])
+        for stream in alone:
+            self._doorbell.ring([stream])
+        self._rung |= dict.fromkeys((*together, *alone), clock)
