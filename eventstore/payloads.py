@@ -3,6 +3,7 @@
 import hashlib
 import threading
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 import zstandard
@@ -41,15 +42,15 @@ class Payload(msgspec.Struct, frozen=True):
         return cls(hashlib.sha256(body).digest(), len(body), _zstd.compressor.compress(body))
 
 
-def read_payloads(connection: Connection, wanted: Iterable[tuple[str, str]]) -> dict[str, bytes]:
+def read_payloads(connection: Connection[dict[str, Any]], wanted: Iterable[tuple[str, str]]) -> dict[str, bytes]:
     """Bodies by stream, for (stream, hexadecimal digest); what was erased is missing. Verifies each digest."""
     pairs = list(wanted)
     with connection.cursor(binary=True) as cursor:
         cursor.execute(SELECT_PAYLOADS, ([stream for stream, _ in pairs], [bytes.fromhex(d) for _, d in pairs]))
         found = {}
-        for stream, digest, content in cursor:
-            body = _zstd.decompressor.decompress(content)
-            if hashlib.sha256(body).digest() != digest:
-                raise ValueError(f"payload of {stream} does not match its digest")
-            found[stream] = body
+        for row in cursor:
+            body = _zstd.decompressor.decompress(row["content"])
+            if hashlib.sha256(body).digest() != row["sha256"]:
+                raise ValueError(f"payload of {row['stream']} does not match its digest")
+            found[row["stream"]] = body
     return found

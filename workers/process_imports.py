@@ -69,8 +69,13 @@ class ImportProcessor:
         """
         try:
             started = self._start(streams)
-            if started:
+            try:
                 self._finish(started)
+            except StoreUnavailable:
+                raise
+            except Exception:
+                logger.exception("imports are postponed", imports=len(started))
+                self._postpone(started)
         except StoreUnavailable as error:
             logger.warning("imports left to the sweeper", streams=len(streams), reason=str(error))
 
@@ -84,7 +89,20 @@ class ImportProcessor:
             if outcome.recorded and isinstance(outcome.recorded.event, ImportStarted)
         ]
 
+    def _postpone(self, started: Sequence[Started]) -> None:
+        """Give back what has not ended; what has ended refuses, which is as it should be."""
+        at = now()
+        commands = {
+            one.stream: PostponeImport(
+                attempt=one.process.attempt, code="processing_failed", due_at=at + backoff(one.process.attempt)
+            )
+            for one in started
+        }
+        self._ledger.execute_many(commands, at=at, by=self._by)
+
     def _finish(self, started: Sequence[Started]) -> None:
+        if not started:
+            return
         ready, failures = self._read(started)
         if failures:
             self._ledger.execute_many(failures, at=now(), by=self._by)
@@ -146,10 +164,11 @@ class ImportProcessor:
             return
         except (psycopg.DataError, psycopg.IntegrityError) as error:
             detail = "The platform's tables refuse this account: " + type(error).__name__
-            command: Any = FailImport(attempt=attempt, code="account_not_accepted_by_platform", detail=detail)
+            command = FailImport(attempt=attempt, code="account_not_accepted_by_platform", detail=detail)
         except Exception:
             logger.exception("import is postponed", stream=stream, attempt=attempt)
-            command = PostponeImport(attempt=attempt, code="processing_failed", due_at=now() + backoff(attempt))
+            self._postpone([one.started])
+            return
         self._ledger.execute_many({stream: command}, at=now(), by=self._by)
 
 
