@@ -103,8 +103,9 @@ class AccountImport:
         try:
             submission = read_submission(body)
         except Misfits as misfits:
-            supplier, external = stated(misfits.value, "import_supplier"), stated(
-                misfits.value, "external_account_number"
+            supplier, external = (
+                stated(misfits.value, "import_supplier"),
+                stated(misfits.value, "external_account_number"),
             )
             if supplier is not None:
                 await self._refuse_by_state(key, supplier, external, is_create=is_create, is_fit=False)

@@ -13,10 +13,11 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api import errors, graphql
+from api import errors
 from api.account_import import AccountImport
 from api.auth import Authenticator
 from api.directory import Directory
+from api.graphql import GraphQL
 from api.paths import RawPath, both_forms
 from api.responses import json_response
 from api.status_queries import StatusQueries
@@ -68,7 +69,7 @@ def create_app(database_url: str, token_key: bytes) -> Starlette:
             *both_forms(f"{v1}/all-account-import-processes/{{supplier}}/", queries.all, "GET"),
             *both_forms(f"{v1}/pending-account-import-processes/{{supplier}}/", queries.pending, "GET"),
             *both_forms(f"{v1}/imported-account-import-processes/{{supplier}}/", queries.imported, "GET"),
-            *both_forms("/v1/graphql/", graphql.endpoint(auth), "POST"),
+            *both_forms("/v1/graphql/", GraphQL(auth).answer, "POST"),
             *both_forms("/livez/", alive, "GET"),
             *both_forms("/readyz/", ready, "GET"),
         ],

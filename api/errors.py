@@ -5,7 +5,7 @@ account endpoints the nested tree of the fields stands beside that.
 """
 
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import psycopg
@@ -79,8 +79,9 @@ def _api_error(request: Request, error: Exception) -> Response:
 def _http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     detail = _DETAILS.get(error.status_code, error.detail)
-    return json_response({"detail": detail, "code": _CODES.get(error.status_code, "error")}, error.status_code,
-                         error.headers)
+    return json_response(
+        {"detail": detail, "code": _CODES.get(error.status_code, "error")}, error.status_code, error.headers
+    )
 
 
 def _not_json(request: Request, error: Exception) -> Response:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from graphql import (
     DocumentNode,
+    ExecutionResult,
     GraphQLError,
     GraphQLResolveInfo,
     build_schema,
@@ -68,45 +69,17 @@ class _Body(msgspec.Struct):
 _decoder = msgspec.json.Decoder(_Body)
 
 
-def endpoint(auth: Authenticator) -> Any:
+class GraphQL:
     """The handler of POST /v1/graphql/."""
 
-    async def obtain_token(info: GraphQLResolveInfo, input: dict[str, Any]) -> dict[str, Any]:
-        given = {name: value for name, value in input.items() if value}
-        if len(given) != 1:
-            raise _error("KT-CT-1137", "Give exactly one of organizationSecretKey, apiKey and refreshToken.")
-        [(name, value)] = given.items()
-        if name == "refreshToken":
-            return _refreshed(await auth.key_of_refresh_token(value), value)
-        key = await auth.key_of_secret(value)
-        if key is None:
-            raise _error("KT-CT-1140" if name == "organizationSecretKey" else "KT-CT-1139", "The key is not valid.")
-        refresh = auth.issue(key, "refresh")
-        return _answer(key, refresh.text, refresh.claims["exp"])
+    def __init__(self, auth: Authenticator) -> None:
+        self._auth = auth
+        self._root = {"service": "importledger", "obtainToken": self._obtain_token}
 
-    def _refreshed(key: Key | None, text: str) -> dict[str, Any]:
-        ends = auth.expires_at(text)
-        if key is None and ends is not None and ends <= time.time():
-            raise _error("KT-CT-1134", "The refresh token has expired.")
-        if key is None or ends is None:
-            raise _error("KT-CT-1135", "The refresh token is not valid.")
-        return _answer(key, text, ends)
-
-    def _answer(key: Key, refresh_token: str, refresh_expires: int) -> dict[str, Any]:
-        token = auth.issue(key)
-        return {
-            "token": token.text,
-            "payload": token.claims,
-            "refreshToken": refresh_token,
-            "refreshExpiresIn": refresh_expires,
-        }
-
-    root = {"service": "importledger", "obtainToken": obtain_token}
-
-    async def graphql(request: Request) -> Response:
-        body = await read_body(request)
+    async def answer(self, request: Request) -> Response:
+        """200 with data or errors; 400 only for what is no GraphQL request at all."""
         try:
-            asked = _decoder.decode(body)
+            asked = _decoder.decode(await read_body(request))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise ApiError(400, "Expected a JSON object with a query.", code="parse_error") from None
         try:
@@ -114,16 +87,41 @@ def endpoint(auth: Authenticator) -> Any:
         except GraphQLError as error:
             return json_response({"data": None, "errors": [error.formatted]})
         result = execute(
-            SCHEMA, document, root, variable_values=asked.variables, operation_name=asked.operationName
+            SCHEMA, document, self._root, variable_values=asked.variables, operation_name=asked.operationName
         )
-        if hasattr(result, "__await__"):
+        if not isinstance(result, ExecutionResult):
             result = await result
-        answer: dict[str, Any] = {"data": result.data}
-        if result.errors:
-            answer["errors"] = [error.formatted for error in result.errors]
-        return json_response(answer)
+        return json_response(result.formatted)
 
-    return graphql
+    async def _obtain_token(self, info: GraphQLResolveInfo[Any], **arguments: dict[str, str | None]) -> dict[str, Any]:
+        given = {name: value for name, value in arguments["input"].items() if value}
+        if len(given) != 1:
+            raise _error("KT-CT-1137", "Give exactly one of organizationSecretKey, apiKey and refreshToken.")
+        [(name, value)] = given.items()
+        if name == "refreshToken":
+            return await self._refreshed(value)
+        key = await self._auth.key_of_secret(value)
+        if key is None:
+            raise _error("KT-CT-1140" if name == "organizationSecretKey" else "KT-CT-1139", "The key is not valid.")
+        refresh = self._auth.issue(key, "refresh")
+        return self._tokens(key, refresh.text, refresh.claims["exp"])
+
+    async def _refreshed(self, text: str) -> dict[str, Any]:
+        key, ends = await self._auth.key_of_refresh_token(text), self._auth.expires_at(text)
+        if key is None and ends is not None and ends <= time.time():
+            raise _error("KT-CT-1134", "The refresh token has expired.")
+        if key is None or ends is None:
+            raise _error("KT-CT-1135", "The refresh token is not valid.")
+        return self._tokens(key, text, ends)
+
+    def _tokens(self, key: Key, refresh_token: str, refresh_ends: int) -> dict[str, Any]:
+        token = self._auth.issue(key)
+        return {
+            "token": token.text,
+            "payload": token.claims,
+            "refreshToken": refresh_token,
+            "refreshExpiresIn": refresh_ends,
+        }
 
 
 @lru_cache(256)

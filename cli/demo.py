@@ -1,6 +1,7 @@
 """`importledger demo`: the main job on sample data, start to end, on a service of its own."""
 
 import collections
+import json
 import shutil
 import socket
 import sys
@@ -124,7 +125,9 @@ def _import_book(console: Console, client: ImportClient, accounts: int, seed: in
             progress.update(processing, completed=done)
             time.sleep(0.2)
         progress.update(processing, completed=done)
-    console.print(f"{len(entries)} accounts in {sent_s:.1f} s; all processed {time.monotonic() - started:.1f} s after the first.")
+    console.print(
+        f"{len(entries)} accounts in {sent_s:.1f} s; all processed {time.monotonic() - started:.1f} s after the first."
+    )
     statuses = collections.Counter({"PROCESSED": done, "REFUSED": len(entries) - taken})
     for item in client.pending(SUPPLIER).body:
         statuses[client.status(SUPPLIER, item["external_account_number"]).body["status"]] += 1
@@ -149,10 +152,12 @@ def _report(console: Console, demonstration: Demonstration, base_url: str, api_k
 
 def curl_lines(base_url: str, api_key: str, external: str) -> list[str]:
     """Commands to paste: a token, a status, a list, a validation that finds errors."""
-    query = '{"query": "mutation { obtainToken(input: {organizationSecretKey: \\"%s\\"}) { token } }"}' % api_key
+    query = json.dumps(
+        {"query": f'mutation {{ obtainToken(input: {{organizationSecretKey: "{api_key}"}}) {{ token }} }}'}
+    )
     take = """python3 -c 'import json,sys; print(json.load(sys.stdin)["data"]["obtainToken"]["token"])'"""
-    bad = '{"import_supplier": "%s", "external_account_number": "X-1", "customers": [{"mobile": "1"}]}' % SUPPLIER
-    send = f"curl -s -H \"Authorization: Token $TOKEN\" -H 'Content-Type: application/json'"
+    bad = json.dumps({"import_supplier": SUPPLIER, "external_account_number": "X-1", "customers": [{"mobile": "1"}]})
+    send = "curl -s -H \"Authorization: Token $TOKEN\" -H 'Content-Type: application/json'"
     return [
         f"TOKEN=$(curl -s {base_url}/v1/graphql/ -H 'Content-Type: application/json' -d '{query}' | {take})",
         f"{send} {base_url}/v2/data-import/accounts/{SUPPLIER}/{external}/",

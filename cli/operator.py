@@ -91,7 +91,9 @@ def key() -> None:
 
 @key.command("create")
 @click.argument("name", metavar="ORGANISATION")
-@click.option("--supplier", "codes", multiple=True, required=True, help="A supplier it may touch; repeatable; * for all.")
+@click.option(
+    "--supplier", "codes", multiple=True, required=True, help="A supplier it may touch; repeatable; * for all."
+)
 @click.option("--role", type=click.Choice(["importer", "auditor", "support", "operator"]), default="importer")
 @click.option("--json", "as_json", is_flag=True, help='Print {"api_key": …}.')
 def create_key(name: str, codes: tuple[str, ...], role: organisation.Role, as_json: bool) -> None:

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import secrets
+import tempfile
 from pathlib import Path
 from typing import IO
 
@@ -48,7 +49,9 @@ class DataFolder:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             file.close()
-            raise FolderInUse(f"Another service is running on {self.path}. Stop it, or choose another --data-dir.") from None
+            raise FolderInUse(
+                f"Another service is running on {self.path}. Stop it, or choose another --data-dir."
+            ) from None
         self._lock = file
 
     def secret(self, name: str) -> str:
@@ -73,7 +76,9 @@ class DataFolder:
         """A folder for sockets that only the servers' user may enter; elsewhere where the path would be too long."""
         run = self.path / "run"
         if len(os.fsencode(run)) > SOCKET_PATH_MAX:
-            run = Path("/tmp") / f"importledger-{hashlib.sha256(os.fsencode(self.path)).hexdigest()[:12]}"
+            run = (
+                Path(tempfile.gettempdir()) / f"importledger-{hashlib.sha256(os.fsencode(self.path)).hexdigest()[:12]}"
+            )
         return user.own(run)
 
     def write_connections(self, connections: dict[str, str]) -> None:

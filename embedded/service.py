@@ -41,9 +41,7 @@ class Service:
         if redis_url is None:
             redis_url = self._start_redis()
         migrate(admin_url or database_url, service_role=role_of(database_url))
-        connections = Connections(
-            database_url=database_url, admin_url=admin_url or database_url, redis_url=redis_url
-        )
+        connections = Connections(database_url=database_url, admin_url=admin_url or database_url, redis_url=redis_url)
         self._folder.write_connections(
             {name: value for name, value in msgspec.structs.asdict(connections).items() if value}
         )

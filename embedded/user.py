@@ -38,7 +38,9 @@ class RunAs(msgspec.Struct, frozen=True):
         """True when this user can pass all folders above and use the path."""
         if self.uid is None:
             return os.access(path, os.X_OK)
-        tried = subprocess.run(["/bin/sh", "-c", 'test -x "$1"', "sh", str(path)], check=False, **self.popen_arguments())
+        tried = subprocess.run(
+            ["/bin/sh", "-c", 'test -x "$1"', "sh", str(path)], check=False, **self.popen_arguments()
+        )
         return tried.returncode == 0
 
 

@@ -13,9 +13,7 @@ AGGREGATES = {aggregate.prefix: aggregate for aggregate in (IMPORT_PROCESS, SUPP
 
 _topic_of = {event: topic for aggregate in AGGREGATES.values() for topic, event in aggregate.topics.items()}
 _decoders = {
-    topic: msgspec.json.Decoder(event)
-    for aggregate in AGGREGATES.values()
-    for topic, event in aggregate.topics.items()
+    topic: msgspec.json.Decoder(event) for aggregate in AGGREGATES.values() for topic, event in aggregate.topics.items()
 }
 _encoder = msgspec.json.Encoder()
 
@@ -55,4 +53,4 @@ def supplier_of(stream: str) -> str | None:
 
 def read_event(topic: str, state: bytes) -> Event:
     """The stored event. Raises KeyError for a topic that this version of the code does not know."""
-    return _decoders[topic].decode(state)  # type: ignore[no-any-return]
+    return _decoders[topic].decode(state)

@@ -137,9 +137,7 @@ class Ledger:
                 appended = self._append_with_rows([o.recorded for o in outcomes if o.recorded], rows or {})
             except VersionConflict:
                 continue
-            return [
-                msgspec.structs.replace(outcome, recorded=appended.get(outcome.stream)) for outcome in outcomes
-            ]
+            return [msgspec.structs.replace(outcome, recorded=appended.get(outcome.stream)) for outcome in outcomes]
         raise VersionConflict(", ".join(commands))
 
     def rehearse(self, rows: Rows) -> None:

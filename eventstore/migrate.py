@@ -30,7 +30,7 @@ def migrate(admin_url: str, *, service_role: str | None = None) -> list[str]:
             "CREATE TABLE IF NOT EXISTS schema_migrations ("
             " name text PRIMARY KEY, sha256 text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())"
         )
-        present = {n: d for n, d in connection.execute("SELECT name, sha256 FROM schema_migrations")}
+        present: dict[str, str] = dict(connection.execute("SELECT name, sha256 FROM schema_migrations"))
         files = sorted(MIGRATIONS.glob("*.sql"))
         if unknown := present.keys() - {file.name for file in files}:
             raise MigrationError(
@@ -51,7 +51,7 @@ def migrate(admin_url: str, *, service_role: str | None = None) -> list[str]:
     return applied
 
 
-def is_current(connection: "psycopg.Connection[tuple[str]]") -> bool:
+def is_current(connection: "psycopg.Connection") -> bool:
     """True when every migration of this code has been applied."""
     present = {name for (name,) in connection.execute("SELECT name FROM schema_migrations")}
     return {file.name for file in MIGRATIONS.glob("*.sql")} <= present
@@ -62,7 +62,7 @@ def role_of(database_url: str) -> str | None:
     return urlsplit(database_url).username
 
 
-def _grant(connection: "psycopg.Connection[tuple[str]]", role: str) -> None:
+def _grant(connection: "psycopg.Connection", role: str) -> None:
     """INSERT and SELECT on the log and nothing else; what is derived from the log may also be changed."""
     name = Identifier(role)
     statements = (

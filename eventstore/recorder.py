@@ -86,7 +86,7 @@ class LedgerDatastore(PostgresDatastore):
 
     def __init__(self, database_url: str, *, connections: int) -> None:
         super().__init__("", "", "", "", "", originator_id_type="text")
-        self.pool = ConnectionPool(
+        self.pool: Any = ConnectionPool(
             database_url,
             kwargs={"row_factory": dict_row, "connect_timeout": 2, "application_name": "importledger"},
             min_size=0,
@@ -247,11 +247,10 @@ class GroupCommitter:
                     self._write([waiting])
                 return
 
-    def _collect(
-        self, first: _Waiting, held: list[_Waiting]
-    ) -> tuple[list[_Waiting], list[_Waiting], bool]:
+    def _collect(self, first: _Waiting, held: list[_Waiting]) -> tuple[list[_Waiting], list[_Waiting], bool]:
         """A batch that meets no stream twice, what has to wait for the next one, and whether the end was reached."""
-        batch, left = [first], []
+        batch: list[_Waiting] = [first]
+        left: list[_Waiting] = []
         streams = {event.stream for event in first.append.events}
         size, count = first.bytes, len(first.append.events)
         while size < MAX_BATCH_BYTES and count < MAX_BATCH_EVENTS:

@@ -17,7 +17,12 @@ ERRORS_EVERY = 50
 _GIVEN = ("Anna", "Ben", "Clara", "David", "Emma", "Finn", "Greta", "Hannes", "Ida", "Jonas", "Käthe", "Lukas")
 _FAMILY = ("Groß", "Schmidt", "Müller", "Yılmaz", "Weiß", "Fischer", "Krüger", "Öztürk", "Nowak", "Lehmann", "Böhm")
 _STREETS = ("Lindenallee", "Am Markt", "Schillerstraße", "Bahnhofstraße", "Ringweg", "Försterei", "Gartenstraße")
-_CITIES = (("04109", "Leipzig", "341"), ("20095", "Hamburg", "40"), ("01067", "Dresden", "351"), ("50667", "Köln", "221"))
+_CITIES = (
+    ("04109", "Leipzig", "341"),
+    ("20095", "Hamburg", "40"),
+    ("01067", "Dresden", "351"),
+    ("50667", "Köln", "221"),
+)
 _BANKS = ("37040044", "10010010", "20050550", "86055592")
 
 
@@ -42,7 +47,7 @@ def book(supplier: str, count: int, *, seed: int = 1, with_errors: bool = True) 
 
 def one_account(supplier: str, number: int, *, seed: int = 1) -> dict[str, Any]:
     """The account with this number, as an importer would send it."""
-    chance = random.Random(f"{seed}/{supplier}/{number}")  # noqa: S311 - sample data
+    chance = random.Random(f"{seed}/{supplier}/{number}")
     external = f"{supplier[:2].upper()}-{seed:02d}{number:07d}"
     postcode, city, area = chance.choice(_CITIES)
     street = chance.choice(_STREETS)
@@ -334,9 +339,7 @@ def _supply_point(
         "melos": [melo],
         "previous_supplier_id": "9900000000102",
         "last_billed_to_date": "2022-12-31",
-        "balancing_periods": [
-            {"valid_from": since, "valid_to": None, "balancing_period_time_slices": [slice_]}
-        ],
+        "balancing_periods": [{"valid_from": since, "valid_to": None, "balancing_period_time_slices": [slice_]}],
         "meter_operators": [{"code": "9900000000201", "valid_from": since, "valid_to": None}],
         "network_operators": [{"code": "9900000000300", "valid_from": since, "valid_to": None}],
     }

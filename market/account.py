@@ -1,7 +1,7 @@
 """Rules over the account as a whole, its references, metadata and campaigns."""
 
-from market.rule import Rule, Severity
 from market.identifiers import is_postcode
+from market.rule import Rule, Severity
 from market.uniqueness import unique_by
 from schemas.account import Account
 from schemas.customer import Customer

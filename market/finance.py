@@ -59,9 +59,7 @@ def _is_not_in_future(moved: Transaction, now: datetime) -> bool:
 
 def _after_the_last_statement(ledger: Ledger) -> bool:
     closed = ledger.last_statement_closing_date
-    return closed is UNSET or all(
-        moved.transaction_date > closed for moved in ledger.current_statement_transactions
-    )
+    return closed is UNSET or all(moved.transaction_date > closed for moved in ledger.current_statement_transactions)
 
 
 def _can_be_debited(bank_account: BankAccount) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
+from itertools import pairwise
 from operator import attrgetter
 from typing import Any
 
@@ -30,10 +31,7 @@ def follow_each_other(periods: Sequence[Any]) -> bool:
     if len(periods) < 2:
         return True
     in_order = sorted(periods, key=attrgetter("effective_from"))
-    return all(
-        _meets(earlier.effective_to, later.effective_from)
-        for earlier, later in zip(in_order, in_order[1:], strict=False)
-    )
+    return all(_meets(earlier.effective_to, later.effective_from) for earlier, later in pairwise(in_order))
 
 
 def _meets(end: date | None, start: date) -> bool:

@@ -77,7 +77,9 @@ class Table(msgspec.Struct, frozen=True):
 
 def rows_of(account: Account, account_number: str, created_at: datetime) -> dict[str, list[tuple[Any, ...]]]:
     """The account's rows by table name, columns in the tables' order."""
-    rows: dict[str, list[tuple[Any, ...]]] = {"service_account": [(account_number, created_at, *_values(ROOT, account))]}
+    rows: dict[str, list[tuple[Any, ...]]] = {
+        "service_account": [(account_number, created_at, *_values(ROOT, account))]
+    }
     _add_children(ROOT, account, account_number, 0, rows)
     return rows
 

@@ -11,28 +11,28 @@ from schemas.finance import Ledger, PaymentInstruction, PaymentSchedule, Stateme
 from schemas.supply import SupplyAddress
 
 
-class Reference(Wire, kw_only=True):
+class Reference(Wire, frozen=True, kw_only=True):
     namespace: Annotated[str, Meta(min_length=1, max_length=50)]
     value: Annotated[str, Meta(min_length=1, max_length=100)]
 
 
-class AccountCampaign(Wire, kw_only=True):
+class AccountCampaign(Wire, frozen=True, kw_only=True):
     slug: Required
     campaign_note: Text = ""
 
 
-class MetadataItem(Wire, kw_only=True):
+class MetadataItem(Wire, frozen=True, kw_only=True):
     key: Annotated[str, Meta(min_length=1, max_length=1024)]
     value: AnyJson
 
 
-class Note(Wire, kw_only=True):
+class Note(Wire, frozen=True, kw_only=True):
     created_at: datetime | UnsetType = UNSET
     body: LongText
     is_pinned: bool | UnsetType = UNSET
 
 
-class Account(Wire, kw_only=True):
+class Account(Wire, frozen=True, kw_only=True):
     external_account_number: ExternalNumber
     import_supplier: Required32
     unknown_occupier: bool = False
@@ -56,7 +56,7 @@ class Account(Wire, kw_only=True):
     notes: Annotated[tuple[Note, ...], Meta(max_length=MAX_ITEMS)] = ()
 
 
-class TaskParams(Wire, kw_only=True):
+class TaskParams(Wire, frozen=True, kw_only=True):
     """How to process: as a dry run, and within which window of time."""
 
     is_dry_run: bool = False
@@ -64,7 +64,7 @@ class TaskParams(Wire, kw_only=True):
     schedule_window_end: datetime | None = None
 
 
-class WrappedAccount(Wire, kw_only=True):
+class WrappedAccount(Wire, frozen=True, kw_only=True):
     """The second accepted form of the body; `Account` bare is the first."""
 
     payload: Account

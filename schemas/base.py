@@ -53,7 +53,6 @@ AnyJson = Any
 """Any JSON value, kept as it came; numbers with a fraction are `Decimal`."""
 
 
-
 def instant(moment: datetime) -> datetime:
     """The moment with its zone; without one it is German market time."""
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=MARKET_TIME).astimezone(UTC)

@@ -8,14 +8,14 @@ from msgspec import UNSET, Meta, UnsetType
 from schemas.base import MAX_ITEMS, Required, Text20, Text32, Text128, Text255, Wire
 
 
-class Consent(Wire, kw_only=True):
+class Consent(Wire, frozen=True, kw_only=True):
     type: Required
     value: Literal["ACCEPTED", "REJECTED", "UNKNOWN", "PENDING"]
     description: Text255 = ""
     signed_at: datetime | UnsetType = UNSET
 
 
-class Customer(Wire, kw_only=True):
+class Customer(Wire, frozen=True, kw_only=True):
     given_name: Text255 = ""
     family_name: Text255 = ""
     email: Annotated[str, Meta(max_length=254)] | None = None

@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 from schemas.base import MAX_ITEMS, DecimalText, Required, SupplyType, Text, Text255, Wire
 
 
-class Statement(Wire, kw_only=True):
+class Statement(Wire, frozen=True, kw_only=True):
     bill_period_from_date: date
     bill_period_to_date: date
     statement_path: Required
@@ -21,7 +21,7 @@ class Statement(Wire, kw_only=True):
     annual_consumption: int | UnsetType = UNSET
 
 
-class Transaction(Wire, kw_only=True):
+class Transaction(Wire, frozen=True, kw_only=True):
     transaction_id: Required
     transaction_date: date
     amount: DecimalText
@@ -30,7 +30,7 @@ class Transaction(Wire, kw_only=True):
     payment_type: Text = ""
 
 
-class Ledger(Wire, kw_only=True):
+class Ledger(Wire, frozen=True, kw_only=True):
     identifiers: Annotated[tuple[Required, ...], Meta(max_length=MAX_ITEMS)] = ()
     ledger_code: Required
     last_statement_closing_date: date | UnsetType = UNSET
@@ -39,13 +39,13 @@ class Ledger(Wire, kw_only=True):
     current_statement_transactions: Annotated[tuple[Transaction, ...], Meta(max_length=MAX_ITEMS)] = ()
 
 
-class BankAccount(Wire, kw_only=True):
+class BankAccount(Wire, frozen=True, kw_only=True):
     account_holder: Annotated[Text255, Meta(min_length=1)]
     account_number: Text = ""
     iban: Text = ""
 
 
-class PaymentInstruction(Wire, kw_only=True):
+class PaymentInstruction(Wire, frozen=True, kw_only=True):
     vendor: Required
     reference: Required
     type: Literal["BPAY", "CARD", "CUSTOM", "DIRECT_DEBIT", "GMO_REFUND", "PAYMENT_SLIP"]
@@ -54,15 +54,14 @@ class PaymentInstruction(Wire, kw_only=True):
     bank_account: BankAccount | UnsetType = UNSET
 
 
-class PaymentSchedule(Wire, kw_only=True):
+class PaymentSchedule(Wire, frozen=True, kw_only=True):
     """An instalment (Abschlag). The wire gives `amount` as a number; text is taken as well."""
 
     amount: Decimal | UnsetType = UNSET
     ledger_code: Text = ""
     day_of_month: Annotated[int, Meta(ge=1, le=31)] | UnsetType = UNSET
     frequency: (
-        Literal["MONTHLY", "QUARTERLY", "WEEKLY", "FORTNIGHTLY", "FOUR_WEEKLY", "ANNUALLY", "SIX_MONTHLY"]
-        | UnsetType
+        Literal["MONTHLY", "QUARTERLY", "WEEKLY", "FORTNIGHTLY", "FOUR_WEEKLY", "ANNUALLY", "SIX_MONTHLY"] | UnsetType
     ) = UNSET
     means: Literal["DD", "CARD", "MANUAL", "PAYMENT_SLIP"]
     start_date: date

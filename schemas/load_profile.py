@@ -7,7 +7,7 @@ from msgspec import UNSET, UnsetType
 from schemas.base import Text, Wire
 
 
-class GasSupplyPointLoadProfile(Wire, kw_only=True):
+class GasSupplyPointLoadProfile(Wire, frozen=True, kw_only=True):
     valid_from: datetime
     valid_to: datetime | None = None
     tum_kundenwert: Text = ""
@@ -28,7 +28,7 @@ class GasSupplyPointLoadProfile(Wire, kw_only=True):
     bilanzkreis: Text = ""
 
 
-class ElectricitySupplyPointLoadProfile(Wire, kw_only=True):
+class ElectricitySupplyPointLoadProfile(Wire, frozen=True, kw_only=True):
     valid_from: datetime
     valid_to: datetime | None = None
     smgw_wahlrecht: bool | UnsetType = UNSET

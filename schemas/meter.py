@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 from schemas.base import MAX_ITEMS, DecimalText, Required, Required32, Text, Wire
 
 
-class Reading(Wire, kw_only=True):
+class Reading(Wire, frozen=True, kw_only=True):
     status: Text = ""
     value: DecimalText
     type_of_read: Text = ""
@@ -19,14 +19,14 @@ class Reading(Wire, kw_only=True):
     edifact_reference_number: Text = ""
 
 
-class SmgwConfiguration(Wire, kw_only=True):
+class SmgwConfiguration(Wire, frozen=True, kw_only=True):
     """A configuration of the smart meter gateway."""
 
     configuration_id: Required
     valid_from: datetime
 
 
-class Register(Wire, kw_only=True):
+class Register(Wire, frozen=True, kw_only=True):
     obis_code: Required
     digits: Annotated[int, Meta(ge=1, le=32)] | UnsetType = UNSET
     decimal_places: Annotated[int, Meta(ge=0, le=10)] | UnsetType = UNSET
@@ -37,7 +37,7 @@ class Register(Wire, kw_only=True):
     smgw_configurations: Annotated[tuple[SmgwConfiguration, ...], Meta(max_length=MAX_ITEMS)] = ()
 
 
-class Meter(Wire, kw_only=True):
+class Meter(Wire, frozen=True, kw_only=True):
     meter_number: Required32
     meter_type: Text = ""
     meter_sub_type: Text = ""
@@ -50,14 +50,14 @@ class Meter(Wire, kw_only=True):
     registers: Annotated[tuple[Register, ...], Meta(max_length=MAX_ITEMS)] = ()
 
 
-class ElectricityMeterGateway(Wire, kw_only=True):
+class ElectricityMeterGateway(Wire, frozen=True, kw_only=True):
     number: Required
     communication_method: Text = ""
     valid_from: datetime
     valid_to: datetime | None = None
 
 
-class ConversionFactor(Wire, kw_only=True):
+class ConversionFactor(Wire, frozen=True, kw_only=True):
     """Gas: calorific value (Brennwert, kWh/m³) and condition value (Zustandszahl). Electricity: factor."""
 
     active_from_date: date
@@ -68,7 +68,7 @@ class ConversionFactor(Wire, kw_only=True):
     factor: DecimalText = ""
 
 
-class Melo(Wire, kw_only=True):
+class Melo(Wire, frozen=True, kw_only=True):
     """A metering location."""
 
     melo_number: Required

@@ -5,13 +5,13 @@ from datetime import datetime
 from schemas.base import Wire
 
 
-class LatestError(Wire, kw_only=True):
+class LatestError(Wire, frozen=True, kw_only=True):
     code: str
     detail: str
     domain: str
 
 
-class ImportStatus(Wire, kw_only=True):
+class ImportStatus(Wire, frozen=True, kw_only=True):
     """The v2 status record."""
 
     status: str
@@ -21,14 +21,14 @@ class ImportStatus(Wire, kw_only=True):
     latest_error: LatestError | None
 
 
-class TransferStatus(Wire, kw_only=True):
+class TransferStatus(Wire, frozen=True, kw_only=True):
     """The v1 status record; the account number is "" while there is none."""
 
     status: str
     service_account_number: str
 
 
-class ImportListItem(Wire, kw_only=True):
+class ImportListItem(Wire, frozen=True, kw_only=True):
     external_account_number: str
     service_account_number: str | None
     account_created_at: datetime | None

@@ -10,12 +10,12 @@ from schemas.load_profile import ElectricitySupplyPointLoadProfile, GasSupplyPoi
 from schemas.meter import Melo
 
 
-class SignUpReward(Wire, kw_only=True):
+class SignUpReward(Wire, frozen=True, kw_only=True):
     amount: DecimalText
     scheme_name: Required
 
 
-class AgreementParams(Wire, kw_only=True):
+class AgreementParams(Wire, frozen=True, kw_only=True):
     """Prices in euros and consumptions in kWh, as agreed; `network_charges` is any JSON object."""
 
     annual_consumption: DecimalText = ""
@@ -30,7 +30,7 @@ class AgreementParams(Wire, kw_only=True):
     network_charges: dict[str, AnyJson] | UnsetType = UNSET
 
 
-class Agreement(Wire, kw_only=True):
+class Agreement(Wire, frozen=True, kw_only=True):
     effective_from: date
     effective_to: date | None = None
     agreed_at: datetime | UnsetType = UNSET
@@ -39,7 +39,7 @@ class Agreement(Wire, kw_only=True):
     params: AgreementParams | UnsetType = UNSET
 
 
-class Operator(Wire, kw_only=True):
+class Operator(Wire, frozen=True, kw_only=True):
     """A market partner that operates the meter, the network or the transmission system for a time."""
 
     code: Required
@@ -47,19 +47,19 @@ class Operator(Wire, kw_only=True):
     valid_to: datetime | None = None
 
 
-class BalancingPeriodTimeSlice(Wire, kw_only=True):
+class BalancingPeriodTimeSlice(Wire, frozen=True, kw_only=True):
     valid_from: date
     valid_to: date | None = None
     balancing_group: Required
 
 
-class BalancingPeriod(Wire, kw_only=True):
+class BalancingPeriod(Wire, frozen=True, kw_only=True):
     valid_from: datetime
     valid_to: datetime | None = None
     balancing_period_time_slices: Annotated[tuple[BalancingPeriodTimeSlice, ...], Meta(max_length=MAX_ITEMS)] = ()
 
 
-class Article(Wire, kw_only=True):
+class Article(Wire, frozen=True, kw_only=True):
     article_id: Required
     article_type: Text = ""
     period_start_at: datetime | UnsetType = UNSET
@@ -77,7 +77,7 @@ class Article(Wire, kw_only=True):
     custom_price_quantity_unit: Text = ""
 
 
-class SupplyPoint(Wire, kw_only=True):
+class SupplyPoint(Wire, frozen=True, kw_only=True):
     identifier: Required
     agreements: Annotated[tuple[Agreement, ...], Meta(max_length=MAX_ITEMS)] = ()
     supply_type: SupplyType
@@ -92,15 +92,13 @@ class SupplyPoint(Wire, kw_only=True):
     network_operators: Annotated[tuple[Operator, ...], Meta(max_length=MAX_ITEMS)] = ()
     transmission_system_operators: Annotated[tuple[Operator, ...], Meta(max_length=MAX_ITEMS)] = ()
     articles: Annotated[tuple[Article, ...], Meta(max_length=MAX_ITEMS)] = ()
-    gas_supply_point_load_profiles: Annotated[
-        tuple[GasSupplyPointLoadProfile, ...], Meta(max_length=MAX_ITEMS)
-    ] = ()
+    gas_supply_point_load_profiles: Annotated[tuple[GasSupplyPointLoadProfile, ...], Meta(max_length=MAX_ITEMS)] = ()
     electricity_supply_point_load_profiles: Annotated[
         tuple[ElectricitySupplyPointLoadProfile, ...], Meta(max_length=MAX_ITEMS)
     ] = ()
 
 
-class SupplyAddress(Wire, kw_only=True):
+class SupplyAddress(Wire, frozen=True, kw_only=True):
     supply_address1: Required
     supply_address2: Text = ""
     supply_address3: Text = ""

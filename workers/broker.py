@@ -56,10 +56,10 @@ class BrokerDoorbell:
     def waiting(self) -> int:
         """Messages that no worker has fetched yet. Raises BellUnavailable."""
         if isinstance(self._broker, StubBroker):
-            return self._broker.queues[QUEUE].qsize()
+            return int(self._broker.queues[QUEUE].qsize())
         assert isinstance(self._broker, RedisBroker)
         try:
-            return int(self._broker.client.llen(f"{self._broker.namespace}:{QUEUE}"))  # type: ignore[arg-type]
+            return int(self._broker.client.llen(f"{self._broker.namespace}:{QUEUE}"))
         except (redis.RedisError, OSError) as error:
             raise BellUnavailable(str(error)) from error
 
@@ -71,7 +71,7 @@ def redis_broker(redis_url: str) -> RedisBroker:
         parameters["unix_socket_path"] = parameters.pop("path")
     elif redis_url.startswith("rediss:"):
         parameters["ssl"] = True
-    return RedisBroker(
+    return RedisBroker(  # type: ignore[no-untyped-call]
         **parameters,
         socket_timeout=5,
         socket_connect_timeout=2,
@@ -89,7 +89,7 @@ def in_process_broker() -> StubBroker:
 
 def declare_actor(broker: dramatiq.Broker, process: Callable[[list[str]], None]) -> None:
     """Bind the actor that processes imports to the broker."""
-    dramatiq.actor(process, actor_name=ACTOR, queue_name=QUEUE, broker=broker)
+    dramatiq.actor(actor_name=ACTOR, queue_name=QUEUE, broker=broker)(process)
 
 
 def start_workers(broker: dramatiq.Broker, *, threads: int) -> dramatiq.Worker:

@@ -204,5 +204,3 @@ def _invalid(attempt: int, problems: Sequence[Problem]) -> FailImport:
         problems=problem_names(problems),
         rules_edition=market.EDITION,
     )
-
-

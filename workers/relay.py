@@ -94,4 +94,3 @@ def _is_due(event: follow.Followed) -> bool:
 def _messages(streams: Sequence[str]) -> list[list[str]]:
     different = list(dict.fromkeys(streams))
     return [different[i : i + STREAMS_PER_MESSAGE] for i in range(0, len(different), STREAMS_PER_MESSAGE)]
-

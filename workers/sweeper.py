@@ -85,7 +85,8 @@ class Sweeper:
         at, clock = now(), time.monotonic()
         self._rung = {stream: t for stream, t in self._rung.items() if clock - t < RING_AGAIN_AFTER_S}
         parameters = {"now": at, "lost_before": at - LOST_AFTER, "relayed": relayed, "limit": LIMIT}
-        together, alone = [], []
+        together: list[str] = []
+        alone: list[str] = []
         for row in connection.execute(_SELECT_WAITING, parameters):
             stream = stream_of(row["supplier"], row["external_account_number"])
             if stream not in self._rung:
