@@ -78,6 +78,7 @@ def create_app(database_url: str, token_key: bytes) -> Starlette:
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False
+    app.state.auth = auth
     return app
 
 

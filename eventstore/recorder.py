@@ -118,7 +118,7 @@ class LedgerRecorder(PostgresApplicationRecorder):
         source = SQL("(SELECT {columns} FROM events) AS events").format(columns=columns)
         self.select_events_statement = SQL("SELECT * FROM {source} WHERE originator_id = %s").format(source=source)
         self.max_notification_id_statement = SQL("SELECT max(position) FROM events").format()
-        self._statements: dict[tuple[str, ...], bytes] = {}
+        self._statements: dict[tuple[View, ...], bytes] = {}
 
     def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int] | None:
         """The library's way in; returns the positions. Raises IntegrityError on a version conflict."""
@@ -162,22 +162,21 @@ class LedgerRecorder(PostgresApplicationRecorder):
 
     def _run(self, connection: Connection[Any], views: tuple[View, ...], arrays: dict[str, Any]) -> int:
         with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
-            cursor.execute(self._statement(views), arrays, prepare=True)
+            if views not in self._statements:
+                self._statements[views] = append_statement(views)
+            cursor.execute(self._statements[views], arrays, prepare=True)
             row = cursor.fetchone()
             assert row is not None
             return cast(int, row[0])
 
-    def _statement(self, views: tuple[View, ...]) -> bytes:
-        """Append and the upserts of these views as one statement: one round trip, one transaction."""
-        names = tuple(view.name for view in views)
-        if names not in self._statements:
-            upserts = [
-                SQL(", {name} AS ({upsert})").format(name=Identifier(f"into_{view.name}"), upsert=SQL(view.upsert))
-                for view in views
-            ]
-            whole = SQL(_APPEND) + Composed(upserts) + SQL(" SELECT base FROM appended")
-            self._statements[names] = whole.as_bytes()
-        return self._statements[names]
+
+def append_statement(views: Sequence[View]) -> bytes:
+    """Append and the upserts of these views as one statement: one round trip, one transaction."""
+    upserts = [
+        SQL(", {name} AS ({upsert})").format(name=Identifier(f"into_{view.name}"), upsert=SQL(view.upsert))
+        for view in views
+    ]
+    return (SQL(_APPEND) + Composed(upserts) + SQL(" SELECT base FROM appended")).as_bytes()
 
 
 def _event_arrays(rows: Sequence[tuple[Any, ...]]) -> dict[str, Any]:

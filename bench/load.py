@@ -1,0 +1,126 @@
+"""The load generator, a process of its own: keep-alive connections that send one account after the other.
+
+Prints one JSON line: requests answered, seconds, and how often each status came.
+"""
+
+import argparse
+import asyncio
+import collections
+import json
+import time
+from typing import cast
+
+import uvloop
+
+from importer.book import book
+
+SAMPLES = 200
+SEED = 7
+
+
+def bodies(supplier: str) -> list[tuple[bytes, bytes]]:
+    """(JSON, the account number in it) of sample accounts; the number is replaced in every request."""
+    entries = book(supplier, SAMPLES, seed=SEED, with_errors=False)
+    return [(entry.body, entry.external_account_number.encode()) for entry in entries]
+
+
+class Sender(asyncio.Protocol):
+    """One connection: sends the next request when the last is answered, until the work is done."""
+
+    def __init__(self, load: "Load") -> None:
+        self._load = load
+        self._buffer = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.WriteTransport, transport)
+        self._send()
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        end = self._buffer.find(b"\r\n\r\n")
+        if end < 0:
+            return
+        head = self._buffer[:end].lower()
+        place = head.find(b"content-length:")
+        length = int(head[place + 15 :].split(b"\r\n", 1)[0])
+        if len(self._buffer) < end + 4 + length:
+            return
+        self._load.statuses[self._buffer[9:12].decode()] += 1
+        self._buffer = b""
+        self._send()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._load.ended(self)
+
+    def _send(self) -> None:
+        request = self._load.next_request()
+        if request is None:
+            self._load.ended(self)
+            self._transport.close()
+        else:
+            self._transport.write(request)
+
+
+class Load:
+    """The work: so many seconds, or so many requests."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self._bodies = bodies(arguments.supplier)
+        self._head = (
+            f"POST {arguments.path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Token {arguments.token}\r\n"
+            "Content-Type: application/json\r\nContent-Length: "
+        ).encode()
+        self._deadline = time.monotonic() + arguments.seconds
+        self._left = arguments.count or 10**9
+        self._number = arguments.first
+        self._running: set[Sender] = set()
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.statuses: collections.Counter[str] = collections.Counter()
+
+    def new_sender(self) -> Sender:
+        sender = Sender(self)
+        self._running.add(sender)
+        return sender
+
+    def next_request(self) -> bytes | None:
+        if self._left <= 0 or time.monotonic() >= self._deadline:
+            return None
+        self._left -= 1
+        self._number += 1
+        body, external = self._bodies[self._number % SAMPLES]
+        fresh = body.replace(external, b"%s-%09d" % (external[:2], self._number))
+        return b"%s%d\r\n\r\n%s" % (self._head, len(fresh), fresh)
+
+    def ended(self, sender: Sender) -> None:
+        self._running.discard(sender)
+        if not self._running and not self.done.done():
+            self.done.set_result(None)
+
+
+async def run(arguments: argparse.Namespace) -> None:
+    loop = asyncio.get_running_loop()
+    load = Load(arguments)
+    started = time.monotonic()
+    await asyncio.gather(
+        *(loop.create_connection(load.new_sender, "127.0.0.1", arguments.port) for _ in range(arguments.connections))
+    )
+    await load.done
+    seconds = time.monotonic() - started
+    print(json.dumps({"requests": load.statuses.total(), "seconds": seconds, "statuses": load.statuses}))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--path", required=True)
+    parser.add_argument("--token", required=True)
+    parser.add_argument("--supplier", default="NORDWIND")
+    parser.add_argument("--connections", type=int, default=64)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--count", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0)
+    uvloop.run(run(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""The service's own app with one more route: token check and an untyped decode, nothing else. A peer for validation."""
+
+import os
+import sys
+
+import msgspec
+import uvicorn
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from api.app import create_app
+from api.auth import WRITERS
+from api.responses import JsonResponse, read_body
+
+_decode = msgspec.json.Decoder().decode
+
+
+def main() -> None:
+    app = create_app(os.environ["DATABASE_URL"], os.environ["IMPORTLEDGER_TOKEN_KEY"].encode())
+
+    async def untyped(request: Request) -> Response:
+        await app.state.auth.caller(request, WRITERS)
+        _decode(await read_body(request))
+        return JsonResponse(b"{}", 200)
+
+    app.router.routes.insert(0, Route("/v2/data-import/accounts/untyped/", untyped, methods=["POST"]))
+    uvicorn.run(
+        app,
+        port=int(sys.argv[1]),
+        http="httptools",
+        loop="uvloop",
+        lifespan="on",
+        access_log=False,
+        server_header=False,
+        log_config=None,
+    )
+
+
+if __name__ == "__main__":
+    main()
