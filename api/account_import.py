@@ -94,7 +94,7 @@ class AccountImport:
         )
         by = f"{key.organisation}:{key.key_id}"
         try:
-            await asyncio.wrap_future(self._ledger.begin(stream, command, at=at, by=by, payload=payload))
+            await self._ledger.begin(stream, command, at=at, by=by, payload=payload)
         except VersionConflict:
             await asyncio.to_thread(self._ledger.execute, stream, command, at=at, by=by, payload=payload)
 

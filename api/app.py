@@ -51,6 +51,11 @@ def create_app(database_url: str, token_key: bytes) -> Starlette:
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
+        import gc
+
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 100)
         async with pool, lists:
             refresher = asyncio.create_task(directory.keep_fresh())
             yield

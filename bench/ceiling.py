@@ -16,7 +16,8 @@ import psycopg
 import uvicorn
 import zstandard
 
-from eventstore.recorder import MAX_BATCH_EVENTS, SESSION, append_statement
+from eventstore.group_commit import MAX_BATCH_EVENTS
+from eventstore.recorder import SESSION, append_statement
 from projections.import_status import IMPORT_STATUS
 
 _STATEMENT = append_statement([IMPORT_STATUS])

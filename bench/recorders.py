@@ -10,9 +10,10 @@ from eventsourcing.persistence import StoredEvent
 from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
 
 from eventstore.events import Recorded
+from eventstore.group_commit import GroupCommitter
 from eventstore.import_process import ImportStaged, stream_of
 from eventstore.payloads import Payload
-from eventstore.recorder import Append, GroupCommitter, LedgerDatastore, LedgerRecorder
+from eventstore.recorder import Append, LedgerDatastore, LedgerRecorder
 from importer.book import book
 
 CALLERS = 64

@@ -3,8 +3,8 @@
 API, workers and command line all come through here. One call is one transaction.
 """
 
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -17,8 +17,9 @@ from eventstore.aggregate import Command
 from eventstore.bell import Bell
 from eventstore.errors import Refused, VersionConflict
 from eventstore.events import Recorded, aggregate_of, read_event, supplier_of
+from eventstore.group_commit import GroupCommitter, LoopCommitter
 from eventstore.payloads import Payload, read_payloads
-from eventstore.recorder import Append, GroupCommitter, LedgerDatastore, LedgerRecorder, View, store_errors
+from eventstore.recorder import Append, LedgerDatastore, LedgerRecorder, View, store_errors
 
 TRIES = 5
 PLATFORM_LOCK = 7015002
@@ -59,6 +60,7 @@ class Ledger:
         self._recorder = LedgerRecorder(self._datastore, views)
         self._bell = Bell(self._datastore)
         self._committer = GroupCommitter(self._recorder, self._bell.ring)
+        self._loop_committer = LoopCommitter(self._committer)
 
     def close(self) -> None:
         self._committer.close()
@@ -80,16 +82,17 @@ class Ledger:
         by: str,
         payload: Payload | None = None,
         command_id: str | None = None,
-    ) -> "Future[list[Recorded]]":
-        """Start appending to a stream that is assumed to be new, without waiting.
+    ) -> "asyncio.Future[list[Recorded]]":
+        """Start appending to a stream that is assumed to be new; for callers in the one event loop of a process.
 
-        The future raises VersionConflict when the stream exists; then call `execute`, which loads it.
+        The future raises VersionConflict when the stream exists; then call `execute`, which loads it. Raises
+        LedgerBusy when too many appends are waiting.
         """
         aggregate = aggregate_of(stream)
         event = aggregate.decide(command, aggregate.initial, at)
         assert event is not None, "a command on a new stream has an effect"
         recorded = Recorded(stream, 1, event, at, supplier_of(stream), by, command_id)
-        return self._committer.submit(Append([recorded], {stream: payload} if payload else {}))
+        return self._loop_committer.submit(Append([recorded], {stream: payload} if payload else {}))
 
     def execute(
         self,

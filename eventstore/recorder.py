@@ -2,14 +2,10 @@
 
 `LedgerRecorder` is the library's application recorder on our table, with another way in: one advisory lock per
 log instead of the table lock, dense positions in commit order, and one statement per batch that carries payloads,
-events and view rows as binary arrays. `GroupCommitter` stands in front of it: one thread per process that writes
-whatever has queued up, so that many small appends share one commit.
+events and view rows as binary arrays.
 """
 
-import queue
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, LiteralString, Protocol, cast
@@ -23,15 +19,12 @@ from psycopg.rows import DictRow, dict_row, tuple_row
 from psycopg.sql import SQL, Composed, Identifier
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from eventstore.errors import LedgerBusy, StoreUnavailable, VersionConflict
+from eventstore.errors import StoreUnavailable, VersionConflict
 from eventstore.events import Recorded
 from eventstore.payloads import Payload
 
 CODE_VERSION = "0.1.0"
 VERSION_CONFLICT = "LG001"
-MAX_BATCH_EVENTS = 200
-MAX_BATCH_BYTES = 2_000_000
-MAX_WAITING = 2_000
 CONNECT_TIMEOUT_S = 0.7
 SESSION = (
     "SET synchronous_commit = on; SET statement_timeout = '15s'; SET lock_timeout = '5s';"
@@ -66,6 +59,10 @@ class Append(msgspec.Struct, frozen=True):
 
     events: Sequence[Recorded]
     payloads: Mapping[str, Payload] = {}
+
+    @property
+    def bytes(self) -> int:
+        return sum(len(payload.content) for payload in self.payloads.values())
 
 
 @contextmanager
@@ -194,115 +191,3 @@ def _payload_arrays(payloads: Mapping[str, Payload], at: datetime) -> dict[str, 
         "payload_sizes": [payload.received_bytes for payload in kept],
         "payload_contents": [payload.content for payload in kept],
     }
-
-
-class _Waiting(msgspec.Struct, frozen=True, gc=False):
-    append: Append
-    done: "Future[list[Recorded]]"
-
-    @property
-    def bytes(self) -> int:
-        return sum(len(payload.content) for payload in self.append.payloads.values())
-
-
-class GroupCommitter:
-    """Writes what has queued up as one batch, again and again. Never sleeps to collect; never splits one append.
-
-    A conflicting append fails alone. A queue that is full raises LedgerBusy instead of growing.
-    `after_commit` is called in the writer's thread after each batch.
-    """
-
-    def __init__(self, recorder: LedgerRecorder, after_commit: Any = None) -> None:
-        self._recorder = recorder
-        self._after_commit = after_commit
-        self._queue: queue.Queue[_Waiting | None] = queue.Queue(MAX_WAITING)
-        self._thread = threading.Thread(target=self._write_batches, name="group-committer", daemon=True)
-        self._thread.start()
-
-    def submit(self, append: Append) -> "Future[list[Recorded]]":
-        """The future gives the appended events, or raises VersionConflict or StoreUnavailable."""
-        waiting = _Waiting(append, Future())
-        try:
-            self._queue.put_nowait(waiting)
-        except queue.Full:
-            raise LedgerBusy(f"{MAX_WAITING} appends are waiting") from None
-        return waiting.done
-
-    def close(self) -> None:
-        """Write what is queued and stop."""
-        self._queue.put(None)
-        self._thread.join()
-
-    def _write_batches(self) -> None:
-        held: list[_Waiting] = []
-        while True:
-            first = held.pop(0) if held else self._queue.get()
-            if first is None:
-                return
-            batch, held, is_last = self._collect(first, held)
-            self._write(batch)
-            if is_last:
-                for waiting in held:
-                    self._write([waiting])
-                return
-
-    def _collect(self, first: _Waiting, held: list[_Waiting]) -> tuple[list[_Waiting], list[_Waiting], bool]:
-        """A batch that meets no stream twice, what has to wait for the next one, and whether the end was reached."""
-        batch: list[_Waiting] = [first]
-        left: list[_Waiting] = []
-        streams = {event.stream for event in first.append.events}
-        size, count = first.bytes, len(first.append.events)
-        while size < MAX_BATCH_BYTES and count < MAX_BATCH_EVENTS:
-            try:
-                item = held.pop(0) if held else self._queue.get_nowait()
-            except queue.Empty:
-                break
-            if item is None:
-                return batch, left + held, True
-            touched = {event.stream for event in item.append.events}
-            if touched & streams:
-                left.append(item)
-                if len(left) > MAX_BATCH_EVENTS:
-                    break
-                continue
-            batch.append(item)
-            streams |= touched
-            size, count = size + item.bytes, count + len(item.append.events)
-        return batch, left + held, False
-
-    def _write(self, batch: list[_Waiting]) -> None:
-        while batch:
-            try:
-                results = self._append(batch)
-            except VersionConflict as conflict:
-                batch = self._without_conflicting(batch, str(conflict))
-                continue
-            except BaseException as error:  # the callers get it; the writer goes on
-                for waiting in batch:
-                    waiting.done.set_exception(error)
-                return
-            for waiting, events in zip(batch, results, strict=True):
-                waiting.done.set_result(events)
-            if self._after_commit is not None:
-                self._after_commit()
-            return
-
-    def _append(self, batch: list[_Waiting]) -> list[list[Recorded]]:
-        events = [event for waiting in batch for event in waiting.append.events]
-        payloads = {stream: p for waiting in batch for stream, p in waiting.append.payloads.items()}
-        with store_errors(), self._recorder.datastore.pool.connection() as connection:
-            appended = iter(self._recorder.append(connection, Append(events, payloads)))
-        return [[next(appended) for _ in waiting.append.events] for waiting in batch]
-
-    def _without_conflicting(self, batch: list[_Waiting], numbers: str) -> list[_Waiting]:
-        """Fail those whose events conflicted, and return the others."""
-        conflicting = {int(number) for number in numbers.split(",") if number}
-        others, n = [], 0
-        for waiting in batch:
-            span = range(n + 1, n + 1 + len(waiting.append.events))
-            n += len(waiting.append.events)
-            if len(batch) == 1 or conflicting.intersection(span):
-                waiting.done.set_exception(VersionConflict(waiting.append.events[0].stream))
-            else:
-                others.append(waiting)
-        return others if len(others) < len(batch) else []

@@ -1,0 +1,214 @@
+"""Group commit: many small appends share one transaction and one flush.
+
+`GroupCommitter` is one thread per process that writes whatever has queued up, bounded by count and bytes, and never
+sleeps to collect. `LoopCommitter` stands between it and an event loop: it hands over what the loop has collected when
+the last batch is done, so that thread and loop do not wake each other for every single append.
+"""
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+
+from eventstore.errors import LedgerBusy, VersionConflict
+from eventstore.events import Recorded
+from eventstore.recorder import Append, LedgerRecorder, store_errors
+
+MAX_BATCH_EVENTS = 200
+MAX_BATCH_BYTES = 2_000_000
+MAX_WAITING = 2_000
+
+Result = list[Recorded] | BaseException
+"""The appended events with their positions, or why they were not: VersionConflict, StoreUnavailable."""
+
+
+class _Job:
+    """Appends that were handed over together; `done` is called in the writer's thread with one result for each."""
+
+    def __init__(self, appends: Sequence[Append], done: Callable[[list[Result]], None]) -> None:
+        self.appends = appends
+        self._done = done
+        self._results: list[Result] = [[]] * len(appends)
+        self._left = len(appends)
+
+    def settle(self, index: int, result: Result) -> None:
+        self._results[index] = result
+        self._left -= 1
+        if self._left == 0:
+            self._done(self._results)
+
+
+class _Item:
+    """One append of a job."""
+
+    __slots__ = ("append", "index", "job", "streams")
+
+    def __init__(self, job: _Job, index: int) -> None:
+        self.job = job
+        self.index = index
+        self.append = job.appends[index]
+        self.streams = {event.stream for event in self.append.events}
+
+    def settle(self, result: Result) -> None:
+        self.job.settle(self.index, result)
+
+
+class GroupCommitter:
+    """The writer thread. A conflicting append fails alone; a full queue raises LedgerBusy instead of growing.
+
+    `after_commit` is called in the writer's thread after each batch.
+    """
+
+    def __init__(self, recorder: LedgerRecorder, after_commit: Callable[[], None] = lambda: None) -> None:
+        self._recorder = recorder
+        self._after_commit = after_commit
+        self._jobs: queue.Queue[_Job | None] = queue.Queue(MAX_WAITING)
+        self._held: list[_Item] = []
+        self._thread = threading.Thread(target=self._write_batches, name="group-committer", daemon=True)
+        self._thread.start()
+
+    def submit(self, append: Append) -> "Future[list[Recorded]]":
+        """The future gives the appended events, or raises VersionConflict or StoreUnavailable."""
+        future: Future[list[Recorded]] = Future()
+
+        def done(results: list[Result]) -> None:
+            [result] = results
+            if isinstance(result, BaseException):
+                future.set_exception(result)
+            else:
+                future.set_result(result)
+
+        self.submit_all([append], done)
+        return future
+
+    def submit_all(self, appends: Sequence[Append], done: Callable[[list[Result]], None]) -> None:
+        """Append each of these, independently of the others; `done` gets a result for each. Raises LedgerBusy."""
+        try:
+            self._jobs.put_nowait(_Job(appends, done))
+        except queue.Full:
+            raise LedgerBusy(f"{MAX_WAITING} appends are waiting") from None
+
+    def close(self) -> None:
+        """Write what is queued and stop."""
+        self._jobs.put(None)
+        self._thread.join()
+
+    def _write_batches(self) -> None:
+        is_open = True
+        while is_open or self._held:
+            is_open = self._collect() and is_open
+            batch = self._next_batch()
+            if batch:
+                self._write(batch)
+
+    def _collect(self) -> bool:
+        """Hold all that has queued up, waiting only when there is nothing to do; False at the end."""
+        try:
+            while True:
+                job = self._jobs.get_nowait() if self._held else self._jobs.get()
+                if job is None:
+                    return False
+                self._held += [_Item(job, index) for index in range(len(job.appends))]
+        except queue.Empty:
+            return True
+
+    def _next_batch(self) -> list[_Item]:
+        """What is written next: bounded, and meeting no stream twice. The rest stays held, in order."""
+        batch: list[_Item] = []
+        left: list[_Item] = []
+        streams: set[str] = set()
+        size = count = 0
+        for item in self._held:
+            is_full = size >= MAX_BATCH_BYTES or count >= MAX_BATCH_EVENTS
+            if is_full or item.streams & streams:
+                left.append(item)
+                continue
+            batch.append(item)
+            streams |= item.streams
+            size, count = size + item.append.bytes, count + len(item.append.events)
+        self._held = left
+        return batch
+
+    def _write(self, batch: list[_Item]) -> None:
+        while batch:
+            try:
+                results = self._append(batch)
+            except VersionConflict as conflict:
+                batch = _without_conflicting(batch, str(conflict))
+                continue
+            except Exception as error:  # the callers get it; the writer goes on
+                for item in batch:
+                    item.settle(error)
+                return
+            for item, events in zip(batch, results, strict=True):
+                item.settle(events)
+            self._after_commit()
+            return
+
+    def _append(self, batch: Sequence[_Item]) -> list[list[Recorded]]:
+        events = [event for item in batch for event in item.append.events]
+        payloads = {stream: payload for item in batch for stream, payload in item.append.payloads.items()}
+        with store_errors(), self._recorder.datastore.pool.connection() as connection:
+            appended = iter(self._recorder.append(connection, Append(events, payloads)))
+        return [[next(appended) for _ in item.append.events] for item in batch]
+
+
+def _without_conflicting(batch: Sequence[_Item], numbers: str) -> list[_Item]:
+    """Fail those whose events conflicted, by their numbers in the batch from 1, and return the others."""
+    conflicting = {int(number) for number in numbers.split(",") if number}
+    others, n = [], 0
+    for item in batch:
+        span = range(n + 1, n + 1 + len(item.append.events))
+        n += len(item.append.events)
+        if not conflicting or conflicting.intersection(span):
+            item.settle(VersionConflict(item.append.events[0].stream))
+        else:
+            others.append(item)
+    return others
+
+
+class LoopCommitter:
+    """The committer as seen from one event loop: futures of the loop, one hand-over per batch."""
+
+    def __init__(self, committer: GroupCommitter) -> None:
+        self._committer = committer
+        self._waiting: list[tuple[Append, asyncio.Future[list[Recorded]]]] = []
+        self._is_writing = False
+
+    def submit(self, append: Append) -> "asyncio.Future[list[Recorded]]":
+        """As GroupCommitter.submit, for callers in the event loop. Raises LedgerBusy."""
+        if len(self._waiting) >= MAX_WAITING:
+            raise LedgerBusy(f"{MAX_WAITING} appends are waiting")
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[list[Recorded]] = loop.create_future()
+        self._waiting.append((append, future))
+        if not self._is_writing:
+            self._is_writing = True
+            loop.call_soon(self._hand_over, loop)  # after what else is ready now
+        return future
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        batch, self._waiting = self._waiting, []
+        self._is_writing = bool(batch)
+        if batch:
+
+            def done(results: list[Result]) -> None:
+                loop.call_soon_threadsafe(self._settle, loop, [future for _, future in batch], results)
+
+            self._committer.submit_all([append for append, _ in batch], done)
+
+    def _settle(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        futures: Sequence["asyncio.Future[list[Recorded]]"],
+        results: Sequence[Result],
+    ) -> None:
+        self._hand_over(loop)
+        for future, result in zip(futures, results, strict=True):
+            if future.cancelled():
+                continue
+            if isinstance(result, BaseException):
+                future.set_exception(result)
+            else:
+                future.set_result(result)
