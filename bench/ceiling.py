@@ -112,7 +112,7 @@ def _arrays(batch: list[Item]) -> dict[str, Any]:
 
 def main() -> None:
     uvicorn.run(
-        Ceiling(os.environ["DATABASE_URL"]),  # type: ignore[arg-type]
+        Ceiling(os.environ["DATABASE_URL"]),
         port=int(sys.argv[1]),
         http="httptools",
         loop="uvloop",

@@ -84,6 +84,7 @@ def api(host: str, port: int) -> None:
         lifespan="on",
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         log_config=None,
         timeout_keep_alive=75,
         timeout_graceful_shutdown=8,

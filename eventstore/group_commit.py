@@ -10,17 +10,17 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from itertools import accumulate
 
 from eventstore.errors import LedgerBusy, VersionConflict
-from eventstore.events import Recorded
 from eventstore.recorder import Append, LedgerRecorder, store_errors
 
 MAX_BATCH_EVENTS = 200
 MAX_BATCH_BYTES = 2_000_000
 MAX_WAITING = 2_000
 
-Result = list[Recorded] | BaseException
-"""The appended events with their positions, or why they were not: VersionConflict, StoreUnavailable."""
+Result = int | BaseException
+"""The position of an append's first event, or why there is none: VersionConflict, StoreUnavailable."""
 
 
 class _Job:
@@ -29,7 +29,7 @@ class _Job:
     def __init__(self, appends: Sequence[Append], done: Callable[[list[Result]], None]) -> None:
         self.appends = appends
         self._done = done
-        self._results: list[Result] = [[]] * len(appends)
+        self._results: list[Result] = [0] * len(appends)
         self._left = len(appends)
 
     def settle(self, index: int, result: Result) -> None:
@@ -68,9 +68,9 @@ class GroupCommitter:
         self._thread = threading.Thread(target=self._write_batches, name="group-committer", daemon=True)
         self._thread.start()
 
-    def submit(self, append: Append) -> "Future[list[Recorded]]":
-        """The future gives the appended events, or raises VersionConflict or StoreUnavailable."""
-        future: Future[list[Recorded]] = Future()
+    def submit(self, append: Append) -> "Future[int]":
+        """The future gives the first event's position, or raises VersionConflict or StoreUnavailable."""
+        future: Future[int] = Future()
 
         def done(results: list[Result]) -> None:
             [result] = results
@@ -133,7 +133,7 @@ class GroupCommitter:
     def _write(self, batch: list[_Item]) -> None:
         while batch:
             try:
-                results = self._append(batch)
+                positions = self._append(batch)
             except VersionConflict as conflict:
                 batch = _without_conflicting(batch, str(conflict))
                 continue
@@ -141,17 +141,18 @@ class GroupCommitter:
                 for item in batch:
                     item.settle(error)
                 return
-            for item, events in zip(batch, results, strict=True):
-                item.settle(events)
+            for item, position in zip(batch, positions, strict=True):
+                item.settle(position)
             self._after_commit()
             return
 
-    def _append(self, batch: Sequence[_Item]) -> list[list[Recorded]]:
+    def _append(self, batch: Sequence[_Item]) -> list[int]:
         events = [event for item in batch for event in item.append.events]
         payloads = {stream: payload for item in batch for stream, payload in item.append.payloads.items()}
         with store_errors(), self._recorder.datastore.pool.connection() as connection:
-            appended = iter(self._recorder.append(connection, Append(events, payloads)))
-        return [[next(appended) for _ in item.append.events] for item in batch]
+            position = 1 + self._recorder.append(connection, Append(events, payloads))
+        sizes = (len(item.append.events) for item in batch)
+        return list(accumulate(sizes, initial=position))[:-1]
 
 
 def _without_conflicting(batch: Sequence[_Item], numbers: str) -> list[_Item]:
@@ -173,15 +174,15 @@ class LoopCommitter:
 
     def __init__(self, committer: GroupCommitter) -> None:
         self._committer = committer
-        self._waiting: list[tuple[Append, asyncio.Future[list[Recorded]]]] = []
+        self._waiting: list[tuple[Append, asyncio.Future[int]]] = []
         self._is_writing = False
 
-    def submit(self, append: Append) -> "asyncio.Future[list[Recorded]]":
+    def submit(self, append: Append) -> "asyncio.Future[int]":
         """As GroupCommitter.submit, for callers in the event loop. Raises LedgerBusy."""
         if len(self._waiting) >= MAX_WAITING:
             raise LedgerBusy(f"{MAX_WAITING} appends are waiting")
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[list[Recorded]] = loop.create_future()
+        future: asyncio.Future[int] = loop.create_future()
         self._waiting.append((append, future))
         if not self._is_writing:
             self._is_writing = True
@@ -201,7 +202,7 @@ class LoopCommitter:
     def _settle(
         self,
         loop: asyncio.AbstractEventLoop,
-        futures: Sequence["asyncio.Future[list[Recorded]]"],
+        futures: Sequence["asyncio.Future[int]"],
         results: Sequence[Result],
     ) -> None:
         self._hand_over(loop)

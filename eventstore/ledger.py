@@ -19,7 +19,7 @@ from eventstore.errors import Refused, VersionConflict
 from eventstore.events import Recorded, aggregate_of, read_event, supplier_of
 from eventstore.group_commit import GroupCommitter, LoopCommitter
 from eventstore.payloads import Payload, read_payloads
-from eventstore.recorder import Append, LedgerDatastore, LedgerRecorder, View, store_errors
+from eventstore.recorder import CODE_VERSION, Append, LedgerDatastore, LedgerRecorder, View, store_errors
 
 TRIES = 5
 PLATFORM_LOCK = 7015002
@@ -82,11 +82,11 @@ class Ledger:
         by: str,
         payload: Payload | None = None,
         command_id: str | None = None,
-    ) -> "asyncio.Future[list[Recorded]]":
+    ) -> "asyncio.Future[int]":
         """Start appending to a stream that is assumed to be new; for callers in the one event loop of a process.
 
-        The future raises VersionConflict when the stream exists; then call `execute`, which loads it. Raises
-        LedgerBusy when too many appends are waiting.
+        The future gives the event's position, and raises VersionConflict when the stream exists; then call
+        `execute`, which loads it. Raises LedgerBusy when too many appends are waiting.
         """
         aggregate = aggregate_of(stream)
         event = aggregate.decide(command, aggregate.initial, at)
@@ -118,9 +118,10 @@ class Ledger:
             recorded = Recorded(stream, loaded.version + 1, event, at, supplier_of(stream), by, command_id)
             append = Append([recorded], {stream: payload} if payload else {})
             try:
-                return self._committer.submit(append).result()[0]
+                position = self._committer.submit(append).result()
             except VersionConflict:
                 continue
+            return msgspec.structs.replace(recorded, position=position, code_version=CODE_VERSION)
         raise VersionConflict(stream)
 
     def execute_many(
@@ -195,9 +196,12 @@ class Ledger:
         with self.connection() as connection, connection.transaction():
             if rows:
                 copy_rows(connection, rows)
-            appended = self._recorder.append(connection, Append(events))
+            base = self._recorder.append(connection, Append(events))
         self._bell.ring()
-        return {recorded.stream: recorded for recorded in appended}
+        return {
+            recorded.stream: msgspec.structs.replace(recorded, position=base + n, code_version=CODE_VERSION)
+            for n, recorded in enumerate(events, 1)
+        }
 
 
 def copy_rows(connection: Connection[Any], rows: Rows) -> None:

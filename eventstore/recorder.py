@@ -21,7 +21,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from eventstore.errors import StoreUnavailable, VersionConflict
 from eventstore.events import Recorded
-from eventstore.payloads import Payload
+from eventstore.payloads import Payload, compressed
 
 CODE_VERSION = "0.1.0"
 VERSION_CONFLICT = "LG001"
@@ -50,8 +50,8 @@ class View(Protocol):
     upsert: LiteralString
     """An INSERT that reads `appended.base` and parameters `<name>_<column>`; positions are relative to the base."""
 
-    def project(self, recorded: Recorded) -> tuple[Any, ...] | None:
-        """The row that follows from the event, or None. Never raises."""
+    def project(self, recorded: Recorded, position: int) -> tuple[Any, ...] | None:
+        """The row that follows from the event at this position, or None. Pure; never raises."""
 
 
 class Append(msgspec.Struct, frozen=True):
@@ -62,7 +62,7 @@ class Append(msgspec.Struct, frozen=True):
 
     @property
     def bytes(self) -> int:
-        return sum(len(payload.content) for payload in self.payloads.values())
+        return sum(len(payload.body) for payload in self.payloads.values())
 
 
 @contextmanager
@@ -130,8 +130,8 @@ class LedgerRecorder(PostgresApplicationRecorder):
             raise IntegrityError(str(error)) from error
         return range(base + 1, base + 1 + len(stored_events))
 
-    def append(self, connection: Connection[Any], append: Append) -> list[Recorded]:
-        """Append in the connection's transaction, or in one of its own; returns the events with their positions.
+    def append(self, connection: Connection[Any], append: Append) -> int:
+        """Append in the connection's transaction, or in one of its own; returns the position before the first event.
 
         Raises VersionConflict, whose message lists the numbers (from 1) of the events that conflicted.
         """
@@ -143,19 +143,15 @@ class LedgerRecorder(PostgresApplicationRecorder):
             ]
         )
         arrays |= _payload_arrays(append.payloads, events[0].recorded_at)
-        numbered = [msgspec.structs.replace(e, position=n) for n, e in enumerate(events, 1)]
         used = []
         for view in self.views:
-            rows = [row for e in numbered if (row := view.project(e)) is not None]
+            rows = [row for n, e in enumerate(events, 1) if (row := view.project(e, n)) is not None]
             if rows:
                 used.append(view)
                 for column, values in zip(view.columns, zip(*rows, strict=True), strict=True):
                     arrays[f"{view.name}_{column}"] = list(values)
         with store_errors():
-            base = self._run(connection, tuple(used), arrays)
-        return [
-            msgspec.structs.replace(e, position=base + n, code_version=CODE_VERSION) for n, e in enumerate(events, 1)
-        ]
+            return self._run(connection, tuple(used), arrays)
 
     def _run(self, connection: Connection[Any], views: tuple[View, ...], arrays: dict[str, Any]) -> int:
         with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
@@ -188,6 +184,6 @@ def _payload_arrays(payloads: Mapping[str, Payload], at: datetime) -> dict[str, 
         "payload_streams": list(payloads),
         "payload_digests": [payload.sha256 for payload in kept],
         "payload_times": [at] * len(kept),
-        "payload_sizes": [payload.received_bytes for payload in kept],
-        "payload_contents": [payload.content for payload in kept],
+        "payload_sizes": [len(payload.body) for payload in kept],
+        "payload_contents": compressed([payload.body for payload in kept]),
     }

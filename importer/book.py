@@ -194,7 +194,7 @@ def _electricity(chance: random.Random, identifier: str) -> dict[str, Any]:
         "valid_from": since,
         "valid_to": None,
         "smgw_wahlrecht": False,
-        "bilanzierungsgebiet": "11YSTROMGEBIET1C",
+        "bilanzierungsgebiet": "11YHAMBURG-NETZQ",
         "regelzone": "10YDE-EON------1",
         "aggregationsverantwortung": "VNB",
         "lieferrichtung": "VERBRAUCH",

@@ -40,7 +40,7 @@ class AccessKeyView:
         ON CONFLICT (key_id) DO UPDATE SET revoked_at = excluded.revoked_at, position = excluded.position
     """
 
-    def project(self, recorded: Recorded) -> tuple[Any, ...] | None:
+    def project(self, recorded: Recorded, position: int) -> tuple[Any, ...] | None:
         """The row that the event makes, or None for events of other aggregates."""
         organisation = recorded.stream.split("/", 1)[1]
         match recorded.event:
@@ -53,7 +53,7 @@ class AccessKeyView:
                     secret_sha256=event.secret_sha256,
                     created_at=recorded.recorded_at,
                     revoked_at=None,
-                    position=recorded.position,
+                    position=position,
                 )
             case KeyRevoked() as event:
                 row = KeyRow(
@@ -64,7 +64,7 @@ class AccessKeyView:
                     secret_sha256="",
                     created_at=recorded.recorded_at,
                     revoked_at=recorded.recorded_at,
-                    position=recorded.position,
+                    position=position,
                 )
             case _:
                 return None

@@ -83,51 +83,58 @@ class ImportStatusView:
             lease_until = excluded.lease_until, worker = excluded.worker, attempt = excluded.attempt
     """
 
-    def project(self, recorded: Recorded) -> tuple[Any, ...] | None:
+    def project(self, recorded: Recorded, position: int) -> tuple[Any, ...] | None:
         """The row that the event makes, or None for events of other aggregates."""
-        row = status_row(recorded)
+        row = status_row(recorded, position)
         return None if row is None else msgspec.structs.astuple(row)
 
 
 IMPORT_STATUS = ImportStatusView()
 
 
-def status_row(recorded: Recorded) -> StatusRow | None:
+def status_row(recorded: Recorded, position: int) -> StatusRow | None:
     """The row after the event: every event of a process says all that its row shows."""
     match recorded.event:
         case ImportStaged(not_before=due_at):
-            return _row(recorded, "PENDING", due_at=due_at)
+            return _row(recorded, position, "PENDING", due_at=due_at)
         case ImportRetried():
-            return _row(recorded, "PENDING")
+            return _row(recorded, position, "PENDING")
         case ImportStarted() as event:
             return _row(
-                recorded, "IN_PROGRESS", attempt=event.attempt, worker=event.worker, lease_until=event.lease_until
+                recorded,
+                position,
+                "IN_PROGRESS",
+                attempt=event.attempt,
+                worker=event.worker,
+                lease_until=event.lease_until,
             )
         case ImportPostponed() as event:
-            return _row(recorded, "PENDING", attempt=event.attempt, due_at=event.due_at)
+            return _row(recorded, position, "PENDING", attempt=event.attempt, due_at=event.due_at)
         case ImportProcessed() as event:
             return _row(
                 recorded,
+                position,
                 "PROCESSED",
                 attempt=event.attempt,
                 account_number=event.account_number,
                 account_created_at=recorded.recorded_at,
             )
         case ImportErrored() as event:
-            return _errored(recorded, "ERRORED", event)
+            return _errored(recorded, position, "ERRORED", event)
         case DryRunErrored() as event:
-            return _errored(recorded, "DRY_RUN_ERRORED", event)
+            return _errored(recorded, position, "DRY_RUN_ERRORED", event)
         case DryRunSucceeded() as event:
-            return _row(recorded, "DRY_RUN_SUCCEEDED", attempt=event.attempt)
+            return _row(recorded, position, "DRY_RUN_SUCCEEDED", attempt=event.attempt)
         case ImportCancelled():
-            return _row(recorded, "CANCELLED")
+            return _row(recorded, position, "CANCELLED")
         case _:
             return None
 
 
-def _errored(recorded: Recorded, status: str, event: ImportErrored | DryRunErrored) -> StatusRow:
+def _errored(recorded: Recorded, position: int, status: str, event: ImportErrored | DryRunErrored) -> StatusRow:
     return _row(
         recorded,
+        position,
         status,
         attempt=event.attempt,
         error_code=event.code,
@@ -136,16 +143,16 @@ def _errored(recorded: Recorded, status: str, event: ImportErrored | DryRunError
     )
 
 
-def _row(recorded: Recorded, status: str, **fields: Any) -> StatusRow:
+def _row(recorded: Recorded, position: int, status: str, **fields: Any) -> StatusRow:
     supplier, external = identity_of(recorded.stream)
     return StatusRow(
         supplier=supplier,
         external_account_number=external,
         status=status,
         created_at=recorded.recorded_at,
-        created_position=recorded.position,
+        created_position=position,
         modified_at=recorded.recorded_at,
-        position=recorded.position,
+        position=position,
         version=recorded.version,
         **fields,
     )

@@ -38,7 +38,7 @@ class ImportSupplierView:
             position = excluded.position
     """
 
-    def project(self, recorded: Recorded) -> tuple[Any, ...] | None:
+    def project(self, recorded: Recorded, position: int) -> tuple[Any, ...] | None:
         """The row that the event makes, or None for events of other aggregates."""
         match recorded.event:
             case SupplierCreated():
@@ -53,7 +53,7 @@ class ImportSupplierView:
             reason=reason,
             created_at=recorded.recorded_at,
             modified_at=recorded.recorded_at,
-            position=recorded.position,
+            position=position,
         )
         return msgspec.structs.astuple(row)
 

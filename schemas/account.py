@@ -1,11 +1,21 @@
 """The account that an importer submits: the body of validate and create."""
 
-from datetime import datetime
 from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from schemas.base import MAX_ITEMS, AnyJson, DecimalText, ExternalNumber, LongText, Required, Required32, Text, Wire
+from schemas.base import (
+    MAX_ITEMS,
+    AnyJson,
+    DecimalText,
+    ExternalNumber,
+    LongText,
+    Moment,
+    Required,
+    Required32,
+    Text,
+    Wire,
+)
 from schemas.customer import Customer
 from schemas.finance import Ledger, PaymentInstruction, PaymentSchedule, Statement
 from schemas.supply import SupplyAddress
@@ -27,7 +37,7 @@ class MetadataItem(Wire, frozen=True, kw_only=True):
 
 
 class Note(Wire, frozen=True, kw_only=True):
-    created_at: datetime | UnsetType = UNSET
+    created_at: Moment | UnsetType = UNSET
     body: LongText
     is_pinned: bool | UnsetType = UNSET
 
@@ -60,8 +70,8 @@ class TaskParams(Wire, frozen=True, kw_only=True):
     """How to process: as a dry run, and within which window of time."""
 
     is_dry_run: bool = False
-    schedule_window_start: datetime | None = None
-    schedule_window_end: datetime | None = None
+    schedule_window_start: Moment | None = None
+    schedule_window_end: Moment | None = None
 
 
 class WrappedAccount(Wire, frozen=True, kw_only=True):

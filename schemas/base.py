@@ -47,6 +47,12 @@ DecimalText = Annotated[str, Meta(pattern=DECIMAL_PATTERN)]
 ExternalNumber = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^\S(?s:.*\S)?\Z")]
 """The account's identifier in the old system: byte for byte, without outer blanks."""
 
+Moment = Annotated[datetime, Meta(tz=True)]
+"""A datetime with its zone. One that came without is read as German market time, and then has that zone."""
+
+LocalMoment = datetime
+"""A datetime that importers usually send without zone; see `instant`."""
+
 SupplyType = Literal["GAS", "ELECTRICITY"]
 
 AnyJson = Any

@@ -1,18 +1,18 @@
 """A customer of the account, and what the customer has consented to."""
 
-from datetime import date, datetime
+from datetime import date
 from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from schemas.base import MAX_ITEMS, Required, Text20, Text32, Text128, Text255, Wire
+from schemas.base import MAX_ITEMS, Moment, Required, Text20, Text32, Text128, Text255, Wire
 
 
 class Consent(Wire, frozen=True, kw_only=True):
     type: Required
     value: Literal["ACCEPTED", "REJECTED", "UNKNOWN", "PENDING"]
     description: Text255 = ""
-    signed_at: datetime | UnsetType = UNSET
+    signed_at: Moment | UnsetType = UNSET
 
 
 class Customer(Wire, frozen=True, kw_only=True):

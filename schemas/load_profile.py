@@ -1,15 +1,13 @@
 """Load profiles of gas and electricity supply points. German field names are the wire's own."""
 
-from datetime import datetime
-
 from msgspec import UNSET, UnsetType
 
-from schemas.base import Text, Wire
+from schemas.base import Moment, Text, Wire
 
 
 class GasSupplyPointLoadProfile(Wire, frozen=True, kw_only=True):
-    valid_from: datetime
-    valid_to: datetime | None = None
+    valid_from: Moment
+    valid_to: Moment | None = None
     tum_kundenwert: Text = ""
     jahresmenge_kwh: Text = ""
     marktgebiet: Text = ""
@@ -29,8 +27,8 @@ class GasSupplyPointLoadProfile(Wire, frozen=True, kw_only=True):
 
 
 class ElectricitySupplyPointLoadProfile(Wire, frozen=True, kw_only=True):
-    valid_from: datetime
-    valid_to: datetime | None = None
+    valid_from: Moment
+    valid_to: Moment | None = None
     smgw_wahlrecht: bool | UnsetType = UNSET
     bilanzierungsgebiet: Text = ""
     regelzone: Text = ""

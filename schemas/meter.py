@@ -1,11 +1,11 @@
 """Metering locations (Messlokationen), their meters, registers and readings."""
 
-from datetime import date, datetime
+from datetime import date
 from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from schemas.base import MAX_ITEMS, DecimalText, Required, Required32, Text, Wire
+from schemas.base import MAX_ITEMS, DecimalText, LocalMoment, Moment, Required, Required32, Text, Wire
 
 
 class Reading(Wire, frozen=True, kw_only=True):
@@ -14,7 +14,7 @@ class Reading(Wire, frozen=True, kw_only=True):
     type_of_read: Text = ""
     origin: Text = ""
     qualifier: Text = ""
-    read_at: datetime
+    read_at: Moment
     is_transfer_reading: bool | UnsetType = UNSET
     edifact_reference_number: Text = ""
 
@@ -23,7 +23,7 @@ class SmgwConfiguration(Wire, frozen=True, kw_only=True):
     """A configuration of the smart meter gateway."""
 
     configuration_id: Required
-    valid_from: datetime
+    valid_from: LocalMoment
 
 
 class Register(Wire, frozen=True, kw_only=True):
@@ -31,8 +31,8 @@ class Register(Wire, frozen=True, kw_only=True):
     digits: Annotated[int, Meta(ge=1, le=32)] | UnsetType = UNSET
     decimal_places: Annotated[int, Meta(ge=0, le=10)] | UnsetType = UNSET
     is_relevant_for_billing: bool | UnsetType = UNSET
-    active_from: datetime | UnsetType = UNSET
-    active_to: datetime | None = None
+    active_from: Moment | UnsetType = UNSET
+    active_to: Moment | None = None
     readings: Annotated[tuple[Reading, ...], Meta(max_length=MAX_ITEMS)] = ()
     smgw_configurations: Annotated[tuple[SmgwConfiguration, ...], Meta(max_length=MAX_ITEMS)] = ()
 
@@ -45,16 +45,16 @@ class Meter(Wire, frozen=True, kw_only=True):
     energierichtung: Text = ""
     fernschaltung: Text = ""
     registeranzahl: Text = ""
-    active_from: datetime
-    active_to: datetime | None = None
+    active_from: Moment
+    active_to: Moment | None = None
     registers: Annotated[tuple[Register, ...], Meta(max_length=MAX_ITEMS)] = ()
 
 
 class ElectricityMeterGateway(Wire, frozen=True, kw_only=True):
     number: Required
     communication_method: Text = ""
-    valid_from: datetime
-    valid_to: datetime | None = None
+    valid_from: Moment
+    valid_to: Moment | None = None
 
 
 class ConversionFactor(Wire, frozen=True, kw_only=True):

@@ -141,7 +141,7 @@ def _derived(node: inspect.Type, at: str) -> Iterator[tuple[str, Callable[[Any],
                 yield from _derived(field.type, f"{at}.{field.name}" if at else field.name)
         case inspect.VarTupleType(item_type=item):
             yield from _derived(item, f"{at}[]")
-        case inspect.DateTimeType():
+        case inspect.DateTimeType(tz=None):
             yield at, is_real_moment, "This local time does not exist: the clocks were put forward."
         case inspect.DecimalType():
             yield at, fits_decimal, "A number has at most 18 digits before the point and 10 after it."
@@ -218,7 +218,7 @@ class _Walk:
             case inspect.IntType():
                 self.integer(value, node, path)
             case inspect.DateType() | inspect.DateTimeType():
-                self.moment(value, node, path)
+                return self.moment(value, node, path)
             case _:
                 raise NotImplementedError(f"no walk for {node}")
         return value
@@ -290,18 +290,22 @@ class _Walk:
         elif not -(2**63) <= value < 2**63:
             self.note(path, "max_value", "This number is out of range.")
 
-    def moment(self, value: Any, node: inspect.Type, path: tuple[str, ...]) -> None:
+    def moment(self, value: Any, node: inspect.Type, path: tuple[str, ...]) -> Any:
+        """Text of a date or datetime in; the same out, with the market's zone where one is needed and none came."""
         wanted = "date (YYYY-MM-DD)" if isinstance(node, inspect.DateType) else "datetime (ISO 8601)"
         if not isinstance(value, str):
             self.note(path, "invalid", f"Expected a {wanted}, not {_kind(value)}.")
-            return
+            return value
         try:
             moment = msgspec.convert(value, date if isinstance(node, inspect.DateType) else datetime)
         except msgspec.ValidationError:
             self.note(path, "invalid", f"This is not a valid {wanted}.")
-            return
-        if isinstance(moment, datetime) and not is_real_moment(moment):
+            return value
+        if not isinstance(moment, datetime) or moment.tzinfo is not None:
+            return value
+        if not is_real_moment(moment):
             self.note(path, "invalid", "This local time does not exist: the clocks were put forward.")
+        return moment.replace(tzinfo=MARKET_TIME).isoformat() if getattr(node, "tz", None) else value
 
     def look_for_nul(self, value: Any, path: tuple[str, ...]) -> None:
         """For values of any shape, whose depth is known to be within the limit."""

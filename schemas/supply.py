@@ -1,11 +1,11 @@
 """Supply addresses (Lieferstellen), their supply points (Marktlokationen) and the agreements on them."""
 
-from datetime import date, datetime
+from datetime import date
 from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from schemas.base import MAX_ITEMS, AnyJson, DecimalText, Required, SupplyType, Text, Wire
+from schemas.base import MAX_ITEMS, AnyJson, DecimalText, Moment, Required, SupplyType, Text, Wire
 from schemas.load_profile import ElectricitySupplyPointLoadProfile, GasSupplyPointLoadProfile
 from schemas.meter import Melo
 
@@ -33,7 +33,7 @@ class AgreementParams(Wire, frozen=True, kw_only=True):
 class Agreement(Wire, frozen=True, kw_only=True):
     effective_from: date
     effective_to: date | None = None
-    agreed_at: datetime | UnsetType = UNSET
+    agreed_at: Moment | UnsetType = UNSET
     product_code: Required
     sign_up_reward: SignUpReward | UnsetType = UNSET
     params: AgreementParams | UnsetType = UNSET
@@ -43,8 +43,8 @@ class Operator(Wire, frozen=True, kw_only=True):
     """A market partner that operates the meter, the network or the transmission system for a time."""
 
     code: Required
-    valid_from: datetime
-    valid_to: datetime | None = None
+    valid_from: Moment
+    valid_to: Moment | None = None
 
 
 class BalancingPeriodTimeSlice(Wire, frozen=True, kw_only=True):
@@ -54,16 +54,16 @@ class BalancingPeriodTimeSlice(Wire, frozen=True, kw_only=True):
 
 
 class BalancingPeriod(Wire, frozen=True, kw_only=True):
-    valid_from: datetime
-    valid_to: datetime | None = None
+    valid_from: Moment
+    valid_to: Moment | None = None
     balancing_period_time_slices: Annotated[tuple[BalancingPeriodTimeSlice, ...], Meta(max_length=MAX_ITEMS)] = ()
 
 
 class Article(Wire, frozen=True, kw_only=True):
     article_id: Required
     article_type: Text = ""
-    period_start_at: datetime | UnsetType = UNSET
-    period_end_at: datetime | None = None
+    period_start_at: Moment | UnsetType = UNSET
+    period_end_at: Moment | None = None
     quantity: DecimalText = ""
     municipal_rebate_percent: DecimalText = ""
     adjustment_type: Text = ""
