@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import os
 import sys
 from collections.abc import AsyncIterator
@@ -50,12 +51,7 @@ def create_app(database_url: str, token_key: bytes) -> Starlette:
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        sys.setswitchinterval(SWITCH_INTERVAL_S)
-        import gc
-
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(50_000, 20, 100)
+        _tune_interpreter()
         async with pool, lists:
             refresher = asyncio.create_task(directory.keep_fresh())
             yield
@@ -85,6 +81,14 @@ def create_app(database_url: str, token_key: bytes) -> Starlette:
     app.router.redirect_slashes = False
     app.state.auth = auth
     return app
+
+
+def _tune_interpreter() -> None:
+    """Requests leave no cycles behind: what is loaded now need not be searched for any, and the rest seldom."""
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
 
 
 async def _configure(connection: AsyncConnection) -> None:

@@ -1,10 +1,10 @@
 """Routing on the raw path, so that an identifier may contain anything, a slash included, when percent-encoded."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator
 from urllib.parse import unquote_to_bytes
 
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -34,7 +34,19 @@ def identifier(request: Request, name: str) -> str:
     return text
 
 
-def both_forms(path: str, handler: Callable[..., Any], *methods: str) -> Iterator[Route]:
+class Endpoint:
+    """A handler as an ASGI application: the framework's error handling stands around the whole app already."""
+
+    def __init__(self, handler: Callable[[Request], Awaitable[Response]]) -> None:
+        self._handler = handler
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self._handler(Request(scope, receive, send))
+        await response(scope, receive, send)
+
+
+def both_forms(path: str, handler: Callable[[Request], Awaitable[Response]], *methods: str) -> Iterator[Route]:
     """The route with and without its trailing slash: a POST cannot be redirected."""
-    yield Route(path, handler, methods=list(methods))
-    yield Route(path.rstrip("/"), handler, methods=list(methods))
+    endpoint = Endpoint(handler)
+    yield Route(path, endpoint, methods=list(methods))
+    yield Route(path.rstrip("/"), endpoint, methods=list(methods))

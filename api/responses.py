@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import msgspec
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from api.refusals import ApiError
@@ -51,19 +51,40 @@ async def read_body(request: Request) -> bytes:
     declared = request.headers.get("content-length", "0")
     if not declared.isdigit() or int(declared) > MAX_BODY_BYTES:
         raise ApiError(413, f"A body has at most {MAX_BODY_BYTES} bytes.", headers={"Connection": "close"})
+    reading = asyncio.current_task()
+    assert reading is not None
+    is_late = False
+
+    def give_up() -> None:
+        nonlocal is_late
+        is_late = True
+        reading.cancel()
+
+    timer = asyncio.get_running_loop().call_later(BODY_TIMEOUT_S, give_up)
+    try:
+        return await _received(request)
+    except asyncio.CancelledError:
+        if not is_late:
+            raise
+        raise ApiError(408, "The body did not arrive in time.") from None
+    finally:
+        timer.cancel()
+
+
+async def _received(request: Request) -> bytes:
     chunks: list[bytes] = []
     size = 0
-    try:
-        async with asyncio.timeout(BODY_TIMEOUT_S):
-            async for chunk in request.stream():
-                size += len(chunk)
-                if size > MAX_BODY_BYTES:
-                    raise ApiError(413, f"A body has at most {MAX_BODY_BYTES} bytes.", headers={"Connection": "close"})
-                chunks.append(chunk)
-    except TimeoutError:
-        raise ApiError(408, "The body did not arrive in time.") from None
-    except ClientDisconnect:
-        raise ApiError(400, "The client went away.", code="client_disconnected") from None
+    more = True
+    while more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ApiError(400, "The client went away.", code="client_disconnected")
+        chunk = message.get("body", b"")
+        size += len(chunk)
+        if size > MAX_BODY_BYTES:
+            raise ApiError(413, f"A body has at most {MAX_BODY_BYTES} bytes.", headers={"Connection": "close"})
+        chunks.append(chunk)
+        more = message.get("more_body", False)
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 

@@ -8,9 +8,14 @@ the last batch is done, so that thread and loop do not wake each other for every
 import asyncio
 import queue
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from itertools import accumulate
+from typing import Any
+
+from psycopg import Connection
 
 from eventstore.errors import LedgerBusy, VersionConflict
 from eventstore.recorder import Append, LedgerRecorder, store_errors
@@ -18,6 +23,7 @@ from eventstore.recorder import Append, LedgerRecorder, store_errors
 MAX_BATCH_EVENTS = 200
 MAX_BATCH_BYTES = 2_000_000
 MAX_WAITING = 2_000
+HELD_S = 1.0
 
 Result = int | BaseException
 """The position of an append's first event, or why there is none: VersionConflict, StoreUnavailable."""
@@ -54,6 +60,34 @@ class _Item:
         self.job.settle(self.index, result)
 
 
+class _HeldConnection:
+    """A connection that the writer keeps while it is busy: fetching and checking one for each batch costs too much."""
+
+    def __init__(self, pool: Any) -> None:
+        self._pool = pool
+        self._connection: Connection[Any] | None = None
+        self._used_at = 0.0
+
+    @contextmanager
+    def used(self) -> Iterator[Connection[Any]]:
+        """The held connection, or, after a pause or an error, one that the pool has checked."""
+        if time.monotonic() - self._used_at > HELD_S:
+            self.give_back()
+        if self._connection is None:
+            self._connection = self._pool.getconn()
+        try:
+            yield self._connection
+        except BaseException:
+            self.give_back()
+            raise
+        self._used_at = time.monotonic()
+
+    def give_back(self) -> None:
+        if self._connection is not None:
+            self._pool.putconn(self._connection)
+            self._connection = None
+
+
 class GroupCommitter:
     """The writer thread. A conflicting append fails alone; a full queue raises LedgerBusy instead of growing.
 
@@ -65,6 +99,7 @@ class GroupCommitter:
         self._after_commit = after_commit
         self._jobs: queue.Queue[_Job | None] = queue.Queue(MAX_WAITING)
         self._held: list[_Item] = []
+        self._connection = _HeldConnection(recorder.datastore.pool)
         self._thread = threading.Thread(target=self._write_batches, name="group-committer", daemon=True)
         self._thread.start()
 
@@ -101,6 +136,7 @@ class GroupCommitter:
             batch = self._next_batch()
             if batch:
                 self._write(batch)
+        self._connection.give_back()
 
     def _collect(self) -> bool:
         """Hold all that has queued up, waiting only when there is nothing to do; False at the end."""
@@ -149,7 +185,7 @@ class GroupCommitter:
     def _append(self, batch: Sequence[_Item]) -> list[int]:
         events = [event for item in batch for event in item.append.events]
         payloads = {stream: payload for item in batch for stream, payload in item.append.payloads.items()}
-        with store_errors(), self._recorder.datastore.pool.connection() as connection:
+        with store_errors(), self._connection.used() as connection:
             position = 1 + self._recorder.append(connection, Append(events, payloads))
         sizes = (len(item.append.events) for item in batch)
         return list(accumulate(sizes, initial=position))[:-1]

@@ -2,7 +2,7 @@
 
 import hashlib
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -31,22 +31,15 @@ _zstd = _Zstd()
 
 
 class Payload(msgspec.Struct, frozen=True):
-    """A request body and its digest over the bytes as received."""
+    """A request body, its digest over the bytes as received, and its compressed form."""
 
     sha256: bytes
-    body: bytes
+    received_bytes: int
+    content: bytes
 
     @classmethod
     def of(cls, body: bytes) -> "Payload":
-        return cls(hashlib.sha256(body).digest(), body)
-
-
-
-def compressed(bodies: Sequence[bytes]) -> list[bytes]:
-    """The form in which bodies are stored. One call for a batch: the interpreter is left alone meanwhile."""
-    if len(bodies) < 2:
-        return [_zstd.compressor.compress(body) for body in bodies]
-    return [segment.tobytes() for segment in _zstd.compressor.multi_compress_to_buffer(bodies, threads=1)]
+        return cls(hashlib.sha256(body).digest(), len(body), _zstd.compressor.compress(body))
 
 
 def read_payloads(connection: Connection[dict[str, Any]], wanted: Iterable[tuple[str, str]]) -> dict[str, bytes]:

@@ -21,7 +21,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from eventstore.errors import StoreUnavailable, VersionConflict
 from eventstore.events import Recorded
-from eventstore.payloads import Payload, compressed
+from eventstore.payloads import Payload
 
 CODE_VERSION = "0.1.0"
 VERSION_CONFLICT = "LG001"
@@ -62,7 +62,7 @@ class Append(msgspec.Struct, frozen=True):
 
     @property
     def bytes(self) -> int:
-        return sum(len(payload.body) for payload in self.payloads.values())
+        return sum(len(payload.content) for payload in self.payloads.values())
 
 
 @contextmanager
@@ -184,6 +184,6 @@ def _payload_arrays(payloads: Mapping[str, Payload], at: datetime) -> dict[str, 
         "payload_streams": list(payloads),
         "payload_digests": [payload.sha256 for payload in kept],
         "payload_times": [at] * len(kept),
-        "payload_sizes": [len(payload.body) for payload in kept],
-        "payload_contents": compressed([payload.body for payload in kept]),
+        "payload_sizes": [payload.received_bytes for payload in kept],
+        "payload_contents": [payload.content for payload in kept],
     }

@@ -15,8 +15,8 @@ EDITION = "2026-11"
 """Names this set of rules in the events that record what the rules said."""
 
 _SHAPE = tuple(
-    Rule(code="invalid", at=at, holds=holds, says=says, source="ours: limits of the service")
-    for at, holds, says in derived_checks(Account)
+    Rule(code=check.code, at=check.at, holds=check.holds, says=check.says, source="ours: the shape of the wire")
+    for check in derived_checks(Account)
 )
 
 RULES: tuple[Rule, ...] = (*ACCOUNT, *CUSTOMER, *SUPPLY, *FINANCE)

@@ -8,20 +8,17 @@ from typing import Any
 
 from msgspec import UNSET
 
-from schemas.base import instant
-
 
 def ordered(start: str, end: str) -> Callable[[Any], bool]:
-    """Check that a struct's end is not before its start; both may be the same, and either may be absent."""
+    """Check that a struct's end is not before its start; both may be the same, and either may be absent.
+
+    Both are days, or both are moments with their zones.
+    """
     both = attrgetter(start, end)
 
     def holds(value: Any) -> bool:
         first, last = both(value)
-        if last is None or last is UNSET or first is UNSET:
-            return True
-        if isinstance(first, datetime):
-            return bool(instant(first) <= instant(last))
-        return bool(first <= last)
+        return last is None or last is UNSET or first is UNSET or bool(first <= last)
 
     return holds
 
@@ -39,4 +36,4 @@ def _meets(end: date | None, start: date) -> bool:
 
 
 def is_past(moment: datetime, now: datetime) -> bool:
-    return instant(moment) <= now
+    return moment <= now

@@ -44,80 +44,67 @@ class Breach(msgspec.Struct, frozen=True):
     severity: Severity
 
 
+class RuleBook:
+    """Rules arranged by place and compiled into one function, so that one pass over a value applies them all.
+
+    The function is generated as source: straight-line attribute accesses and calls, where a walk over a tree of
+    rules would spend most of its time on the tree.
+    """
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        root = _Place()
+        for rule in rules:
+            place = root
+            for step in rule.at.split(".") if rule.at else ():
+                many = step.endswith("[]")
+                place = place.below.setdefault((step.removesuffix("[]"), many), _Place())
+            place.rules.append(rule)
+        self._apply = _compiled(root)
+
+    def breaches(self, value: Any, now: datetime) -> list[Breach]:
+        found: list[Breach] = []
+
+        def broken(rule: Rule, value: Any, *path: str | int) -> None:
+            """Called by the generated function, which knows the rule and the path."""
+            attr = ".".join(map(str, (*path, rule.field) if isinstance(value, msgspec.Struct | tuple) else path))
+            found.append(Breach(Problem(attr, rule.code, rule.says), rule.severity))
+
+        self._apply(value, now, broken)
+        return found
+
+
 class _Place:
     """What there is to check at one place, and the places below it."""
 
     def __init__(self) -> None:
         self.rules: list[Rule] = []
         self.below: dict[tuple[str, bool], _Place] = {}
-        self.checks: tuple[tuple[Callable[..., bool], bool, Rule], ...] = ()
-        self.leaves: tuple[tuple[str, tuple[tuple[Callable[..., bool], bool, Rule], ...]], ...] = ()
-        self.steps: tuple[tuple[str, bool, _Place], ...] = ()
-
-    def settle(self) -> None:
-        """Lay out what the walk needs: own checks, scalar fields to check in passing, places to descend into."""
-        for place in self.below.values():
-            place.settle()
-        self.checks = tuple((rule.holds, rule.needs_now, rule) for rule in self.rules)
-        self.leaves = tuple(
-            (name, place.checks) for (name, many), place in self.below.items() if not many and not place.below
-        )
-        self.steps = tuple((name, many, place) for (name, many), place in self.below.items() if many or place.below)
 
 
-Path = tuple["Path", str | int] | None
+def _compiled(root: _Place) -> Callable[[Any, datetime, Callable[..., None]], None]:
+    names: dict[str, Any] = {"UNSET": UNSET}
+    lines = ["def apply(v0, now, broken):"]
+    _write_place(root, 0, (), lines, names)
+    exec("\n".join(lines), names)  # noqa: S102 - our own source, from the rules' places and nothing else
+    return names["apply"]  # type: ignore[no-any-return]
 
 
-class RuleBook:
-    """Rules arranged by place, so that one walk over a value applies them all."""
-
-    def __init__(self, rules: Iterable[Rule]) -> None:
-        self._root = _Place()
-        for rule in rules:
-            place = self._root
-            for step in rule.at.split(".") if rule.at else ():
-                many = step.endswith("[]")
-                place = place.below.setdefault((step.removesuffix("[]"), many), _Place())
-            place.rules.append(rule)
-        self._root.settle()
-
-    def breaches(self, value: Any, now: datetime) -> list[Breach]:
-        found: list[Breach] = []
-        self._visit(self._root, value, None, now, found)
-        return found
-
-    def _visit(self, place: _Place, value: Any, path: Path, now: datetime, found: list[Breach]) -> None:
-        for holds, needs_now, rule in place.checks:
-            if not (holds(value, now) if needs_now else holds(value)):
-                found.append(_breach(path, value, rule))
-        for name, checks in place.leaves:
-            child = getattr(value, name)
-            if child is None or child is UNSET or not child:
-                continue
-            for holds, needs_now, rule in checks:
-                if not (holds(child, now) if needs_now else holds(child)):
-                    found.append(_breach((path, name), child, rule))
-        for name, many, below in place.steps:
-            child = getattr(value, name)
-            if not child or child is UNSET:
-                continue
-            if many:
-                for index, item in enumerate(child):
-                    self._visit(below, item, ((path, name), index), now, found)
-            else:
-                self._visit(below, child, (path, name), now, found)
-
-
-def _breach(path: Path, value: Any, rule: Rule) -> Breach:
-    return Breach(Problem(_attr(path, value, rule), rule.code, rule.says), rule.severity)
-
-
-def _attr(path: Path, value: Any, rule: Rule) -> str:
-    steps: list[str] = []
-    while path is not None:
-        path, step = path
-        steps.append(str(step))
-    steps.reverse()
-    if isinstance(value, msgspec.Struct | tuple):
-        steps.append(rule.field)
-    return ".".join(steps)
+def _write_place(place: _Place, depth: int, path: tuple[str, ...], lines: list[str], names: dict[str, Any]) -> None:
+    """Lines that check `v<depth>`, whose path is given as Python expressions, and everything below it."""
+    indent, here = "    " * (depth + 1), f"v{depth}"
+    for rule in place.rules:
+        number = len(names)
+        names[f"holds{number}"], names[f"rule{number}"] = rule.holds, rule
+        arguments = f"{here}, now" if rule.needs_now else here
+        lines.append(f"{indent}if not holds{number}({arguments}):")
+        lines.append(f"{indent}    broken({', '.join((f'rule{number}', here, *path))})")
+    for (name, many), below in place.below.items():
+        inner = f"v{depth + 1}"
+        steps = (*path, repr(name))
+        if many:
+            lines.append(f"{indent}for i{depth}, {inner} in enumerate({here}.{name}):")
+            steps = (*steps, f"i{depth}")
+        else:
+            lines.append(f"{indent}{inner} = {here}.{name}")
+            lines.append(f"{indent}if {inner} and {inner} is not UNSET:")
+        _write_place(below, depth + 1, steps, lines, names)

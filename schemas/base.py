@@ -33,8 +33,8 @@ class Problem(msgspec.Struct, frozen=True):
     detail: str
 
 
-Required32 = Annotated[str, Meta(min_length=1, max_length=32, pattern=r"\S")]
-Required = Annotated[str, Meta(min_length=1, max_length=512, pattern=r"\S")]
+Required32 = Annotated[str, Meta(min_length=1, max_length=32)]
+Required = Annotated[str, Meta(min_length=1, max_length=512)]
 Text20 = Annotated[str, Meta(max_length=20)]
 Text32 = Annotated[str, Meta(max_length=32)]
 Text128 = Annotated[str, Meta(max_length=128)]

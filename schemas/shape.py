@@ -100,6 +100,8 @@ def shape_problems(value: Any, wire_type: type) -> list[Problem]:
 
 def is_shallow(value: Any, levels: int = MAX_DEPTH) -> bool:
     """Walks level by level, so that no input can exhaust the stack."""
+    if not isinstance(value, dict | list):
+        return True
     layer = [value]
     for _ in range(levels + 1):
         layer = [
@@ -123,15 +125,28 @@ def is_real_moment(moment: datetime) -> bool:
 
 def fits_decimal(value: Decimal) -> bool:
     """At most 18 digits before the point and 10 after it; no NaN, no infinity."""
-    return value.is_finite() and _DECIMAL.match(_plain(value)) is not None
+    return value.is_finite() and abs(value) < 10**18 and int(value.as_tuple().exponent) >= -10
 
 
-def derived_checks(wire_type: type) -> Iterator[tuple[str, Callable[[Any], bool], str]]:
-    """What a decoder cannot state, per place: (path with [] for arrays, check, sentence), for all of the shape."""
+class Check(msgspec.Struct, frozen=True):
+    """Something about one place that the decoder does not look at: a rule of the shape, not of the market."""
+
+    at: str
+    holds: Callable[[Any], bool]
+    code: str
+    says: str
+
+
+def derived_checks(wire_type: type) -> Iterator[Check]:
+    """What is left to check after decoding, for all places of the shape; `at` has [] for the items of arrays."""
     yield from _derived(inspect.type_info(wire_type), "")
 
 
-def _derived(node: inspect.Type, at: str) -> Iterator[tuple[str, Callable[[Any], bool], str]]:
+def is_not_blank(text: str) -> bool:
+    return not text.isspace()
+
+
+def _derived(node: inspect.Type, at: str) -> Iterator[Check]:
     match node:
         case inspect.UnionType(types=types):
             for member in types:
@@ -142,11 +157,13 @@ def _derived(node: inspect.Type, at: str) -> Iterator[tuple[str, Callable[[Any],
         case inspect.VarTupleType(item_type=item):
             yield from _derived(item, f"{at}[]")
         case inspect.DateTimeType(tz=None):
-            yield at, is_real_moment, "This local time does not exist: the clocks were put forward."
+            yield Check(at, is_real_moment, "invalid", "This local time does not exist: the clocks were put forward.")
+        case inspect.StrType(min_length=1, pattern=None):
+            yield Check(at, is_not_blank, "blank", "This field may not be blank.")
         case inspect.DecimalType():
-            yield at, fits_decimal, "A number has at most 18 digits before the point and 10 after it."
+            yield Check(at, fits_decimal, "max_digits", "A number has at most 18 digits before the point, 10 after it.")
         case inspect.AnyType() | inspect.DictType():
-            yield at, is_shallow, f"Nested deeper than {MAX_DEPTH} levels."
+            yield Check(at, is_shallow, "invalid", f"Nested deeper than {MAX_DEPTH} levels.")
         case _:
             pass
 
