@@ -63,8 +63,8 @@ def create_app(database_url: str, token_key: bytes) -> Starlette:
     v1, v2 = "/v1/data-import", "/v2/data-import"
     app = Starlette(
         routes=[
-            *both_forms(f"{v2}/accounts/validate/", accounts.validate, "POST"),
             *both_forms(f"{v2}/accounts/", accounts.create, "POST"),
+            *both_forms(f"{v2}/accounts/validate/", accounts.validate, "POST"),
             *both_forms(f"{v2}/accounts/{{supplier}}/{{external}}/", accounts.status, "GET"),
             *both_forms(f"{v1}/account-transfer-status/{{supplier}}/{{external}}/", queries.transfer_status, "GET"),
             *both_forms(f"{v1}/all-account-import-processes/{{supplier}}/", queries.all, "GET"),

@@ -23,7 +23,7 @@ from projections.import_status import IMPORT_STATUS
 _STATEMENT = append_statement([IMPORT_STATUS])
 _EVENT = b'{"payload_sha256":"%s","content_sha256":"%s","payload_bytes":%d,"rules_edition":"2026-11","warnings":[]}'
 _decode = msgspec.json.Decoder().decode
-_compress = zstandard.ZstdCompressor(level=3).compress
+_compress = zstandard.ZstdCompressor(level=1).compress
 
 Item = tuple[str, str, bytes, int, bytes, asyncio.Future[None]]
 

@@ -56,7 +56,7 @@ def ledger_rate(database_url: str, run: int) -> float:
             payload_sha256=payload.sha256.hex(), content_sha256=payload.sha256.hex(), payload_bytes=len(body)
         )
         recorded = Recorded(stream, 1, event, datetime.now(UTC), "BENCH", "bench")
-        committer.submit(Append([recorded], {stream: payload})).result()
+        committer.append(Append([recorded], {stream: payload}))
 
     try:
         return _rate(store)

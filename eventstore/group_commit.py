@@ -10,7 +10,6 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager
 from itertools import accumulate
 from typing import Any
@@ -97,32 +96,34 @@ class GroupCommitter:
     def __init__(self, recorder: LedgerRecorder, after_commit: Callable[[], None] = lambda: None) -> None:
         self._recorder = recorder
         self._after_commit = after_commit
-        self._jobs: queue.Queue[_Job | None] = queue.Queue(MAX_WAITING)
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._held: list[_Item] = []
         self._connection = _HeldConnection(recorder.datastore.pool)
         self._thread = threading.Thread(target=self._write_batches, name="group-committer", daemon=True)
         self._thread.start()
 
-    def submit(self, append: Append) -> "Future[int]":
-        """The future gives the first event's position, or raises VersionConflict or StoreUnavailable."""
-        future: Future[int] = Future()
+    def append(self, append: Append) -> int:
+        """Append and wait; the first event's position. Raises VersionConflict, StoreUnavailable, LedgerBusy."""
+        answered = threading.Lock()
+        answered.acquire()
+        answer: list[Result] = []
 
         def done(results: list[Result]) -> None:
-            [result] = results
-            if isinstance(result, BaseException):
-                future.set_exception(result)
-            else:
-                future.set_result(result)
+            answer.extend(results)
+            answered.release()
 
         self.submit_all([append], done)
-        return future
+        answered.acquire()
+        [result] = answer
+        if isinstance(result, BaseException):
+            raise result
+        return result
 
     def submit_all(self, appends: Sequence[Append], done: Callable[[list[Result]], None]) -> None:
         """Append each of these, independently of the others; `done` gets a result for each. Raises LedgerBusy."""
-        try:
-            self._jobs.put_nowait(_Job(appends, done))
-        except queue.Full:
-            raise LedgerBusy(f"{MAX_WAITING} appends are waiting") from None
+        if self._jobs.qsize() >= MAX_WAITING:
+            raise LedgerBusy(f"{MAX_WAITING} appends are waiting")
+        self._jobs.put(_Job(appends, done))
 
     def close(self) -> None:
         """Write what is queued and stop."""
@@ -214,7 +215,7 @@ class LoopCommitter:
         self._is_writing = False
 
     def submit(self, append: Append) -> "asyncio.Future[int]":
-        """As GroupCommitter.submit, for callers in the event loop. Raises LedgerBusy."""
+        """As GroupCommitter.append, for callers in the event loop: a future of the position. Raises LedgerBusy."""
         if len(self._waiting) >= MAX_WAITING:
             raise LedgerBusy(f"{MAX_WAITING} appends are waiting")
         loop = asyncio.get_running_loop()

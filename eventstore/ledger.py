@@ -118,7 +118,7 @@ class Ledger:
             recorded = Recorded(stream, loaded.version + 1, event, at, supplier_of(stream), by, command_id)
             append = Append([recorded], {stream: payload} if payload else {})
             try:
-                position = self._committer.submit(append).result()
+                position = self._committer.append(append)
             except VersionConflict:
                 continue
             return msgspec.structs.replace(recorded, position=position, code_version=CODE_VERSION)

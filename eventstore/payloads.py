@@ -9,7 +9,7 @@ import msgspec
 import zstandard
 from psycopg import Connection
 
-_LEVEL = 3
+_LEVEL = 1  # 3 is a quarter slower and saves 3 % of the bytes
 
 SELECT_PAYLOADS = """
 SELECT stream, sha256, content

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -115,6 +115,7 @@ def is_shallow(value: Any, levels: int = MAX_DEPTH) -> bool:
     return False
 
 
+@lru_cache(4096)
 def is_real_moment(moment: datetime) -> bool:
     """False for a local time that the switch to summer time leaves out. The doubled hour is the first of the two."""
     if moment.tzinfo is not None:
