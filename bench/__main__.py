@@ -50,7 +50,7 @@ class Bench:
         self._key = self._prepare()
 
     def close(self) -> None:
-        self._service.supervisor.stop()
+        self._service.stop()
 
     def ceiling(self) -> float:
         with self._server("bench.ceiling") as port:

@@ -64,7 +64,7 @@ def run_service(
         _wait_until_ready(base_url, service)
         while_running(base_url, service, connections)
     finally:
-        service.supervisor.stop()
+        service.stop()
 
 
 @click.command()

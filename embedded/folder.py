@@ -54,6 +54,11 @@ class DataFolder:
             ) from None
         self._lock = file
 
+    def unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
     def secret(self, name: str) -> str:
         """A secret of this service, made at first use."""
         file = self.path / "secrets" / name

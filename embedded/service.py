@@ -63,6 +63,11 @@ class Service:
             roles.append(self._role("worker-1", ["worker"], environment))
         self.supervisor.start(*roles)
 
+    def stop(self) -> None:
+        """Stop all that was started and let the folder go."""
+        self.supervisor.stop()
+        self._folder.unlock()
+
     def _start_postgres(self) -> tuple[str, str]:
         postgres = EmbeddedPostgres(self._folder, self._user)
         postgres.prepare()

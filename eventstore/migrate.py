@@ -68,7 +68,7 @@ def _grant(connection: "psycopg.Connection", role: str) -> None:
     statements = (
         "REVOKE ALL ON events, payloads, schema_migrations FROM {role}",
         "GRANT SELECT, INSERT ON events, payloads TO {role}",
-        "GRANT SELECT ON schema_migrations, readable_events TO {role}",
+        "GRANT SELECT ON schema_migrations, stored_events, readable_events TO {role}",
         "GRANT SELECT, INSERT, UPDATE, DELETE ON checkpoints, import_status, import_supplier, access_key TO {role}",
         "GRANT USAGE ON SCHEMA platform TO {role}",
         "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA platform TO {role}",

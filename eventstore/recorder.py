@@ -109,12 +109,8 @@ class LedgerRecorder(PostgresApplicationRecorder):
     """The library's recorder contract over the table `events`, and `append` for batches with payloads and views."""
 
     def __init__(self, datastore: LedgerDatastore, views: Sequence[View] = ()) -> None:
-        super().__init__(datastore, events_table_name="events")
+        super().__init__(datastore, events_table_name="stored_events")  # for reads: a view with the library's names
         self.views = tuple(views)
-        columns = SQL("stream AS originator_id, version AS originator_version, position AS notification_id, *")
-        source = SQL("(SELECT {columns} FROM events) AS events").format(columns=columns)
-        self.select_events_statement = SQL("SELECT * FROM {source} WHERE originator_id = %s").format(source=source)
-        self.max_notification_id_statement = SQL("SELECT max(position) FROM events").format()
         self._statements: dict[tuple[View, ...], bytes] = {}
 
     def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int] | None:
@@ -124,10 +120,10 @@ class LedgerRecorder(PostgresApplicationRecorder):
             [(str(e.originator_id), e.originator_version, e.topic, now, None, "", None, e.state) for e in stored_events]
         )
         try:
-            with self.datastore.get_connection() as connection:
+            with store_errors(), self.datastore.pool.connection() as connection:
                 base = self._run(connection, (), arrays | _payload_arrays({}, now))
-        except psycopg.Error as error:
-            raise IntegrityError(str(error)) from error
+        except VersionConflict as conflict:
+            raise IntegrityError(str(conflict)) from conflict
         return range(base + 1, base + 1 + len(stored_events))
 
     def append(self, connection: Connection[Any], append: Append) -> int:

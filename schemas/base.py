@@ -53,6 +53,9 @@ Moment = Annotated[datetime, Meta(tz=True)]
 LocalMoment = datetime
 """A datetime that importers usually send without zone; see `instant`."""
 
+WholeNumber = Annotated[int, Meta(ge=-(2**53), le=2**53)]
+"""An integer that every JSON reader keeps exactly."""
+
 SupplyType = Literal["GAS", "ELECTRICITY"]
 
 AnyJson = Any

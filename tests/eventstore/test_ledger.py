@@ -1,0 +1,230 @@
+"""The log on a real Postgres: order, conflicts, atomicity, and that nothing can be changed."""
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import psycopg
+import pytest
+
+from embedded.postgres import PostgresUrls
+from eventstore import follow, import_process
+from eventstore.errors import AlreadyImported, IllegalTransition, LedgerBusy, StoreUnavailable, VersionConflict
+from eventstore.group_commit import GroupCommitter
+from eventstore.import_process import TOPICS, CancelImport, CompleteImport, ImportProcess, RetryImport, stream_of
+from eventstore.ledger import Ledger, now
+from eventstore.payloads import Payload
+from eventstore.recorder import Append, LedgerDatastore, LedgerRecorder
+from eventstore.supplier import CreateSupplier
+from projections import INLINE
+from tests.make import NOON, OTHER_DIGEST, errored, processed, stage, staged, start
+
+STREAM = stream_of("NORDWIND", "NW/1 ä")
+
+
+def test_what_is_executed_is_in_the_history_with_its_circumstances(ledger: Ledger) -> None:
+    recorded = ledger.execute(STREAM, stage(), at=NOON, by="tester", command_id="c1")
+    assert recorded is not None
+    [event] = ledger.history(STREAM)
+    assert event == recorded
+    assert (event.position, event.version, event.supplier, event.caused_by) == (1, 1, "NORDWIND", "tester")
+    assert (event.command_id, event.recorded_at, event.event) == ("c1", NOON, staged())
+
+
+def test_executing_twice_appends_nothing(ledger: Ledger) -> None:
+    ledger.execute(STREAM, stage(), at=NOON, by="tester")
+    assert ledger.execute(STREAM, stage(), at=NOON, by="tester") is None
+    assert len(ledger.history(STREAM)) == 1
+
+
+def test_a_refused_command_appends_nothing(ledger: Ledger) -> None:
+    with pytest.raises(IllegalTransition):
+        ledger.execute(STREAM, RetryImport(), at=NOON, by="tester")
+    assert ledger.history(STREAM) == []
+    assert ledger.load([STREAM])[STREAM].state == ImportProcess()
+
+
+def test_payloads_are_kept_as_received(ledger: Ledger) -> None:
+    body = b'{"a": 1,  "b": "\xc3\xa4"}\n' * 100
+    payload = Payload.of(body)
+    ledger.execute(STREAM, stage(payload.sha256.hex()), at=NOON, by="tester", payload=payload)
+    assert ledger.payloads({STREAM: payload.sha256.hex()}) == {STREAM: body}
+    assert ledger.payloads({STREAM: OTHER_DIGEST}) == {}
+
+
+def test_many_commands_are_one_transaction(ledger: Ledger) -> None:
+    streams = [stream_of("NORDWIND", str(n)) for n in range(5)]
+    outcomes = ledger.execute_many(dict.fromkeys(streams, stage()), at=NOON, by="tester")
+    assert [o.recorded.position for o in outcomes if o.recorded] == [1, 2, 3, 4, 5]
+    assert {o.state.status for o in outcomes} == {"PENDING"}
+    mixed = ledger.execute_many({streams[0]: stage(), streams[1]: RetryImport(), streams[2]: start()}, at=NOON, by="t")
+    retried = next(o for o in mixed if o.stream == streams[1])
+    assert retried.refusal is None
+    assert retried.recorded is None
+    assert [o.stream for o in mixed if o.recorded] == [streams[2]]
+
+
+def test_rows_and_events_stand_and_fall_together(ledger: Ledger, database: PostgresUrls) -> None:
+    row = ("A-1", 1, "ns", "value")
+    ledger.execute_many({STREAM: stage()}, at=NOON, by="tester")
+    with pytest.raises(IllegalTransition):
+        ledger.execute_many(
+            {STREAM: CompleteImport(attempt=1, account_number="A-1")}, at=NOON, by="t", rows={"reference": [row]}
+        )
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        ledger.execute_many({STREAM: start()}, at=NOON, by="t", rows={"reference": [row, row]})
+    assert _count(database, "platform.reference") == 0
+    assert len(ledger.history(STREAM)) == 1
+    ledger.execute_many({STREAM: start()}, at=NOON, by="t", rows={"reference": [row]})
+    assert _count(database, "platform.reference") == 1
+
+
+def test_a_rehearsal_leaves_nothing_behind(ledger: Ledger, database: PostgresUrls) -> None:
+    ledger.rehearse({"reference": [("A-1", 1, "ns", "value")]})
+    assert _count(database, "platform.reference") == 0
+
+
+def test_two_writers_of_one_stream_make_one_event(ledger: Ledger) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda _: ledger.execute(STREAM, stage(), at=NOON, by="t"), range(32)))
+    assert sum(result is not None for result in results) == 1
+    assert len(ledger.history(STREAM)) == 1
+
+
+def test_an_append_to_a_stream_that_exists_conflicts_alone(ledger: Ledger) -> None:
+    ledger.execute(STREAM, stage(), at=NOON, by="t")
+
+    async def begin_all() -> list[int | BaseException]:
+        streams = [STREAM if n == 5 else stream_of("NORDWIND", f"b{n}") for n in range(40)]
+        return await asyncio.gather(
+            *(ledger.begin(stream, stage(), at=NOON, by="t") for stream in streams), return_exceptions=True
+        )
+
+    results = asyncio.run(begin_all())
+    assert [n for n, result in enumerate(results) if isinstance(result, VersionConflict)] == [5]
+    assert sorted(result for result in results if isinstance(result, int)) == list(range(2, 41))
+
+
+def test_the_same_new_stream_twice_at_once_is_one_process(ledger: Ledger) -> None:
+    async def begin_twice() -> list[int | BaseException]:
+        begun = [ledger.begin(STREAM, stage(), at=NOON, by="t") for _ in range(2)]
+        return await asyncio.gather(*begun, return_exceptions=True)
+
+    results = asyncio.run(begin_twice())
+    assert results[0] == 1
+    assert isinstance(results[1], VersionConflict)
+
+
+def test_positions_are_dense_and_a_follower_misses_nothing(database: PostgresUrls) -> None:
+    """Eight writers over four ledgers, with conflicts among them, while a follower reads."""
+    ledgers = [Ledger(database.service, views=INLINE, connections=3) for _ in range(4)]
+    seen: list[int] = []
+    stop = threading.Event()
+
+    def follow_the_log() -> None:
+        position = 0
+        with ledgers[0].connection() as connection:
+            while True:
+                ending = stop.is_set()
+                events, position = follow.read_after(connection, position, list(TOPICS), limit=50)
+                seen.extend(event.position for event in events)
+                if ending and not events:
+                    return
+
+    def write(writer: int) -> None:
+        for n in range(60):
+            shared = stream_of("S", f"shared-{n}")
+            ledgers[writer % 4].execute_many(
+                {shared: stage(), stream_of("S", f"{writer}-{n}"): stage()}, at=NOON, by="t"
+            )
+
+    follower = threading.Thread(target=follow_the_log)
+    follower.start()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, range(8)))
+    stop.set()
+    follower.join()
+    for ledger in ledgers:
+        ledger.close()
+    assert _count(database, "events") == 60 + 8 * 60
+    assert seen == list(range(1, 60 + 8 * 60 + 1))
+
+
+@pytest.mark.parametrize("statement", ["UPDATE events SET topic = 'x'", "DELETE FROM events", "TRUNCATE events"])
+def test_nobody_changes_the_log(ledger: Ledger, database: PostgresUrls, statement: str) -> None:
+    ledger.execute(STREAM, stage(), at=NOON, by="t")
+    for url in (database.service, database.admin):
+        with psycopg.connect(url) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute(statement.encode())
+    assert len(ledger.history(STREAM)) == 1
+
+
+def test_the_service_may_not_erase_payloads(database: PostgresUrls) -> None:
+    with psycopg.connect(database.service) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        connection.execute("DELETE FROM payloads")
+
+
+def test_a_database_that_is_away_is_said_to_be() -> None:
+    ledger = Ledger("postgresql://nobody@127.0.0.1:1/none", views=INLINE)
+    with pytest.raises(StoreUnavailable):
+        ledger.execute(STREAM, stage(), at=NOON, by="t")
+    ledger.close()
+
+
+def test_the_writer_takes_no_more_than_it_can_hold(database: PostgresUrls, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eventstore.group_commit.MAX_WAITING", 0)
+    datastore = LedgerDatastore(database.service, connections=1)
+    committer = GroupCommitter(LedgerRecorder(datastore))
+    with pytest.raises(LedgerBusy):
+        committer.submit_all([Append([])], lambda results: None)
+    committer.close()
+    datastore.close()
+
+
+def test_the_recorder_keeps_the_librarys_contract(ledger: Ledger, database: PostgresUrls) -> None:
+    from eventsourcing.persistence import IntegrityError, StoredEvent
+
+    datastore = LedgerDatastore(database.service, connections=2)
+    recorder = LedgerRecorder(datastore)
+    assert recorder.max_notification_id() is None
+    events = [StoredEvent(STREAM, version, "import_staged.v1", b"{}") for version in (1, 2)]
+    assert list(recorder.insert_events(events) or ()) == [1, 2]
+    with pytest.raises(IntegrityError):
+        recorder.insert_events(events[1:])
+    assert recorder.select_events(STREAM) == events
+    assert [n.id for n in recorder.select_notifications(start=1, limit=10)] == [1, 2]
+    assert recorder.max_notification_id() == 2
+    datastore.close()
+
+
+def test_an_account_that_was_imported_names_its_number(ledger: Ledger) -> None:
+    for command in (stage(), start(), CompleteImport(attempt=1, account_number="A-7")):
+        ledger.execute(STREAM, command, at=NOON, by="t")
+    with pytest.raises(AlreadyImported) as refusal:
+        ledger.execute(STREAM, stage(OTHER_DIGEST), at=NOON, by="t")
+    assert refusal.value.account_number == "A-7"
+    with pytest.raises(IllegalTransition):
+        ledger.execute(STREAM, CancelImport(), at=NOON + timedelta(days=1), by="t")
+
+
+def test_now_has_a_zone() -> None:
+    assert now().utcoffset() == timedelta(0)
+
+
+def test_streams_of_different_kinds_share_one_log(ledger: Ledger) -> None:
+    ledger.execute("supplier/A", CreateSupplier(), at=NOON, by="t")
+    ledger.execute(STREAM, stage(), at=NOON, by="t")
+    assert [e.position for e in (*ledger.history("supplier/A"), *ledger.history(STREAM))] == [1, 2]
+
+
+def test_events_of_an_outcome_are_typed() -> None:
+    assert import_process.evolve(ImportProcess(status="IN_PROGRESS"), processed()).account_number == "A-00000001"
+    assert import_process.evolve(ImportProcess(status="IN_PROGRESS"), errored()).status == "ERRORED"
+
+
+def _count(database: PostgresUrls, table: str) -> int:
+    with psycopg.connect(database.admin) as connection:
+        row = connection.execute(f"SELECT count(*) FROM {table}".encode()).fetchone()
+        assert row is not None
+        return int(row[0])

@@ -1,0 +1,47 @@
+"""Migrations are applied once, in order, and never edited."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.sql import SQL, Identifier
+
+from embedded.postgres import PostgresUrls
+from eventstore import migrate as module
+from eventstore.migrate import MigrationError, migrate, role_of
+from tests.running import renamed
+
+
+def test_migrating_twice_applies_nothing(database: PostgresUrls) -> None:
+    assert migrate(database.admin, service_role=role_of(database.service)) == []
+
+
+def test_two_at_once_apply_each_file_once(database: PostgresUrls) -> None:
+    name = "without_schema"
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        connection.execute(SQL("CREATE DATABASE {}").format(Identifier(name)))
+    url = renamed(database.admin, name)
+    with ThreadPoolExecutor(2) as pool:
+        applied = list(pool.map(lambda _: migrate(url), range(2)))
+    assert sorted(map(len, applied)) == [0, len(list(module.MIGRATIONS.glob("*.sql")))]
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        connection.execute(SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
+
+
+def test_an_edited_migration_stops_the_start(
+    database: PostgresUrls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for file in module.MIGRATIONS.glob("*.sql"):
+        (tmp_path / file.name).write_text(file.read_text())
+    (tmp_path / "0001_log.sql").write_text("-- other\n")
+    monkeypatch.setattr(module, "MIGRATIONS", tmp_path)
+    with pytest.raises(MigrationError, match=r"0001_log\.sql was edited"):
+        migrate(database.admin)
+
+
+def test_a_schema_newer_than_the_code_stops_the_start(database: PostgresUrls) -> None:
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        connection.execute("INSERT INTO schema_migrations VALUES ('9999_future.sql', '')")
+    with pytest.raises(MigrationError, match=r"9999_future\.sql"):
+        migrate(database.admin)

@@ -1,0 +1,62 @@
+"""Suppliers open, pause and close; keys are issued and revoked."""
+
+from eventstore.aggregate import Event
+from eventstore.errors import IllegalTransition
+from eventstore.organisation import ORGANISATION, CreateKey, KeyCreated, KeyRevoked, RevokeKey
+from eventstore.supplier import (
+    SUPPLIER,
+    ChangeSupplierStatus,
+    CreateSupplier,
+    SupplierCreated,
+    SupplierStatusChanged,
+)
+from tests.make import Given
+
+CREATE_KEY = CreateKey(key_id="k1", secret_sha256="d", role="importer", suppliers=("A",))
+KEY_CREATED = KeyCreated(key_id="k1", secret_sha256="d", role="importer", suppliers=("A",))
+
+
+def supplier(*events: Event) -> Given:
+    return Given(SUPPLIER, events)
+
+
+def organisation(*events: Event) -> Given:
+    return Given(ORGANISATION, events)
+
+
+def test_a_supplier_is_created_once() -> None:
+    supplier().when(CreateSupplier()).then(SupplierCreated())
+    supplier(SupplierCreated()).when(CreateSupplier()).then()
+
+
+def test_a_supplier_is_paused_with_a_reason() -> None:
+    pause = ChangeSupplierStatus(status="paused", reason="audit")
+    paused = SupplierStatusChanged(status="paused", reason="audit")
+    supplier(SupplierCreated()).when(pause).then(paused)
+    supplier(SupplierCreated(), paused).when(pause).then()
+
+
+def test_a_complete_supplier_can_be_opened_again() -> None:
+    complete = SupplierStatusChanged(status="complete")
+    reopen = ChangeSupplierStatus(status="ongoing")
+    supplier(SupplierCreated(), complete).when(reopen).then(SupplierStatusChanged(status="ongoing"))
+
+
+def test_a_supplier_that_does_not_exist_has_no_status() -> None:
+    supplier().when(ChangeSupplierStatus(status="paused")).refuses(IllegalTransition)
+
+
+def test_a_key_is_created_once() -> None:
+    organisation().when(CREATE_KEY).then(KEY_CREATED)
+    organisation(KEY_CREATED).when(CREATE_KEY).then()
+
+
+def test_a_key_is_revoked_for_good() -> None:
+    revoked = KeyRevoked(key_id="k1")
+    organisation(KEY_CREATED).when(RevokeKey(key_id="k1")).then(revoked)
+    organisation(KEY_CREATED, revoked).when(RevokeKey(key_id="k1")).then()
+    organisation(KEY_CREATED, revoked).when(CREATE_KEY).then()
+
+
+def test_an_unknown_key_cannot_be_revoked() -> None:
+    organisation().when(RevokeKey(key_id="k1")).refuses(IllegalTransition)

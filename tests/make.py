@@ -1,0 +1,109 @@
+"""What tests are made from: accounts, events, and given/when/then."""
+
+import copy
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import reduce
+from typing import Any
+
+import msgspec
+
+from eventstore.aggregate import Aggregate, Command, Event
+from eventstore.import_process import (
+    DryRunSucceeded,
+    ImportCancelled,
+    ImportErrored,
+    ImportPostponed,
+    ImportProcessed,
+    ImportStaged,
+    ImportStarted,
+    StageImport,
+    StartImport,
+)
+from importer.book import one_account
+
+NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
+LEASE_UNTIL = NOON + timedelta(minutes=1)
+DIGEST = "a" * 64
+OTHER_DIGEST = "b" * 64
+
+
+def an_account(supplier: str = "NORDWIND", number: int = 1) -> dict[str, Any]:
+    """A complete account that breaks no rule."""
+    return one_account(supplier, number)
+
+
+def changed(account: dict[str, Any], value: Any, *path: str | int) -> dict[str, Any]:
+    """The account with one place changed; `...` as value removes the place."""
+    other = copy.deepcopy(account)
+    place: Any = other
+    for step in path[:-1]:
+        place = place[step]
+    if value is ...:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    return other
+
+
+def encoded(account: Any) -> bytes:
+    return msgspec.json.encode(account)
+
+
+def stage(digest: str = DIGEST, **fields: Any) -> StageImport:
+    return StageImport(payload_sha256=digest, content_sha256=digest, payload_bytes=10, **fields)
+
+
+def start(worker: int = 7, max_attempts: int = 5) -> StartImport:
+    return StartImport(worker=worker, lease_until=LEASE_UNTIL, max_attempts=max_attempts)
+
+
+def staged(digest: str = DIGEST, **fields: Any) -> ImportStaged:
+    return ImportStaged(payload_sha256=digest, content_sha256=digest, payload_bytes=10, **fields)
+
+
+def started(attempt: int = 1, worker: int = 7) -> ImportStarted:
+    return ImportStarted(attempt=attempt, worker=worker, lease_until=LEASE_UNTIL)
+
+
+def postponed(attempt: int = 1, due_at: datetime = NOON) -> ImportPostponed:
+    return ImportPostponed(attempt=attempt, code="worker_lost", due_at=due_at)
+
+
+def processed(number: str = "A-00000001", attempt: int = 1) -> ImportProcessed:
+    return ImportProcessed(attempt=attempt, account_number=number)
+
+
+def errored(attempt: int = 1) -> ImportErrored:
+    return ImportErrored(attempt=attempt, code="account_failed_validation", detail="No.")
+
+
+def dry_run_succeeded() -> DryRunSucceeded:
+    return DryRunSucceeded(attempt=1)
+
+
+def cancelled() -> ImportCancelled:
+    return ImportCancelled(reason="duplicate")
+
+
+class Given:
+    """Events that have happened to a stream; `when` decides on a command, `then` and `refuses` say what follows."""
+
+    def __init__(self, aggregate: Aggregate, events: tuple[Event, ...]) -> None:
+        self._aggregate = aggregate
+        self._state = reduce(aggregate.evolve, events, aggregate.initial)
+        self._decide: Callable[[], Event | None] = lambda: None
+
+    def when(self, command: Command, at: datetime = NOON) -> "Given":
+        self._decide = lambda: self._aggregate.decide(command, self._state, at)
+        return self
+
+    def then(self, expected: Event | None = None) -> None:
+        assert self._decide() == expected
+
+    def refuses(self, error: type[Exception]) -> None:
+        try:
+            event = self._decide()
+        except error:
+            return
+        raise AssertionError(f"{error.__name__} was expected, not {event}")

@@ -1,0 +1,109 @@
+"""Check digits by published examples; every fast path agrees with the library that it stands before."""
+
+import phonenumbers
+import pytest
+from email_validator import EmailNotValidError, validate_email
+from hypothesis import given
+from hypothesis import strategies as st
+from stdnum import iban
+
+from market import identifiers
+from market.identifiers import (
+    is_email,
+    is_energy_identification_code,
+    is_iban,
+    is_market_location_id,
+    is_market_partner_code,
+    is_metering_location_id,
+    is_obis_code,
+    is_phone_number,
+    is_postcode,
+)
+
+
+@pytest.mark.parametrize("text", ["41373559241", "51238696781", "51238696012", "50203829715"])
+def test_published_market_location_ids_are_valid(text: str) -> None:
+    assert is_market_location_id(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["12345678901", "17835382035", "54321012345", "01373559241", "4137355924", "4137355924a"]
+)
+def test_other_digits_are_no_market_location_id(text: str) -> None:
+    assert not is_market_location_id(text)
+
+
+@given(st.from_regex(r"[1-9][0-9]{9}", fullmatch=True))
+def test_every_ten_digits_have_one_check_digit(ten: str) -> None:
+    assert sum(is_market_location_id(f"{ten}{digit}") for digit in range(10)) == 1
+
+
+@pytest.mark.parametrize(
+    ("check", "valid", "invalid"),
+    [
+        (is_market_partner_code, "9907165000001", "9900123456789"),
+        (is_market_partner_code, "4012345000009", "4012345000008"),
+        (is_energy_identification_code, "10YDE-EON------1", "10YDE-EON------2"),
+        (is_energy_identification_code, "37Y701125MH0000I", "37Y701125MH0000"),
+        (is_obis_code, "1-0:1.8.0", "1-0:1.8.256"),
+        (is_obis_code, "7-20:3.0.0", "meter one"),
+        (is_obis_code, "1.8.0*255", "1-0"),
+        (is_metering_location_id, "DE9858250410949884592132084422216", "DE98582504109498845921320844222"),
+        (is_postcode, "04109", "4109"),
+        (is_iban, "DE42370400449212890427", "DE42370400449212890428"),
+        (is_iban, "DE42 3704 0044 9212 8904 27", "DE42"),
+        (is_iban, "FR1420041010050500013M02606", "FR1420041010050500013M02607"),
+        (is_email, "anna.groß@example.com", "anna@example"),
+        (is_email, "a_b+c@mail.stadt-werke.de", "a..b@example.com"),
+        (is_phone_number, "+491741880948", "+49123456789"),
+        (is_phone_number, "+49 351 488001", "landline"),
+        (is_phone_number, "0351 488001", "+49"),
+    ],
+)
+def test_an_identifier_is_told_from_what_looks_like_one(check: object, valid: str, invalid: str) -> None:
+    assert callable(check)
+    assert check(valid)
+    assert not check(invalid)
+
+
+def by_library_phone(text: str) -> bool:
+    try:
+        return phonenumbers.is_valid_number(phonenumbers.parse(text, "DE"))
+    except phonenumbers.NumberParseException:
+        return False
+
+
+@given(st.from_regex(r"\+49[ 0-9]{0,16}", fullmatch=True) | st.from_regex(r"\+49 ?1[567][0-9 ]{7,10}", fullmatch=True))
+def test_the_fast_path_for_phones_agrees_with_the_library(text: str) -> None:
+    assert is_phone_number(text) == by_library_phone(text)
+
+
+@given(st.from_regex(r"\+49(30|351|40|221|89|4)[0-9]{1,12}", fullmatch=True))
+def test_the_fast_path_for_landlines_agrees_with_the_library(text: str) -> None:
+    assert is_phone_number(text) == by_library_phone(text)
+
+
+@given(st.from_regex(r"DE[0-9]{20}", fullmatch=True))
+def test_the_fast_path_for_ibans_agrees_with_the_library(text: str) -> None:
+    right = f"DE{iban.calc_check_digits(text)}{text[4:]}"
+    assert is_iban(text) == iban.is_valid(text)
+    assert is_iban(right)
+    assert iban.is_valid(right)
+
+
+LABEL = r"[A-Za-z0-9._+-]{1,30}"
+
+
+@given(st.from_regex(rf"{LABEL}@[a-z0-9.-]{{1,30}}\.(de|com|test|local|net)", fullmatch=True))
+def test_the_fast_path_for_emails_agrees_with_the_library(text: str) -> None:
+    try:
+        validate_email(text, check_deliverability=False)
+    except EmailNotValidError:
+        assert not is_email(text)
+    else:
+        assert is_email(text)
+
+
+def test_the_fast_paths_are_taken() -> None:
+    assert identifiers._GERMAN_PHONE.match("+491741880948")
+    assert identifiers._PLAIN_EMAIL.match("kunde4711@example.com")

@@ -1,0 +1,348 @@
+"""Every rule has an account that keeps it and one that breaks it, and stands where its path says."""
+
+import copy
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from msgspec import inspect
+
+import market
+from market import RULES, Rule, Severity
+from schemas.account import Account
+from schemas.submission import read_submission
+from tests.make import an_account, changed, encoded
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+POINT = ("supply_addresses", 0, "supply_points", 0)
+GAS = ("supply_addresses", 0, "supply_points", 1)
+MELO = (*POINT, "melos", 0)
+METER = (*MELO, "meters", 0)
+REGISTER = (*METER, "registers", 0)
+LEDGER = ("ledgers", 0)
+AGREEMENTS = (*POINT, "agreements")
+SCHEDULE = ("payment_schedules", 0)
+
+Path = tuple[str | int, ...]
+
+
+def broken(account: dict[str, Any]) -> dict[tuple[str, str], Severity]:
+    read = read_submission(encoded(account)).account
+    return {(b.problem.attr, b.problem.code): b.severity for b in market.check(read, NOW)}
+
+
+def twice(*path: str | int) -> dict[str, Any]:
+    account = an_account()
+    place: Any = account
+    for step in path:
+        place = place[step]
+    return changed(account, [*place, *copy.deepcopy(place)], *path)
+
+
+def unknown_occupier() -> dict[str, Any]:
+    return changed(changed(an_account(), True, "unknown_occupier"), [], "customers")
+
+
+def two_addresses(**second: Any) -> dict[str, Any]:
+    account = an_account()
+    [address] = account["supply_addresses"]
+    return changed(account, [address, address | second], "supply_addresses")
+
+
+def agreements(*periods: tuple[str, str | None]) -> dict[str, Any]:
+    listed = [{"product_code": "P", "effective_from": start, "effective_to": end} for start, end in periods]
+    return changed(an_account(), listed, *AGREEMENTS)
+
+
+def ordered(path: Path, start: str, end: str) -> tuple[str, str, dict[str, Any]]:
+    """The end before the start, in the form that the place has."""
+    account = an_account()
+    place: Any = account
+    for step in path:
+        place = place[step]
+    early = "1999-01-01" if len(place[start]) == 10 else "1999-01-01T00:00:00Z"
+    attr = ".".join(map(str, (*path, "non_field_errors")))
+    return attr, "start_date_later_than_end_date", changed(account, early, *path, end)
+
+
+def at(*path: str | int) -> str:
+    return ".".join(map(str, path))
+
+
+BREACHES: list[tuple[str, str, dict[str, Any]]] = [
+    ("customers", "required", changed(an_account(), [], "customers")),
+    (
+        "customers.0.family_name",
+        "customer_family_name_required",
+        changed(an_account(), " ", "customers", 0, "family_name"),
+    ),
+    ("non_field_errors", "customer_with_unknown_occupier", changed(an_account(), True, "unknown_occupier")),
+    (
+        "non_field_errors",
+        "occupier_account_with_multiple_supply_addresses",
+        changed(changed(two_addresses(supply_address1="Else"), True, "unknown_occupier"), [], "customers"),
+    ),
+    (
+        "non_field_errors",
+        "billing_address_not_provided",
+        changed(changed(changed(an_account(), "", "billing_address1"), [], "supply_addresses"), [], "ledgers"),
+    ),
+    ("billing_postcode", "invalid_postcode", changed(an_account(), "4109", "billing_postcode")),
+    ("references.non_field_errors", "children_with_duplicate_values", twice("references")),
+    ("account_campaigns.non_field_errors", "duplicate_account_campaigns", twice("account_campaigns")),
+    ("metadata.non_field_errors", "metadata_has_duplicate_keys", twice("metadata")),
+    (
+        "customers.0.family_name",
+        "customer_may_not_be_named_the_occupier",
+        changed(an_account(), "The Occupier", "customers", 0, "family_name"),
+    ),
+    ("customers.0.email", "invalid", changed(an_account(), "kunde@", "customers", 0, "email")),
+    ("customers.0.mobile", "invalid_phone_number", changed(an_account(), "+49 12", "customers", 0, "mobile")),
+    ("customers.0.landline", "invalid_phone_number", changed(an_account(), "none", "customers", 0, "landline")),
+    ("customers.0.consents.non_field_errors", "children_with_duplicate_values", twice("customers", 0, "consents")),
+    (
+        "customers.0.consents.0.signed_at",
+        "date_in_future",
+        changed(an_account(), "2027-01-01T00:00:00Z", "customers", 0, "consents", 0, "signed_at"),
+    ),
+    ("supply_addresses.non_field_errors", "duplicate_supply_addresses_found", two_addresses()),
+    (
+        "supply_addresses.non_field_errors",
+        "duplicate_meter_points_on_different_supply_addresses_provided",
+        two_addresses(supply_address1="Elsewhere"),
+    ),
+    (
+        "supply_addresses.0.supply_points.non_field_errors",
+        "duplicate_meter_points_provided",
+        twice("supply_addresses", 0, "supply_points"),
+    ),
+    (
+        "supply_addresses.0.supply_postcode",
+        "invalid_postcode",
+        changed(an_account(), "D-04109", "supply_addresses", 0, "supply_postcode"),
+    ),
+    (
+        at(*POINT, "identifier"),
+        "invalid_supply_point_identifier",
+        changed(an_account(), "12345678901", *POINT, "identifier"),
+    ),
+    ordered(POINT, "supply_start_date", "supply_end_date"),
+    (
+        at(*AGREEMENTS, "non_field_errors"),
+        "gaps_or_overlaps_in_agreement_dates",
+        agreements(("2022-01-01", "2022-12-31"), ("2022-06-01", None)),
+    ),
+    ordered((*AGREEMENTS, 0), "effective_from", "effective_to"),
+    (at(*MELO, "melo_number"), "invalid_metering_location_id", changed(an_account(), "DE1", *MELO, "melo_number")),
+    (
+        at(*METER, "non_field_errors"),
+        "start_date_later_than_end_date",
+        changed(an_account(), "1999-01-01T00:00:00Z", *METER, "active_to"),
+    ),
+    (at(*METER, "registers", "non_field_errors"), "meter_with_duplicate_register_ids", twice(*METER, "registers")),
+    (at(*REGISTER, "obis_code"), "invalid_obis_code", changed(an_account(), "one", *REGISTER, "obis_code")),
+    (
+        at(*REGISTER, "non_field_errors"),
+        "start_date_later_than_end_date",
+        changed(an_account(), "1999-01-01T00:00:00Z", *REGISTER, "active_to"),
+    ),
+    (
+        at(*MELO, "electricity_meter_gateways", 0, "non_field_errors"),
+        "start_date_later_than_end_date",
+        changed(an_account(), "1999-01-01T00:00:00Z", *MELO, "electricity_meter_gateways", 0, "valid_to"),
+    ),
+    ordered((*MELO, "conversion_factors", 0), "active_from_date", "active_to_date"),
+    (
+        at(*POINT, "previous_supplier_id"),
+        "invalid_market_partner_code",
+        changed(an_account(), "9900123456789", *POINT, "previous_supplier_id"),
+    ),
+    *(
+        entry
+        for kind in ("meter_operators", "network_operators", "transmission_system_operators")
+        for entry in (
+            (
+                at(*POINT, kind, 0, "non_field_errors"),
+                "start_date_later_than_end_date",
+                changed(an_account(), "1999-01-01T00:00:00Z", *POINT, kind, 0, "valid_to"),
+            ),
+            (
+                at(*POINT, kind, 0, "code"),
+                "invalid_market_partner_code",
+                changed(an_account(), "9900123456789", *POINT, kind, 0, "code"),
+            ),
+        )
+    ),
+    (
+        at(*POINT, "balancing_periods", 0, "non_field_errors"),
+        "start_date_later_than_end_date",
+        changed(an_account(), "1999-01-01T00:00:00Z", *POINT, "balancing_periods", 0, "valid_to"),
+    ),
+    (
+        at(*POINT, "balancing_periods", 0, "balancing_period_time_slices", 0, "non_field_errors"),
+        "start_date_later_than_end_date",
+        changed(
+            an_account(), "1999-01-01", *POINT, "balancing_periods", 0, "balancing_period_time_slices", 0, "valid_to"
+        ),
+    ),
+    ordered((*GAS, "articles", 0), "period_start_at", "period_end_at"),
+    (
+        at(*GAS, "gas_supply_point_load_profiles", 0, "non_field_errors"),
+        "start_date_later_than_end_date",
+        changed(an_account(), "1999-01-01T00:00:00Z", *GAS, "gas_supply_point_load_profiles", 0, "valid_to"),
+    ),
+    (
+        at(*GAS, "gas_supply_point_load_profiles", 0, "marktgebiet"),
+        "invalid_energy_identification_code",
+        changed(an_account(), "THE", *GAS, "gas_supply_point_load_profiles", 0, "marktgebiet"),
+    ),
+    (
+        at(*POINT, "electricity_supply_point_load_profiles", 0, "non_field_errors"),
+        "start_date_later_than_end_date",
+        changed(an_account(), "1999-01-01T00:00:00Z", *POINT, "electricity_supply_point_load_profiles", 0, "valid_to"),
+    ),
+    *(
+        (
+            at(*POINT, "electricity_supply_point_load_profiles", 0, field),
+            "invalid_energy_identification_code",
+            changed(an_account(), "11YHAMBURG-NETZX", *POINT, "electricity_supply_point_load_profiles", 0, field),
+        )
+        for field in ("bilanzierungsgebiet", "regelzone", "bilanzkreis")
+    ),
+    (
+        "non_field_errors",
+        "ledger_balances_not_equal_to_transfer_balance",
+        changed(an_account(), "999999.99", "transfer_balance"),
+    ),
+    ("ledgers.non_field_errors", "unknown_ledger_identifiers", changed(an_account(), ["1"], *LEDGER, "identifiers")),
+    ("statements.non_field_errors", "historical_statement_already_exists", twice("statements")),
+    ordered(("statements", 0), "bill_period_from_date", "bill_period_to_date"),
+    ("ledgers.non_field_errors", "duplicate_ledger_entries_found", twice("ledgers")),
+    ("ledgers.non_field_errors", "duplicate_identifiers_entries_found", twice(*LEDGER, "identifiers")),
+    ("ledgers.non_field_errors", "duplicate_transaction_ids", twice(*LEDGER, "current_statement_transactions")),
+    (
+        "ledgers.0.non_field_errors",
+        "balance_mismatch_on_ledger_balance",
+        changed(an_account(), "0.00", *LEDGER, "last_statement_balance"),
+    ),
+    (
+        "ledgers.0.non_field_errors",
+        "current_statement_transaction_before_last_statement_closing_date",
+        changed(an_account(), "2024-01-01", *LEDGER, "last_statement_closing_date"),
+    ),
+    (
+        "ledgers.0.current_statement_transactions.0.transaction_date",
+        "transaction_in_future",
+        changed(an_account(), "2027-01-01", *LEDGER, "current_statement_transactions", 0, "transaction_date"),
+    ),
+    (
+        "payment_instructions.non_field_errors",
+        "payment_instructions_ledger_code_uniformity_failed",
+        changed(twice("payment_instructions"), "", "payment_instructions", 0, "ledger_code"),
+    ),
+    (
+        "payment_instructions.0.bank_account.iban",
+        "required",
+        changed(an_account(), {"account_holder": "Anna"}, "payment_instructions", 0, "bank_account"),
+    ),
+    (
+        "payment_instructions.0.bank_account.iban",
+        "invalid_iban",
+        changed(an_account(), "DE00370400440532013000", "payment_instructions", 0, "bank_account", "iban"),
+    ),
+    (
+        "payment_schedules.non_field_errors",
+        "payment_schedules_ledger_code_uniformity_failed",
+        changed(twice("payment_schedules"), "", *SCHEDULE, "ledger_code"),
+    ),
+    ("payment_schedules.non_field_errors", "payment_schedule_date_overlaps", twice("payment_schedules")),
+    ("payment_schedules.0.amount", "zero_payment_schedule_amount", changed(an_account(), 0, *SCHEDULE, "amount")),
+    (
+        "payment_schedules.0.frequency",
+        "fixed_payment_schedule_missing_frequency",
+        changed(an_account(), ..., *SCHEDULE, "frequency"),
+    ),
+    (
+        "payment_schedules.0.day_of_month",
+        "fixed_payment_schedule_missing_day_of_month",
+        changed(an_account(), ..., *SCHEDULE, "day_of_month"),
+    ),
+]
+
+
+def test_the_complete_account_breaks_no_rule() -> None:
+    assert broken(an_account()) == {}
+
+
+def test_an_account_of_an_unknown_occupier_needs_no_customers() -> None:
+    assert broken(unknown_occupier()) == {}
+
+
+@pytest.mark.parametrize(("attr", "code", "account"), BREACHES, ids=[f"{code}@{attr}" for attr, code, _ in BREACHES])
+def test_a_broken_rule_is_named_with_its_path(attr: str, code: str, account: dict[str, Any]) -> None:
+    assert (attr, code) in broken(account)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.code}@{rule.at}")
+def test_every_rule_has_an_example_that_breaks_it(rule: Rule) -> None:
+    places = {
+        ".".join("[]" if step.isdigit() else step for step in attr.split(".")).replace(".[]", "[]")
+        for attr, code, _ in BREACHES
+        if code == rule.code
+    }
+    wanted = {rule.at, f"{rule.at}.{rule.field}".lstrip(".")}
+    assert places & wanted, f"no example for {rule.code} at {rule.at or 'the account'}"
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.code}@{rule.at}")
+def test_every_rule_names_a_place_of_the_shape_and_a_source(rule: Rule) -> None:
+    node: inspect.Type = inspect.type_info(Account)
+    for step in rule.at.split(".") if rule.at else ():
+        assert isinstance(node, inspect.StructType), rule.at
+        node = next(field.type for field in node.fields if field.name == step.removesuffix("[]"))
+        if isinstance(node, inspect.UnionType):
+            node = next(member for member in node.types if not isinstance(member, inspect.NoneType))
+        if step.endswith("[]"):
+            assert isinstance(node, inspect.VarTupleType), rule.at
+            node = node.item_type
+    assert rule.source
+    assert rule.says.endswith(".")
+    assert rule.code == rule.code.lower()
+
+
+def test_check_digits_and_formats_are_warnings() -> None:
+    warnings = {rule.code for rule in RULES if rule.severity is Severity.WARNING}
+    assert {
+        "invalid_supply_point_identifier",
+        "invalid_metering_location_id",
+        "invalid_energy_identification_code",
+        "invalid_obis_code",
+        "invalid_market_partner_code",
+    } <= warnings
+
+
+@pytest.mark.parametrize(
+    "periods",
+    [
+        [("2022-01-01", "2022-12-31"), ("2023-01-01", None)],
+        [("2022-01-01", "2023-01-01"), ("2023-01-01", "2024-01-01")],
+        [("2023-01-01", None), ("2022-01-01", "2022-12-31")],
+    ],
+)
+def test_agreements_may_end_on_the_last_day_or_on_the_first_day_after(periods: list[tuple[str, str | None]]) -> None:
+    assert broken(agreements(*periods)) == {}
+
+
+@pytest.mark.parametrize("periods", [[("2022-01-01", "2022-11-30"), ("2023-01-01", None)], [("2022-01-01", None)] * 2])
+def test_gaps_and_open_ends_between_agreements_are_broken(periods: list[tuple[str, str | None]]) -> None:
+    assert (at(*AGREEMENTS, "non_field_errors"), "gaps_or_overlaps_in_agreement_dates") in broken(agreements(*periods))
+
+
+def test_all_breaches_are_found_at_once() -> None:
+    account = changed(an_account(), "+49 12", "customers", 0, "mobile")
+    account = changed(account, "kunde@", "customers", 0, "email")
+    account = changed(account, "12345678901", *POINT, "identifier")
+    found = broken(account)
+    assert found[("customers.0.mobile", "invalid_phone_number")] is Severity.ERROR
+    assert found[("customers.0.email", "invalid")] is Severity.ERROR
+    assert found[(at(*POINT, "identifier"), "invalid_supply_point_identifier")] is Severity.WARNING

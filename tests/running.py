@@ -1,0 +1,162 @@
+"""Running services as their users do: processes, the command line, and HTTP."""
+
+import contextlib
+import http.client
+import itertools
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psutil
+
+from importer.client import Answer, ImportClient
+
+_names = itertools.count(1)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def renamed(database_url: str, database: str) -> str:
+    """The URL of another database of the same server."""
+    return re.sub(r"/[a-z_0-9]+\?", f"/{database}?", database_url, count=1)
+
+
+def wait_for(claim: Callable[[], bool], what: str, timeout_s: float = 30.0) -> None:
+    """Return when the claim holds; fail with `what` when it does not in time."""
+    deadline = time.monotonic() + timeout_s
+    while not claim():
+        assert time.monotonic() < deadline, f"not in {timeout_s} s: {what}"
+        time.sleep(0.05)
+
+
+def cli(*arguments: str, environment: Mapping[str, str], check: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run a verb of the command."""
+    return subprocess.run(
+        [sys.executable, "-m", "cli.main", *arguments],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=check,
+    )
+
+
+class Importer(msgspec.Struct, frozen=True):
+    """A supplier of a test's own, and a client with a key for it."""
+
+    supplier: str
+    api_key: str
+    client: ImportClient
+
+
+class RunningService:
+    """A service that listens, and the environment in which the command line finds it."""
+
+    def __init__(self, base_url: str, environment: Mapping[str, str], process: subprocess.Popen[bytes] | None) -> None:
+        self.base_url = base_url
+        self.environment = environment
+        self.process = process
+
+    def cli(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        return cli(*arguments, environment=self.environment, check=check)
+
+    def importer(self, *, role: str = "importer") -> Importer:
+        """A fresh supplier and a key for it."""
+        supplier = f"S{next(_names)}_{os.getpid()}"
+        self.cli("supplier", "create", supplier)
+        made = self.cli("key", "create", "Testers", "--supplier", supplier, "--role", role, "--json")
+        api_key = json.loads(made.stdout)["api_key"]
+        return Importer(supplier, api_key, ImportClient(self.base_url, api_key))
+
+    def request(
+        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> tuple[Answer, Mapping[str, str]]:
+        """One raw request: no token, no retries."""
+        host, port = self.base_url.removeprefix("http://").split(":")
+        connection = http.client.HTTPConnection(host, int(port), timeout=30)
+        try:
+            connection.request(method, path, body, dict(headers or {}))
+            response = connection.getresponse()
+            text = response.read()
+            return Answer(response.status, json.loads(text) if text else None), dict(response.headers)
+        finally:
+            connection.close()
+
+    def processes(self, role: str) -> list[psutil.Process]:
+        """The processes of a role, or of a server, below the supervisor."""
+        assert self.process is not None
+        marks = {"postgres": "/bin/postgres", "redis": "redis-server"}
+        mark = marks.get(role)
+        found = []
+        for child in psutil.Process(self.process.pid).children():
+            command = child.cmdline()
+            if (mark and any(mark in part for part in command)) or command[-1:] == [role] or role in command[3:4]:
+                found.append(child)
+        return found
+
+
+def is_ready(base_url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{base_url}/readyz", timeout=2) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, ConnectionError, TimeoutError):
+        return False
+
+
+@contextlib.contextmanager
+def start_service(
+    folder: Path, *, environment: Mapping[str, str] | None = None, port: int | None = None, workers: int = 1
+) -> Iterator[RunningService]:
+    """`importledger up` on the folder until the end of the block, then SIGTERM."""
+    port = port or free_port()
+    settings = {"IMPORTLEDGER_DATA_DIR": str(folder), "IMPORTLEDGER_LOG_LEVEL": "error"} | dict(environment or {})
+    command = [sys.executable, "-m", "cli.main", "up", "--port", str(port), "--workers", str(workers)]
+    with (folder / "up.log").open("ab") as log:
+        process = subprocess.Popen(command, env=os.environ | settings, stdout=log, stderr=log)
+    running = RunningService(f"http://127.0.0.1:{port}", settings, process)
+    try:
+        wait_for(
+            lambda: is_ready(running.base_url) or process.poll() is not None, f"the service is ready, see {folder}"
+        )
+        assert process.poll() is None, (folder / "up.log").read_text()
+        yield running
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        process.wait(30)
+
+
+@contextlib.contextmanager
+def start_role(*arguments: str, environment: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """One role by hand until the end of the block."""
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "cli.main", *arguments], env=os.environ | environment, stdout=output, stderr=output
+        )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        process.wait(30)
+
+
+def processed(importer: Importer) -> int:
+    """How many of the importer's accounts exist."""
+    body: list[Any] = importer.client.imported(importer.supplier).body
+    return len(body)

@@ -1,0 +1,289 @@
+"""Every misfit of a body is found, with its path and code; what fits is read the same on both ways."""
+
+import string
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import inspect
+
+from importer.book import ERRORS, book
+from schemas.account import Account
+from schemas.base import MARKET_TIME
+from schemas.shape import MAX_DEPTH, Misfits, NotJson, is_real_moment, is_shallow, shape_problems
+from schemas.submission import ACCOUNT, read_submission
+from tests.make import an_account, changed, encoded
+
+POINT = ("supply_addresses", 0, "supply_points", 0)
+READING = (*POINT, "melos", 0, "meters", 0, "registers", 0, "readings", 0)
+
+
+def problems(account: Any) -> list[tuple[str, str]]:
+    try:
+        read_submission(encoded(account))
+    except Misfits as misfits:
+        return [(problem.attr, problem.code) for problem in misfits.problems]
+    return []
+
+
+@pytest.mark.parametrize(
+    ("value", "path", "code"),
+    [
+        (..., ("external_account_number",), "required"),
+        (..., (*POINT, "identifier"), "required"),
+        (..., (*READING, "read_at"), "required"),
+        (None, ("billing_address1",), "null"),
+        (None, ("customers", 0, "date_of_birth"), "null"),
+        ("", ("external_account_number",), "blank"),
+        ("", ("import_supplier",), "blank"),
+        (" X", ("external_account_number",), "invalid"),
+        ("x" * 129, ("external_account_number",), "max_length"),
+        ("x" * 256, ("customers", 0, "family_name"), "max_length"),
+        ([{"slug": "x"}] * 10_001, ("account_campaigns",), "max_length"),
+        (5, ("customers", 0, "landline"), "invalid"),
+        (True, ("transfer_balance",), "invalid"),
+        ("NaN", ("transfer_balance",), "invalid"),
+        ("Infinity", ("transfer_balance",), "invalid"),
+        ("1_000", ("transfer_balance",), "invalid"),
+        ("١", ("transfer_balance",), "invalid"),
+        ("1" * 19, ("transfer_balance",), "max_digits"),
+        ("0." + "1" * 11, ("transfer_balance",), "max_digits"),
+        ("1e400", ("transfer_balance",), "max_digits"),
+        ("true", ("unknown_occupier",), "invalid"),
+        (0, ("unknown_occupier",), "invalid"),
+        ("6", (*POINT, "melos", 0, "meters", 0, "registers", 0, "digits"), "invalid"),
+        (True, (*POINT, "melos", 0, "meters", 0, "registers", 0, "digits"), "invalid"),
+        (0, (*POINT, "melos", 0, "meters", 0, "registers", 0, "digits"), "min_value"),
+        (32, ("payment_schedules", 0, "day_of_month"), "max_value"),
+        (10**30, ("statements", 0, "annual_consumption"), "max_value"),
+        ("WATER", (*POINT, "supply_type"), "invalid_choice"),
+        (1, (*POINT, "supply_type"), "invalid_choice"),
+        ("2023-02-29", ("statements", 0, "bill_period_to_date"), "invalid"),
+        ("2023-01-01T00:00:00Z", ("statements", 0, "bill_period_to_date"), "invalid"),
+        (20230101, ("statements", 0, "bill_period_to_date"), "invalid"),
+        ("2023-01-01", (*READING, "read_at"), "invalid"),
+        ("2026-03-29T02:30:00", (*READING, "read_at"), "invalid"),
+        ({}, ("customers",), "not_a_list"),
+        ("x", ("customers",), "not_a_list"),
+        ([], ("customers", 0), "invalid"),
+        ("x", (*POINT, "agreements", 0, "params"), "invalid"),
+        ([], (*POINT, "agreements", 0, "params", "network_charges"), "invalid"),
+        ("a\0b", ("notes", 0, "body"), "null_characters_not_allowed"),
+        ({"deep": ["a\0b"]}, ("metadata", 0, "value"), "null_characters_not_allowed"),
+    ],
+)
+def test_a_misfit_is_named_with_its_path(value: Any, path: tuple[str | int, ...], code: str) -> None:
+    attr = ".".join(map(str, path))
+    found = problems(changed(an_account(), value, *path))
+    assert (attr, code) in [(where[: len(attr)], what) for where, what in found]
+    assert len(found) == 1
+
+
+def test_all_misfits_are_found_at_once() -> None:
+    account = changed(an_account(), 5, "customers", 0, "landline")
+    account = changed(account, ..., "import_supplier")
+    account = changed(account, "x", *READING, "value")
+    account = changed(account, 1, "billing_adress1")
+    assert sorted(problems(account)) == [
+        ("billing_adress1", "unknown_field"),
+        ("customers.0.landline", "invalid"),
+        ("import_supplier", "required"),
+        (".".join(map(str, (*READING, "value"))), "invalid"),
+    ]
+
+
+def test_an_unknown_field_is_answered_with_the_nearest_name() -> None:
+    with pytest.raises(Misfits) as refusal:
+        read_submission(encoded(changed(an_account(), "x", "billing_adress1")))
+    assert "billing_address1" in refusal.value.problems[0].detail
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ("customers", 0, "email"),
+        ("customers", 0, "mobile"),
+        (*POINT, "supply_end_date"),
+        (*POINT, "melos", 0, "meters", 0, "active_to"),
+        (*POINT, "balancing_periods", 0, "balancing_period_time_slices", 0, "valid_to"),
+    ],
+)
+def test_null_is_allowed_on_contacts_and_ends(path: tuple[str | int, ...]) -> None:
+    assert problems(changed(an_account(), None, *path)) == []
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ("46.350", "46.350"),
+        (46.35, "46.35"),
+        (46, "46"),
+        ("-0.5", "-0.5"),
+        ("1e2", "100"),
+        ("123.456789000", "123.456789000"),
+    ],
+)
+def test_decimals_keep_their_scale_and_are_taken_as_text_or_number(sent: Any, kept: str) -> None:
+    account = changed(an_account(), sent, "transfer_balance")
+    assert read_submission(encoded(account)).account.transfer_balance == kept
+
+
+def test_numbers_of_any_json_keep_their_digits() -> None:
+    body = encoded(an_account()).replace(b'"score":', b'"exact":0.1000000000000000055511151231257827,"score":')
+    [item] = read_submission(body).account.metadata
+    assert str(item.value["exact"]) == "0.1000000000000000055511151231257827"
+
+
+def test_a_moment_without_zone_is_german_market_time() -> None:
+    account = changed(an_account(), "2026-07-01T12:00:00", *READING, "read_at")
+    read = read_submission(encoded(account)).account
+    moment = read.supply_addresses[0].supply_points[0].melos[0].meters[0].registers[0].readings[0].read_at
+    assert moment.isoformat() == "2026-07-01T12:00:00+02:00"
+
+
+def test_the_doubled_hour_is_the_first() -> None:
+    moment = datetime(2026, 10, 25, 2, 30)  # noqa: DTZ001 - without zone is the point
+    assert is_real_moment(moment)
+    assert moment.replace(tzinfo=MARKET_TIME).isoformat() == "2026-10-25T02:30:00+02:00"
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"", "empty"),
+        (b"  \n", "empty"),
+        (b"{", "complete"),
+        (b"{]", "byte"),
+        (b'{"a": NaN}', "byte"),
+        (b"{} {}", "byte"),
+        (b'{"a": "\xff"}', "UTF-8"),
+        (b'{"a": "\\ud800"}', "surrogate"),
+        (b"[" * 100_000, "nested"),
+        (b"[" * (MAX_DEPTH + 2) + b"]" * (MAX_DEPTH + 2), "nested"),
+    ],
+)
+def test_what_is_no_json_is_said_to_be(body: bytes, says: str) -> None:
+    with pytest.raises(NotJson, match=says):
+        read_submission(body)
+
+
+@pytest.mark.parametrize("body", [b"[]", b"1", b'"x"', b"null", b"true"])
+def test_a_body_that_is_no_object_is_a_misfit(body: bytes) -> None:
+    with pytest.raises(Misfits) as refusal:
+        read_submission(body)
+    assert refusal.value.problems[0].attr == "non_field_errors"
+
+
+def test_depth_is_counted_without_recursion() -> None:
+    deep: Any = 1
+    for _ in range(MAX_DEPTH):
+        deep = [deep]
+    assert is_shallow(deep)
+    assert not is_shallow([deep])
+
+
+def test_the_wrapped_form_is_read_and_its_paths_are_those_of_the_account() -> None:
+    wrapped = {"payload": an_account(), "task_params": {"is_dry_run": True}}
+    assert read_submission(encoded(wrapped)).task.is_dry_run
+    wrapped["payload"] = changed(an_account(), 5, "customers", 0, "landline")
+    wrapped["task_params"] = {"is_dry_run": "yes", "when": 1}
+    assert problems(wrapped) == [
+        ("customers.0.landline", "invalid"),
+        ("task_params.is_dry_run", "invalid"),
+        ("task_params.when", "unknown_field"),
+    ]
+
+
+def test_the_same_content_has_the_same_canonical_form() -> None:
+    account = an_account()
+    shuffled = dict(reversed(account.items()))
+    other = changed(account, "0.01", "transfer_balance")
+    first, second, third = (read_submission(encoded(a)).canonical_json() for a in (account, shuffled, other))
+    assert first == second != third
+
+
+def test_the_book_uses_every_field_of_the_specification() -> None:
+    used: set[tuple[str, str]] = set()
+
+    def visit(value: Any, node: inspect.Type) -> None:
+        match node:
+            case inspect.UnionType(types=types):
+                for member in types:
+                    visit(value, member)
+            case inspect.VarTupleType(item_type=item) if isinstance(value, list):
+                for one in value:
+                    visit(one, item)
+            case inspect.StructType(cls=cls, fields=fields) if isinstance(value, dict):
+                for field in fields:
+                    if field.name in value:
+                        used.add((cls.__name__, field.name))
+                        visit(value[field.name], field.type)
+            case _:
+                pass
+
+    def declared(node: inspect.Type) -> set[tuple[str, str]]:
+        match node:
+            case inspect.UnionType(types=types):
+                return set().union(*(declared(member) for member in types))
+            case inspect.VarTupleType(item_type=item):
+                return declared(item)
+            case inspect.StructType(cls=cls, fields=fields):
+                own = {(cls.__name__, field.name) for field in fields}
+                return own.union(*(declared(field.type) for field in fields))
+            case _:
+                return set()
+
+    shape = inspect.type_info(Account)
+    for entry in book("NORDWIND", 3, with_errors=False):
+        visit(msgspec.json.decode(entry.body), shape)
+    assert declared(shape) - used == set()
+
+
+def test_the_book_holds_deliberate_errors_of_every_kind() -> None:
+    codes = [entry.expected_code for entry in book("NORDWIND", 50 * len(ERRORS)) if entry.expected_code]
+    assert sorted(codes) == sorted(code for code, _ in ERRORS)
+
+
+LEAVES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(10**20), 10**20),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(string.printable, max_size=20),
+    st.sampled_from(["GAS", "2024-02-29", "2024-01-01T00:00:00Z", "1.50", "", "DD"]),
+)
+JUNK = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner))
+
+
+def all_paths(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(below for key, child in items for below in all_paths(child, (*path, key)))]
+
+
+PATHS = all_paths(an_account())[1:]
+
+
+@given(st.lists(st.tuples(st.sampled_from(PATHS), JUNK), min_size=1, max_size=4))
+def test_the_walk_and_the_decoder_agree_on_what_fits(changes: list[tuple[tuple[str | int, ...], Any]]) -> None:
+    account = an_account()
+    for path, value in changes:
+        try:
+            account = changed(account, value, *path)
+        except (KeyError, IndexError, TypeError):
+            continue
+    body = encoded(account)
+    try:
+        strict = msgspec.json.Decoder(Account).decode(body)
+    except msgspec.ValidationError:
+        strict = None
+    found = shape_problems(msgspec.json.decode(body), Account)
+    if strict is not None:
+        assert found == [] or all(problem.code in ("blank", "max_digits", "invalid") for problem in found)
+    if not found:
+        ACCOUNT.fit(msgspec.json.decode(body))
+    for problem in found:
+        assert problem.detail
+        assert problem.attr
