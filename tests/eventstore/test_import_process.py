@@ -1,6 +1,7 @@
 """What may happen to an import process, and in which order."""
 
 from datetime import timedelta
+from functools import reduce
 
 import pytest
 from hypothesis import given as for_all
@@ -112,10 +113,7 @@ def test_an_import_that_another_worker_has_is_left_alone() -> None:
 
 def test_after_the_last_attempt_the_import_errs() -> None:
     tried = (staged(), started(), postponed(), started(attempt=2), postponed(attempt=2))
-    aggregate_state = ImportProcess()
-    for event in tried:
-        aggregate_state = evolve(aggregate_state, event)  # type: ignore[arg-type]
-    event = decide(start(max_attempts=2), aggregate_state, NOON)
+    event = decide(start(max_attempts=2), reduce(IMPORT_PROCESS.evolve, tried, ImportProcess()), NOON)
     assert isinstance(event, ImportErrored)
     assert event.code == "attempts_exhausted"
 

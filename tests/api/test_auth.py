@@ -1,0 +1,142 @@
+"""Keys, tokens and roles."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.make import an_account, encoded
+from tests.running import Importer, RunningService, wait_for
+
+STATUS = "/v1/data-import/all-account-import-processes/{}/"
+
+
+@pytest.fixture(scope="module")
+def importer(service: RunningService) -> Importer:
+    return service.importer()
+
+
+def graphql(service: RunningService, query: str, **variables: Any) -> dict[str, Any]:
+    body = encoded({"query": query, "variables": variables})
+    answer, _ = service.request("POST", "/v1/graphql/", body, {"Content-Type": "application/json"})
+    assert answer.status == 200
+    found: dict[str, Any] = answer.body
+    return found
+
+
+def obtain(service: RunningService, **given: str) -> dict[str, Any]:
+    return graphql(
+        service,
+        "mutation($input: ObtainTokenInput!) {"
+        " obtainToken(input: $input) { token payload refreshToken refreshExpiresIn } }",
+        input=given,
+    )
+
+
+def read(service: RunningService, importer: Importer, header: str | None) -> tuple[int, str | None]:
+    headers = {"Authorization": header} if header is not None else {}
+    answer, _ = service.request("GET", STATUS.format(importer.supplier), headers=headers)
+    return answer.status, answer.body["code"] if answer.status != 200 else None
+
+
+@pytest.mark.parametrize("form", ["Token {}", "{}", "Bearer {}", "JWT {}", "token {}", "Token   {}"])
+def test_a_token_is_taken_in_every_documented_form(service: RunningService, importer: Importer, form: str) -> None:
+    assert read(service, importer, form.format(importer.client.token())) == (200, None)
+
+
+def test_the_key_itself_is_taken_as_well(service: RunningService, importer: Importer) -> None:
+    assert read(service, importer, f"Token {importer.api_key}") == (200, None)
+
+
+@pytest.mark.parametrize(
+    ("header", "code"),
+    [
+        (None, "not_authenticated"),
+        ("", "not_authenticated"),
+        ("Token x", "authentication_failed"),
+        ("Token a b c", "authentication_failed"),
+        ("Basic abc", "authentication_failed"),
+        ("Token ilk_aaaaaaaa_" + "A" * 43, "authentication_failed"),
+        (
+            "Token eyJhbGciOiJub25lIn0.eyJrZXkiOiJ4IiwidXNlIjoiYWNjZXNzIiwiZXhwIjo5OTk5OTk5OTk5fQ.",
+            "authentication_failed",
+        ),
+    ],
+)
+def test_bad_credentials_are_401(service: RunningService, importer: Importer, header: str | None, code: str) -> None:
+    assert read(service, importer, header) == (401, code)
+
+
+def test_a_key_buys_a_token_and_a_refresh_token_buys_another(service: RunningService, importer: Importer) -> None:
+    for name in ("organizationSecretKey", "apiKey"):
+        obtained = obtain(service, **{name: importer.api_key})["data"]["obtainToken"]
+        payload = obtained["payload"]
+        assert payload["exp"] - payload["iat"] == 3600
+        assert obtained["refreshExpiresIn"] - payload["iat"] == 7 * 24 * 3600
+        renewed = obtain(service, refreshToken=obtained["refreshToken"])["data"]["obtainToken"]
+        assert renewed["refreshExpiresIn"] == obtained["refreshExpiresIn"]
+        assert read(service, importer, f"Token {renewed['token']}") == (200, None)
+
+
+def test_a_refresh_token_opens_nothing_else(service: RunningService, importer: Importer) -> None:
+    refresh = obtain(service, apiKey=importer.api_key)["data"]["obtainToken"]["refreshToken"]
+    assert read(service, importer, f"Token {refresh}") == (401, "authentication_failed")
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ({}, "KT-CT-1137"),
+        ({"apiKey": "x", "refreshToken": "y"}, "KT-CT-1137"),
+        ({"organizationSecretKey": "sk"}, "KT-CT-1140"),
+        ({"apiKey": "sk"}, "KT-CT-1139"),
+        ({"refreshToken": "x.y.z"}, "KT-CT-1135"),
+    ],
+)
+def test_what_buys_no_token_is_named(service: RunningService, given: dict[str, str], code: str) -> None:
+    answer = obtain(service, **given)
+    assert answer["data"] == {"obtainToken": None}
+    assert answer["errors"][0]["extensions"]["errorCode"] == code
+
+
+@pytest.mark.parametrize(
+    "query", ["", "{", "{ nothing }", "mutation { obtainToken }", "{ service " + "a " * 20_000 + "}"]
+)
+def test_a_bad_query_is_an_error_with_status_200(service: RunningService, query: str) -> None:
+    assert graphql(service, query)["errors"]
+
+
+def test_aliases_fragments_and_introspection_work(service: RunningService) -> None:
+    assert graphql(service, "{ a: service ...f } fragment f on Query { b: service }")["data"] == {
+        "a": "importledger",
+        "b": "importledger",
+    }
+    assert graphql(service, "{ __schema { mutationType { name } } }")["data"]["__schema"]["mutationType"]
+
+
+def test_a_body_that_is_no_graphql_is_400(service: RunningService) -> None:
+    for body in (b"", b"[]", b'{"query": 5}', b"\xff"):
+        answer, _ = service.request("POST", "/v1/graphql/", body, {"Content-Type": "application/json"})
+        assert (answer.status, answer.body["code"]) == (400, "parse_error")
+
+
+def test_a_revoked_key_and_its_tokens_are_void(service: RunningService) -> None:
+    revoked = service.importer()
+    token = revoked.client.token()
+    key_id = revoked.api_key.split("_")[1]
+    assert read(service, revoked, f"Token {token}") == (200, None)
+    service.cli("key", "revoke", key_id, "--reason", "lost")
+    wait_for(lambda: read(service, revoked, f"Token {token}")[0] == 401, "the token is void", timeout_s=5)
+    assert read(service, revoked, f"Token {revoked.api_key}")[0] == 401
+    listed = [json.loads(line) for line in service.cli("key", "list", "--json").stdout.splitlines()]
+    [entry] = [line for line in listed if line["key_id"] == key_id]
+    assert entry["revoked_at"] is not None
+    assert revoked.api_key not in service.cli("key", "list").stdout
+
+
+@pytest.mark.parametrize("role", ["auditor", "support"])
+def test_a_role_that_only_reads_may_not_write(service: RunningService, role: str) -> None:
+    reader = service.importer(role=role)
+    answer = reader.client.create(encoded(an_account(reader.supplier)))
+    assert (answer.status, answer.body["code"]) == (403, "permission_denied")
+    assert reader.client.imported(reader.supplier).body == []

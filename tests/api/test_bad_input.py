@@ -1,0 +1,131 @@
+"""Whatever is sent: a {detail, code} body with the right status, never a 500, and nothing stored."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from api.responses import MAX_BODY_BYTES
+from tests.make import an_account, changed, encoded
+from tests.running import Importer, RunningService
+
+ACCOUNTS = "/v2/data-import/accounts/"
+
+
+@pytest.fixture(scope="module")
+def importer(service: RunningService) -> Importer:
+    return service.importer()
+
+
+@pytest.fixture(scope="module")
+def token(importer: Importer) -> dict[str, str]:
+    return {"Authorization": f"Token {importer.client.token()}", "Content-Type": "application/json"}
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"", "parse_error"),
+        (b"{", "parse_error"),
+        (b'{"a": \xff}', "parse_error"),
+        (b'{"a": "\xff"}', "parse_error"),
+        (b'{"a": "\\ud800"}', "parse_error"),
+        (b"[" * 5000, "parse_error"),
+        (b"[" * 70 + b"]" * 70, "parse_error"),
+        (b'{"metadata": ' + b"[" * 70 + b"]" * 70 + b"}", "parse_error"),
+        (b"[]", "account_failed_validation"),
+        (b'"x"', "account_failed_validation"),
+        (b"null", "account_failed_validation"),
+        (b"{}", "account_failed_validation"),
+        (b'{"import_supplier": 5}', "account_failed_validation"),
+        (b'{"import_supplier": "\\u0000", "external_account_number": "\\u0000"}', "account_failed_validation"),
+        (b'{"payload": 5}', "account_failed_validation"),
+        (b'{"payload": {}, "task_params": []}', "account_failed_validation"),
+    ],
+)
+@pytest.mark.parametrize("path", [ACCOUNTS, ACCOUNTS + "validate/"])
+def test_a_bad_body_is_refused_with_its_code(
+    service: RunningService, token: dict[str, str], path: str, body: bytes, code: str
+) -> None:
+    answer, _ = service.request("POST", path, body, token)
+    assert (answer.status, answer.body["code"]) == (400, code)
+    assert answer.body["detail"]
+
+
+def test_null_characters_are_named_where_they_are(
+    service: RunningService, importer: Importer, token: dict[str, str]
+) -> None:
+    account = changed(an_account(importer.supplier), "a\0b", "notes", 0, "body")
+    answer, _ = service.request("POST", ACCOUNTS, encoded(account), token)
+    assert [(e["attr"], e["code"]) for e in answer.body["errors"]] == [("notes.0.body", "null_characters_not_allowed")]
+    external = changed(an_account(importer.supplier), "a\0b", "external_account_number")
+    assert service.request("POST", ACCOUNTS, encoded(external), token)[0].status == 400
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_is_read(service: RunningService, token: dict[str, str]) -> None:
+    body = b" " * (MAX_BODY_BYTES + 1)
+    answer, headers = service.request("POST", ACCOUNTS, body, token)
+    assert (answer.status, answer.body["code"]) == (413, "request_too_large")
+    assert headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])
+def test_another_content_type_is_refused(service: RunningService, token: dict[str, str], content_type: str) -> None:
+    answer, _ = service.request("POST", ACCOUNTS, b"{}", token | {"Content-Type": content_type})
+    assert (answer.status, answer.body["code"]) == (415, "unsupported_media_type")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("GET", "/", 404, "not_found"),
+        ("GET", "/v3/anything/", 404, "not_found"),
+        ("POST", "/v2/data-import/accounts/a/b/c/d/", 404, "not_found"),
+        ("GET", ACCOUNTS, 405, "method_not_allowed"),
+        ("DELETE", ACCOUNTS + "A/1/", 405, "method_not_allowed"),
+        ("PUT", ACCOUNTS, 405, "method_not_allowed"),
+        ("GET", "/v1/graphql/", 405, "method_not_allowed"),
+    ],
+)
+def test_an_unknown_path_or_method_is_answered_as_json(
+    service: RunningService, token: dict[str, str], method: str, path: str, status: int, code: str
+) -> None:
+    answer, headers = service.request(method, path, headers=token)
+    assert (answer.status, answer.body["code"]) == (status, code)
+    assert (status == 405) == ("allow" in headers)
+
+
+@pytest.mark.parametrize("part", ["%ff", "%00", "%C3", "a%2500"])
+def test_an_identifier_that_is_no_text_does_not_exist(
+    service: RunningService, importer: Importer, token: dict[str, str], part: str
+) -> None:
+    answer, _ = service.request("GET", f"{ACCOUNTS}{importer.supplier}/{part}/", headers=token)
+    assert (answer.status, answer.body["code"]) == (404, "not_found")
+
+
+JUNK: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.binary(max_size=200)
+    | JUNK.map(encoded)
+    | st.dictionaries(st.sampled_from(sorted(an_account())), JUNK).map(encoded)
+)
+def test_no_body_is_answered_with_500(service: RunningService, token: dict[str, str], body: bytes) -> None:
+    answer, _ = service.request("POST", ACCOUNTS + "validate/", body, token)
+    assert answer.status == 400
+    assert answer.body["code"] in ("parse_error", "account_failed_validation")
+
+
+def test_nothing_of_a_refused_request_is_stored(service: RunningService) -> None:
+    refused = service.importer()
+    account = changed(an_account(refused.supplier), 5, "billing_address1")
+    assert refused.client.create(encoded(account)).status == 400
+    assert refused.client.pending(refused.supplier).body == []
+    found = service.cli("history", refused.supplier, account["external_account_number"], check=False)
+    assert found.returncode == 1

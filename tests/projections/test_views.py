@@ -1,0 +1,100 @@
+"""Views follow from the log: rebuilt from it they are what they were live."""
+
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from embedded.postgres import PostgresUrls
+from eventstore.errors import Refused
+from eventstore.import_process import stream_of
+from eventstore.ledger import Ledger
+from eventstore.organisation import CreateKey, RevokeKey
+from eventstore.recorder import View
+from eventstore.supplier import ChangeSupplierStatus, CreateSupplier
+from projections import INLINE
+from projections.access_key import ACCESS_KEY
+from projections.import_status import IMPORT_STATUS, status_row
+from projections.platform import TABLES, rows_of, table_columns
+from schemas.submission import read_submission
+from tests.eventstore.test_import_process import COMMANDS
+from tests.make import NOON, an_account, encoded
+
+
+def test_the_platforms_tables_are_what_the_accounts_shape_says(database: PostgresUrls) -> None:
+    with psycopg.connect(database.service) as connection:
+        for table in TABLES:
+            columns = connection.execute(
+                "SELECT column_name, CASE data_type WHEN 'ARRAY' THEN 'text[]'"
+                " WHEN 'timestamp with time zone' THEN 'timestamptz' ELSE data_type END"
+                " FROM information_schema.columns WHERE table_schema = 'platform' AND table_name = %s"
+                " ORDER BY ordinal_position",
+                (table.name,),
+            ).fetchall()
+            assert columns == table_columns(table), table.name
+
+
+def test_every_table_gets_rows_from_the_complete_account() -> None:
+    account = read_submission(encoded(an_account())).account
+    rows = rows_of(account, "A-1", NOON)
+    assert set(rows) == {table.name for table in TABLES}
+    for table in TABLES:
+        for row in rows[table.name]:
+            assert len(row) == len(table_columns(table))
+
+
+def live_rows(connection: psycopg.Connection[Any], view: View) -> list[tuple[Any, ...]]:
+    columns = ", ".join(view.columns)
+    return sorted(connection.execute(f"SELECT {columns} FROM {view.name}".encode()).fetchall(), key=lambda row: row[:2])
+
+
+STEPS = st.lists(st.tuples(st.sampled_from(["1", "2", "3"]), COMMANDS), max_size=25)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(STEPS)
+def test_a_rebuilt_status_view_equals_the_live_one(
+    ledger: Ledger, database: PostgresUrls, steps: list[tuple[str, Any]]
+) -> None:
+    with psycopg.connect(database.service, autocommit=True) as connection:
+        connection.execute("DELETE FROM import_status")
+        run = connection.execute("SELECT count(*) FROM events").fetchone()
+        assert run
+        for number, (external, command) in enumerate(steps):
+            try:
+                ledger.execute(
+                    stream_of("S", f"{run[0]}/{external}"), command, at=NOON + timedelta(seconds=number), by="t"
+                )
+            except Refused:
+                continue
+        rebuilt: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        for external in ("1", "2", "3"):
+            for recorded in ledger.history(stream_of("S", f"{run[0]}/{external}")):
+                row = IMPORT_STATUS.project(recorded, recorded.position)
+                assert row is not None
+                before = rebuilt.get(row[:2], row)
+                rebuilt[row[:2]] = (*row[:3], *before[3:5], *row[5:])
+        assert live_rows(connection, IMPORT_STATUS) == sorted(rebuilt.values(), key=lambda row: row[:2])
+
+
+def test_every_view_answers_every_event(ledger: Ledger) -> None:
+    ledger.execute("supplier/A", CreateSupplier(), at=NOON, by="t")
+    ledger.execute("supplier/A", ChangeSupplierStatus(status="paused", reason="r"), at=NOON, by="t")
+    key = CreateKey(key_id="k", secret_sha256="d", role="auditor", suppliers=("A", "B"))
+    ledger.execute("organisation/O", key, at=NOON, by="t")
+    ledger.execute("organisation/O", RevokeKey(key_id="k"), at=NOON, by="t")
+    events = [*ledger.history("supplier/A"), *ledger.history("organisation/O")]
+    for recorded in events:
+        assert sum(view.project(recorded, 1) is not None for view in INLINE) == 1
+        assert status_row(recorded, 1) is None
+
+
+def test_a_revoked_key_keeps_what_it_was(ledger: Ledger, database: PostgresUrls) -> None:
+    key = CreateKey(key_id="k", secret_sha256="d", role="auditor", suppliers=("A", "B"))
+    ledger.execute("organisation/O", key, at=NOON, by="t")
+    ledger.execute("organisation/O", RevokeKey(key_id="k"), at=NOON + timedelta(hours=1), by="t")
+    with psycopg.connect(database.service) as connection:
+        [row] = live_rows(connection, ACCESS_KEY)
+    assert row == ("k", "O", "auditor", ["A", "B"], "d", NOON, NOON + timedelta(hours=1), 2)
