@@ -11,6 +11,7 @@ from starlette.responses import Response, StreamingResponse
 from api.refusals import ApiError
 
 MAX_BODY_BYTES = 10 * 1024 * 1024
+MAX_DISCARDED_BYTES = 4 * MAX_BODY_BYTES
 BODY_TIMEOUT_S = 30.0
 _FLUSH_BYTES = 65_536
 
@@ -48,9 +49,6 @@ async def read_body(request: Request) -> bytes:
     content_type = request.headers.get("content-type")
     if content_type is not None and not _is_json(content_type):
         raise ApiError(415, "The body is expected as application/json.")
-    declared = request.headers.get("content-length", "0")
-    if not declared.isdigit() or int(declared) > MAX_BODY_BYTES:
-        raise ApiError(413, f"A body has at most {MAX_BODY_BYTES} bytes.", headers={"Connection": "close"})
     reading = asyncio.current_task()
     assert reading is not None
     is_late = False
@@ -72,6 +70,7 @@ async def read_body(request: Request) -> bytes:
 
 
 async def _received(request: Request) -> bytes:
+    """The body, or ApiError 413. What is too much is read and thrown away, so that the client reads the answer."""
     chunks: list[bytes] = []
     size = 0
     more = True
@@ -81,10 +80,13 @@ async def _received(request: Request) -> bytes:
             raise ApiError(400, "The client went away.", code="client_disconnected")
         chunk = message.get("body", b"")
         size += len(chunk)
-        if size > MAX_BODY_BYTES:
-            raise ApiError(413, f"A body has at most {MAX_BODY_BYTES} bytes.", headers={"Connection": "close"})
-        chunks.append(chunk)
         more = message.get("more_body", False)
+        if size <= MAX_BODY_BYTES:
+            chunks.append(chunk)
+        elif size > MAX_DISCARDED_BYTES or not more:
+            raise ApiError(413, f"A body has at most {MAX_BODY_BYTES} bytes.", headers={"Connection": "close"})
+        else:
+            chunks.clear()
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 

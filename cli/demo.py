@@ -69,7 +69,9 @@ def demo(port: int, accounts: int, seed: int, data_dir: Path | None, is_to_exit:
     def show(base_url: str, service: Service, connections: Connections) -> None:
         console.print(f"The import ledger listens on [bold]{base_url}[/bold] and keeps its data in {folder}.")
         api_key = _prepare(connections.database_url)
-        demonstration = _import_book(console, ImportClient(base_url, api_key), accounts, seed)
+        client = ImportClient(base_url, api_key)
+        demonstration = _import_book(console, client, accounts, seed)
+        client.close()
         _report(console, demonstration, base_url, api_key)
         outcome.append(demonstration.went_as_expected())
         if not is_to_exit:

@@ -71,6 +71,11 @@ class RunningService:
         self.base_url = base_url
         self.environment = environment
         self.process = process
+        self._clients: list[ImportClient] = []
+
+    def close(self) -> None:
+        for client in self._clients:
+            client.close()
 
     def cli(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         return cli(*arguments, environment=self.environment, check=check)
@@ -81,7 +86,9 @@ class RunningService:
         self.cli("supplier", "create", supplier)
         made = self.cli("key", "create", "Testers", "--supplier", supplier, "--role", role, "--json")
         api_key = json.loads(made.stdout)["api_key"]
-        return Importer(supplier, api_key, ImportClient(self.base_url, api_key))
+        client = ImportClient(self.base_url, api_key)
+        self._clients.append(client)
+        return Importer(supplier, api_key, client)
 
     def request(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
@@ -136,6 +143,7 @@ def start_service(
         assert process.poll() is None, (folder / "up.log").read_text()
         yield running
     finally:
+        running.close()
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
         process.wait(30)

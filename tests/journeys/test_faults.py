@@ -1,0 +1,190 @@
+"""The service is killed, starved and restarted while a book arrives: nothing acknowledged is lost, nothing doubled."""
+
+import collections
+import json
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import psycopg
+import pytest
+
+from importer.book import book
+from tests.make import an_account, encoded
+from tests.running import Importer, RunningService, free_port, processed, start_service, wait_for
+
+ACCOUNTS = 300
+
+
+@pytest.fixture
+def running(folder: Path) -> Iterator[RunningService]:
+    with start_service(folder) as service:
+        yield service
+
+
+def send_book(importer: Importer, during: Callable[[], None]) -> list[str]:
+    """Send a book over four connections while something happens; the numbers that were answered with 201."""
+    entries = list(book(importer.supplier, ACCOUNTS, with_errors=False))
+    statuses: list[int] = []
+    disturbance = threading.Timer(0.3, during)
+    disturbance.start()
+    statuses = [answer.status for answer in importer.client.create_all((e.body for e in entries), connections=4)]
+    disturbance.join()
+    assert set(statuses) <= {201, 503}
+    return [e.external_account_number for e, status in zip(entries, statuses, strict=True) if status == 201]
+
+
+def assert_whole(service: RunningService, importer: Importer, acknowledged: list[str]) -> None:
+    """Every acknowledged import has its one account, positions have no gap, and views agree with the log."""
+    wait_for(lambda: set(acknowledged) <= imported(importer), "all that was acknowledged is imported", timeout_s=60)
+    wait_for(lambda: importer.client.pending(importer.supplier).body == [], "nothing is left over", timeout_s=60)
+    with psycopg.connect(admin_url(service)) as connection:
+        row = connection.execute(
+            "SELECT (SELECT count(*) = max(position) AND count(*) = count(DISTINCT position) FROM events),"
+            " (SELECT count(*) FROM (SELECT FROM platform.service_account"
+            "  GROUP BY import_supplier, external_account_number HAVING count(*) > 1) AS doubled),"
+            " (SELECT count(*) FROM events WHERE topic = 'import_processed.v1'),"
+            " (SELECT count(*) FROM platform.service_account),"
+            " (SELECT count(*) FROM import_status WHERE status = 'PROCESSED'),"
+            " (SELECT count(*) FROM platform.reading)"
+        ).fetchone()
+    assert row is not None
+    assert row[0] is True
+    assert row[1] == 0
+    assert row[2] == row[3] == row[4] == len(imported(importer))
+    assert row[5] == 6 * row[3]
+
+
+def imported(importer: Importer) -> set[str]:
+    numbers = [item["external_account_number"] for item in importer.client.imported(importer.supplier).body]
+    assert max(collections.Counter(numbers).values(), default=1) == 1
+    return set(numbers)
+
+
+def admin_url(service: RunningService) -> str:
+    file = Path(service.environment["IMPORTLEDGER_DATA_DIR"]) / "secrets" / "connections.json"
+    return str(json.loads(file.read_text())["admin_url"])
+
+
+@pytest.mark.parametrize("role", ["api", "worker", "relay", "postgres", "redis"])
+def test_killing_one_process_under_load_loses_nothing(running: RunningService, role: str) -> None:
+    importer = running.importer()
+    processes = running.processes(role)
+    if role in ("relay", "redis") and not processes:
+        pytest.skip("the bell is in the worker's memory here")
+    assert len(processes) == 1
+
+    def kill() -> None:
+        processes[0].send_signal(signal.SIGKILL)
+
+    acknowledged = send_book(importer, kill)
+    assert len(acknowledged) > ACCOUNTS / 2
+    assert_whole(running, importer, acknowledged)
+    [replacement] = running.processes(role)
+    assert replacement.pid != processes[0].pid
+
+
+def test_after_a_kill_of_the_whole_tree_the_next_start_just_works(folder: Path) -> None:
+    port = free_port()
+    with start_service(folder, port=port) as first:
+        importer = first.importer()
+        assert first.process is not None
+        tree = psutil.Process(first.process.pid)
+        family = [tree, *tree.children(recursive=True)]
+        acknowledged: list[str] = []
+
+        def kill_all() -> None:
+            for member in family:
+                if member.is_running():
+                    member.send_signal(signal.SIGKILL)
+
+        entries = list(book(importer.supplier, ACCOUNTS, with_errors=False))
+        threading.Timer(0.4, kill_all).start()
+        for entry in entries:
+            try:
+                if importer.client.create(entry.body).status == 201:
+                    acknowledged.append(entry.external_account_number)
+            except OSError:
+                break
+        psutil.wait_procs(family, timeout=20)
+        importer.client.close()
+    assert acknowledged
+    with start_service(folder, port=port) as second:
+        assert_whole(second, importer, acknowledged)
+        importer.client.close()
+
+
+def test_a_supervisor_that_is_killed_takes_its_programs_along(folder: Path) -> None:
+    with start_service(folder) as service:
+        assert service.process is not None
+        children = psutil.Process(service.process.pid).children(recursive=True)
+        service.process.kill()
+        _, alive = psutil.wait_procs(children, timeout=20)
+        assert alive == []
+
+
+def test_a_second_service_on_the_same_folder_is_refused(running: RunningService) -> None:
+    second = running.cli("up", "--port", str(free_port()), check=False)
+    assert second.returncode == 1
+    assert "Another service is running on" in second.stderr
+
+
+def test_a_port_that_is_taken_is_named(running: RunningService, folder: Path) -> None:
+    port = running.base_url.rsplit(":", 1)[1]
+    second = running.cli("up", "--port", port, "--data-dir", str(folder / "second"), check=False)
+    assert second.returncode == 1
+    assert f"could not listen on http://127.0.0.1:{port}" in second.stderr
+
+
+def test_the_service_stops_cleanly_when_it_is_asked(folder: Path) -> None:
+    with start_service(folder) as service:
+        assert service.process is not None
+        children = psutil.Process(service.process.pid).children(recursive=True)
+        service.process.send_signal(signal.SIGTERM)
+        assert service.process.wait(25) == 0
+        assert [child for child in children if child.is_running()] == []
+
+
+def test_while_postgres_is_away_the_answer_is_503_and_it_recovers(running: RunningService) -> None:
+    importer = running.importer()
+    token = {"Authorization": f"Token {importer.client.token()}", "Content-Type": "application/json"}
+    [postgres] = running.processes("postgres")
+    for backend in (postgres, *postgres.children()):
+        backend.suspend()
+    postgres.kill()
+    try:
+        seen: list[tuple[int, str | None]] = []
+
+        def answer() -> bool:
+            found, headers = running.request(
+                "POST", "/v2/data-import/accounts/", encoded(an_account(importer.supplier)), token
+            )
+            seen.append((found.status, headers.get("retry-after")))
+            return found.status == 201
+
+        wait_for(answer, "the service recovers")
+    finally:
+        for member in psutil.process_iter():
+            if member.status() == psutil.STATUS_STOPPED and "postgres" in member.name():
+                member.resume()
+    assert set(seen[:-1]) <= {(503, "1")}
+    wait_for(lambda: processed(importer) == 1, "and goes on processing")
+
+
+def test_while_redis_is_away_creation_is_answered_and_processing_catches_up(running: RunningService) -> None:
+    importer = running.importer()
+    processes = running.processes("redis")
+    if not processes:
+        pytest.skip("the bell is in the worker's memory here")
+    [redis] = processes
+    redis.suspend()
+    try:
+        entries = list(book(importer.supplier, 20, with_errors=False))
+        assert {importer.client.create(entry.body).status for entry in entries} == {201}
+        time.sleep(1)
+    finally:
+        redis.resume()
+    wait_for(lambda: processed(importer) == 20, "processing catches up", timeout_s=60)

@@ -1,0 +1,123 @@
+"""The roles by hand as compose.yaml starts them, the demonstration, and the operator's verbs."""
+
+import contextlib
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from embedded.postgres import PostgresUrls
+from importer.book import book
+from importer.client import ImportClient
+from tests.make import an_account, encoded
+from tests.running import RunningService, cli, free_port, is_ready, start_role, wait_for
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def test_two_apis_and_two_workers_share_one_postgres_and_one_redis(
+    database: PostgresUrls, redis_url: str, folder: Path
+) -> None:
+    environment = {
+        "DATABASE_URL": database.service,
+        "DATABASE_ADMIN_URL": database.admin,
+        "REDIS_URL": redis_url,
+        "IMPORTLEDGER_TOKEN_KEY": "a key that both of the api processes share",
+        "IMPORTLEDGER_DATA_DIR": str(folder / "unused"),
+    }
+    cli("migrate", environment=environment)
+    cli("supplier", "create", "NORDWIND", environment=environment)
+    made = cli("key", "create", "Nordwind", "--supplier", "NORDWIND", "--json", environment=environment)
+    ports = [free_port(), free_port()]
+    with contextlib.ExitStack() as roles:
+        for port in ports:
+            arguments = ("api", "--port", str(port))
+            roles.enter_context(start_role(*arguments, environment=environment, log=folder / f"{port}.log"))
+        for role in ("relay", "relay", "worker", "worker"):
+            roles.enter_context(start_role(role, environment=environment, log=folder / f"{role}.log"))
+        for port in ports:
+            wait_for(lambda port=port: is_ready(f"http://127.0.0.1:{port}"), "both are ready")  # type: ignore[misc]
+        api_key = json.loads(made.stdout)["api_key"]
+        clients = [ImportClient(f"http://127.0.0.1:{port}", api_key) for port in ports]
+        clients[1]._token, clients[1]._token_ends = clients[0].token(), clients[0]._token_ends
+        for entry, client in zip(book("NORDWIND", 200), itertools.cycle(clients), strict=False):
+            answer = client.create(entry.body)
+            assert answer.status == (201 if entry.expected_code is None else 400)
+        wait_for(lambda: len(clients[0].imported("NORDWIND").body) == 196, "all are processed", timeout_s=60)
+        assert clients[0].imported("NORDWIND") == clients[1].imported("NORDWIND")
+        for client in clients:
+            client.close()
+    assert not (folder / "unused").exists(), "nothing embedded was started"
+
+
+def test_compose_runs_the_same_roles() -> None:
+    compose = yaml.safe_load((ROOT / "compose.yaml").read_text())
+    commands = {name: service.get("command") for name, service in compose["services"].items()}
+    assert {"postgres", "redis", "migrate", "api", "relay", "worker"} <= commands.keys()
+    for role in ("migrate", "api", "relay", "worker"):
+        assert commands[role][0] == role
+    images = {compose["services"][role]["image"] for role in ("migrate", "api", "relay", "worker")}
+    assert len(images) == 1
+
+
+def test_the_demonstration_goes_as_expected(folder: Path) -> None:
+    data = folder / "demo"
+    shown = cli(
+        "demo", "--exit", "--accounts", "200", "--port", str(free_port()), "--data-dir", str(data), environment={}
+    )
+    assert "PROCESSED" in shown.stdout
+    assert "curl" in shown.stdout
+
+
+def test_the_history_says_what_happened_when_and_by_whom(service: RunningService) -> None:
+    importer = service.importer()
+    account = an_account(importer.supplier)
+    importer.client.create(encoded(account))
+    external = account["external_account_number"]
+    wait_for(lambda: importer.client.status(importer.supplier, external).body["status"] == "PROCESSED", "processed")
+    lines = service.cli("history", importer.supplier, external, "--json").stdout.splitlines()
+    events = [json.loads(line) for line in lines]
+    assert [event["event"] for event in events] == ["ImportStaged", "ImportStarted", "ImportProcessed"]
+    assert [event["version"] for event in events] == [1, 2, 3]
+    assert events[0]["by"].startswith("Testers:")
+    assert events[1]["by"].startswith("worker:")
+    assert len(events[0]["payload_sha256"]) == 64
+    assert account["customers"][0]["family_name"] not in "".join(lines)
+    readable = service.cli("history", importer.supplier, external).stdout
+    assert "ImportProcessed" in readable
+
+
+def test_an_import_that_does_not_exist_has_no_history(service: RunningService) -> None:
+    found = service.cli("history", "NOBODY", "1", check=False)
+    assert (found.returncode, found.stdout) == (1, "")
+    assert "no import" in found.stderr
+
+
+def test_suppliers_are_listed_with_their_status(service: RunningService) -> None:
+    service.cli("supplier", "create", "LISTED")
+    assert "exists already" in service.cli("supplier", "create", "LISTED").stdout
+    service.cli("supplier", "status", "LISTED", "complete", "--reason", "done")
+    listed = [json.loads(line) for line in service.cli("supplier", "list", "--json").stdout.splitlines()]
+    [entry] = [line for line in listed if line["code"] == "LISTED"]
+    assert (entry["status"], entry["reason"]) == ("complete", "done")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("supplier", "create", "a/b"), "letters, digits"),
+        (("supplier", "status", "NEVER", "paused"), "not allowed"),
+        (("supplier", "status", "NEVER", "asleep"), "asleep"),
+        (("key", "create", "Org"), "--supplier"),
+        (("key", "create", "a/b", "--supplier", "A"), "no slash"),
+        (("key", "create", "Org", "--supplier", "a b"), "not a supplier code"),
+        (("key", "revoke", "nothing"), "There is no key"),
+    ],
+)
+def test_a_wrong_command_says_what_is_wrong(service: RunningService, arguments: tuple[str, ...], says: str) -> None:
+    refused = service.cli(*arguments, check=False)
+    assert refused.returncode != 0
+    assert says in refused.stderr
+    assert "Traceback" not in refused.stderr
