@@ -20,6 +20,7 @@ from api.directory import Directory, Key
 from api.errors import NotValid, not_found
 from api.paths import identifier
 from api.responses import JsonResponse, json_response, read_body
+from api.store import in_time, read
 from eventstore.errors import AlreadyImported, ImportInProgress, VersionConflict
 from eventstore.import_process import StageImport, stream_of
 from eventstore.ledger import Ledger, now
@@ -71,8 +72,7 @@ class AccountImport:
         supplier, external = identifier(request, "supplier"), identifier(request, "external")
         if not key.may_touch(supplier):
             raise not_found()
-        async with self._pool.connection() as connection:
-            found = await import_status(connection, supplier, external)
+        found = await read(self._pool, import_status, supplier, external)
         if found is None:
             raise not_found()
         return json_response(found)
@@ -96,7 +96,8 @@ class AccountImport:
         try:
             await self._ledger.begin(stream, command, at=at, by=by, payload=payload)
         except VersionConflict:
-            await asyncio.to_thread(self._ledger.execute, stream, command, at=at, by=by, payload=payload)
+            execute = asyncio.to_thread(self._ledger.execute, stream, command, at=at, by=by, payload=payload)
+            await in_time(execute)
 
     async def _checked(self, key: Key, body: bytes, *, is_create: bool) -> Checked:
         problems: list[Problem]
@@ -154,8 +155,7 @@ class AccountImport:
     async def _refuse_if_taken(self, supplier: str, external: str) -> None:
         if "\0" in external:
             return
-        async with self._pool.connection() as connection:
-            found = await import_status(connection, supplier, external)
+        found = await read(self._pool, import_status, supplier, external)
         if found is not None and found.status == "PROCESSED":
             raise AlreadyImported(found.service_identifier or "")
         if found is not None and found.status == "IN_PROGRESS":

@@ -8,7 +8,6 @@ import sys
 from collections.abc import AsyncIterator
 
 from psycopg import AsyncConnection
-from psycopg_pool import AsyncConnectionPool
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -22,8 +21,8 @@ from api.graphql import GraphQL
 from api.paths import RawPath, both_forms
 from api.responses import json_response
 from api.status_queries import StatusQueries
+from api.store import read, reading_pool
 from eventstore.ledger import Ledger
-from eventstore.recorder import CONNECT_TIMEOUT_S, SESSION
 from projections import INLINE
 
 SWITCH_INTERVAL_S = 0.0005
@@ -32,8 +31,8 @@ SWITCH_INTERVAL_S = 0.0005
 
 def create_app(database_url: str, token_key: bytes) -> Starlette:
     """The service's HTTP side on this database. Opens nothing before its lifespan begins."""
-    pool = _pool(database_url, size=8)
-    lists = _pool(database_url, size=2)
+    pool = reading_pool(database_url, size=8)
+    lists = reading_pool(database_url, size=2)
     ledger = Ledger(database_url, views=INLINE)
     directory = Directory(pool)
     auth = Authenticator(directory, token_key)
@@ -42,9 +41,8 @@ def create_app(database_url: str, token_key: bytes) -> Starlette:
 
     async def ready(request: Request) -> Response:
         """200 when the database answers with the schema that this code needs, 503 otherwise."""
-        async with pool.connection() as connection:
-            await connection.execute("SELECT FROM events, import_status LIMIT 0")
-        return json_response({"status": "ready"})
+        await read(pool, AsyncConnection.execute, "SELECT FROM events, import_status LIMIT 0")
+        return json_response({"status": "ready", "pid": os.getpid()})
 
     async def alive(request: Request) -> Response:
         return json_response({"status": "alive", "pid": os.getpid()})
@@ -89,22 +87,3 @@ def _tune_interpreter() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
-
-
-async def _configure(connection: AsyncConnection) -> None:
-    await connection.set_autocommit(True)
-    await connection.execute(SESSION)
-
-
-def _pool(database_url: str, *, size: int) -> AsyncConnectionPool:
-    return AsyncConnectionPool(
-        database_url,
-        min_size=0,
-        max_size=size,
-        open=False,
-        configure=_configure,
-        check=AsyncConnectionPool.check_connection,
-        timeout=CONNECT_TIMEOUT_S,
-        reconnect_timeout=1.0,
-        kwargs={"connect_timeout": 2, "application_name": "importledger api"},
-    )

@@ -7,12 +7,15 @@ import asyncio
 import time
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 import msgspec
 import structlog
-from psycopg import Error
+from psycopg import AsyncConnection, Error
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
+from api.store import read
+from eventstore.errors import StoreUnavailable
 from projections.access_key import SELECT_KEYS
 from projections.import_supplier import SELECT_SUPPLIERS
 
@@ -61,13 +64,13 @@ class Directory:
         async with self._lock:
             if time.monotonic() - self._refreshed_at < MIN_REFRESH_S:
                 return
-            async with self._pool.connection() as connection:
-                for row in await _rows(connection, SELECT_SUPPLIERS, self._supplier_position):
-                    self._suppliers[row[0]] = row[1]
-                    self._supplier_position = max(self._supplier_position, row[5])
-                for row in await _rows(connection, SELECT_KEYS, self._key_position):
-                    self._keys[row[0]] = Key(row[0], row[1], row[2], frozenset(row[3]), row[4], row[6])
-                    self._key_position = max(self._key_position, row[7])
+            suppliers, keys = await read(self._pool, _news, self._supplier_position, self._key_position)
+            for row in suppliers:
+                self._suppliers[row[0]] = row[1]
+                self._supplier_position = max(self._supplier_position, row[5])
+            for row in keys:
+                self._keys[row[0]] = Key(row[0], row[1], row[2], frozenset(row[3]), row[4], row[6])
+                self._key_position = max(self._key_position, row[7])
             self._refreshed_at = time.monotonic()
 
     async def keep_fresh(self) -> None:
@@ -75,11 +78,14 @@ class Directory:
         while True:
             try:
                 await self.refresh()
-            except (Error, PoolTimeout) as error:
+            except (Error, PoolTimeout, StoreUnavailable) as error:
                 logger.warning("directory is stale", reason=type(error).__name__)
             await asyncio.sleep(REFRESH_S)
 
 
-async def _rows(connection: object, query: str, position: int) -> Sequence[tuple]:  # type: ignore[type-arg]
-    cursor = await connection.execute(query, (position,))  # type: ignore[attr-defined]
-    return await cursor.fetchall()  # type: ignore[no-any-return]
+async def _news(
+    connection: AsyncConnection[Any], supplier_position: int, key_position: int
+) -> tuple[Sequence[Any], Sequence[Any]]:
+    suppliers = await (await connection.execute(SELECT_SUPPLIERS, (supplier_position,))).fetchall()
+    keys = await (await connection.execute(SELECT_KEYS, (key_position,))).fetchall()
+    return suppliers, keys

@@ -11,6 +11,7 @@ from api.auth import READERS, Authenticator
 from api.errors import not_found
 from api.paths import identifier
 from api.responses import json_array_response, json_response
+from api.store import in_time, read
 from projections.import_status import ALL_STATES, IMPORTED_STATES, PENDING_STATES, import_list, transfer_status
 
 
@@ -28,8 +29,7 @@ class StatusQueries:
         supplier, external = identifier(request, "supplier"), identifier(request, "external")
         if not key.may_touch(supplier):
             raise not_found()
-        async with self._pool.connection() as connection:
-            found = await transfer_status(connection, supplier, external)
+        found = await read(self._pool, transfer_status, supplier, external)
         if found is None:
             raise not_found("No account was found for this supplier and account number.")
         return json_response(found)
@@ -48,7 +48,8 @@ class StatusQueries:
         supplier = identifier(request, "supplier")
         if not key.may_touch(supplier):
             return json_response([])
-        connection = await self._lists.getconn()  # taken now, so that an absent database is a 503, not half a list
+        # Taken before the answer begins, so that an absent database is a 503, not half a list.
+        connection = await in_time(self._lists.getconn())
 
         async def items() -> AsyncIterator[Any]:
             try:

@@ -1,5 +1,6 @@
 """The verbs that run something: `up` for everything, and one verb per role."""
 
+import json
 import time
 import urllib.error
 import urllib.request
@@ -141,15 +142,16 @@ def _required(value: str | None, name: str) -> str:
 
 def _wait_until_ready(base_url: str, service: Service) -> None:
     deadline = time.monotonic() + READY_TIMEOUT_S
-    while not _is_ready(base_url):
+    while not _is_ready(base_url, service):
         if not service.supervisor.is_alive("api") or time.monotonic() > deadline:
             raise SettingError(f"The service could not listen on {base_url}. Is the port taken? Choose another --port.")
         time.sleep(0.05)
 
 
-def _is_ready(base_url: str) -> bool:
+def _is_ready(base_url: str, service: Service) -> bool:
+    """True when it is our own api that is ready, and not somebody else's on the same port."""
     try:
         with urllib.request.urlopen(f"{base_url}/readyz", timeout=2) as answer:  # noqa: S310 - always http
-            return bool(answer.status == 200)
-    except (urllib.error.URLError, ConnectionError, TimeoutError):
+            return bool(json.load(answer).get("pid") == service.supervisor.pids()["api"])
+    except (urllib.error.URLError, ConnectionError, TimeoutError, ValueError):
         return False

@@ -16,13 +16,14 @@ from typing import Any
 
 from psycopg import Connection
 
-from eventstore.errors import LedgerBusy, VersionConflict
+from eventstore.errors import LedgerBusy, StoreUnavailable, VersionConflict
 from eventstore.recorder import Append, LedgerRecorder, store_errors
 
 MAX_BATCH_EVENTS = 200
 MAX_BATCH_BYTES = 2_000_000
 MAX_WAITING = 2_000
 HELD_S = 1.0
+ANSWER_TIMEOUT_S = 1.5
 
 Result = int | BaseException
 """The position of an append's first event, or why there is none: VersionConflict, StoreUnavailable."""
@@ -207,12 +208,18 @@ def _without_conflicting(batch: Sequence[_Item], numbers: str) -> list[_Item]:
 
 
 class LoopCommitter:
-    """The committer as seen from one event loop: futures of the loop, one hand-over per batch."""
+    """The committer as seen from one event loop: futures of the loop, one hand-over per batch.
+
+    When a batch takes too long, as it does while the database hangs, everybody who waits gets StoreUnavailable.
+    What was asked may have been stored all the same; repeating it is safe.
+    """
 
     def __init__(self, committer: GroupCommitter) -> None:
         self._committer = committer
         self._waiting: list[tuple[Append, asyncio.Future[int]]] = []
-        self._is_writing = False
+        self._writing: list[asyncio.Future[int]] = []
+        self._is_busy = False
+        self._alarm: asyncio.TimerHandle | None = None
 
     def submit(self, append: Append) -> "asyncio.Future[int]":
         """As GroupCommitter.append, for callers in the event loop: a future of the position. Raises LedgerBusy."""
@@ -221,32 +228,45 @@ class LoopCommitter:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[int] = loop.create_future()
         self._waiting.append((append, future))
-        if not self._is_writing:
-            self._is_writing = True
+        if not self._is_busy:
+            self._is_busy = True
             loop.call_soon(self._hand_over, loop)  # after what else is ready now
         return future
 
     def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
         batch, self._waiting = self._waiting, []
-        self._is_writing = bool(batch)
+        self._writing = [future for _, future in batch]
+        self._is_busy = bool(batch)
         if batch:
+            self._alarm = loop.call_later(ANSWER_TIMEOUT_S, self._give_up, loop)
+            futures = self._writing
 
             def done(results: list[Result]) -> None:
-                loop.call_soon_threadsafe(self._settle, loop, [future for _, future in batch], results)
+                loop.call_soon_threadsafe(self._settle, loop, futures, results)
 
             self._committer.submit_all([append for append, _ in batch], done)
 
     def _settle(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        futures: Sequence["asyncio.Future[int]"],
-        results: Sequence[Result],
+        self, loop: asyncio.AbstractEventLoop, futures: Sequence["asyncio.Future[int]"], results: Sequence[Result]
     ) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
         self._hand_over(loop)
         for future, result in zip(futures, results, strict=True):
-            if future.cancelled():
-                continue
-            if isinstance(result, BaseException):
-                future.set_exception(result)
-            else:
-                future.set_result(result)
+            _settle_future(future, result)
+
+    def _give_up(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Answer all who wait; those who come while the writer still hangs are answered the next time."""
+        for future in (*self._writing, *(future for _, future in self._waiting)):
+            _settle_future(future, StoreUnavailable("the database does not answer in time"))
+        self._waiting = []
+        self._alarm = loop.call_later(ANSWER_TIMEOUT_S, self._give_up, loop)
+
+
+def _settle_future(future: "asyncio.Future[int]", result: Result) -> None:
+    if future.done():
+        return
+    if isinstance(result, BaseException):
+        future.set_exception(result)
+    else:
+        future.set_result(result)

@@ -29,6 +29,7 @@ _numbers = itertools.count(1)
 def temporary_folder() -> Iterator[Path]:
     """Not pytest's own: that one is below a folder which an unprivileged server user cannot pass."""
     folder = Path(tempfile.mkdtemp(prefix="importledger-test-"))
+    folder.chmod(0o711)
     try:
         yield folder
     finally:
