@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from api.refusals import ApiError
+from api.store import in_time
 
 MAX_BODY_BYTES = 10 * 1024 * 1024
 MAX_DISCARDED_BYTES = 4 * MAX_BODY_BYTES
@@ -26,8 +27,11 @@ def json_response(body: Any, status: int = 200, headers: Mapping[str, str] | Non
     return JsonResponse(_encoder.encode(body), status, headers)
 
 
-def json_array_response(items: AsyncIterator[Any]) -> Response:
-    """An array that is sent while it is read. Where reading fails, the body ends without its closing bracket."""
+async def json_array_response(items: AsyncIterator[Any]) -> Response:
+    """An array that is sent while it is read. Reading has begun when this returns, so that what fails at once raises.
+
+    Where reading fails later, the body ends without its closing bracket.
+    """
 
     async def chunks() -> AsyncIterator[bytes]:
         buffer = bytearray(b"[")
@@ -41,7 +45,15 @@ def json_array_response(items: AsyncIterator[Any]) -> Response:
         buffer += b"]"
         yield bytes(buffer)
 
-    return StreamingResponse(chunks(), media_type="application/json")
+    stream = chunks()
+    first = await in_time(anext(stream))
+
+    async def whole() -> AsyncIterator[bytes]:
+        yield first
+        async for chunk in stream:
+            yield chunk
+
+    return StreamingResponse(whole(), media_type="application/json")
 
 
 async def read_body(request: Request) -> bytes:

@@ -11,7 +11,7 @@ from api.auth import READERS, Authenticator
 from api.errors import not_found
 from api.paths import identifier
 from api.responses import json_array_response, json_response
-from api.store import in_time, read
+from api.store import read
 from projections.import_status import ALL_STATES, IMPORTED_STATES, PENDING_STATES, import_list, transfer_status
 
 
@@ -48,14 +48,10 @@ class StatusQueries:
         supplier = identifier(request, "supplier")
         if not key.may_touch(supplier):
             return json_response([])
-        # Taken before the answer begins, so that an absent database is a 503, not half a list.
-        connection = await in_time(self._lists.getconn())
 
         async def items() -> AsyncIterator[Any]:
-            try:
+            async with self._lists.connection() as connection:
                 async for item in import_list(connection, supplier, states):
                     yield item
-            finally:
-                await self._lists.putconn(connection)
 
-        return json_array_response(items())
+        return await json_array_response(items())

@@ -1,7 +1,7 @@
 """Reading from the database in the event loop: pools, and a bound on how long a request waits for an answer."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from psycopg import AsyncConnection
@@ -31,12 +31,12 @@ def reading_pool(database_url: str, *, size: int) -> AsyncConnectionPool:
     )
 
 
-async def in_time(work: Coroutine[Any, Any, T]) -> T:
+async def in_time(work: Awaitable[T]) -> T:
     """What the work gives. Raises StoreUnavailable when it takes too long, as it does while the database hangs.
 
     The work is then left behind rather than waited for: the driver takes its time to give up a query.
     """
-    task = asyncio.create_task(work)
+    task = asyncio.ensure_future(_awaited(work))
     done, _ = await asyncio.wait({task}, timeout=ANSWER_TIMEOUT_S)
     if done:
         return task.result()
@@ -54,6 +54,10 @@ async def read(pool: AsyncConnectionPool, query: Callable[..., Awaitable[T]], *a
             return await query(connection, *arguments)
 
     return await in_time(work())
+
+
+async def _awaited(work: Awaitable[T]) -> T:
+    return await work
 
 
 _left_behind: set[asyncio.Task[Any]] = set()

@@ -1,0 +1,56 @@
+"""House rules that a program can check: documentation is whole, lock files name no addresses."""
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from api.errors import HANDLERS
+from cli.main import importledger
+from eventstore.errors import LedgerError
+
+ROOT = Path(__file__).parent.parent
+
+
+def verbs(group: click.Group, prefix: str = "") -> list[tuple[str, click.Command]]:
+    found: list[tuple[str, click.Command]] = []
+    for name, command in group.commands.items():
+        full = f"{prefix}{name}"
+        found += verbs(command, f"{full} ") if isinstance(command, click.Group) else [(full, command)]
+    return found
+
+
+@pytest.mark.parametrize(("name", "command"), verbs(importledger), ids=lambda value: str(value))
+def test_every_verb_has_help_and_is_in_the_operations_guide(name: str, command: click.Command) -> None:
+    assert command.help
+    words = (ROOT / "docs" / "operations.md").read_text()
+    assert all(word in words for word in name.split())
+
+
+def test_every_error_of_the_log_has_an_answer() -> None:
+    def leaves(error: type[Exception]) -> list[type[Exception]]:
+        below = error.__subclasses__()
+        return [leaf for child in below for leaf in leaves(child)] or [error]
+
+    for error in leaves(LedgerError):
+        assert any(handled in HANDLERS for handled in error.__mro__[:-2]), error
+
+
+@pytest.mark.parametrize("name", ["dev.txt", "runtime.txt", "build.txt"])
+def test_requirements_are_pinned_and_hashed_and_name_no_address(name: str) -> None:
+    text = (ROOT / "requirements" / name).read_text()
+    assert "://" not in text
+    entries = [line for line in text.splitlines() if line and not line.startswith((" ", "#"))]
+    assert entries
+    assert all("==" in line for line in entries)
+    assert len(re.findall(r"--hash=sha256:", text)) >= len(entries)
+
+
+def test_only_the_entry_points_read_the_environment() -> None:
+    allowed = {"cli", "embedded", "tests", "bench"}
+    for file in ROOT.glob("*/*.py"):
+        if file.parent.name not in allowed and not file.parent.name.startswith("."):
+            text = file.read_text()
+            reads = re.search(r"os\.environ(?!\.setdefault)|getenv", text)
+            assert not reads, file
