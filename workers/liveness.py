@@ -24,10 +24,11 @@ class Liveness:
         self.worker = secrets.randbelow(2**31 - 1) + 1
         self._thread = threading.Thread(target=self._hold, name="liveness", daemon=True)
 
-    def start(self) -> None:
-        """Returns once the lock is held; waits for Postgres if it is away."""
+    def start(self, stop: threading.Event) -> None:
+        """Returns once the lock is held, or `stop` is set; waits for Postgres while it is away."""
         self._thread.start()
-        self._held.wait()
+        while not self._held.wait(CHECK_S) and not stop.is_set():
+            pass
 
     def stop(self) -> None:
         self._stop.set()

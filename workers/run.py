@@ -27,7 +27,7 @@ def run_worker(ledger: Ledger, redis_url: str | None, *, threads: int, stop: thr
     Without Redis the relay runs here as well, since the bell does not leave this process.
     """
     liveness = Liveness(ledger)
-    liveness.start()
+    liveness.start(stop)
     broker = broker_for(redis_url)
     processor = ImportProcessor(ledger, worker=liveness.worker)
     declare_actor(broker, processor.process)

@@ -1,5 +1,6 @@
 """Validate, create and status over HTTP, against a running service."""
 
+import itertools
 import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -186,7 +187,8 @@ def test_a_paused_supplier_takes_no_accounts_until_it_is_open_again(
     paused.client.create(encoded(imported))
     wait_until(paused, imported, "PROCESSED")
     service.cli("supplier", "status", paused.supplier, "paused", "--reason", "audit")
-    wait_for(lambda: paused.client.create(encoded(account)).status == 400, "the pause is in force", timeout_s=1)
+    fresh = (changed(account, f"WHILE {n}", "external_account_number") for n in itertools.count())
+    wait_for(lambda: paused.client.create(encoded(next(fresh))).status == 400, "the pause is in force", timeout_s=1)
     assert paused.client.create(encoded(account)).codes == ("import_supplier_migration_not_ongoing",)
     assert paused.client.create(encoded(imported)).codes == ("account_import_process_already_imported",)
     assert paused.client.validate(encoded(account)).status == 200

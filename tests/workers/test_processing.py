@@ -238,7 +238,7 @@ def test_the_sweeper_gives_a_dead_workers_import_back(
 ) -> None:
     """Worker 7 of the fixture holds no lock: it counts as dead. The living one's import stays with it."""
     liveness = Liveness(ledger)
-    liveness.start()
+    liveness.start(threading.Event())
     dead, alive = (stage(ledger, an_account(SUPPLIER, number)) for number in (1, 2))
     lease = now() + timedelta(minutes=1)
     for stream, worker in ((dead, 7), (alive, liveness.worker)):
@@ -259,7 +259,7 @@ def test_a_hanging_worker_loses_its_import_when_the_lease_ends(
     ledger: Ledger, connection: psycopg.Connection[Any]
 ) -> None:
     liveness = Liveness(ledger)
-    liveness.start()
+    liveness.start(threading.Event())
     stream = stage(ledger, an_account(SUPPLIER))
     command = StartImport(worker=liveness.worker, lease_until=now() - timedelta(seconds=1), max_attempts=5)
     ledger.execute(stream, command, at=now(), by="tester")
