@@ -10,9 +10,9 @@ from cli.roles import api, migrate, relay, up, worker
 from cli.settings import SettingError
 from embedded.folder import FolderInUse, FolderUnreachable
 from eventstore.errors import LedgerError
-from eventstore.migrate import MigrationError
+from eventstore.migrate import MigrationError, UnsafeStore
 
-EXPECTED = (SettingError, FolderInUse, FolderUnreachable, MigrationError, LedgerError, PermissionError)
+EXPECTED = (SettingError, FolderInUse, FolderUnreachable, MigrationError, UnsafeStore, LedgerError, PermissionError)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

@@ -19,7 +19,7 @@ from embedded.folder import DataFolder
 from embedded.service import Connections, Service
 from eventstore.ledger import Ledger
 from eventstore.migrate import migrate as run_migrations
-from eventstore.migrate import role_of
+from eventstore.migrate import refuse_unsafe, role_of
 from projections import INLINE
 from workers.run import run_relay, run_worker
 
@@ -75,7 +75,7 @@ def api(host: str, port: int) -> None:
     """Run the HTTP side only. Needs DATABASE_URL."""
     settings = _settings()
     token_key = settings.token_key or DataFolder(settings.data_dir).secret("token_key")
-    app = create_app(_required(settings.database_url, "DATABASE_URL"), token_key.encode())
+    app = create_app(_safe_database(settings), token_key.encode())
     config = uvicorn.Config(
         app,
         host=host,
@@ -100,7 +100,7 @@ def relay() -> None:
     settings = _settings()
     redis_url = _required(settings.redis_url, "REDIS_URL")
     stop = stop_on_signals()
-    ledger = Ledger(_required(settings.database_url, "DATABASE_URL"), views=INLINE)
+    ledger = Ledger(_safe_database(settings), views=INLINE)
     run_relay(ledger, redis_url, stop=stop)
     ledger.close()
 
@@ -110,8 +110,7 @@ def worker() -> None:
     """Run a worker process. Needs DATABASE_URL; without REDIS_URL the relay runs here as well."""
     settings = _settings()
     stop = stop_on_signals()
-    url = _required(settings.database_url, "DATABASE_URL")
-    ledger = Ledger(url, views=INLINE, connections=settings.worker_threads * 2 + 4)
+    ledger = Ledger(_safe_database(settings), views=INLINE, connections=settings.worker_threads * 2 + 4)
     run_worker(ledger, settings.redis_url, threads=settings.worker_threads, stop=stop)
     ledger.close()
 
@@ -132,6 +131,12 @@ def _settings() -> Settings:
     settings = Settings.from_environment()
     configure_logging(settings.log_level)
     return settings
+
+
+def _safe_database(settings: Settings) -> str:
+    url = _required(settings.database_url, "DATABASE_URL")
+    refuse_unsafe(url)
+    return url
 
 
 def _required(value: str | None, name: str) -> str:

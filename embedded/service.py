@@ -12,7 +12,7 @@ from embedded.postgres import EmbeddedPostgres
 from embedded.redis import EmbeddedRedis, redis_program
 from embedded.supervisor import Program, Supervisor
 from embedded.user import server_user
-from eventstore.migrate import migrate, role_of
+from eventstore.migrate import migrate, refuse_unsafe, role_of
 
 
 class Connections(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,13 +33,14 @@ class Service:
         self.supervisor = Supervisor()
 
     def start_servers(self, database_url: str | None, admin_url: str | None, redis_url: str | None) -> Connections:
-        """Raises FolderInUse, FolderUnreachable, MigrationError, or RuntimeError when a server does not start."""
+        """Raises FolderInUse, FolderUnreachable, MigrationError, UnsafeStore; RuntimeError when a server does not start."""
         self._folder.create(self._user)
         self._folder.lock()
         if database_url is None:
             database_url, admin_url = self._start_postgres()
         if redis_url is None:
             redis_url = self._start_redis()
+        refuse_unsafe(database_url)
         migrate(admin_url or database_url, service_role=role_of(database_url))
         connections = Connections(database_url=database_url, admin_url=admin_url or database_url, redis_url=redis_url)
         self._folder.write_connections(

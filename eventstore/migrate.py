@@ -1,4 +1,6 @@
-"""Numbered SQL files, each applied once, in order; then the rights of the service's role.
+"""What is asked of the database before the service runs on it: its schema, its rights, its durability.
+
+Migrations are numbered SQL files, each applied once, in order; then the rights of the service's role are granted.
 
 An applied file is never edited: its digest is kept, and a difference stops the start.
 """
@@ -12,6 +14,10 @@ from psycopg.sql import SQL, Identifier
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 _LOCK = 7015003
+
+
+class UnsafeStore(Exception):
+    """The database does not keep what it has acknowledged."""
 
 
 class MigrationError(Exception):
@@ -55,6 +61,20 @@ def is_current(connection: "psycopg.Connection") -> bool:
     """True when every migration of this code has been applied."""
     present = {name for (name,) in connection.execute("SELECT name FROM schema_migrations")}
     return {file.name for file in MIGRATIONS.glob("*.sql")} <= present
+
+
+def refuse_unsafe(database_url: str) -> None:
+    """Raises UnsafeStore when the server may lose what it has acknowledged. A server that is away is not judged."""
+    try:
+        with psycopg.connect(database_url, autocommit=True, connect_timeout=2) as connection:
+            for setting in ("fsync", "full_page_writes"):
+                row = connection.execute(SQL("SHOW {}").format(Identifier(setting))).fetchone()
+                if row != ("on",):
+                    raise UnsafeStore(
+                        f"Postgres runs with {setting}=off: an acknowledged import could be lost. Set it to on."
+                    )
+    except psycopg.OperationalError:
+        return
 
 
 def role_of(database_url: str) -> str | None:

@@ -9,8 +9,8 @@ from psycopg.sql import SQL, Identifier
 
 from embedded.postgres import PostgresUrls
 from eventstore import migrate as module
-from eventstore.migrate import MigrationError, migrate, role_of
-from tests.running import renamed
+from eventstore.migrate import MigrationError, UnsafeStore, migrate, refuse_unsafe, role_of
+from tests.running import renamed, wait_for
 
 
 def test_migrating_twice_applies_nothing(database: PostgresUrls) -> None:
@@ -45,3 +45,25 @@ def test_a_schema_newer_than_the_code_stops_the_start(database: PostgresUrls) ->
         connection.execute("INSERT INTO schema_migrations VALUES ('9999_future.sql', '')")
     with pytest.raises(MigrationError, match=r"9999_future\.sql"):
         migrate(database.admin)
+
+
+@pytest.mark.parametrize("setting", ["fsync", "full_page_writes"])
+def test_a_store_that_may_lose_what_it_acknowledged_stops_the_start(database: PostgresUrls, setting: str) -> None:
+    refuse_unsafe(database.service)
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        connection.execute(SQL("ALTER SYSTEM SET {} = off").format(Identifier(setting)))
+        connection.execute("SELECT pg_reload_conf()")
+        try:
+            wait_for(lambda: _is_refused(database), f"{setting}=off is refused")
+        finally:
+            connection.execute(SQL("ALTER SYSTEM RESET {}").format(Identifier(setting)))
+            connection.execute("SELECT pg_reload_conf()")
+    wait_for(lambda: not _is_refused(database), "and on is not")
+
+
+def _is_refused(database: PostgresUrls) -> bool:
+    try:
+        refuse_unsafe(database.service)
+    except UnsafeStore:
+        return True
+    return False
