@@ -6,8 +6,8 @@ all shape and market problems together.
 
 import asyncio
 import hashlib
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 import msgspec
 from psycopg_pool import AsyncConnectionPool
@@ -28,8 +28,7 @@ from eventstore.payloads import Payload
 from projections.import_status import import_status
 from schemas.account import TaskParams
 from schemas.base import Problem, instant
-from schemas.shape import Misfits
-from schemas.submission import Submission, read_submission, stated
+from schemas.submission import Submission, read_submission
 
 MAX_WINDOW = timedelta(days=4)
 MAX_WARNINGS_KEPT = 50
@@ -100,48 +99,28 @@ class AccountImport:
             await in_time(execute)
 
     async def _checked(self, key: Key, body: bytes, *, is_create: bool) -> Checked:
-        problems: list[Problem]
-        try:
-            submission = read_submission(body)
-        except Misfits as misfits:
-            supplier, external = (
-                stated(misfits.value, "import_supplier"),
-                stated(misfits.value, "external_account_number"),
-            )
-            if supplier is not None:
-                await self._refuse_by_state(key, supplier, external, is_create=is_create, is_fit=False)
-            raise _not_valid(misfits.problems) from None
+        """Judge a body, in the order that the module states. Raises what refuses it."""
+        submission, at = read_submission(body), now()
         account = submission.account
-        await self._refuse_by_state(
-            key, account.import_supplier, account.external_account_number, is_create=is_create, is_fit=True
-        )
-        at = now()
-        breaches = market.check(account, at)
-        problems = [breach.problem for breach in breaches if breach.severity is market.Severity.ERROR]
-        problems += window_problems(submission.task, at)
-        if problems:
-            if is_create:
+        breaches = market.check(account, at, submission.misfits)
+        problems = [
+            *submission.misfits,
+            *(breach.problem for breach in breaches if breach.severity is market.Severity.ERROR),
+            *window_problems(submission.task, at),
+        ]
+        if submission.states("import_supplier"):
+            status = await self._supplier_status(key, account.import_supplier)
+            if status is None:
+                raise _not_valid([_UNKNOWN_SUPPLIER])
+            is_refused = status != "ongoing" or bool(problems)  # else the append finds out what is taken
+            if is_create and is_refused and submission.states("external_account_number"):
                 await self._refuse_if_taken(account.import_supplier, account.external_account_number)
+            if is_create and status != "ongoing":
+                raise _not_ongoing(status)
+        if problems:
             raise _not_valid(problems)
         warnings = tuple(f"{b.problem.code}@{b.problem.attr}" for b in breaches[:MAX_WARNINGS_KEPT])
         return Checked(submission, warnings)
-
-    async def _refuse_by_state(
-        self, key: Key, supplier: str, external: str | None, *, is_create: bool, is_fit: bool
-    ) -> None:
-        """Refuse what is refused whatever the rest of the content. A valid create finds "taken" in the append."""
-        status = await self._supplier_status(key, supplier)
-        if status is None:
-            unknown = Problem("import_supplier", "invalid_choice", "This is not one of your import suppliers.")
-            raise _not_valid([unknown])
-        if not is_create:
-            return
-        if external is not None and (status != "ongoing" or not is_fit):
-            await self._refuse_if_taken(supplier, external)
-        if status != "ongoing":
-            code = "import_supplier_migration_not_ongoing"
-            detail = f"The import supplier is {status}; it takes no accounts now."
-            raise NotValid(code, detail, [Problem("import_supplier", code, detail)])
 
     async def _supplier_status(self, key: Key, supplier: str) -> str | None:
         if not key.may_touch(supplier):
@@ -153,8 +132,6 @@ class AccountImport:
         return status
 
     async def _refuse_if_taken(self, supplier: str, external: str) -> None:
-        if "\0" in external:
-            return
         found = await read(self._pool, import_status, supplier, external)
         if found is not None and found.status == "PROCESSED":
             raise AlreadyImported(found.service_identifier or "")
@@ -188,5 +165,14 @@ def _utc(moment: datetime | None) -> datetime | None:
     return None if moment is None else instant(moment)
 
 
-def _not_valid(problems: Any) -> NotValid:
+_UNKNOWN_SUPPLIER = Problem("import_supplier", "invalid_choice", "This is not one of your import suppliers.")
+
+
+def _not_ongoing(status: str) -> NotValid:
+    code = "import_supplier_migration_not_ongoing"
+    detail = f"The import supplier is {status}; it takes no accounts now."
+    return NotValid(code, detail, [Problem("import_supplier", code, detail)])
+
+
+def _not_valid(problems: Sequence[Problem]) -> NotValid:
     return NotValid("account_failed_validation", "The account data could not be validated.", problems, with_tree=True)

@@ -33,7 +33,7 @@ class Service:
         self.supervisor = Supervisor()
 
     def start_servers(self, database_url: str | None, admin_url: str | None, redis_url: str | None) -> Connections:
-        """Raises FolderInUse, FolderUnreachable, MigrationError, UnsafeStore; RuntimeError when a server does not start."""
+        """Raises FolderInUse, FolderUnreachable, MigrationError, UnsafeStore, or RuntimeError for a failed start."""
         self._folder.create(self._user)
         self._folder.lock()
         if database_url is None:

@@ -1,6 +1,6 @@
 """The German energy market's rules: does it hold? Rows of tables, pure. `check` applies all of them to an account."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from market.account import ACCOUNT
@@ -9,6 +9,7 @@ from market.finance import FINANCE
 from market.rule import Breach, Rule, RuleBook, Severity
 from market.supply import SUPPLY
 from schemas.account import Account
+from schemas.base import Problem
 from schemas.shape import derived_checks
 
 EDITION = "2026-11"
@@ -24,9 +25,12 @@ RULES: tuple[Rule, ...] = (*ACCOUNT, *CUSTOMER, *SUPPLY, *FINANCE)
 _book = RuleBook((*_SHAPE, *RULES))
 
 
-def check(account: Account, now: datetime) -> Sequence[Breach]:
-    """Every rule that the account breaks, errors and warnings, in the order of its fields."""
-    return _book.breaches(account, now)
+def check(account: Account, now: datetime, besides: Collection[Problem] = ()) -> Sequence[Breach]:
+    """Every rule that the account breaks, errors and warnings, in the order of its fields.
+
+    Rules over places that are problems already are not asked: what stands there is not what the importer meant.
+    """
+    return _book.breaches(account, now, besides)
 
 
 __all__ = ["EDITION", "RULES", "Breach", "Rule", "Severity", "check"]

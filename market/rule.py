@@ -4,7 +4,7 @@
 breaks nothing. A check knows one value and no path; the walk knows the path and no rule.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -59,9 +59,11 @@ class RuleBook:
                 many = step.endswith("[]")
                 place = place.below.setdefault((step.removesuffix("[]"), many), _Place())
             place.rules.append(rule)
-        self._apply = _compiled(root)
+        self._apply = _compiled(root, is_careful=False)
+        self._apply_carefully = _compiled(root, is_careful=True)
 
-    def breaches(self, value: Any, now: datetime) -> list[Breach]:
+    def breaches(self, value: Any, now: datetime, besides: Collection[Problem] = ()) -> list[Breach]:
+        """Every rule that the value breaks, but for rules that look at a place that is a problem already."""
         found: list[Breach] = []
 
         def broken(rule: Rule, value: Any, *path: str | int) -> None:
@@ -69,7 +71,10 @@ class RuleBook:
             attr = ".".join(map(str, (*path, rule.field) if isinstance(value, msgspec.Struct | tuple) else path))
             found.append(Breach(Problem(attr, rule.code, rule.says), rule.severity))
 
-        self._apply(value, now, broken)
+        if besides:
+            self._apply_carefully(value, now, broken, _sound_places(besides))
+        else:
+            self._apply(value, now, broken)
         return found
 
 
@@ -81,22 +86,37 @@ class _Place:
         self.below: dict[tuple[str, bool], _Place] = {}
 
 
-def _compiled(root: _Place) -> Callable[[Any, datetime, Callable[..., None]], None]:
+def _sound_places(problems: Collection[Problem]) -> Callable[..., bool]:
+    """Whether a place is neither above nor below a problem, nor one itself."""
+    bad = {tuple(problem.attr.split(".")) for problem in problems}
+    above = {path[:length] for path in bad for length in range(len(path) + 1)}
+
+    def is_sound(*steps: str | int) -> bool:
+        path = tuple(map(str, steps))
+        return path not in above and not any(path[:length] in bad for length in range(len(path)))
+
+    return is_sound
+
+
+def _compiled(root: _Place, *, is_careful: bool) -> Callable[..., None]:
     names: dict[str, Any] = {"UNSET": UNSET}
-    lines = ["def apply(v0, now, broken):"]
-    _write_place(root, 0, (), lines, names)
+    lines = ["def apply(v0, now, broken, is_sound=None):"]
+    _write_place(root, 0, (), lines, names, is_careful=is_careful)
     exec("\n".join(lines), names)  # noqa: S102 - our own source, from the rules' places and nothing else
     return names["apply"]  # type: ignore[no-any-return]
 
 
-def _write_place(place: _Place, depth: int, path: tuple[str, ...], lines: list[str], names: dict[str, Any]) -> None:
+def _write_place(
+    place: _Place, depth: int, path: tuple[str, ...], lines: list[str], names: dict[str, Any], *, is_careful: bool
+) -> None:
     """Lines that check `v<depth>`, whose path is given as Python expressions, and everything below it."""
     indent, here = "    " * (depth + 1), f"v{depth}"
+    if_sound = f"is_sound({', '.join(path)}) and " if is_careful else ""
     for rule in place.rules:
         number = len(names)
         names[f"holds{number}"], names[f"rule{number}"] = rule.holds, rule
         arguments = f"{here}, now" if rule.needs_now else here
-        lines.append(f"{indent}if not holds{number}({arguments}):")
+        lines.append(f"{indent}if {if_sound}not holds{number}({arguments}):")
         lines.append(f"{indent}    broken({', '.join((f'rule{number}', here, *path))})")
     for (name, many), below in place.below.items():
         inner = f"v{depth + 1}"
@@ -107,4 +127,4 @@ def _write_place(place: _Place, depth: int, path: tuple[str, ...], lines: list[s
         else:
             lines.append(f"{indent}{inner} = {here}.{name}")
             lines.append(f"{indent}if {inner} and {inner} is not UNSET:")
-        _write_place(below, depth + 1, steps, lines, names)
+        _write_place(below, depth + 1, steps, lines, names, is_careful=is_careful)

@@ -3,7 +3,7 @@
 The fast path is msgspec's typed decoder. It stops at the first misfit, so a body that it refuses is decoded
 untyped and walked against the shape: `shape_problems` gives each misfit its exact path and one of the codes
 that Django REST framework uses. The walk also accepts what the fast path does not: JSON numbers for decimals.
-Nothing passes the walk that `msgspec.convert` does not accept afterwards.
+What comes out of the walk goes through `msgspec.convert`, so that the walk can add nothing invalid.
 """
 
 import re
@@ -41,11 +41,15 @@ class NotJson(Exception):
 
 
 class Misfits(Exception):
-    """The body does not fit its shape. `value` is what it holds, untyped; `problems` all that is wrong with it."""
+    """The body does not fit its shape, for all of these reasons.
 
-    def __init__(self, value: Any, problems: list[Problem]) -> None:
+    `stand_in` is the body as its shape, with something harmless in place of each misfit, so that the rest can be
+    looked at all the same.
+    """
+
+    def __init__(self, stand_in: Any, problems: list[Problem]) -> None:
         super().__init__(f"{len(problems)} misfits")
-        self.value = value
+        self.stand_in = stand_in
         self.problems = problems
 
 
@@ -68,12 +72,10 @@ class Shape(Generic[T]):
     def fit(self, value: Any) -> T:
         """The same for a value that is already decoded. Raises Misfits."""
         fitted, problems = _fitted(value, self.wire_type)
+        typed = msgspec.convert(fitted, self.wire_type)
         if problems:
-            raise Misfits(value, problems)
-        try:
-            return msgspec.convert(fitted, self.wire_type)
-        except msgspec.ValidationError as misfit:  # the walk missed something: still nothing invalid may pass
-            raise Misfits(value, [Problem("non_field_errors", "invalid", str(misfit))]) from misfit
+            raise Misfits(typed, problems)
+        return typed
 
 
 def untyped(body: bytes) -> Any:
@@ -192,12 +194,14 @@ def _fitted(value: Any, wire_type: type) -> tuple[Any, list[Problem]]:
 
 
 class _Walk:
-    """One walk over one value. Each method gives the value as the shape wants it and notes what does not fit."""
+    """One walk over one value: notes what does not fit, and gives the value with stand-ins in those places."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
+        self.noted = 0
 
     def note(self, path: tuple[str, ...], code: str, detail: str) -> None:
+        self.noted += 1
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(Problem(".".join(path) or "non_field_errors", code, detail))
 
@@ -207,20 +211,27 @@ class _Walk:
                 if value is None and any(isinstance(member, inspect.NoneType) for member in types):
                     return None
                 return self.fitted(value, next(m for m in types if not isinstance(m, inspect.NoneType)), path)
+            case inspect.StructType() if isinstance(value, dict):
+                return self.struct(value, node, path)
+            case inspect.VarTupleType() if isinstance(value, list):
+                return self.array(value, node, path)
+            case _:
+                before = self.noted
+                fitted = self.scalar(value, node, path)
+                return fitted if self.noted == before else _stand_in(node)
+
+    def scalar(self, value: Any, node: inspect.Type, path: tuple[str, ...]) -> Any:
+        match node:
             case inspect.AnyType():
-                self.text(value, path) if isinstance(value, str) else self.look_for_nul(value, path)
-                return value
+                self.look_for_nul(value, path)
             case _ if value is None:
                 self.note(path, "null", "This field may not be null.")
-            case inspect.StructType():
-                return self.struct(value, node, path)
-            case inspect.VarTupleType():
-                return self.array(value, node, path)
-            case inspect.DictType():
-                if isinstance(value, dict):
-                    self.look_for_nul(value, path)
-                else:
+            case inspect.StructType() | inspect.DictType():
+                if not isinstance(value, dict):
                     self.note(path, "invalid", f"Expected an object, not {_kind(value)}.")
+                self.look_for_nul(value, path)
+            case inspect.VarTupleType():
+                self.note(path, "not_a_list", f"Expected an array, not {_kind(value)}.")
             case inspect.StrType(pattern=pattern) if pattern == DECIMAL_PATTERN:
                 return self.decimal(value, path)
             case inspect.DecimalType():
@@ -241,11 +252,8 @@ class _Walk:
                 raise NotImplementedError(f"no walk for {node}")
         return value
 
-    def struct(self, value: Any, node: inspect.StructType, path: tuple[str, ...]) -> Any:
-        if not isinstance(value, dict):
-            self.note(path, "invalid", f"Expected an object, not {_kind(value)}.")
-            return value
-        fitted = dict(value)
+    def struct(self, value: dict[str, Any], node: inspect.StructType, path: tuple[str, ...]) -> dict[str, Any]:
+        fitted = {}
         names = [field.encode_name for field in node.fields]
         for field in node.fields:
             here = (*path, field.encode_name)
@@ -253,19 +261,17 @@ class _Walk:
                 fitted[field.encode_name] = self.fitted(value[field.encode_name], field.type, here)
             elif field.required:
                 self.note(here, "required", "This field is required.")
+                fitted[field.encode_name] = _stand_in(field.type)
         for name in value.keys() - set(names):
             nearest = get_close_matches(name, names, n=1)
             hint = f" Did you mean {nearest[0]}?" if nearest else ""
             self.note((*path, name), "unknown_field", f"This field is not documented.{hint}")
         return fitted
 
-    def array(self, value: Any, node: inspect.VarTupleType, path: tuple[str, ...]) -> Any:
-        if not isinstance(value, list):
-            self.note(path, "not_a_list", f"Expected an array, not {_kind(value)}.")
-            return value
+    def array(self, value: list[Any], node: inspect.VarTupleType, path: tuple[str, ...]) -> list[Any]:
         if node.max_length is not None and len(value) > node.max_length:
             self.note(path, "max_length", f"An array has at most {node.max_length} items.")
-            return value
+            return []
         return [self.fitted(item, node.item_type, (*path, str(i))) for i, item in enumerate(value)]
 
     def decimal(self, value: Any, path: tuple[str, ...]) -> str:
@@ -327,14 +333,47 @@ class _Walk:
 
     def look_for_nul(self, value: Any, path: tuple[str, ...]) -> None:
         """For values of any shape, whose depth is known to be within the limit."""
-        if isinstance(value, dict):
-            for key, child in value.items():
-                self.text(key, path)
-                self.text(child, (*path, key)) if isinstance(child, str) else self.look_for_nul(child, (*path, key))
-        elif isinstance(value, list):
-            for i, child in enumerate(value):
-                here = (*path, str(i))
-                self.text(child, here) if isinstance(child, str) else self.look_for_nul(child, here)
+        match value:
+            case str():
+                self.text(value, path)
+            case dict():
+                for key, child in value.items():
+                    self.text(key, path)
+                    self.look_for_nul(child, (*path, key))
+            case list():
+                for i, child in enumerate(value):
+                    self.look_for_nul(child, (*path, str(i)))
+            case _:
+                pass
+
+
+def _stand_in(node: inspect.Type) -> Any:
+    """Something that fits this place, whatever it says."""
+    match node:
+        case inspect.UnionType(types=types):
+            return None if any(isinstance(member, inspect.NoneType) for member in types) else _stand_in(types[0])
+        case inspect.StructType(fields=fields):
+            return {field.encode_name: _stand_in(field.type) for field in fields if field.required}
+        case inspect.VarTupleType():
+            return []
+        case inspect.StrType(pattern=pattern) if pattern == DECIMAL_PATTERN:
+            return "0"
+        case inspect.StrType():
+            return "-"
+        case inspect.LiteralType(values=choices):
+            return choices[0]
+        case inspect.IntType(ge=least):
+            return least or 0
+        case inspect.DateType():
+            return "2000-01-01"
+        case inspect.DateTimeType():
+            return "2000-01-01T00:00:00Z"
+        case inspect.BoolType():
+            return False
+        case inspect.DecimalType():
+            return 0
+        case _:
+            return {}
 
 
 def _kind(value: Any) -> str:

@@ -27,7 +27,7 @@ from eventstore.ledger import Ledger, now
 from projections.platform import rows_of
 from schemas.account import Account
 from schemas.base import Problem
-from schemas.shape import Misfits, NotJson
+from schemas.shape import NotJson
 from schemas.submission import read_submission
 from workers.account_number import draw_account_numbers
 
@@ -177,13 +177,12 @@ def account_of(body: bytes | None, attempt: int, at: datetime) -> Account | Fail
     if body is None:
         return FailImport(attempt=attempt, code="payload_erased", detail="The payload was erased; send it again.")
     try:
-        account = read_submission(body).account
+        submission = read_submission(body)
     except NotJson as error:
         return _invalid(attempt, [Problem("non_field_errors", "parse_error", error.detail)])
-    except Misfits as misfits:
-        return _invalid(attempt, misfits.problems)
-    errors = [b.problem for b in market.check(account, at) if b.severity is market.Severity.ERROR]
-    return _invalid(attempt, errors) if errors else account
+    breaches = market.check(submission.account, at, submission.misfits)
+    errors = [*submission.misfits, *(b.problem for b in breaches if b.severity is market.Severity.ERROR)]
+    return _invalid(attempt, errors) if errors else submission.account
 
 
 def backoff(attempt: int) -> timedelta:

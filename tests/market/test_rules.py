@@ -338,6 +338,27 @@ def test_gaps_and_open_ends_between_agreements_are_broken(periods: list[tuple[st
     assert (at(*AGREEMENTS, "non_field_errors"), "gaps_or_overlaps_in_agreement_dates") in broken(agreements(*periods))
 
 
+def test_misfits_and_breaches_are_found_together() -> None:
+    account = changed(an_account(), 5, "customers", 0, "mobile")
+    account = changed(account, "kunde@", "customers", 0, "email")
+    account = changed(account, ..., *LEDGER, "ledger_code")
+    account = changed(account, "never", *POINT, "supply_start_date")
+    account = changed(account, "12345678901", *POINT, "identifier")
+    account = changed(account, "x", "payment_schedules")
+    submission = read_submission(encoded(account))
+    found = {(b.problem.attr, b.problem.code) for b in market.check(submission.account, NOW, submission.misfits)}
+    assert len(submission.misfits) == 4
+    assert found == {("customers.0.email", "invalid"), (at(*POINT, "identifier"), "invalid_supply_point_identifier")}
+
+
+@pytest.mark.parametrize(("attr", "code", "account"), BREACHES, ids=[f"{code}@{attr}" for attr, code, _ in BREACHES])
+def test_a_misfit_elsewhere_hides_no_breach(attr: str, code: str, account: dict[str, Any]) -> None:
+    submission = read_submission(encoded(changed(account, 5, "sales_channel")))
+    found = {(b.problem.attr, b.problem.code) for b in market.check(submission.account, NOW, submission.misfits)}
+    rule = next(rule for rule in RULES if rule.code == code)
+    assert (attr, code) in found or rule.at == "", "only rules over the whole account are left out"
+
+
 def test_all_breaches_are_found_at_once() -> None:
     account = changed(an_account(), "+49 12", "customers", 0, "mobile")
     account = changed(account, "kunde@", "customers", 0, "email")
