@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import AsyncIterator
 
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, ProgrammingError
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -22,6 +22,7 @@ from api.paths import RawPath, both_forms
 from api.responses import json_response
 from api.status_queries import StatusQueries
 from api.store import read, reading_pool
+from eventstore.errors import StoreUnavailable
 from eventstore.ledger import Ledger
 from projections import INLINE
 
@@ -41,7 +42,10 @@ def create_app(database_url: str, token_key: bytes) -> Starlette:
 
     async def ready(request: Request) -> Response:
         """200 when the database answers with the schema that this code needs, 503 otherwise."""
-        await read(pool, AsyncConnection.execute, "SELECT FROM events, import_status LIMIT 0")
+        try:
+            await read(pool, AsyncConnection.execute, "SELECT FROM events, import_status, platform.note LIMIT 0")
+        except ProgrammingError as error:
+            raise StoreUnavailable("the schema is missing or older than the code") from error
         return json_response({"status": "ready", "pid": os.getpid()})
 
     async def alive(request: Request) -> Response:

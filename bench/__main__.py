@@ -37,7 +37,7 @@ BARS = {
     "recorder at 64 callers / stock recorder": 8.0,
     "validation / untyped decode": 0.4,
 }
-IDLE_BAR_S = 1.0
+WAIT_BAR_S = 1.0
 
 
 class Bench:
@@ -95,6 +95,25 @@ class Bench:
                 slowest = max(slowest, 0.0 if is_warm_up else time.monotonic() - started)
                 time.sleep(0.1)
             client.close()
+        return slowest
+
+    def pause_latency(self, samples: int = 5) -> float:
+        """Seconds until a change of a supplier's status is in force in the api: the slowest of so many."""
+        slowest = 0.0
+        ledger = Ledger(self.connections.database_url, views=INLINE)
+        with self._server("cli.main", "api", "--port") as port:
+            client = ImportClient(f"http://127.0.0.1:{port}", self._key)
+            bodies = (entry.body for entry in book(SUPPLIER, 10_000, seed=98, with_errors=False))
+            changes: tuple[tuple[supplier.SupplierStatus, int], ...] = (("paused", 400), ("ongoing", 201))
+            for status, answer in changes * samples:
+                command = supplier.ChangeSupplierStatus(status=status)
+                ledger.execute(supplier.stream_of(SUPPLIER), command, at=now(), by=caused_by())
+                started = time.monotonic()
+                while client.create(next(bodies)).status != answer:
+                    time.sleep(0.01)
+                slowest = max(slowest, time.monotonic() - started)
+            client.close()
+        ledger.close()
         return slowest
 
     def _settle(self) -> None:
@@ -181,7 +200,10 @@ def main() -> None:
         bench = Bench(Path(folder), arguments.seconds)
         try:
             rates = measure(bench, arguments.rounds, arguments.accounts)
-            latency = bench.idle_latency()
+            waits = {
+                "create to PROCESSED on the idle service, slowest of 20": bench.idle_latency(),
+                "a supplier's status in force in the api, slowest of 10": bench.pause_latency(),
+            }
         finally:
             bench.close()
     for name, rate in rates.items():
@@ -196,8 +218,10 @@ def main() -> None:
     for name, ratio in ratios.items():
         table.add_row(name, f"{ratio:.2f}", f"{BARS[name]:.3g}", "ok" if ratio >= BARS[name] else "MISSED")
     console.print(table)
-    console.print(f"create to PROCESSED on the idle service, slowest of 20: {latency:.3f} s (bar: {IDLE_BAR_S} s)")
-    sys.exit(0 if all(ratios[name] >= bar for name, bar in BARS.items()) and latency <= IDLE_BAR_S else 1)
+    for name, seconds in waits.items():
+        console.print(f"{name}: {seconds:.3f} s (bar: {WAIT_BAR_S} s)")
+    is_within = all(seconds <= WAIT_BAR_S for seconds in waits.values())
+    sys.exit(0 if is_within and all(ratios[name] >= bar for name, bar in BARS.items()) else 1)
 
 
 def measure(bench: Bench, rounds: int, accounts: int) -> dict[str, float]:

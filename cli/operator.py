@@ -108,6 +108,10 @@ def create_key(name: str, codes: tuple[str, ...], role: organisation.Role, as_js
         key_id=fresh.key_id, secret_sha256=fresh.secret_sha256, role=role, suppliers=tuple(dict.fromkeys(codes))
     )
     with open_ledger() as ledger:
+        known = ledger.load(suppliers.stream_of(code) for code in codes)
+        for code in codes:
+            if code != "*" and known[suppliers.stream_of(code)].version == 0:
+                click.echo(f"There is no import supplier {code} yet; create it as well.", err=True)
         ledger.execute(organisation.stream_of(name), command, at=now(), by=caused_by())
     click.echo(json.dumps({"api_key": fresh.api_key}) if as_json else fresh.api_key)
 

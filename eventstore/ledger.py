@@ -15,7 +15,7 @@ from psycopg.sql import SQL, Identifier
 
 from eventstore.aggregate import Command
 from eventstore.bell import Bell
-from eventstore.errors import Refused, VersionConflict
+from eventstore.errors import IllegalTransition, Refused, VersionConflict
 from eventstore.events import Recorded, aggregate_of, read_event, supplier_of
 from eventstore.group_commit import GroupCommitter, LoopCommitter
 from eventstore.payloads import Payload, read_payloads
@@ -130,13 +130,13 @@ class Ledger:
         """Decide on one command per stream and append all that follows, with platform rows, in one transaction.
 
         A refused command is an outcome, not an exception, unless there are rows: then one refusal undoes all
-        and is raised, since its rows must not stay. Raises as `execute` does.
+        and is raised, since its rows must not stay; so is a command without effect. Raises as `execute` does.
         """
         for _ in range(TRIES):
             outcomes = self._decide_all(commands, at, by)
-            refusal = next((outcome.refusal for outcome in outcomes if outcome.refusal), None)
-            if rows and refusal:
-                raise refusal
+            ineffective = next((outcome for outcome in outcomes if outcome.recorded is None), None)
+            if rows and ineffective:
+                raise ineffective.refusal or IllegalTransition("settled", type(commands[ineffective.stream]).__name__)
             try:
                 appended = self._append_with_rows([o.recorded for o in outcomes if o.recorded], rows or {})
             except VersionConflict:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from hypothesis import settings
 from psycopg.sql import SQL, Identifier
 
 from embedded.folder import DataFolder
@@ -21,6 +22,11 @@ from embedded.user import server_user
 from eventstore.ledger import Ledger
 from projections import INLINE
 from tests.running import RunningService, renamed, start_service
+
+# Shared machines are slow at times: speed is measured by the benchmark, and CI looks at the same examples each time.
+settings.register_profile("here", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 _numbers = itertools.count(1)
 

@@ -188,12 +188,12 @@ def test_a_paused_supplier_takes_no_accounts_until_it_is_open_again(
     wait_until(paused, imported, "PROCESSED")
     service.cli("supplier", "status", paused.supplier, "paused", "--reason", "audit")
     fresh = (changed(account, f"WHILE {n}", "external_account_number") for n in itertools.count())
-    wait_for(lambda: paused.client.create(encoded(next(fresh))).status == 400, "the pause is in force", timeout_s=1)
+    wait_for(lambda: paused.client.create(encoded(next(fresh))).status == 400, "the pause is in force")
     assert paused.client.create(encoded(account)).codes == ("import_supplier_migration_not_ongoing",)
     assert paused.client.create(encoded(imported)).codes == ("account_import_process_already_imported",)
     assert paused.client.validate(encoded(account)).status == 200
     service.cli("supplier", "status", paused.supplier, "ongoing")
-    wait_for(lambda: paused.client.create(encoded(account)).status == 201, "it is open again", timeout_s=1)
+    wait_for(lambda: paused.client.create(encoded(account)).status == 201, "it is open again")
 
 
 def test_the_lists_and_the_transfer_status_agree_with_the_v2_status(service: RunningService) -> None:

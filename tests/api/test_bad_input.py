@@ -110,7 +110,7 @@ JUNK: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.binary(max_size=200)
     | JUNK.map(encoded)

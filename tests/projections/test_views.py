@@ -53,7 +53,7 @@ def live_rows(connection: psycopg.Connection[Any], view: View) -> list[tuple[Any
 STEPS = st.lists(st.tuples(st.sampled_from(["1", "2", "3"]), COMMANDS), max_size=25)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(STEPS)
 def test_a_rebuilt_status_view_equals_the_live_one(
     ledger: Ledger, database: PostgresUrls, steps: list[tuple[str, Any]]
