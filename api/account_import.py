@@ -32,7 +32,8 @@ from schemas.submission import Submission, read_submission
 
 MAX_WINDOW = timedelta(days=4)
 MAX_WARNINGS_KEPT = 50
-_EMPTY = b"{}"
+_VALID = JsonResponse(b"{}", 200)
+_CREATED = JsonResponse(b"{}", 201)
 
 
 class Checked(msgspec.Struct, frozen=True):
@@ -55,7 +56,7 @@ class AccountImport:
         """200 with an empty object, or 400 with every problem; no side effects."""
         key = await self._auth.caller(request, WRITERS)
         await self._checked(key, await read_body(request), is_create=False)
-        return JsonResponse(_EMPTY, 200)
+        return _VALID
 
     async def create(self, request: Request) -> Response:
         """201 once the import is durably in the log; 400 with every problem, or because it was imported already."""
@@ -63,7 +64,7 @@ class AccountImport:
         body = await read_body(request)
         checked = await self._checked(key, body, is_create=True)
         await self._stage(key, body, checked)
-        return JsonResponse(_EMPTY, 201)
+        return _CREATED
 
     async def status(self, request: Request) -> Response:
         """The v2 status record, or 404."""

@@ -16,7 +16,7 @@ from schemas.base import MARKET_TIME
 from schemas.finance import BankAccount, Ledger, PaymentSchedule, Transaction
 
 _CONTRACT = "public contract of sister systems, ledger and payment objects"
-_CENT = Decimal("0.01")
+_HALF_A_CENT = Decimal("0.005")
 _ADDS = {"PAYMENT": 1, "CREDIT": 1, "REPAYMENT": -1, "CHARGE": -1, "SUPPLY_CHARGE": -1}
 
 
@@ -27,7 +27,7 @@ def _ledgers_sum_up(account: Account) -> bool:
     if not all(ledger.ledger_balance for ledger in account.ledgers):
         return True
     total = sum((Decimal(ledger.ledger_balance) for ledger in account.ledgers), Decimal(0))
-    return (total - Decimal(account.transfer_balance)).quantize(_CENT) == 0
+    return abs(total - Decimal(account.transfer_balance)) < _HALF_A_CENT
 
 
 def _identifiers_known(account: Account) -> bool:
@@ -42,7 +42,7 @@ def _runs_up(ledger: Ledger) -> bool:
     moved = sum(
         (_ADDS[moved.type] * Decimal(moved.amount) for moved in ledger.current_statement_transactions), Decimal(0)
     )
-    return (Decimal(ledger.last_statement_balance) + moved - Decimal(ledger.ledger_balance)).quantize(_CENT) == 0
+    return abs(Decimal(ledger.last_statement_balance) + moved - Decimal(ledger.ledger_balance)) < _HALF_A_CENT
 
 
 def _transactions_differ(ledgers: Sequence[Ledger]) -> bool:
