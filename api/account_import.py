@@ -4,7 +4,6 @@ Refusals are judged in this order: parse → supplier known → already imported
 all shape and market problems together.
 """
 
-import asyncio
 import hashlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -20,7 +19,7 @@ from api.directory import Directory, Key
 from api.errors import NotValid, not_found
 from api.paths import identifier
 from api.responses import JsonResponse, json_response, read_body
-from api.store import in_time, read
+from api.store import in_thread, read
 from eventstore.errors import AlreadyImported, ImportInProgress, VersionConflict
 from eventstore.import_process import StageImport, stream_of
 from eventstore.ledger import Ledger, now
@@ -96,8 +95,7 @@ class AccountImport:
         try:
             await self._ledger.begin(stream, command, at=at, by=by, payload=payload)
         except VersionConflict:
-            execute = asyncio.to_thread(self._ledger.execute, stream, command, at=at, by=by, payload=payload)
-            await in_time(execute)
+            await in_thread(self._ledger.execute, stream, command, at=at, by=by, payload=payload)
 
     async def _checked(self, key: Key, body: bytes, *, is_create: bool) -> Checked:
         """Judge a body, in the order that the module states. Raises what refuses it."""

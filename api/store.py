@@ -46,6 +46,11 @@ async def in_time(work: Awaitable[T]) -> T:
     raise StoreUnavailable("the database does not answer in time")
 
 
+async def in_thread(work: Callable[..., T], *arguments: Any, **named: Any) -> T:
+    """What a blocking call gives. Raises StoreUnavailable when it takes too long."""
+    return await in_time(asyncio.to_thread(work, *arguments, **named))
+
+
 async def read(pool: AsyncConnectionPool, query: Callable[..., Awaitable[T]], *arguments: Any) -> T:
     """What `query(connection, *arguments)` gives. Raises StoreUnavailable."""
 

@@ -4,6 +4,7 @@ import sys
 
 import click
 
+from cli.decide import cancel, retry
 from cli.demo import demo
 from cli.operator import history, key, supplier
 from cli.roles import api, migrate, relay, up, worker
@@ -21,7 +22,7 @@ def importledger() -> None:
     """The import ledger: takes in migrated energy accounts and can prove what became of each."""
 
 
-for _verb in (up, demo, api, relay, worker, migrate, supplier, key, history):
+for _verb in (up, demo, api, relay, worker, migrate, supplier, key, history, cancel, retry):
     importledger.add_command(_verb)
 
 

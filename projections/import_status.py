@@ -171,6 +171,13 @@ WHERE supplier = %s AND status = ANY(%s)
 ORDER BY created_position
 """
 
+SELECT_EXTERNALS = """
+SELECT external_account_number
+FROM import_status
+WHERE supplier = %(supplier)s AND status = %(status)s AND (%(code)s::text IS NULL OR error_code = %(code)s)
+ORDER BY created_position
+"""
+
 PENDING_STATES = ("PENDING", "IN_PROGRESS", "ERRORED", "DRY_RUN_SUCCEEDED", "DRY_RUN_ERRORED")
 """Every process without an account, except those that were cancelled."""
 IMPORTED_STATES = ("PROCESSED",)

@@ -74,6 +74,12 @@ class TaskParams(Wire, frozen=True, kw_only=True):
     schedule_window_end: Moment | None = None
 
 
+class Reason(Wire, frozen=True, kw_only=True):
+    """Why somebody decides something about an import; kept in the log."""
+
+    reason: Text = ""
+
+
 class WrappedAccount(Wire, frozen=True, kw_only=True):
     """The second accepted form of the body; `Account` bare is the first."""
 

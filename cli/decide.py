@@ -1,0 +1,70 @@
+"""Cancel and retry imports: one, or many of a supplier, with who and why in the log."""
+
+from collections.abc import Iterator, Sequence
+
+import click
+
+from cli.operator import caused_by, open_ledger
+from eventstore.aggregate import Command
+from eventstore.import_process import CancelImport, RetryImport, stream_of
+from eventstore.ledger import Ledger, now
+from projections.import_status import SELECT_EXTERNALS
+
+IMPORTS_AT_ONCE = 500
+
+
+@click.command()
+@click.argument("supplier")
+@click.argument("external", required=False)
+@click.option("--all", "is_all", is_flag=True, help="Every pending import of the supplier.")
+@click.option("--reason", default="", help="Why; kept in the log.")
+def cancel(supplier: str, external: str | None, is_all: bool, reason: str) -> None:
+    """Cancel a pending import of SUPPLIER: the one of EXTERNAL, or all."""
+    _exactly_one(external is not None, is_all)
+    with open_ledger() as ledger:
+        chosen = [external] if external is not None else _externals(ledger, supplier, "PENDING", None)
+        _decide(ledger, supplier, chosen, CancelImport(reason=reason), "cancelled")
+
+
+@click.command()
+@click.argument("supplier")
+@click.argument("external", required=False)
+@click.option("--all", "is_all", is_flag=True, help="Every errored import of the supplier.")
+@click.option("--code", help="Every errored import of the supplier with this error code.")
+@click.option("--reason", default="", help="Why; kept in the log.")
+def retry(supplier: str, external: str | None, is_all: bool, code: str | None, reason: str) -> None:
+    """Process an errored import of SUPPLIER once more: the one of EXTERNAL, those with a code, or all."""
+    _exactly_one(external is not None, is_all, code is not None)
+    with open_ledger() as ledger:
+        chosen = [external] if external is not None else _externals(ledger, supplier, "ERRORED", code)
+        _decide(ledger, supplier, chosen, RetryImport(reason=reason), "set to be processed again")
+
+
+def _exactly_one(*choices: bool) -> None:
+    if sum(choices) != 1:
+        raise click.UsageError("Name one EXTERNAL, or choose many by an option; not both.")
+
+
+def _externals(ledger: Ledger, supplier: str, status: str, code: str | None) -> list[str]:
+    with ledger.connection() as connection:
+        rows = connection.execute(SELECT_EXTERNALS, {"supplier": supplier, "status": status, "code": code})
+        return [row["external_account_number"] for row in rows]
+
+
+def _decide(ledger: Ledger, supplier: str, externals: Sequence[str], command: Command, done: str) -> None:
+    """Decide in parts, so that no transaction is long; exit code 1 when any was refused."""
+    changed, refusals = 0, []
+    for part in _parts(externals):
+        streams = [stream_of(supplier, external) for external in part]
+        for outcome in ledger.execute_many(dict.fromkeys(streams, command), at=now(), by=caused_by()):
+            changed += outcome.recorded is not None
+            if outcome.refusal:
+                refusals.append(str(outcome.refusal))
+    click.echo(f"{changed} of {len(externals)} imports {done}.")
+    if refusals:
+        raise click.ClickException(f"{len(refusals)} were refused: {refusals[0]}")
+
+
+def _parts(externals: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(externals), IMPORTS_AT_ONCE):
+        yield externals[start : start + IMPORTS_AT_ONCE]

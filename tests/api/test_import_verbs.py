@@ -1,0 +1,132 @@
+"""Cancel and retry, over HTTP and by the command."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.journeys.test_faults import admin_url
+from tests.make import an_account, encoded
+from tests.running import Importer, RunningService, wait_for
+
+
+@pytest.fixture(scope="module")
+def importer(service: RunningService) -> Importer:
+    return service.importer()
+
+
+def stage_for_later(importer: Importer, number: int) -> str:
+    account = an_account(importer.supplier, number)
+    later = {"schedule_window_start": (datetime.now(UTC) + timedelta(hours=1)).isoformat()}
+    assert importer.client.create(encoded({"payload": account, "task_params": later})).status == 201
+    return str(account["external_account_number"])
+
+
+def post(service: RunningService, importer: Importer, external: str, verb: str, body: bytes = b"") -> tuple[int, Any]:
+    path = f"/v2/data-import/accounts/{importer.supplier}/{external}/{verb}/"
+    headers = {"Authorization": f"Token {importer.client.token()}", "Content-Type": "application/json"}
+    answer, _ = service.request("POST", path, body, headers)
+    return answer.status, answer.body
+
+
+def history(service: RunningService, importer: Importer, external: str) -> list[dict[str, Any]]:
+    lines = service.cli("history", importer.supplier, external, "--json").stdout.splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_a_pending_import_is_cancelled_with_who_and_why(service: RunningService, importer: Importer) -> None:
+    external = stage_for_later(importer, 1)
+    for _ in range(2):
+        status, body = post(service, importer, external, "cancel", b'{"reason": "sent twice"}')
+        assert (status, body["status"]) == (200, "CANCELLED")
+    events = history(service, importer, external)
+    assert [event["event"] for event in events] == ["ImportStaged", "ImportCancelled"]
+    assert events[1]["data"] == {"reason": "sent twice"}
+    assert events[1]["by"].startswith("Testers:")
+    listed = importer.client.pending(importer.supplier).body
+    assert external not in [item["external_account_number"] for item in listed]
+
+
+def test_other_states_are_refused_with_their_own_code(service: RunningService, importer: Importer) -> None:
+    account = an_account(importer.supplier, 2)
+    external = account["external_account_number"]
+    importer.client.create(encoded(account))
+    wait_for(lambda: importer.client.status(importer.supplier, external).body["status"] == "PROCESSED", "processed")
+    for verb, code in (("cancel", "import_cannot_be_cancelled"), ("retry", "import_cannot_be_retried")):
+        status, body = post(service, importer, external, verb)
+        assert (status, body["code"]) == (400, code)
+        assert "PROCESSED" in body["detail"]
+
+
+def test_what_does_not_exist_or_belongs_to_others_is_404(service: RunningService, importer: Importer) -> None:
+    foreign = service.importer()
+    external = stage_for_later(foreign, 1)
+    assert post(service, importer, "nothing", "cancel")[0] == 404
+    path = f"/v2/data-import/accounts/{foreign.supplier}/{external}/cancel/"
+    headers = {"Authorization": f"Token {importer.client.token()}"}
+    assert service.request("POST", path, b"", headers)[0].status == 404
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b'{"reason": 5}', b'{"why": "x"}'])
+def test_a_body_that_is_no_reason_is_refused(service: RunningService, importer: Importer, body: bytes) -> None:
+    external = stage_for_later(importer, 3)
+    assert post(service, importer, external, "cancel", body)[0] == 400
+    assert importer.client.status(importer.supplier, external).body["status"] == "PENDING"
+
+
+def test_an_auditor_may_not_decide(service: RunningService) -> None:
+    auditor = service.importer(role="auditor")
+    assert post(service, auditor, "x", "cancel")[0] == 403
+
+
+def test_an_errored_import_is_retried(service: RunningService) -> None:
+    """The platform's tables refuse a note for a while; afterwards the retry goes through."""
+    importer = service.importer()
+    account = an_account(importer.supplier)
+    external = account["external_account_number"]
+    account["notes"][0]["body"] = "poison"
+    with psycopg.connect(admin_url(service), autocommit=True) as connection:
+        connection.execute("ALTER TABLE platform.note ADD CONSTRAINT no_poison CHECK (body <> 'poison')")
+        try:
+            importer.client.create(encoded(account))
+            wait_for(lambda: importer.client.status(importer.supplier, external).body["status"] == "ERRORED", "errored")
+        finally:
+            connection.execute("ALTER TABLE platform.note DROP CONSTRAINT no_poison")
+    error = importer.client.status(importer.supplier, external).body["latest_error"]
+    assert (error["code"], error["domain"]) == ("account_not_accepted_by_platform", "account_import")
+    assert "0 of 0" in service.cli("retry", importer.supplier, "--code", "something_else").stdout
+    status, body = post(service, importer, external, "retry", b'{"reason": "mended"}')
+    assert status == 200
+    assert body["latest_error"] is None
+    wait_for(lambda: importer.client.status(importer.supplier, external).body["status"] == "PROCESSED", "processed")
+    events = [event["event"] for event in history(service, importer, external)]
+    assert events[3:] == ["ImportRetried", "ImportStarted", "ImportProcessed"]
+
+
+def test_all_of_a_supplier_are_cancelled_by_one_command(service: RunningService) -> None:
+    importer = service.importer()
+    externals = [stage_for_later(importer, number) for number in range(1, 4)]
+    assert "1 of 1 imports cancelled" in service.cli("cancel", importer.supplier, externals[0]).stdout
+    assert (
+        "2 of 2 imports cancelled"
+        in service.cli("cancel", importer.supplier, "--all", "--reason", "wave stopped").stdout
+    )
+    assert importer.client.pending(importer.supplier).body == []
+    assert "0 of 0" in service.cli("retry", importer.supplier, "--all").stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [("cancel", "S"), ("cancel", "S", "1", "--all"), ("retry", "S", "--all", "--code", "x")]
+)
+def test_a_command_names_one_or_chooses_many(service: RunningService, arguments: tuple[str, ...]) -> None:
+    refused = service.cli(*arguments, check=False)
+    assert refused.returncode == 2
+    assert "not both" in refused.stderr
+
+
+def test_a_refused_decision_ends_with_exit_code_1(service: RunningService, importer: Importer) -> None:
+    refused = service.cli("cancel", importer.supplier, "nothing", check=False)
+    assert refused.returncode == 1
+    assert "not allowed while the state is NEW" in refused.stderr
