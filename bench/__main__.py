@@ -13,8 +13,10 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
+import psutil
 import psycopg
 from rich.console import Console
 from rich.table import Table
@@ -37,7 +39,6 @@ BARS = {
     "recorder at 64 callers / stock recorder": 8.0,
     "validation / untyped decode": 0.4,
 }
-WAIT_BAR_S = 1.0
 
 
 class Bench:
@@ -114,6 +115,32 @@ class Bench:
                 slowest = max(slowest, time.monotonic() - started)
             client.close()
         ledger.close()
+        return slowest
+
+    def hang_latency(self, samples: int = 5) -> float:
+        """Seconds until create and status answer 503 while Postgres hangs: the slowest of so many each."""
+        slowest = 0.0
+        postmaster = psutil.Process(self._service.supervisor.pids()["postgres"])
+        accounts = list(book(SUPPLIER, samples + 1, seed=97, with_errors=False))
+        with self._server("cli.main", "api", "--port") as port:
+            client = ImportClient(f"http://127.0.0.1:{port}", self._key, tries=1)
+            client.create(accounts.pop().body)
+            family = [postmaster, *postmaster.children()]
+            for process in family:
+                process.suspend()
+            try:
+                for entry in accounts:
+                    for ask in (partial(client.create, entry.body), partial(client.status, SUPPLIER, "x")):
+                        started = time.monotonic()
+                        if ask().status != 503:
+                            raise RuntimeError("503 was expected while Postgres hangs")
+                        slowest = max(slowest, time.monotonic() - started)
+            finally:
+                for process in family:
+                    process.resume()
+            while client.create(accounts[0].body).status != 201:
+                time.sleep(0.05)
+            client.close()
         return slowest
 
     def _settle(self) -> None:
@@ -201,8 +228,9 @@ def main() -> None:
         try:
             rates = measure(bench, arguments.rounds, arguments.accounts)
             waits = {
-                "create to PROCESSED on the idle service, slowest of 20": bench.idle_latency(),
-                "a supplier's status in force in the api, slowest of 10": bench.pause_latency(),
+                "create to PROCESSED on the idle service, slowest of 20": (bench.idle_latency(), 1.0),
+                "a supplier's status in force in the api, slowest of 10": (bench.pause_latency(), 1.0),
+                "503 while Postgres hangs, slowest of 10": (bench.hang_latency(), 2.0),
             }
         finally:
             bench.close()
@@ -218,9 +246,9 @@ def main() -> None:
     for name, ratio in ratios.items():
         table.add_row(name, f"{ratio:.2f}", f"{BARS[name]:.3g}", "ok" if ratio >= BARS[name] else "MISSED")
     console.print(table)
-    for name, seconds in waits.items():
-        console.print(f"{name}: {seconds:.3f} s (bar: {WAIT_BAR_S} s)")
-    is_within = all(seconds <= WAIT_BAR_S for seconds in waits.values())
+    for name, (seconds, bar) in waits.items():
+        console.print(f"{name}: {seconds:.3f} s (bar: {bar} s)")
+    is_within = all(seconds <= bar for seconds, bar in waits.values())
     sys.exit(0 if is_within and all(ratios[name] >= bar for name, bar in BARS.items()) else 1)
 
 

@@ -36,11 +36,12 @@ class Answer(msgspec.Struct, frozen=True):
 class ImportClient:
     """One importer's client. Safe to use from several threads; each request takes an idle connection, or a new one."""
 
-    def __init__(self, base_url: str, api_key: str) -> None:
+    def __init__(self, base_url: str, api_key: str, *, tries: int = TRIES) -> None:
         parts = urlsplit(base_url)
         assert parts.hostname is not None
         self._address = (parts.hostname, parts.port or 80)
         self._api_key = api_key
+        self._tries = tries
         self._idle: queue.LifoQueue[http.client.HTTPConnection] = queue.LifoQueue()
         self._token_lock = threading.Lock()
         self._token = ""
@@ -88,7 +89,7 @@ class ImportClient:
         def attempt() -> Answer:
             return self._exchange(method, path, body, {"Authorization": f"Token {self.token()}"})
 
-        return _repeated(attempt)
+        return _repeated(attempt, self._tries)
 
     def _exchange(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Answer:
         try:
@@ -106,15 +107,15 @@ class ImportClient:
         return Answer(response.status, json.loads(text) if text else None)
 
 
-def _repeated(attempt: Callable[[], Answer]) -> Answer:
+def _repeated(attempt: Callable[[], Answer], tries: int) -> Answer:
     delay_s = 0.1
-    for turn in range(TRIES):
+    for turn in range(1, tries + 1):
         try:
             answer = attempt()
-            if answer.status != 503 or turn == TRIES - 1:
+            if answer.status != 503 or turn == tries:
                 return answer
         except (OSError, http.client.HTTPException):
-            if turn == TRIES - 1:
+            if turn == tries:
                 raise
         time.sleep(delay_s)
         delay_s *= 2
