@@ -20,6 +20,7 @@ from api.directory import Directory
 from api.graphql import GraphQL
 from api.import_verbs import ImportVerbs
 from api.paths import RawPath, both_forms
+from api.pre_account_import import PreAccountImport
 from api.responses import json_response
 from api.status_queries import StatusQueries
 from api.store import read, reading_pool
@@ -39,6 +40,7 @@ def create_app(database_url: str, token_key: bytes) -> Starlette:
     directory = Directory(pool)
     auth = Authenticator(directory, token_key)
     accounts = AccountImport(ledger, pool, directory, auth)
+    before = PreAccountImport(ledger, auth)
     verbs = ImportVerbs(ledger, pool, auth)
     queries = StatusQueries(pool, lists, auth)
 
@@ -72,6 +74,8 @@ def create_app(database_url: str, token_key: bytes) -> Starlette:
             *both_forms(f"{v2}/accounts/{{supplier}}/{{external}}/", accounts.status, "GET"),
             *both_forms(f"{v2}/accounts/{{supplier}}/{{external}}/cancel/", verbs.cancel, "POST"),
             *both_forms(f"{v2}/accounts/{{supplier}}/{{external}}/retry/", verbs.retry, "POST"),
+            *both_forms(f"{v1}/market-participant/import/", before.participant, "POST"),
+            *both_forms(f"{v1}/market-participant-fees/import/", before.fees, "POST"),
             *both_forms(f"{v1}/account-transfer-status/{{supplier}}/{{external}}/", queries.transfer_status, "GET"),
             *both_forms(f"{v1}/all-account-import-processes/{{supplier}}/", queries.all, "GET"),
             *both_forms(f"{v1}/pending-account-import-processes/{{supplier}}/", queries.pending, "GET"),

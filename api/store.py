@@ -31,13 +31,13 @@ def reading_pool(database_url: str, *, size: int) -> AsyncConnectionPool:
     )
 
 
-async def in_time(work: Awaitable[T]) -> T:
+async def in_time(work: Awaitable[T], *, within_s: float = ANSWER_TIMEOUT_S) -> T:
     """What the work gives. Raises StoreUnavailable when it takes too long, as it does while the database hangs.
 
     The work is then left behind rather than waited for: the driver takes its time to give up a query.
     """
     task = asyncio.ensure_future(_awaited(work))
-    done, _ = await asyncio.wait({task}, timeout=ANSWER_TIMEOUT_S)
+    done, _ = await asyncio.wait({task}, timeout=within_s)
     if done:
         return task.result()
     _left_behind.add(task)

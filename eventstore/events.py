@@ -7,9 +7,12 @@ import msgspec
 from eventstore.aggregate import Aggregate, Event
 from eventstore.import_process import IMPORT_PROCESS
 from eventstore.organisation import ORGANISATION
+from eventstore.participant import PARTICIPANT
+from eventstore.price_sheet import PRICE_SHEET
 from eventstore.supplier import SUPPLIER
 
-AGGREGATES = {aggregate.prefix: aggregate for aggregate in (IMPORT_PROCESS, SUPPLIER, ORGANISATION)}
+_ALL = (IMPORT_PROCESS, SUPPLIER, ORGANISATION, PARTICIPANT, PRICE_SHEET)
+AGGREGATES = {aggregate.prefix: aggregate for aggregate in _ALL}
 
 _topic_of = {event: topic for aggregate in AGGREGATES.values() for topic, event in aggregate.topics.items()}
 _decoders = {
@@ -46,9 +49,9 @@ def aggregate_of(stream: str) -> Aggregate:
 
 
 def supplier_of(stream: str) -> str | None:
-    """The supplier that a stream belongs to; None for an organisation's."""
+    """The supplier that a stream belongs to; None for what is market-wide or an organisation's."""
     prefix, rest = stream.split("/", 1)
-    return None if prefix == ORGANISATION.prefix else rest.split("/", 1)[0]
+    return rest.split("/", 1)[0] if prefix in (IMPORT_PROCESS.prefix, SUPPLIER.prefix) else None
 
 
 def read_event(topic: str, state: bytes) -> Event:

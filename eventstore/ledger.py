@@ -125,9 +125,18 @@ class Ledger:
         raise VersionConflict(stream)
 
     def execute_many(
-        self, commands: Mapping[str, Command], *, at: datetime, by: str, rows: Rows | None = None
+        self,
+        commands: Mapping[str, Command],
+        *,
+        at: datetime,
+        by: str,
+        rows: Rows | None = None,
+        payloads: Mapping[str, Payload] | None = None,
+        is_all_or_nothing: bool = False,
     ) -> list[Outcome]:
         """Decide on one command per stream and append all that follows, with platform rows, in one transaction.
+
+        With `is_all_or_nothing`, one refusal among the outcomes means that nothing was appended.
 
         A refused command is an outcome, not an exception, unless there are rows: then one refusal undoes all
         and is raised, since its rows must not stay; so is a command without effect. Raises as `execute` does.
@@ -137,8 +146,12 @@ class Ledger:
             ineffective = next((outcome for outcome in outcomes if outcome.recorded is None), None)
             if rows and ineffective:
                 raise ineffective.refusal or IllegalTransition("settled", type(commands[ineffective.stream]).__name__)
+            if is_all_or_nothing and any(outcome.refusal for outcome in outcomes):
+                return outcomes
+            events = [outcome.recorded for outcome in outcomes if outcome.recorded]
+            kept = {e.stream: payloads[e.stream] for e in events} if payloads else {}
             try:
-                appended = self._append_with_rows([o.recorded for o in outcomes if o.recorded], rows or {})
+                appended = self._append_with_rows(Append(events, kept), rows or {})
             except VersionConflict:
                 continue
             return [msgspec.structs.replace(outcome, recorded=appended.get(outcome.stream)) for outcome in outcomes]
@@ -189,18 +202,18 @@ class Ledger:
             outcomes.append(Outcome(stream, aggregate.evolve(loaded.state, event), recorded))
         return outcomes
 
-    def _append_with_rows(self, events: list[Recorded], rows: Rows) -> dict[str, Recorded]:
+    def _append_with_rows(self, append: Append, rows: Rows) -> dict[str, Recorded]:
         """Platform rows before the log, here as everywhere: the other order deadlocks with a switch."""
-        if not events:
+        if not append.events:
             return {}
         with self.connection() as connection, connection.transaction():
             if rows:
                 copy_rows(connection, rows)
-            base = self._recorder.append(connection, Append(events))
+            base = self._recorder.append(connection, append)
         self._bell.ring()
         return {
             recorded.stream: msgspec.structs.replace(recorded, position=base + n, code_version=CODE_VERSION)
-            for n, recorded in enumerate(events, 1)
+            for n, recorded in enumerate(append.events, 1)
         }
 
 

@@ -1,0 +1,95 @@
+"""Rules over market participants and their price sheets."""
+
+import phonenumbers
+from msgspec import UNSET
+
+from market.identifiers import is_email
+from market.rule import Rule, RuleBook
+from schemas.base import Wire
+from schemas.market_participant import MarketParticipant
+from schemas.price_sheet import ArticlePrice, FeeImport, IntervalZone, PriceSheet
+from schemas.shape import derived_checks
+
+_PRICAT = "EDI@Energy PRICAT MIG 2.0e, 2025-09-30"
+
+
+def is_possible_phone_number(text: str) -> bool:
+    """A number that could exist: published examples of participants name numbers that are not given out."""
+    try:
+        return phonenumbers.is_possible_number(phonenumbers.parse(text, "DE"))
+    except phonenumbers.NumberParseException:
+        return False
+
+
+def _zone(price: ArticlePrice) -> tuple[object, ...]:
+    zone = price.interval_zone
+    return (price.article_id, None, None) if zone is UNSET else (price.article_id, zone.lower_bound, zone.upper_bound)
+
+
+def _prices_differ(sheet: PriceSheet) -> bool:
+    return len({_zone(price) for price in sheet.article_prices}) == len(sheet.article_prices)
+
+
+def _unused_sheets_are_empty(sheet: PriceSheet) -> bool:
+    return bool(sheet.article_prices) != sheet.is_price_sheet_unused
+
+
+def _bounds_in_order(zone: IntervalZone) -> bool:
+    return zone.upper_bound is None or zone.lower_bound <= zone.upper_bound
+
+
+PARTICIPANT: tuple[Rule, ...] = (
+    Rule(
+        code="invalid",
+        at="contact_details[].email",
+        holds=is_email,
+        says="This is not a valid e-mail address.",
+        source="RFC 5321, RFC 6531",
+    ),
+    Rule(
+        code="invalid_phone_number",
+        at="contact_details[].phone",
+        holds=is_possible_phone_number,
+        says="This cannot be a phone number.",
+        source="ITU-T E.164",
+    ),
+)
+
+PRICE_SHEETS: tuple[Rule, ...] = (
+    Rule(
+        code="unused_price_sheet_with_prices",
+        at="price_sheets[]",
+        field="article_prices",
+        holds=_unused_sheets_are_empty,
+        says="A sheet has prices, unless it is unused.",
+        source=f"{_PRICAT}, BGM DE1373 code 11",
+    ),
+    Rule(
+        code="children_with_duplicate_values",
+        at="price_sheets[]",
+        field="article_prices",
+        holds=_prices_differ,
+        says="A sheet prices each article once in each interval zone.",
+        source=f"{_PRICAT}, LIN and RNG",
+    ),
+    Rule(
+        code="lower_bound_above_upper_bound",
+        at="price_sheets[].article_prices[].interval_zone",
+        field="upper_bound",
+        holds=_bounds_in_order,
+        says="upper_bound is not below lower_bound.",
+        source=f"{_PRICAT}, RNG DE6162 and DE6152",
+    ),
+)
+
+
+def _book(wire_type: type[Wire], rules: tuple[Rule, ...]) -> RuleBook:
+    derived = (
+        Rule(code=check.code, at=check.at, holds=check.holds, says=check.says, source="ours: the shape of the wire")
+        for check in derived_checks(wire_type)
+    )
+    return RuleBook((*derived, *rules))
+
+
+PARTICIPANT_BOOK = _book(MarketParticipant, PARTICIPANT)
+FEE_BOOK = _book(FeeImport, PRICE_SHEETS)

@@ -1,0 +1,214 @@
+"""Market participants and fee price sheets, over HTTP."""
+
+import itertools
+import os
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.journeys.test_faults import admin_url
+from tests.make import changed, encoded
+from tests.running import Importer, RunningService
+
+_codes = itertools.count(9_900_000_000_000 + os.getpid() * 1000)
+
+
+@pytest.fixture(scope="module")
+def importer(service: RunningService) -> Importer:
+    return service.importer()
+
+
+def a_participant(code: int | None = None) -> dict[str, Any]:
+    return {
+        "code": code or next(_codes),
+        "code_type": "BDEW",
+        "name": "Stadtwerke Musterstadt",
+        "role": "NETWORK_OPERATOR",
+        "energy": "ELECTRICITY",
+        "contact_details": [
+            {
+                "category": "Z10",
+                "name": "Leitstelle",
+                "email": "leitstelle@example.com",
+                "phone": "+49123456789",
+                "valid_from": "2024-01-01T00:00:00+01:00",
+            }
+        ],
+    }
+
+
+def a_sheet(participant: int, document: str = "D-1") -> dict[str, Any]:
+    return {
+        "market_participant_code": participant,
+        "price_sheet_type": "Z32",
+        "document_number": document,
+        "preceding_document_number": "D-0",
+        "is_price_sheet_unused": False,
+        "active_from": "2024-01-01T00:00:00+01:00",
+        "external_id": "x",
+        "article_prices": [
+            {
+                "article_id": "2-01-7-001",
+                "price_cents": "12.500",
+                "interval_zone": {"lower_bound": 0, "upper_bound": 10.5},
+            },
+            {
+                "article_id": "2-01-7-001",
+                "price_cents": "11.0",
+                "interval_zone": {"lower_bound": 10.5, "upper_bound": None},
+            },
+            {"article_id": "2-01-7-002", "price_cents": "3"},
+        ],
+    }
+
+
+def post(service: RunningService, importer: Importer, path: str, body: Any) -> tuple[int, Any]:
+    headers = {"Authorization": f"Token {importer.client.token()}", "Content-Type": "application/json"}
+    sent = body if isinstance(body, bytes) else encoded(body)
+    answer, _ = service.request("POST", f"/v1/data-import/{path}/import/", sent, headers)
+    return answer.status, answer.body
+
+
+def import_participant(service: RunningService, importer: Importer) -> int:
+    participant = a_participant()
+    assert post(service, importer, "market-participant", participant)[0] == 201
+    return int(participant["code"])
+
+
+def fees(service: RunningService, importer: Importer, *sheets: Any) -> tuple[int, Any]:
+    return post(service, importer, "market-participant-fees", {"price_sheets": list(sheets)})
+
+
+def sheets_stored(service: RunningService, participant: int) -> int:
+    with psycopg.connect(admin_url(service)) as connection:
+        row = connection.execute(
+            "SELECT count(*) FROM events WHERE stream LIKE %s", (f"price-sheet/{participant}/%",)
+        ).fetchone()
+        assert row
+        return int(row[0])
+
+
+def test_a_participant_is_imported_once_and_never_changed_by_a_repeat(
+    service: RunningService, importer: Importer
+) -> None:
+    participant = a_participant()
+    assert post(service, importer, "market-participant", participant) == (201, participant)
+    other = changed(participant, "Other", "name")
+    assert post(service, importer, "market-participant", other) == (200, participant)
+    assert post(service, importer, "market-participant", participant) == (200, participant)
+
+
+@pytest.mark.parametrize(
+    ("value", "path", "attr", "code"),
+    [
+        (..., ("code",), "code", "required"),
+        ("9900123456789", ("code",), "code", "invalid"),
+        (0, ("code",), "code", "min_value"),
+        (10**13, ("code",), "code", "max_value"),
+        (..., ("contact_details", 0, "category"), "contact_details.0.category", "required"),
+        ("x", ("contact_details", 0, "phone"), "contact_details.0.phone", "invalid_phone_number"),
+        ("x@", ("contact_details", 0, "email"), "contact_details.0.email", "invalid"),
+        ("soon", ("contact_details", 0, "valid_from"), "contact_details.0.valid_from", "invalid"),
+        (1, ("sector",), "sector", "unknown_field"),
+    ],
+)
+def test_a_wrong_participant_is_refused_with_a_list_alone(
+    service: RunningService, importer: Importer, value: Any, path: tuple[str | int, ...], attr: str, code: str
+) -> None:
+    status, body = post(service, importer, "market-participant", changed(a_participant(), value, *path))
+    assert status == 400
+    assert set(body) == {"detail", "code", "errors"}
+    assert body["code"] == "validation_error"
+    assert [(error["attr"], error["code"]) for error in body["errors"]] == [(attr, code)]
+
+
+def test_sheets_are_imported_once(service: RunningService, importer: Importer) -> None:
+    participant = import_participant(service, importer)
+    first, second = a_sheet(participant), a_sheet(participant, "D-2/ä")
+    assert fees(service, importer, first, second) == (201, {"price_sheets_imported": 2})
+    assert fees(service, importer, first, second) == (201, {"price_sheets_imported": 2})
+    assert sheets_stored(service, participant) == 2
+
+
+def test_the_same_document_with_other_content_is_refused_and_nothing_is_imported(
+    service: RunningService, importer: Importer
+) -> None:
+    participant = import_participant(service, importer)
+    fees(service, importer, a_sheet(participant))
+    differing = changed(a_sheet(participant), "99", "article_prices", 0, "price_cents")
+    status, body = fees(service, importer, a_sheet(participant, "D-2"), differing)
+    assert status == 400
+    assert [(e["attr"], e["code"]) for e in body["errors"]] == [("price_sheets.1.document_number", "unique")]
+    assert sheets_stored(service, participant) == 1
+
+
+def test_an_unknown_participant_is_named_by_index_and_nothing_is_imported(
+    service: RunningService, importer: Importer
+) -> None:
+    participant = import_participant(service, importer)
+    status, body = fees(service, importer, a_sheet(participant), a_sheet(next(_codes)))
+    assert status == 400
+    assert [(e["attr"], e["code"]) for e in body["errors"]] == [
+        ("price_sheets.1.market_participant_code", "market_participant_not_found")
+    ]
+    assert sheets_stored(service, participant) == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "path", "code"),
+    [
+        (True, ("is_price_sheet_unused",), "unused_price_sheet_with_prices"),
+        ([], ("article_prices",), "unused_price_sheet_with_prices"),
+        ({"lower_bound": 2, "upper_bound": 1}, ("article_prices", 0, "interval_zone"), "lower_bound_above_upper_bound"),
+        ({"upper_bound": 1}, ("article_prices", 0, "interval_zone"), "required"),
+        (12.5, ("active_from",), "invalid"),
+        (True, ("article_prices", 0, "price_cents"), "invalid"),
+        ("x" * 71, ("document_number",), "max_length"),
+        ([{"article_id": "1", "price_cents": "1"}] * 2, ("article_prices",), "children_with_duplicate_values"),
+    ],
+)
+def test_a_wrong_sheet_is_refused(
+    service: RunningService, importer: Importer, value: Any, path: tuple[str | int, ...], code: str
+) -> None:
+    status, body = fees(service, importer, changed(a_sheet(1), value, *path))
+    assert status == 400
+    assert [error["code"] for error in body["errors"]] == [code]
+
+
+def test_an_unused_sheet_has_no_prices(service: RunningService, importer: Importer) -> None:
+    participant = import_participant(service, importer)
+    unused = changed(changed(a_sheet(participant), True, "is_price_sheet_unused"), [], "article_prices")
+    assert fees(service, importer, unused) == (201, {"price_sheets_imported": 1})
+
+
+def test_a_document_that_one_request_names_twice_is_refused(service: RunningService, importer: Importer) -> None:
+    participant = import_participant(service, importer)
+    status, body = fees(service, importer, a_sheet(participant), a_sheet(participant))
+    assert (status, body["errors"][0]["attr"]) == (400, "price_sheets.1.document_number")
+
+
+def test_ten_thousand_sheets_are_one_request(service: RunningService, importer: Importer) -> None:
+    participant = import_participant(service, importer)
+    prices = [{"article_id": "2-01-7-001", "price_cents": "12.5"}]
+    sheets = [changed(a_sheet(participant, f"D-{n}"), prices, "article_prices") for n in range(10_000)]
+    assert fees(service, importer, *sheets) == (201, {"price_sheets_imported": 10_000})
+    assert sheets_stored(service, participant) == 10_000
+
+
+def test_an_empty_list_imports_nothing(service: RunningService, importer: Importer) -> None:
+    assert fees(service, importer) == (201, {"price_sheets_imported": 0})
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"price_sheets": 5}', b'{"price_sheets": [5]}', b"\xff"])
+def test_a_bad_body_is_refused(service: RunningService, importer: Importer, body: bytes) -> None:
+    for path in ("market-participant", "market-participant-fees"):
+        status, answer = post(service, importer, path, body)
+        assert status == 400
+        assert answer["code"] in ("parse_error", "validation_error")
+
+
+def test_a_role_that_only_reads_may_not_import(service: RunningService) -> None:
+    auditor = service.importer(role="auditor")
+    assert post(service, auditor, "market-participant", a_participant())[0] == 403
+    assert fees(service, auditor)[0] == 403
