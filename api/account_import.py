@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 import market
 from api.auth import READERS, WRITERS, Authenticator
-from api.directory import Directory, Key
+from api.directory import Directory, Key, SupplierEntry
 from api.errors import NotValid, not_found
 from api.paths import identifier
 from api.responses import JsonResponse, json_response, read_body
@@ -27,6 +27,7 @@ from eventstore.payloads import Payload
 from projections.import_status import import_status
 from schemas.account import TaskParams
 from schemas.base import Problem, instant
+from schemas.shape import UNKNOWN_FIELD
 from schemas.submission import Submission, read_submission
 
 MAX_WINDOW = timedelta(days=4)
@@ -36,10 +37,12 @@ _CREATED = JsonResponse(b"{}", 201)
 
 
 class Checked(msgspec.Struct, frozen=True):
-    """A submission that may be staged, and the warnings about it as code@path."""
+    """A submission and what was found: problems refuse it; warnings, as code@path, and dropped fields are recorded."""
 
     submission: Submission
+    problems: Sequence[Problem]
     warnings: tuple[str, ...]
+    dropped_fields: tuple[str, ...]
 
 
 class AccountImport:
@@ -90,6 +93,7 @@ class AccountImport:
             not_after=_utc(submission.task.schedule_window_end),
             rules_edition=market.EDITION,
             warnings=checked.warnings,
+            dropped_fields=checked.dropped_fields,
         )
         by = f"{key.organisation}:{key.key_id}"
         try:
@@ -99,36 +103,27 @@ class AccountImport:
 
     async def _checked(self, key: Key, body: bytes, *, is_create: bool) -> Checked:
         """Judge a body, in the order that the module states. Raises what refuses it."""
-        submission, at = read_submission(body), now()
+        submission = read_submission(body)
         account = submission.account
-        breaches = market.check(account, at, submission.misfits)
-        problems = [
-            *submission.misfits,
-            *(breach.problem for breach in breaches if breach.severity is market.Severity.ERROR),
-            *window_problems(submission.task, at),
-        ]
+        supplier = None
         if submission.states("import_supplier"):
-            status = await self._supplier_status(key, account.import_supplier)
-            if status is None:
+            supplier = await self._supplier(key, account.import_supplier)
+            if supplier is None:
                 raise _not_valid([_UNKNOWN_SUPPLIER])
-            is_refused = status != "ongoing" or bool(problems)  # else the append finds out what is taken
-            if is_create and is_refused and submission.states("external_account_number"):
+        judged = _judged(submission, supplier, is_create=is_create)
+        if is_create and supplier is not None:
+            is_refused = supplier.status != "ongoing" or bool(judged.problems)  # else the append finds what is taken
+            if is_refused and submission.states("external_account_number"):
                 await self._refuse_if_taken(account.import_supplier, account.external_account_number)
-            if is_create and status != "ongoing":
-                raise _not_ongoing(status)
-        if problems:
-            raise _not_valid(problems)
-        warnings = tuple(f"{b.problem.code}@{b.problem.attr}" for b in breaches[:MAX_WARNINGS_KEPT])
-        return Checked(submission, warnings)
+            if supplier.status != "ongoing":
+                raise _not_ongoing(supplier.status)
+        if judged.problems:
+            raise _not_valid(judged.problems)
+        return judged
 
-    async def _supplier_status(self, key: Key, supplier: str) -> str | None:
-        if not key.may_touch(supplier):
-            return None
-        status = self._directory.status_of(supplier)
-        if status is None:
-            await self._directory.refresh()
-            status = self._directory.status_of(supplier)
-        return status
+    async def _supplier(self, key: Key, code: str) -> SupplierEntry | None:
+        """The supplier, if the key may touch it: an unknown and a foreign one look the same."""
+        return await self._directory.supplier(code) if key.may_touch(code) else None
 
     async def _refuse_if_taken(self, supplier: str, external: str) -> None:
         found = await read(self._pool, import_status, supplier, external)
@@ -136,6 +131,26 @@ class AccountImport:
             raise AlreadyImported(found.service_identifier or "")
         if found is not None and found.status == "IN_PROGRESS":
             raise ImportInProgress
+
+
+def _judged(submission: Submission, supplier: SupplierEntry | None, *, is_create: bool) -> Checked:
+    """Everything that shape, market and schedule have to say, by the supplier's settings."""
+    at = now()
+    unknown = [problem for problem in submission.misfits if problem.code == UNKNOWN_FIELD]
+    is_ignoring = supplier is not None and supplier.unknown_fields == "ignore"
+    misfits = [problem for problem in submission.misfits if not (is_ignoring and problem.code == UNKNOWN_FIELD)]
+    is_strict = supplier is not None and supplier.strictness == "strict"
+    breaches = market.check(submission.account, at, misfits)
+    errors = [b.problem for b in breaches if is_strict or b.severity is market.Severity.ERROR]
+    problems = [*misfits, *errors, *window_problems(submission.task, at)]
+    if is_create and supplier is not None and supplier.is_dry_run_only and not submission.task.is_dry_run:
+        problems.append(_DRY_RUN_ONLY)
+    return Checked(
+        submission,
+        problems,
+        tuple(f"{b.problem.code}@{b.problem.attr}" for b in breaches[:MAX_WARNINGS_KEPT]),
+        tuple(problem.attr for problem in unknown[:MAX_WARNINGS_KEPT]) if is_ignoring else (),
+    )
 
 
 def window_problems(task: TaskParams, at: datetime) -> list[Problem]:
@@ -165,6 +180,9 @@ def _utc(moment: datetime | None) -> datetime | None:
 
 
 _UNKNOWN_SUPPLIER = Problem("import_supplier", "invalid_choice", "This is not one of your import suppliers.")
+
+
+_DRY_RUN_ONLY = Problem("task_params.is_dry_run", "dry_run_only", "This import supplier takes dry runs only.")
 
 
 def _not_ongoing(status: str) -> NotValid:

@@ -20,7 +20,6 @@ from projections.access_key import SELECT_KEYS
 from projections.import_supplier import SELECT_SUPPLIERS
 
 REFRESH_S = 0.5
-MIN_REFRESH_S = 0.05
 ALL_SUPPLIERS = "*"
 
 logger = structlog.get_logger()
@@ -40,38 +39,50 @@ class Key(msgspec.Struct, frozen=True):
         return supplier in self.suppliers or ALL_SUPPLIERS in self.suppliers
 
 
+class SupplierEntry(msgspec.Struct, frozen=True):
+    """A supplier as the log has it."""
+
+    status: str
+    strictness: str
+    unknown_fields: str
+    is_dry_run_only: bool
+
+
 class Directory:
     """Suppliers and keys of the whole service."""
 
     def __init__(self, pool: AsyncConnectionPool) -> None:
         self._pool = pool
-        self._suppliers: dict[str, str] = {}
+        self._suppliers: dict[str, SupplierEntry] = {}
         self._keys: dict[str, Key] = {}
         self._supplier_position = 0
         self._key_position = 0
-        self._refreshed_at = 0.0
+        self._began_at = 0.0
         self._lock = asyncio.Lock()
 
-    def status_of(self, supplier: str) -> str | None:
-        """ongoing, paused or complete; None for a supplier that does not exist."""
-        return self._suppliers.get(supplier)
+    async def supplier(self, code: str) -> SupplierEntry | None:
+        """The supplier; None for one that does not exist, of which the log has been asked."""
+        if code not in self._suppliers:
+            await self.refresh()
+        return self._suppliers.get(code)
 
     def key(self, key_id: str) -> Key | None:
         return self._keys.get(key_id)
 
     async def refresh(self) -> None:
-        """Read what is new, at most twenty times a second. Raises StoreUnavailable's causes."""
+        """Read what is new. Who asks while that is being done shares the next turn. Raises StoreUnavailable."""
+        asked_at = time.monotonic()
         async with self._lock:
-            if time.monotonic() - self._refreshed_at < MIN_REFRESH_S:
+            if self._began_at > asked_at:
                 return
+            self._began_at = time.monotonic()
             suppliers, keys = await read(self._pool, _news, self._supplier_position, self._key_position)
             for row in suppliers:
-                self._suppliers[row[0]] = row[1]
-                self._supplier_position = max(self._supplier_position, row[5])
+                self._suppliers[row[0]] = SupplierEntry(row[1], row[3], row[4], row[5])
+                self._supplier_position = max(self._supplier_position, row[8])
             for row in keys:
                 self._keys[row[0]] = Key(row[0], row[1], row[2], frozenset(row[3]), row[4], row[6])
                 self._key_position = max(self._key_position, row[7])
-            self._refreshed_at = time.monotonic()
 
     async def keep_fresh(self) -> None:
         """Refresh for ever; the loss of the database is waited out."""

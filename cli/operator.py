@@ -21,6 +21,11 @@ from projections import INLINE
 from projections.access_key import SELECT_KEYS
 from projections.import_supplier import SELECT_SUPPLIERS
 
+SUPPLIER_SETTINGS = {
+    "strictness": ("standard", "strict"),
+    "unknown-fields": ("refuse", "ignore"),
+    "dry-run-only": ("yes", "no"),
+}
 SUPPLIER_CODE = re.compile(r"[A-Za-z0-9_-]{1,32}\Z")
 ORGANISATION_NAME = re.compile(r"[^/\s][^/]{0,127}\Z")
 
@@ -82,6 +87,47 @@ def change_status(code: str, status: suppliers.SupplierStatus, reason: str) -> N
 def list_suppliers(as_json: bool) -> None:
     """List the import suppliers."""
     _print(_rows(SELECT_SUPPLIERS), ("code", "status", "reason", "modified_at"), as_json=as_json)
+
+
+@supplier.command("set")
+@click.argument("code")
+@click.argument("settings", nargs=-1, required=True, metavar="KEY=VALUE…")
+def set_supplier(code: str, settings: tuple[str, ...]) -> None:
+    """Change how accounts of CODE are judged, within a second everywhere.
+
+    strictness=standard|strict, unknown-fields=refuse|ignore, dry-run-only=yes|no
+    """
+    chosen: dict[str, Any] = {}
+    for setting in settings:
+        name, _, value = setting.partition("=")
+        if value not in SUPPLIER_SETTINGS.get(name, ()):
+            allowed = "; ".join(f"{known}={'|'.join(values)}" for known, values in SUPPLIER_SETTINGS.items())
+            raise click.BadParameter(f"{setting!r} is none of {allowed}.")
+        chosen[name] = value
+    command = suppliers.ConfigureSupplier(
+        strictness=chosen.get("strictness"),
+        unknown_fields=chosen.get("unknown-fields"),
+        is_dry_run_only=chosen["dry-run-only"] == "yes" if "dry-run-only" in chosen else None,
+    )
+    with open_ledger() as ledger:
+        done = ledger.execute(suppliers.stream_of(code), command, at=now(), by=caused_by())
+    click.echo(f"{code} is set." if done else f"{code} is set so already.")
+
+
+@supplier.command("show")
+@click.argument("code")
+@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+def show_supplier(code: str, as_json: bool) -> None:
+    """Show the status and the settings of CODE."""
+    found = [row for row in _rows(SELECT_SUPPLIERS) if row["code"] == code]
+    if not found:
+        raise click.ClickException(f"There is no import supplier {code}.")
+    shown = {name: value for name, value in found[0].items() if name != "position"}
+    if as_json:
+        click.echo(msgspec.json.encode(shown))
+    else:
+        for name, value in shown.items():
+            click.echo(f"{name:<16} {_text(value)}")
 
 
 @click.group()

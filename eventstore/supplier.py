@@ -1,12 +1,18 @@
-"""The import supplier: a group of migrated accounts, and whether it takes any more. Pure."""
+"""The import supplier: a group of migrated accounts, whether it takes any more, and how they are judged. Pure."""
 
 from datetime import datetime
 from typing import Literal, assert_never
+
+from msgspec.structs import replace
 
 from eventstore.aggregate import Aggregate, Command, Event, State
 from eventstore.errors import IllegalTransition
 
 SupplierStatus = Literal["ongoing", "paused", "complete"]
+Strictness = Literal["standard", "strict"]
+"""Strict: what the market's rules only warn of is refused."""
+UnknownFields = Literal["refuse", "ignore"]
+"""Ignore: undocumented fields are dropped, and each drop is recorded with the import."""
 
 
 class SupplierCreated(Event, frozen=True):
@@ -20,11 +26,20 @@ class SupplierStatusChanged(Event, frozen=True):
     reason: str = ""
 
 
-SupplierEvent = SupplierCreated | SupplierStatusChanged
+class SupplierConfigured(Event, frozen=True):
+    """How accounts of the supplier are judged from now on: all of it, not only what has changed."""
+
+    strictness: Strictness
+    unknown_fields: UnknownFields
+    is_dry_run_only: bool
+
+
+SupplierEvent = SupplierCreated | SupplierStatusChanged | SupplierConfigured
 
 TOPICS: dict[str, type[Event]] = {
     "supplier_created.v1": SupplierCreated,
     "supplier_status_changed.v1": SupplierStatusChanged,
+    "supplier_configured.v1": SupplierConfigured,
 }
 
 
@@ -39,13 +54,24 @@ class ChangeSupplierStatus(Command, frozen=True):
     reason: str = ""
 
 
-SupplierCommand = CreateSupplier | ChangeSupplierStatus
+class ConfigureSupplier(Command, frozen=True):
+    """Change how accounts are judged; None leaves a setting as it is."""
+
+    strictness: Strictness | None = None
+    unknown_fields: UnknownFields | None = None
+    is_dry_run_only: bool | None = None
+
+
+SupplierCommand = CreateSupplier | ChangeSupplierStatus | ConfigureSupplier
 
 
 class Supplier(State, frozen=True):
-    """The state of a supplier."""
+    """The state of a supplier; a new one judges by the contract."""
 
     status: str = "new"
+    strictness: Strictness = "standard"
+    unknown_fields: UnknownFields = "refuse"
+    is_dry_run_only: bool = False
 
 
 def decide(command: SupplierCommand, supplier: Supplier, at: datetime) -> SupplierEvent | None:
@@ -59,6 +85,9 @@ def decide(command: SupplierCommand, supplier: Supplier, at: datetime) -> Suppli
             return None
         case ChangeSupplierStatus(status=status, reason=reason), "ongoing" | "paused" | "complete":
             return SupplierStatusChanged(status=status, reason=reason)
+        case ConfigureSupplier(), "ongoing" | "paused" | "complete":
+            configured = _configured(command, supplier)
+            return None if evolve(supplier, configured) == supplier else configured
     raise IllegalTransition(supplier.status, type(command).__name__)
 
 
@@ -68,9 +97,24 @@ def evolve(supplier: Supplier, event: SupplierEvent) -> Supplier:
         case SupplierCreated():
             return Supplier(status="ongoing")
         case SupplierStatusChanged(status=status):
-            return Supplier(status=status)
+            return replace(supplier, status=status)
+        case SupplierConfigured():
+            return replace(
+                supplier,
+                strictness=event.strictness,
+                unknown_fields=event.unknown_fields,
+                is_dry_run_only=event.is_dry_run_only,
+            )
         case _:
             assert_never(event)
+
+
+def _configured(command: ConfigureSupplier, supplier: Supplier) -> SupplierConfigured:
+    return SupplierConfigured(
+        strictness=command.strictness or supplier.strictness,
+        unknown_fields=command.unknown_fields or supplier.unknown_fields,
+        is_dry_run_only=supplier.is_dry_run_only if command.is_dry_run_only is None else command.is_dry_run_only,
+    )
 
 
 def stream_of(code: str) -> str:

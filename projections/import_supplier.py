@@ -1,4 +1,4 @@
-"""The import suppliers and their status. Table `import_supplier`; written in the append's transaction."""
+"""The import suppliers, their status and settings. Table `import_supplier`; written in the append's transaction."""
 
 from datetime import datetime
 from typing import Any
@@ -6,15 +6,18 @@ from typing import Any
 import msgspec
 
 from eventstore.events import Recorded
-from eventstore.supplier import SupplierCreated, SupplierStatusChanged
+from eventstore.supplier import Supplier, SupplierConfigured, SupplierCreated, SupplierStatusChanged
 
 
 class SupplierRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One supplier. `created_at` counts only for a new row."""
+    """What an event makes of a supplier's row: None leaves a column as it is. `created_at` counts for a new row."""
 
     code: str
-    status: str
-    reason: str
+    status: str | None = None
+    reason: str | None = None
+    strictness: str | None = None
+    unknown_fields: str | None = None
+    is_dry_run_only: bool | None = None
     created_at: datetime
     modified_at: datetime
     position: int
@@ -26,42 +29,59 @@ class ImportSupplierView:
     name = "import_supplier"
     columns = SupplierRow.__struct_fields__
     upsert = """
-        INSERT INTO import_supplier (code, status, reason, created_at, modified_at, position)
-        SELECT n.code, n.status, n.reason, n.created_at, n.modified_at, appended.base + n.position
+        INSERT INTO import_supplier AS row (
+            code, status, reason, strictness, unknown_fields, is_dry_run_only, created_at, modified_at, position)
+        SELECT n.code, coalesce(n.status, old.status), coalesce(n.reason, old.reason),
+               coalesce(n.strictness, old.strictness), coalesce(n.unknown_fields, old.unknown_fields),
+               coalesce(n.is_dry_run_only, old.is_dry_run_only), n.created_at, n.modified_at,
+               appended.base + n.position
         FROM appended, unnest(
             %(import_supplier_code)b::text[], %(import_supplier_status)b::text[], %(import_supplier_reason)b::text[],
-            %(import_supplier_created_at)b::timestamptz[], %(import_supplier_modified_at)b::timestamptz[],
-            %(import_supplier_position)b::bigint[]
-        ) AS n (code, status, reason, created_at, modified_at, position)
+            %(import_supplier_strictness)b::text[], %(import_supplier_unknown_fields)b::text[],
+            %(import_supplier_is_dry_run_only)b::boolean[], %(import_supplier_created_at)b::timestamptz[],
+            %(import_supplier_modified_at)b::timestamptz[], %(import_supplier_position)b::bigint[]
+        ) AS n (code, status, reason, strictness, unknown_fields, is_dry_run_only, created_at, modified_at, position)
+        LEFT JOIN import_supplier AS old ON old.code = n.code
         ON CONFLICT (code) DO UPDATE SET
-            status = excluded.status, reason = excluded.reason, modified_at = excluded.modified_at,
-            position = excluded.position
+            status = excluded.status, reason = excluded.reason, strictness = excluded.strictness,
+            unknown_fields = excluded.unknown_fields, is_dry_run_only = excluded.is_dry_run_only,
+            modified_at = excluded.modified_at, position = excluded.position
     """
 
     def project(self, recorded: Recorded, position: int) -> tuple[Any, ...] | None:
         """The row that the event makes, or None for events of other aggregates."""
         match recorded.event:
             case SupplierCreated():
-                status, reason = "ongoing", ""
+                new = Supplier()
+                said: dict[str, Any] = {"status": "ongoing", "reason": ""} | _judged(new)
             case SupplierStatusChanged() as event:
-                status, reason = event.status, event.reason
+                said = {"status": event.status, "reason": event.reason}
+            case SupplierConfigured() as event:
+                said = _judged(event)
             case _:
                 return None
         row = SupplierRow(
             code=recorded.stream.split("/", 1)[1],
-            status=status,
-            reason=reason,
             created_at=recorded.recorded_at,
             modified_at=recorded.recorded_at,
             position=position,
+            **said,
         )
         return msgspec.structs.astuple(row)
+
+
+def _judged(settings: Supplier | SupplierConfigured) -> dict[str, Any]:
+    return {
+        "strictness": settings.strictness,
+        "unknown_fields": settings.unknown_fields,
+        "is_dry_run_only": settings.is_dry_run_only,
+    }
 
 
 IMPORT_SUPPLIER = ImportSupplierView()
 
 SELECT_SUPPLIERS = """
-SELECT code, status, reason, created_at, modified_at, position
+SELECT code, status, reason, strictness, unknown_fields, is_dry_run_only, created_at, modified_at, position
 FROM import_supplier
 WHERE position > %s
 ORDER BY code

@@ -25,6 +25,9 @@ MAX_DEPTH = 64
 MAX_PROBLEMS = 1_000
 """Problems that one answer lists; a body with more is cut off there."""
 
+UNKNOWN_FIELD = "unknown_field"
+"""The code of a field that is not documented; suppliers may be set to have such fields dropped."""
+
 T = TypeVar("T")
 
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?\Z")
@@ -265,7 +268,7 @@ class _Walk:
         for name in value.keys() - set(names):
             nearest = get_close_matches(name, names, n=1)
             hint = f" Did you mean {nearest[0]}?" if nearest else ""
-            self.note((*path, name), "unknown_field", f"This field is not documented.{hint}")
+            self.note((*path, name), UNKNOWN_FIELD, f"This field is not documented.{hint}")
         return fitted
 
     def array(self, value: list[Any], node: inspect.VarTupleType, path: tuple[str, ...]) -> list[Any]:

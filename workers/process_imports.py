@@ -27,7 +27,7 @@ from eventstore.ledger import Ledger, now
 from projections.platform import rows_of
 from schemas.account import Account
 from schemas.base import Problem
-from schemas.shape import NotJson
+from schemas.shape import UNKNOWN_FIELD, NotJson
 from schemas.submission import read_submission
 from workers.account_number import draw_account_numbers
 
@@ -117,7 +117,7 @@ class ImportProcessor:
         payloads = self._ledger.payloads(digests)
         ready, failures = [], {}
         for one in started:
-            found = account_of(payloads.get(one.stream), one.process.attempt, now())
+            found = account_of(payloads.get(one.stream), one.process, now())
             if isinstance(found, FailImport):
                 failures[one.stream] = found
             else:
@@ -172,16 +172,22 @@ class ImportProcessor:
         self._ledger.execute_many({stream: command}, at=now(), by=self._by)
 
 
-def account_of(body: bytes | None, attempt: int, at: datetime) -> Account | FailImport:
-    """The account in a stored payload, or why it cannot become one: checked again, since rules may have changed."""
+def account_of(body: bytes | None, process: ImportProcess, at: datetime) -> Account | FailImport:
+    """The account in a stored payload, or why it cannot become one: checked again, since rules may have changed.
+
+    Fields that were dropped when the payload was staged are dropped again.
+    """
+    attempt, staged = process.attempt, process.staged
     if body is None:
         return FailImport(attempt=attempt, code="payload_erased", detail="The payload was erased; send it again.")
     try:
         submission = read_submission(body)
     except NotJson as error:
         return _invalid(attempt, [Problem("non_field_errors", "parse_error", error.detail)])
-    breaches = market.check(submission.account, at, submission.misfits)
-    errors = [*submission.misfits, *(b.problem for b in breaches if b.severity is market.Severity.ERROR)]
+    is_dropping = staged is not None and bool(staged.dropped_fields)
+    misfits = [p for p in submission.misfits if not (is_dropping and p.code == UNKNOWN_FIELD)]
+    breaches = market.check(submission.account, at, misfits)
+    errors = [*misfits, *(b.problem for b in breaches if b.severity is market.Severity.ERROR)]
     return _invalid(attempt, errors) if errors else submission.account
 
 

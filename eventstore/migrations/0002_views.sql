@@ -25,12 +25,15 @@ CREATE INDEX import_status_in_order ON import_status (supplier, created_position
 CREATE INDEX import_status_open ON import_status (status, modified_at) WHERE status IN ('PENDING', 'IN_PROGRESS');
 
 CREATE TABLE import_supplier (
-    code        text        NOT NULL PRIMARY KEY,
-    status      text        NOT NULL,
-    reason      text        NOT NULL,
-    created_at  timestamptz NOT NULL,
-    modified_at timestamptz NOT NULL,
-    position    bigint      NOT NULL
+    code            text        NOT NULL PRIMARY KEY,
+    status          text        NOT NULL,
+    reason          text        NOT NULL,
+    strictness      text        NOT NULL,
+    unknown_fields  text        NOT NULL,
+    is_dry_run_only boolean     NOT NULL,
+    created_at      timestamptz NOT NULL,
+    modified_at     timestamptz NOT NULL,
+    position        bigint      NOT NULL
 );
 
 CREATE TABLE access_key (

@@ -6,7 +6,9 @@ from eventstore.organisation import ORGANISATION, CreateKey, KeyCreated, KeyRevo
 from eventstore.supplier import (
     SUPPLIER,
     ChangeSupplierStatus,
+    ConfigureSupplier,
     CreateSupplier,
+    SupplierConfigured,
     SupplierCreated,
     SupplierStatusChanged,
 )
@@ -40,6 +42,16 @@ def test_a_complete_supplier_can_be_opened_again() -> None:
     complete = SupplierStatusChanged(status="complete")
     reopen = ChangeSupplierStatus(status="ongoing")
     supplier(SupplierCreated(), complete).when(reopen).then(SupplierStatusChanged(status="ongoing"))
+
+
+def test_settings_are_changed_one_by_one_and_stay_when_the_status_changes() -> None:
+    strict = SupplierConfigured(strictness="strict", unknown_fields="refuse", is_dry_run_only=False)
+    both = SupplierConfigured(strictness="strict", unknown_fields="refuse", is_dry_run_only=True)
+    paused = SupplierStatusChanged(status="paused")
+    supplier(SupplierCreated()).when(ConfigureSupplier(strictness="strict")).then(strict)
+    supplier(SupplierCreated(), strict, paused).when(ConfigureSupplier(is_dry_run_only=True)).then(both)
+    supplier(SupplierCreated(), strict, paused).when(ConfigureSupplier(strictness="strict")).then()
+    supplier().when(ConfigureSupplier(strictness="strict")).refuses(IllegalTransition)
 
 
 def test_a_supplier_that_does_not_exist_has_no_status() -> None:

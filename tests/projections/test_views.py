@@ -13,10 +13,11 @@ from eventstore.import_process import stream_of
 from eventstore.ledger import Ledger
 from eventstore.organisation import CreateKey, RevokeKey
 from eventstore.recorder import View
-from eventstore.supplier import ChangeSupplierStatus, CreateSupplier
+from eventstore.supplier import ChangeSupplierStatus, ConfigureSupplier, CreateSupplier
 from projections import INLINE
 from projections.access_key import ACCESS_KEY
 from projections.import_status import IMPORT_STATUS, status_row
+from projections.import_supplier import IMPORT_SUPPLIER
 from projections.platform import TABLES, rows_of, table_columns
 from schemas.submission import read_submission
 from tests.eventstore.test_import_process import COMMANDS
@@ -82,6 +83,7 @@ def test_a_rebuilt_status_view_equals_the_live_one(
 def test_every_view_answers_every_event(ledger: Ledger) -> None:
     ledger.execute("supplier/A", CreateSupplier(), at=NOON, by="t")
     ledger.execute("supplier/A", ChangeSupplierStatus(status="paused", reason="r"), at=NOON, by="t")
+    ledger.execute("supplier/A", ConfigureSupplier(strictness="strict"), at=NOON, by="t")
     key = CreateKey(key_id="k", secret_sha256="d", role="auditor", suppliers=("A", "B"))
     ledger.execute("organisation/O", key, at=NOON, by="t")
     ledger.execute("organisation/O", RevokeKey(key_id="k"), at=NOON, by="t")
@@ -98,3 +100,14 @@ def test_a_revoked_key_keeps_what_it_was(ledger: Ledger, database: PostgresUrls)
     with psycopg.connect(database.service) as connection:
         [row] = live_rows(connection, ACCESS_KEY)
     assert row == ("k", "O", "auditor", ["A", "B"], "d", NOON, NOON + timedelta(hours=1), 2)
+
+
+def test_a_suppliers_row_keeps_what_an_event_does_not_speak_of(ledger: Ledger, database: PostgresUrls) -> None:
+    ledger.execute("supplier/A", CreateSupplier(), at=NOON, by="t")
+    ledger.execute("supplier/A", ConfigureSupplier(unknown_fields="ignore"), at=NOON, by="t")
+    ledger.execute(
+        "supplier/A", ChangeSupplierStatus(status="paused", reason="r"), at=NOON + timedelta(hours=1), by="t"
+    )
+    with psycopg.connect(database.service) as connection:
+        [row] = live_rows(connection, IMPORT_SUPPLIER)
+    assert row == ("A", "paused", "r", "standard", "ignore", False, NOON, NOON + timedelta(hours=1), 3)
