@@ -57,12 +57,6 @@ def migrate(admin_url: str, *, service_role: str | None = None) -> list[str]:
     return applied
 
 
-def is_current(connection: "psycopg.Connection") -> bool:
-    """True when every migration of this code has been applied."""
-    present = {name for (name,) in connection.execute("SELECT name FROM schema_migrations")}
-    return {file.name for file in MIGRATIONS.glob("*.sql")} <= present
-
-
 def refuse_unsafe(database_url: str) -> None:
     """Raises UnsafeStore when the server may lose what it has acknowledged. A server that is away is not judged."""
     try:

@@ -1,7 +1,7 @@
-"""A rule as a row, and the one walk that applies a table of rows to a value.
+"""A rule as a row, and the one pass that applies a table of rows to a value.
 
 `at` names the place: fields joined by dots, `[]` for the items of an array, "" for the whole. An absent value
-breaks nothing. A check knows one value and no path; the walk knows the path and no rule.
+breaks nothing. A check knows one value and no path; the pass knows the path and no rule.
 """
 
 from collections.abc import Callable, Collection, Iterable
