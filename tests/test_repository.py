@@ -5,7 +5,9 @@ from pathlib import Path
 
 import click
 import pytest
+from starlette.routing import Route
 
+from api.app import create_app
 from api.errors import HANDLERS
 from cli.main import importledger
 from eventstore.errors import LedgerError
@@ -54,3 +56,14 @@ def test_only_the_entry_points_read_the_environment() -> None:
             text = file.read_text()
             reads = re.search(r"os\.environ(?!\.setdefault)|getenv", text)
             assert not reads, file
+
+
+def test_every_route_is_in_the_api_guide() -> None:
+    guide = (ROOT / "docs" / "api.md").read_text()
+    app = create_app("postgresql://nobody@127.0.0.1:1/none", b"k" * 32)
+    for route in app.routes:
+        assert isinstance(route, Route)
+        if route.path.endswith("/"):
+            assert route.methods
+            method = "POST" if "POST" in route.methods else "GET"
+            assert f"{method} {route.path}" in guide, route.path
