@@ -1,5 +1,6 @@
 """How a supplier's settings change what is refused and what is recorded."""
 
+import itertools
 import json
 from typing import Any
 
@@ -61,7 +62,9 @@ def test_a_supplier_for_dry_runs_takes_nothing_else(service: RunningService) -> 
     importer = service.importer()
     account = an_account(importer.supplier)
     set_to(service, importer, "dry-run-only=yes")
-    wait_for(lambda: importer.client.create(encoded(account)).codes == ("dry_run_only",), "the setting is in force")
+    fresh = (encoded(changed(account, f"WHILE {n}", "external_account_number")) for n in itertools.count())
+    wait_for(lambda: importer.client.create(next(fresh)).codes == ("dry_run_only",), "the setting is in force")
+    assert importer.client.create(encoded(account)).codes == ("dry_run_only",)
     assert importer.client.validate(encoded(account)).status == 200
     dry = encoded({"payload": account, "task_params": {"is_dry_run": True}})
     assert importer.client.create(dry).status == 201
