@@ -18,7 +18,7 @@ from eventstore.import_process import CancelImport, RetryImport, stream_of
 from eventstore.ledger import Ledger, now
 from projections.import_status import import_status
 from schemas.account import Reason
-from schemas.shape import Misfits, Shape
+from schemas.shape import Shape
 
 DECIDERS = frozenset({"importer", "support", "operator"})
 """Roles that may decide about an import; auditors only read."""
@@ -65,7 +65,7 @@ async def _reason(request: Request) -> str:
     body = await read_body(request)
     if not body.strip():
         return ""
-    try:
-        return _REASON.read(body).reason
-    except Misfits as misfits:
-        raise NotValid("validation_error", "The body could not be validated.", misfits.problems) from None
+    read, misfits = _REASON.examine(body)
+    if misfits:
+        raise NotValid("validation_error", "The body could not be validated.", misfits)
+    return read.reason

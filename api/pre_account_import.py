@@ -19,7 +19,7 @@ from market.participant import FEE_BOOK, PARTICIPANT_BOOK
 from schemas.base import Problem
 from schemas.market_participant import MarketParticipant
 from schemas.price_sheet import FeeImport, PriceSheet
-from schemas.shape import Misfits, Shape
+from schemas.shape import Shape
 
 IMPORT_TIMEOUT_S = 30.0
 """Ten thousand sheets are one transaction, which may take its time."""
@@ -40,10 +40,7 @@ class PreAccountImport:
         """201 with the record, or 200 with the one that is stored already, which stays unchanged."""
         key = await self._auth.caller(request, WRITERS)
         body = await read_body(request)
-        try:
-            read, misfits = _PARTICIPANT.read(body), []
-        except Misfits as found:
-            read, misfits = found.stand_in, found.problems
+        read, misfits = _PARTICIPANT.examine(body)
         _refuse([*misfits, *(b.problem for b in PARTICIPANT_BOOK.breaches(read, now(), misfits))])
         payload = Payload.of(body)
         stream = participant.stream_of(read.code)
@@ -58,11 +55,7 @@ class PreAccountImport:
     async def fees(self, request: Request) -> Response:
         """201 with the number of sheets that are imported now or were before; 400 and none of them otherwise."""
         key = await self._auth.caller(request, WRITERS)
-        body = await read_body(request)
-        try:
-            read, misfits = _FEES.read(body), []
-        except Misfits as found:
-            read, misfits = found.stand_in, found.problems
+        read, misfits = _FEES.examine(await read_body(request))
         _refuse([*misfits, *(b.problem for b in FEE_BOOK.breaches(read, now(), misfits))])
         _refuse(_repeated(read.price_sheets))
         by = f"{key.organisation}:{key.key_id}"

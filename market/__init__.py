@@ -10,19 +10,13 @@ from market.rule import Breach, Rule, RuleBook, Severity
 from market.supply import SUPPLY
 from schemas.account import Account
 from schemas.base import Problem
-from schemas.shape import derived_checks
 
 EDITION = "2026-11"
 """Names this set of rules in the events that record what the rules said."""
 
-_SHAPE = tuple(
-    Rule(code=check.code, at=check.at, holds=check.holds, says=check.says, source="ours: the shape of the wire")
-    for check in derived_checks(Account)
-)
-
 RULES: tuple[Rule, ...] = (*ACCOUNT, *CUSTOMER, *SUPPLY, *FINANCE)
 
-_book = RuleBook((*_SHAPE, *RULES))
+_book = RuleBook.of(Account, RULES)
 
 
 def check(account: Account, now: datetime, besides: Collection[Problem] = ()) -> Sequence[Breach]:

@@ -5,10 +5,8 @@ from msgspec import UNSET
 
 from market.identifiers import is_email
 from market.rule import Rule, RuleBook
-from schemas.base import Wire
 from schemas.market_participant import MarketParticipant
 from schemas.price_sheet import ArticlePrice, FeeImport, IntervalZone, PriceSheet
-from schemas.shape import derived_checks
 
 _PRICAT = "EDI@Energy PRICAT MIG 2.0e, 2025-09-30"
 
@@ -83,13 +81,5 @@ PRICE_SHEETS: tuple[Rule, ...] = (
 )
 
 
-def _book(wire_type: type[Wire], rules: tuple[Rule, ...]) -> RuleBook:
-    derived = (
-        Rule(code=check.code, at=check.at, holds=check.holds, says=check.says, source="ours: the shape of the wire")
-        for check in derived_checks(wire_type)
-    )
-    return RuleBook((*derived, *rules))
-
-
-PARTICIPANT_BOOK = _book(MarketParticipant, PARTICIPANT)
-FEE_BOOK = _book(FeeImport, PRICE_SHEETS)
+PARTICIPANT_BOOK = RuleBook.of(MarketParticipant, PARTICIPANT)
+FEE_BOOK = RuleBook.of(FeeImport, PRICE_SHEETS)

@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from schemas.base import Problem
+from schemas.base import Problem, Wire
+from schemas.shape import derived_checks
 
 
 class Severity(StrEnum):
@@ -61,6 +62,15 @@ class RuleBook:
             place.rules.append(rule)
         self._apply = _compiled(root, is_careful=False)
         self._apply_carefully = _compiled(root, is_careful=True)
+
+    @classmethod
+    def of(cls, wire_type: type[Wire], rules: Iterable[Rule]) -> "RuleBook":
+        """A book of these rules and of what the shape itself leaves to check after decoding."""
+        derived = (
+            Rule(code=check.code, at=check.at, holds=check.holds, says=check.says, source="ours: the shape of the wire")
+            for check in derived_checks(wire_type)
+        )
+        return cls((*derived, *rules))
 
     def breaches(self, value: Any, now: datetime, besides: Collection[Problem] = ()) -> list[Breach]:
         """Every rule that the value breaks, but for rules that look at a place that is a problem already."""

@@ -7,7 +7,7 @@ What comes out of the walk goes through `msgspec.convert`, so that the walk can 
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from difflib import get_close_matches
@@ -71,6 +71,13 @@ class Shape(Generic[T]):
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 pass
         return self.fit(untyped(body))
+
+    def examine(self, body: bytes) -> tuple[T, Sequence[Problem]]:
+        """The body and its misfits, with stand-ins in their places. Raises NotJson."""
+        try:
+            return self.read(body), ()
+        except Misfits as misfits:
+            return misfits.stand_in, misfits.problems
 
     def fit(self, value: Any) -> T:
         """The same for a value that is already decoded. Raises Misfits."""

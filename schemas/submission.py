@@ -6,7 +6,7 @@ import msgspec
 
 from schemas.account import Account, TaskParams, WrappedAccount
 from schemas.base import Problem
-from schemas.shape import Misfits, Shape
+from schemas.shape import Shape
 
 _WRAPPED = re.compile(rb'\s*\{\s*"(payload|task_params)"\s*:')
 _canonical = msgspec.json.Encoder(order="sorted")
@@ -37,15 +37,10 @@ class Submission(msgspec.Struct, frozen=True):
 def read_submission(body: bytes) -> Submission:
     """Read the bare account, or `{"payload": account, "task_params": …}`. Raises NotJson."""
     if not _WRAPPED.match(body):
-        try:
-            return Submission(ACCOUNT.read(body), _AT_ONCE)
-        except Misfits as misfits:
-            return Submission(misfits.stand_in, _AT_ONCE, tuple(misfits.problems))
-    try:
-        wrapped, problems = WRAPPED_ACCOUNT.read(body), []
-    except Misfits as misfits:
-        wrapped, problems = misfits.stand_in, misfits.problems
-    return Submission(wrapped.payload, wrapped.task_params, tuple(_without_wrapper(problem) for problem in problems))
+        account, misfits = ACCOUNT.examine(body)
+        return Submission(account, _AT_ONCE, tuple(misfits))
+    wrapped, misfits = WRAPPED_ACCOUNT.examine(body)
+    return Submission(wrapped.payload, wrapped.task_params, tuple(_without_wrapper(misfit) for misfit in misfits))
 
 
 _AT_ONCE = TaskParams()
