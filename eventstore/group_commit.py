@@ -244,7 +244,10 @@ class LoopCommitter:
             def done(results: list[Result]) -> None:
                 loop.call_soon_threadsafe(self._settle, loop, futures, results)
 
-            self._committer.submit_all([append for append, _ in batch], done)
+            try:
+                self._committer.submit_all([append for append, _ in batch], done)
+            except LedgerBusy as busy:  # nothing was handed over: say so, and be ready for the next
+                self._settle(loop, futures, [busy] * len(futures))
 
     def _settle(
         self, loop: asyncio.AbstractEventLoop, futures: Sequence["asyncio.Future[int]"], results: Sequence[Result]

@@ -8,6 +8,7 @@ events and view rows as binary arrays.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from importlib.metadata import version
 from typing import Any, LiteralString, Protocol, cast
 
 import msgspec
@@ -23,7 +24,7 @@ from eventstore.errors import StoreUnavailable, VersionConflict
 from eventstore.events import Recorded
 from eventstore.payloads import Payload
 
-CODE_VERSION = "0.1.0"
+CODE_VERSION = version("importledger")
 VERSION_CONFLICT = "LG001"
 CONNECT_TIMEOUT_S = 0.7
 SESSION = (

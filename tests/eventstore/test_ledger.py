@@ -182,6 +182,21 @@ def test_the_writer_takes_no_more_than_it_can_hold(database: PostgresUrls, monke
     datastore.close()
 
 
+def test_a_loop_that_found_the_writer_full_goes_on_afterwards(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def begin(name: str) -> int:
+        return await ledger.begin(stream_of("NORDWIND", name), stage(), at=NOON, by="t")
+
+    async def full_and_then_free() -> int:
+        committer = ledger._loop_committer._committer
+        with monkeypatch.context() as patch:
+            patch.setattr(committer, "submit_all", lambda *_: (_ for _ in ()).throw(LedgerBusy("full")))
+            with pytest.raises(LedgerBusy):
+                await begin("1")
+        return await begin("2")
+
+    assert asyncio.run(full_and_then_free()) == 1
+
+
 def test_the_recorder_keeps_the_librarys_contract(ledger: Ledger, database: PostgresUrls) -> None:
     from eventsourcing.persistence import IntegrityError, StoredEvent
 
