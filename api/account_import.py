@@ -14,11 +14,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 import market
-from api.auth import READERS, WRITERS, Authenticator
+from api.auth import READERS, Authenticator
+from api.calls import Call
 from api.directory import Directory, Key, SupplierEntry
 from api.errors import NotValid, not_found
 from api.paths import identifier
-from api.responses import JsonResponse, json_response, read_body
+from api.responses import JsonResponse, json_response
 from api.store import in_thread, read
 from eventstore.errors import AlreadyImported, ImportInProgress, VersionConflict
 from eventstore.import_process import StageImport, stream_of
@@ -54,18 +55,14 @@ class AccountImport:
         self._directory = directory
         self._auth = auth
 
-    async def validate(self, request: Request) -> Response:
+    async def validate(self, request: Request, call: Call) -> Response:
         """200 with an empty object, or 400 with every problem; no side effects."""
-        key = await self._auth.caller(request, WRITERS)
-        await self._checked(key, await read_body(request), is_create=False)
+        await self._checked(call, is_create=False)
         return _VALID
 
-    async def create(self, request: Request) -> Response:
+    async def create(self, request: Request, call: Call) -> Response:
         """201 once the import is durably in the log; 400 with every problem, or because it was imported already."""
-        key = await self._auth.caller(request, WRITERS)
-        body = await read_body(request)
-        checked = await self._checked(key, body, is_create=True)
-        await self._stage(key, body, checked)
+        await self._stage(call, await self._checked(call, is_create=True))
         return _CREATED
 
     async def status(self, request: Request) -> Response:
@@ -79,15 +76,15 @@ class AccountImport:
             raise not_found()
         return json_response(found)
 
-    async def _stage(self, key: Key, body: bytes, checked: Checked) -> None:
+    async def _stage(self, call: Call, checked: Checked) -> None:
         """Append to a new stream; where the stream exists, decide on its state."""
         submission, at = checked.submission, now()
-        payload = Payload.of(body)
+        payload = Payload.of(call.body)
         stream = stream_of(submission.account.import_supplier, submission.account.external_account_number)
         command = StageImport(
             payload_sha256=payload.sha256.hex(),
             content_sha256=hashlib.sha256(submission.canonical_json()).hexdigest(),
-            payload_bytes=len(body),
+            payload_bytes=len(call.body),
             is_dry_run=submission.task.is_dry_run,
             not_before=_utc(submission.task.schedule_window_start),
             not_after=_utc(submission.task.schedule_window_end),
@@ -95,19 +92,19 @@ class AccountImport:
             warnings=checked.warnings,
             dropped_fields=checked.dropped_fields,
         )
-        by = f"{key.organisation}:{key.key_id}"
+        by, answer = call.by, call.answer(201, b"{}")
         try:
-            await self._ledger.begin(stream, command, at=at, by=by, payload=payload)
+            await self._ledger.begin(stream, command, at=at, by=by, payload=payload, answer=answer)
         except VersionConflict:
-            await in_thread(self._ledger.execute, stream, command, at=at, by=by, payload=payload)
+            await in_thread(self._ledger.execute, stream, command, at=at, by=by, payload=payload, answer=answer)
 
-    async def _checked(self, key: Key, body: bytes, *, is_create: bool) -> Checked:
+    async def _checked(self, call: Call, *, is_create: bool) -> Checked:
         """Judge a body, in the order that the module states. Raises what refuses it."""
-        submission = read_submission(body)
+        submission = read_submission(call.body)
         account = submission.account
         supplier = None
         if submission.states("import_supplier"):
-            supplier = await self._supplier(key, account.import_supplier)
+            supplier = await self._supplier(call.key, account.import_supplier)
             if supplier is None:
                 raise _not_valid([_UNKNOWN_SUPPLIER])
         judged = _judged(submission, supplier, is_create=is_create)

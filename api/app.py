@@ -15,11 +15,13 @@ from starlette.responses import Response
 
 from api import errors
 from api.account_import import AccountImport
-from api.auth import Authenticator
+from api.auth import WRITERS, Authenticator
+from api.calls import Calls
 from api.directory import Directory
 from api.graphql import GraphQL
-from api.import_verbs import ImportVerbs
+from api.import_verbs import DECIDERS, ImportVerbs
 from api.paths import RawPath, both_forms
+from api.post_account_import import PostAccountImport
 from api.pre_account_import import PreAccountImport
 from api.responses import json_response
 from api.status_queries import StatusQueries
@@ -40,14 +42,15 @@ def create_app(database_url: str, token_key: bytes) -> Starlette:
     directory = Directory(pool)
     auth = Authenticator(directory, token_key)
     accounts = AccountImport(ledger, pool, directory, auth)
-    before = PreAccountImport(ledger, auth)
-    verbs = ImportVerbs(ledger, pool, auth)
+    before = PreAccountImport(ledger)
+    after = PostAccountImport(ledger, pool, directory)
+    verbs = ImportVerbs(ledger, pool)
     queries = StatusQueries(pool, lists, auth)
 
     async def ready(request: Request) -> Response:
         """200 when the database answers with the schema that this code needs, 503 otherwise."""
         try:
-            await read(pool, AsyncConnection.execute, "SELECT FROM events, import_status, platform.note LIMIT 0")
+            await read(pool, AsyncConnection.execute, "SELECT FROM events, remembered_answers, account_record LIMIT 0")
         except ProgrammingError as error:
             raise StoreUnavailable("the schema is missing or older than the code") from error
         return json_response({"status": "ready", "pid": os.getpid()})
@@ -66,16 +69,20 @@ def create_app(database_url: str, token_key: bytes) -> Starlette:
                 await refresher
         await asyncio.to_thread(ledger.close)
 
+    post = Calls(auth, pool).post
     v1, v2 = "/v1/data-import", "/v2/data-import"
     app = Starlette(
         routes=[
-            *both_forms(f"{v2}/accounts/", accounts.create, "POST"),
-            *both_forms(f"{v2}/accounts/validate/", accounts.validate, "POST"),
+            *both_forms(f"{v2}/accounts/", post(WRITERS, accounts.create), "POST"),
+            *both_forms(f"{v2}/accounts/validate/", post(WRITERS, accounts.validate), "POST"),
             *both_forms(f"{v2}/accounts/{{supplier}}/{{external}}/", accounts.status, "GET"),
-            *both_forms(f"{v2}/accounts/{{supplier}}/{{external}}/cancel/", verbs.cancel, "POST"),
-            *both_forms(f"{v2}/accounts/{{supplier}}/{{external}}/retry/", verbs.retry, "POST"),
-            *both_forms(f"{v1}/market-participant/import/", before.participant, "POST"),
-            *both_forms(f"{v1}/market-participant-fees/import/", before.fees, "POST"),
+            *both_forms(f"{v2}/accounts/{{supplier}}/{{external}}/cancel/", post(DECIDERS, verbs.cancel), "POST"),
+            *both_forms(f"{v2}/accounts/{{supplier}}/{{external}}/retry/", post(DECIDERS, verbs.retry), "POST"),
+            *both_forms(f"{v1}/market-participant/import/", post(WRITERS, before.participant), "POST"),
+            *both_forms(f"{v1}/market-participant-fees/import/", post(WRITERS, before.fees), "POST"),
+            *both_forms(f"{v1}/delivery-note/create/", post(WRITERS, after.delivery_note), "POST"),
+            *both_forms(f"{v1}/energy-amount/create/", post(WRITERS, after.energy_amount), "POST"),
+            *both_forms(f"{v1}/market-participant-invoice/create/", post(WRITERS, after.invoice), "POST"),
             *both_forms(f"{v1}/account-transfer-status/{{supplier}}/{{external}}/", queries.transfer_status, "GET"),
             *both_forms(f"{v1}/all-account-import-processes/{{supplier}}/", queries.all, "GET"),
             *both_forms(f"{v1}/pending-account-import-processes/{{supplier}}/", queries.pending, "GET"),

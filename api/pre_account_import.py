@@ -7,11 +7,12 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.auth import WRITERS, Authenticator
+from api.calls import Call
 from api.errors import NotValid
-from api.responses import JsonResponse, json_response, read_body
+from api.responses import JsonResponse, encoded
 from api.store import in_thread, in_time
 from eventstore import participant, price_sheet
+from eventstore.answers import Answer
 from eventstore.errors import VersionConflict
 from eventstore.ledger import Ledger, now
 from eventstore.payloads import Payload
@@ -32,42 +33,38 @@ _canonical = msgspec.json.Encoder(order="sorted")
 class PreAccountImport:
     """The handlers of the pre-account imports. What they import is market-wide: any importer's key may."""
 
-    def __init__(self, ledger: Ledger, auth: Authenticator) -> None:
+    def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._auth = auth
 
-    async def participant(self, request: Request) -> Response:
+    async def participant(self, request: Request, call: Call) -> Response:
         """201 with the record, or 200 with the one that is stored already, which stays unchanged."""
-        key = await self._auth.caller(request, WRITERS)
-        body = await read_body(request)
-        read, misfits = _PARTICIPANT.examine(body)
+        read, misfits = _PARTICIPANT.examine(call.body)
         _refuse([*misfits, *(b.problem for b in PARTICIPANT_BOOK.breaches(read, now(), misfits))])
-        payload = Payload.of(body)
+        payload = Payload.of(call.body)
         stream = participant.stream_of(read.code)
         command = participant.ImportParticipant(payload_sha256=payload.sha256.hex())
+        answer = call.answer(201, call.body)
         try:
-            by = f"{key.organisation}:{key.key_id}"
-            await self._ledger.begin(stream, command, at=now(), by=by, payload=payload)
-            return JsonResponse(body, 201)
+            await self._ledger.begin(stream, command, at=now(), by=call.by, payload=payload, answer=answer)
+            return JsonResponse(call.body, 201)
         except VersionConflict:
             return JsonResponse(await in_thread(self._stored, stream), 200)
 
-    async def fees(self, request: Request) -> Response:
+    async def fees(self, request: Request, call: Call) -> Response:
         """201 with the number of sheets that are imported now or were before; 400 and none of them otherwise."""
-        key = await self._auth.caller(request, WRITERS)
-        read, misfits = _FEES.examine(await read_body(request))
+        read, misfits = _FEES.examine(call.body)
         _refuse([*misfits, *(b.problem for b in FEE_BOOK.breaches(read, now(), misfits))])
         _refuse(_repeated(read.price_sheets))
-        by = f"{key.organisation}:{key.key_id}"
-        importing = asyncio.to_thread(self._import_sheets, read.price_sheets, by)
+        body = encoded({"price_sheets_imported": len(read.price_sheets)})
+        importing = asyncio.to_thread(self._import_sheets, read.price_sheets, call.by, call.answer(201, body))
         _refuse(await in_time(importing, within_s=IMPORT_TIMEOUT_S))
-        return json_response({"price_sheets_imported": len(read.price_sheets)}, 201)
+        return JsonResponse(body, 201)
 
     def _stored(self, stream: str) -> bytes:
         digest = self._ledger.load([stream])[stream].state.payload_sha256
         return self._ledger.payloads({stream: digest})[stream]
 
-    def _import_sheets(self, sheets: Sequence[PriceSheet], by: str) -> list[Problem]:
+    def _import_sheets(self, sheets: Sequence[PriceSheet], by: str, answer: Answer | None) -> list[Problem]:
         """Append all sheets in one transaction, or say why none was."""
         codes = {participant.stream_of(sheet.market_participant_code) for sheet in sheets}
         known = {stream for stream, loaded in self._ledger.load(codes).items() if loaded.version}
@@ -83,7 +80,9 @@ class PreAccountImport:
         streams = [price_sheet.stream_of(s.market_participant_code, s.document_number) for s in sheets]
         payloads = {stream: Payload.of(_canonical.encode(s)) for stream, s in zip(streams, sheets, strict=True)}
         commands = {stream: _command(s, payloads[stream]) for stream, s in zip(streams, sheets, strict=True)}
-        outcomes = self._ledger.execute_many(commands, at=now(), by=by, payloads=payloads, is_all_or_nothing=True)
+        outcomes = self._ledger.execute_many(
+            commands, at=now(), by=by, payloads=payloads, answer=answer, is_all_or_nothing=True
+        )
         places = {stream: index for index, stream in enumerate(streams)}
         return [
             _at(places[outcome.stream], "document_number", outcome.refusal.code, str(outcome.refusal))

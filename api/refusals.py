@@ -9,8 +9,11 @@ CODES = {
     404: "not_found",
     405: "method_not_allowed",
     408: "request_timeout",
+    409: "idempotency_key_in_use",
     413: "request_too_large",
     415: "unsupported_media_type",
+    422: "idempotency_key_reused",
+    429: "throttled",
     503: "service_unavailable",
 }
 

@@ -23,8 +23,13 @@ class JsonResponse(Response):
     media_type = "application/json"
 
 
+def encoded(body: Any) -> bytes:
+    """A body as JSON; decimals as text."""
+    return _encoder.encode(body)
+
+
 def json_response(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    return JsonResponse(_encoder.encode(body), status, headers)
+    return JsonResponse(encoded(body), status, headers)
 
 
 async def json_array_response(items: AsyncIterator[Any]) -> Response:

@@ -19,6 +19,7 @@ from eventstore.events import Recorded
 from eventstore.ledger import Ledger, now
 from projections import INLINE
 from projections.access_key import SELECT_KEYS
+from projections.account_record import SELECT_RECORDS
 from projections.import_supplier import SELECT_SUPPLIERS
 
 SUPPLIER_SETTINGS = {
@@ -189,9 +190,11 @@ def revoke_key(key_id: str, reason: str) -> None:
 @click.argument("external")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def history(supplier_code: str, external: str, as_json: bool) -> None:
-    """Every event of the import of EXTERNAL for SUPPLIER, oldest first."""
+    """Every event of the import of EXTERNAL for SUPPLIER and of what was attached to its account, oldest first."""
     with open_ledger() as ledger:
-        events = ledger.history(import_process.stream_of(supplier_code, external))
+        with ledger.connection() as connection:
+            records = [row["stream"] for row in connection.execute(SELECT_RECORDS, (supplier_code, external))]
+        events = ledger.history(import_process.stream_of(supplier_code, external), *records)
     if not events:
         raise click.ClickException(f"There is no import of {external} for {supplier_code}.")
     for recorded in events:
@@ -200,7 +203,8 @@ def history(supplier_code: str, external: str, as_json: bool) -> None:
             click.echo(msgspec.json.encode(entry))
         else:
             said = " ".join(f"{name}={value}" for name, value in entry["data"].items())
-            click.echo(f"{entry['position']:>8}  {entry['at']}  {entry['event']:<18} {entry['by']}  {said}")
+            kind = entry["stream"].split("/", 1)[0]
+            click.echo(f"{entry['position']:>8}  {entry['at']}  {kind} {entry['event']:<18} {entry['by']}  {said}")
 
 
 def history_entry(recorded: Recorded) -> dict[str, Any]:
@@ -208,6 +212,7 @@ def history_entry(recorded: Recorded) -> dict[str, Any]:
     data: dict[str, Any] = msgspec.to_builtins(recorded.event)
     entry = {
         "position": recorded.position,
+        "stream": recorded.stream,
         "version": recorded.version,
         "at": recorded.recorded_at.isoformat().replace("+00:00", "Z"),
         "event": type(recorded.event).__name__,

@@ -8,11 +8,13 @@ from eventstore.aggregate import Aggregate, Event
 from eventstore.import_process import IMPORT_PROCESS
 from eventstore.organisation import ORGANISATION
 from eventstore.participant import PARTICIPANT
+from eventstore.post_account import POST_ACCOUNT
 from eventstore.price_sheet import PRICE_SHEET
 from eventstore.supplier import SUPPLIER
 
-_ALL = (IMPORT_PROCESS, SUPPLIER, ORGANISATION, PARTICIPANT, PRICE_SHEET)
+_ALL = (IMPORT_PROCESS, SUPPLIER, ORGANISATION, PARTICIPANT, PRICE_SHEET, *POST_ACCOUNT)
 AGGREGATES = {aggregate.prefix: aggregate for aggregate in _ALL}
+_OF_SUPPLIERS = {aggregate.prefix for aggregate in (IMPORT_PROCESS, SUPPLIER, *POST_ACCOUNT)}
 
 _topic_of = {event: topic for aggregate in AGGREGATES.values() for topic, event in aggregate.topics.items()}
 _decoders = {
@@ -51,7 +53,7 @@ def aggregate_of(stream: str) -> Aggregate:
 def supplier_of(stream: str) -> str | None:
     """The supplier that a stream belongs to; None for what is market-wide or an organisation's."""
     prefix, rest = stream.split("/", 1)
-    return rest.split("/", 1)[0] if prefix in (IMPORT_PROCESS.prefix, SUPPLIER.prefix) else None
+    return rest.split("/", 1)[0] if prefix in _OF_SUPPLIERS else None
 
 
 def read_event(topic: str, state: bytes) -> Event:

@@ -46,15 +46,17 @@ class _Job:
 
 
 class _Item:
-    """One append of a job."""
+    """One append of a job; `names` are what no other append of a batch may name: streams, command ids."""
 
-    __slots__ = ("append", "index", "job", "streams")
+    __slots__ = ("append", "index", "job", "names")
 
     def __init__(self, job: _Job, index: int) -> None:
         self.job = job
         self.index = index
         self.append = job.appends[index]
-        self.streams = {event.stream for event in self.append.events}
+        self.names = {event.stream for event in self.append.events}
+        for answer in self.append.answers.values():
+            self.names.add(answer.command_id)
 
     def settle(self, result: Result) -> None:
         self.job.settle(self.index, result)
@@ -152,18 +154,18 @@ class GroupCommitter:
             return True
 
     def _next_batch(self) -> list[_Item]:
-        """What is written next: bounded, and meeting no stream twice. The rest stays held, in order."""
+        """What is written next: bounded, and meeting no stream and no command twice. The rest stays held, in order."""
         batch: list[_Item] = []
         left: list[_Item] = []
-        streams: set[str] = set()
+        names: set[str] = set()
         size = count = 0
         for item in self._held:
             is_full = size >= MAX_BATCH_BYTES or count >= MAX_BATCH_EVENTS
-            if is_full or item.streams & streams:
+            if is_full or item.names & names:
                 left.append(item)
                 continue
             batch.append(item)
-            streams |= item.streams
+            names |= item.names
             size, count = size + item.append.bytes, count + len(item.append.events)
         self._held = left
         return batch
@@ -187,10 +189,15 @@ class GroupCommitter:
     def _append(self, batch: Sequence[_Item]) -> list[int]:
         events = [event for item in batch for event in item.append.events]
         payloads = {stream: payload for item in batch for stream, payload in item.append.payloads.items()}
+        firsts = list(accumulate((len(item.append.events) for item in batch), initial=0))[:-1]
+        answers = {
+            first + index: answer
+            for first, item in zip(firsts, batch, strict=True)
+            for index, answer in item.append.answers.items()
+        }
         with store_errors(), self._connection.used() as connection:
-            position = 1 + self._recorder.append(connection, Append(events, payloads))
-        sizes = (len(item.append.events) for item in batch)
-        return list(accumulate(sizes, initial=position))[:-1]
+            position = 1 + self._recorder.append(connection, Append(events, payloads, answers))
+        return [position + first for first in firsts]
 
 
 def _without_conflicting(batch: Sequence[_Item], numbers: str) -> list[_Item]:

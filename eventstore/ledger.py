@@ -4,16 +4,18 @@ API, workers and command line all come through here. One call is one transaction
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 from psycopg import Connection
 from psycopg.sql import SQL, Identifier
 
-from eventstore.aggregate import Command
+from eventstore.aggregate import Command, Event
+from eventstore.answers import Answer
 from eventstore.bell import Bell
 from eventstore.errors import IllegalTransition, Refused, VersionConflict
 from eventstore.events import Recorded, aggregate_of, read_event, supplier_of
@@ -34,6 +36,13 @@ ORDER BY stream, version
 
 Rows = Mapping[str, Sequence[tuple[Any, ...]]]
 """Rows for platform tables, by table name, in the order of the table's columns."""
+
+
+class PlatformChange(msgspec.Struct, frozen=True):
+    """What an event changes in the platform's tables: rows to delete, by table and column values; rows to copy then."""
+
+    deleted: Sequence[tuple[str, Mapping[str, str]]] = ()
+    copied: Rows = {}
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -81,7 +90,7 @@ class Ledger:
         at: datetime,
         by: str,
         payload: Payload | None = None,
-        command_id: str | None = None,
+        answer: Answer | None = None,
     ) -> "asyncio.Future[int]":
         """Start appending to a stream that is assumed to be new; for callers in the one event loop of a process.
 
@@ -91,8 +100,8 @@ class Ledger:
         aggregate = aggregate_of(stream)
         event = aggregate.decide(command, aggregate.initial, at)
         assert event is not None, "a command on a new stream has an effect"
-        recorded = Recorded(stream, 1, event, at, supplier_of(stream), by, command_id)
-        return self._loop_committer.submit(Append([recorded], {stream: payload} if payload else {}))
+        recorded = Recorded(stream, 1, event, at, supplier_of(stream), by, answer.command_id if answer else None)
+        return self._loop_committer.submit(Append([recorded], *_beside(stream, payload, answer)))
 
     def execute(
         self,
@@ -102,22 +111,27 @@ class Ledger:
         at: datetime,
         by: str,
         payload: Payload | None = None,
-        command_id: str | None = None,
+        answer: Answer | None = None,
+        change: Callable[[Event], PlatformChange] | None = None,
     ) -> Recorded | None:
         """Decide on the command and append what follows; return the event, or None when nothing does.
 
-        Safe to repeat: a command whose effect already holds appends nothing. `at` is UTC. On a version conflict
-        the stream is read again, five times at most. Raises Refused when the command is not allowed in the
-        present state, VersionConflict when the last try lost as well, StoreUnavailable.
+        Safe to repeat: a command whose effect already holds appends nothing. `at` is UTC. `change` says what the
+        event changes in the platform's tables, in the same transaction. On a version conflict the stream is read
+        again, five times at most. Raises Refused when the command is not allowed in the present state,
+        VersionConflict when the last try lost as well or the answer was remembered before, StoreUnavailable.
         """
         for _ in range(TRIES):
             loaded = self.load([stream])[stream]
             event = aggregate_of(stream).decide(command, loaded.state, at)
             if event is None:
                 return None
+            command_id = answer.command_id if answer else None
             recorded = Recorded(stream, loaded.version + 1, event, at, supplier_of(stream), by, command_id)
-            append = Append([recorded], {stream: payload} if payload else {})
+            append = Append([recorded], *_beside(stream, payload, answer))
             try:
+                if change is not None:
+                    return self._append_with_change(append, change(event))[stream]
                 position = self._committer.append(append)
             except VersionConflict:
                 continue
@@ -132,6 +146,7 @@ class Ledger:
         by: str,
         rows: Rows | None = None,
         payloads: Mapping[str, Payload] | None = None,
+        answer: Answer | None = None,
         is_all_or_nothing: bool = False,
     ) -> list[Outcome]:
         """Decide on one command per stream and append all that follows, with platform rows, in one transaction.
@@ -142,7 +157,7 @@ class Ledger:
         and is raised, since its rows must not stay; so is a command without effect. Raises as `execute` does.
         """
         for _ in range(TRIES):
-            outcomes = self._decide_all(commands, at, by)
+            outcomes = self._decide_all(commands, at, by, answer.command_id if answer else None)
             ineffective = next((outcome for outcome in outcomes if outcome.recorded is None), None)
             if rows and ineffective:
                 raise ineffective.refusal or IllegalTransition("settled", type(commands[ineffective.stream]).__name__)
@@ -151,7 +166,8 @@ class Ledger:
             events = [outcome.recorded for outcome in outcomes if outcome.recorded]
             kept = {e.stream: payloads[e.stream] for e in events} if payloads else {}
             try:
-                appended = self._append_with_rows(Append(events, kept), rows or {})
+                append = Append(events, kept, {0: answer} if answer else {})
+                appended = self._append_with_change(append, PlatformChange(copied=rows or {}))
             except VersionConflict:
                 continue
             return [msgspec.structs.replace(outcome, recorded=appended.get(outcome.stream)) for outcome in outcomes]
@@ -160,7 +176,7 @@ class Ledger:
     def rehearse(self, rows: Rows) -> None:
         """Write platform rows and roll them back. Raises what writing them for real would raise."""
         with self.connection() as connection, connection.transaction(force_rollback=True):
-            copy_rows(connection, rows)
+            apply_change(connection, PlatformChange(copied=rows))
 
     def load(self, streams: Iterable[str]) -> dict[str, Loaded]:
         """The present state of each stream, folded from its events."""
@@ -172,9 +188,9 @@ class Ledger:
             loaded[recorded.stream] = Loaded(state, recorded.version)
         return loaded
 
-    def history(self, stream: str) -> list[Recorded]:
-        """Every event of the stream, oldest first."""
-        return self._read([stream])
+    def history(self, *streams: str) -> list[Recorded]:
+        """Every event of the streams, oldest first."""
+        return sorted(self._read(list(streams)), key=attrgetter("position"))
 
     def payloads(self, digests: Mapping[str, str]) -> dict[str, bytes]:
         """Request bodies by stream, for hexadecimal digests by stream; what was erased is missing."""
@@ -186,7 +202,9 @@ class Ledger:
             cursor.execute(_SELECT_STREAMS, (streams,), prepare=True)
             return [recorded_of(row) for row in cursor]
 
-    def _decide_all(self, commands: Mapping[str, Command], at: datetime, by: str) -> list[Outcome]:
+    def _decide_all(
+        self, commands: Mapping[str, Command], at: datetime, by: str, command_id: str | None
+    ) -> list[Outcome]:
         outcomes = []
         for stream, loaded in self.load(commands).items():
             aggregate = aggregate_of(stream)
@@ -198,17 +216,17 @@ class Ledger:
             if event is None:
                 outcomes.append(Outcome(stream, loaded.state))
                 continue
-            recorded = Recorded(stream, loaded.version + 1, event, at, supplier_of(stream), by)
+            recorded = Recorded(stream, loaded.version + 1, event, at, supplier_of(stream), by, command_id)
             outcomes.append(Outcome(stream, aggregate.evolve(loaded.state, event), recorded))
         return outcomes
 
-    def _append_with_rows(self, append: Append, rows: Rows) -> dict[str, Recorded]:
+    def _append_with_change(self, append: Append, change: PlatformChange) -> dict[str, Recorded]:
         """Platform rows before the log, here as everywhere: the other order deadlocks with a switch."""
         if not append.events:
             return {}
         with self.connection() as connection, connection.transaction():
-            if rows:
-                copy_rows(connection, rows)
+            if change.deleted or change.copied:
+                apply_change(connection, change)
             base = self._recorder.append(connection, append)
         self._bell.ring()
         return {
@@ -217,14 +235,24 @@ class Ledger:
         }
 
 
-def copy_rows(connection: Connection[Any], rows: Rows) -> None:
-    """COPY rows into the tables of schema `platform`, in the connection's transaction."""
+def apply_change(connection: Connection[Any], change: PlatformChange) -> None:
+    """Delete from and COPY into the tables of schema `platform`, in the connection's transaction."""
     connection.execute("SELECT pg_advisory_xact_lock_shared(%s)", (PLATFORM_LOCK,))
     with connection.cursor() as cursor:
-        for table, values in rows.items():
+        for table, key in change.deleted:
+            places = SQL(" AND ").join(SQL("{} = %s").format(Identifier(column)) for column in key)
+            cursor.execute(SQL("DELETE FROM platform.{} WHERE {}").format(Identifier(table), places), [*key.values()])
+        for table, rows in change.copied.items():
             with cursor.copy(SQL("COPY platform.{} FROM STDIN").format(Identifier(table))) as copy:
-                for row in values:
+                for row in rows:
                     copy.write_row(row)
+
+
+def _beside(
+    stream: str, payload: Payload | None, answer: Answer | None
+) -> tuple[Mapping[str, Payload], Mapping[int, Answer]]:
+    """What is stored with the one event of an append."""
+    return {stream: payload} if payload else {}, {0: answer} if answer else {}
 
 
 def recorded_of(row: Mapping[str, Any]) -> Recorded:

@@ -20,6 +20,7 @@ from psycopg.rows import DictRow, dict_row, tuple_row
 from psycopg.sql import SQL, Composed, Identifier
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from eventstore.answers import Answer
 from eventstore.errors import StoreUnavailable, VersionConflict
 from eventstore.events import Recorded
 from eventstore.payloads import Payload
@@ -32,15 +33,16 @@ SESSION = (
     "SET idle_in_transaction_session_timeout = '30s'; SET TIME ZONE 'UTC'"
 )
 
-_APPEND = """
-WITH appended AS MATERIALIZED (
-    SELECT append_events(
+_EVENTS = """
         %(streams)b::text[], %(versions)b::integer[], %(topics)b::text[], %(times)b::timestamptz[],
         %(suppliers)b::text[], %(causes)b::text[], %(command_ids)b::text[], %(code_version)b::text,
         %(states)b::bytea[], %(payload_streams)b::text[], %(payload_digests)b::bytea[],
-        %(payload_times)b::timestamptz[], %(payload_sizes)b::integer[], %(payload_contents)b::bytea[]
-    ) AS base
-)"""
+        %(payload_times)b::timestamptz[], %(payload_sizes)b::integer[], %(payload_contents)b::bytea[]"""
+_ANSWERS = """,
+        %(answer_ids)b::text[], %(answer_numbers)b::integer[], %(answer_digests)b::bytea[],
+        %(answer_statuses)b::integer[], %(answer_bodies)b::bytea[]"""
+_APPEND = f"WITH appended AS MATERIALIZED (SELECT append_events({_EVENTS}) AS base)"
+_APPEND_ANSWERED = f"WITH appended AS MATERIALIZED (SELECT append_answered_events({_EVENTS}{_ANSWERS}) AS base)"
 
 
 class View(Protocol):
@@ -56,10 +58,11 @@ class View(Protocol):
 
 
 class Append(msgspec.Struct, frozen=True):
-    """What one caller wants in the log: events, all or none, and payloads by stream."""
+    """What one caller wants in the log: events, all or none, payloads by stream, answers by the event's index."""
 
     events: Sequence[Recorded]
     payloads: Mapping[str, Payload] = {}
+    answers: Mapping[int, Answer] = {}
 
     @property
     def bytes(self) -> int:
@@ -112,7 +115,7 @@ class LedgerRecorder(PostgresApplicationRecorder):
     def __init__(self, datastore: LedgerDatastore, views: Sequence[View] = ()) -> None:
         super().__init__(datastore, events_table_name="stored_events")  # for reads: a view with the library's names
         self.views = tuple(views)
-        self._statements: dict[tuple[View, ...], bytes] = {}
+        self._statements: dict[tuple[bool, tuple[View, ...]], bytes] = {}
 
     def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int] | None:
         """The library's way in; returns the positions. Raises IntegrityError on a version conflict."""
@@ -140,6 +143,8 @@ class LedgerRecorder(PostgresApplicationRecorder):
             ]
         )
         arrays |= _payload_arrays(append.payloads, events[0].recorded_at)
+        if append.answers:
+            arrays |= _answer_arrays(append.answers)
         used = []
         for view in self.views:
             rows = [row for n, e in enumerate(events, 1) if (row := view.project(e, n)) is not None]
@@ -152,21 +157,23 @@ class LedgerRecorder(PostgresApplicationRecorder):
 
     def _run(self, connection: Connection[Any], views: tuple[View, ...], arrays: dict[str, Any]) -> int:
         with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
-            if views not in self._statements:
-                self._statements[views] = append_statement(views)
-            cursor.execute(self._statements[views], arrays, prepare=True)
+            kind = ("answer_ids" in arrays, views)
+            if kind not in self._statements:
+                self._statements[kind] = append_statement(views, is_answered=kind[0])
+            cursor.execute(self._statements[kind], arrays, prepare=True)
             row = cursor.fetchone()
             assert row is not None
             return cast(int, row[0])
 
 
-def append_statement(views: Sequence[View]) -> bytes:
+def append_statement(views: Sequence[View], *, is_answered: bool = False) -> bytes:
     """Append and the upserts of these views as one statement: one round trip, one transaction."""
+    append = SQL(_APPEND_ANSWERED if is_answered else _APPEND)
     upserts = [
         SQL(", {name} AS ({upsert})").format(name=Identifier(f"into_{view.name}"), upsert=SQL(view.upsert))
         for view in views
     ]
-    return (SQL(_APPEND) + Composed(upserts) + SQL(" SELECT base FROM appended")).as_bytes()
+    return (append + Composed(upserts) + SQL(" SELECT base FROM appended")).as_bytes()
 
 
 def _event_arrays(rows: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
@@ -183,4 +190,15 @@ def _payload_arrays(payloads: Mapping[str, Payload], at: datetime) -> dict[str, 
         "payload_times": [at] * len(kept),
         "payload_sizes": [payload.received_bytes for payload in kept],
         "payload_contents": [payload.content for payload in kept],
+    }
+
+
+def _answer_arrays(answers: Mapping[int, Answer]) -> dict[str, Any]:
+    kept = list(answers.values())
+    return {
+        "answer_ids": [answer.command_id for answer in kept],
+        "answer_numbers": [index + 1 for index in answers],
+        "answer_digests": [answer.request_sha256 for answer in kept],
+        "answer_statuses": [answer.status for answer in kept],
+        "answer_bodies": [answer.body for answer in kept],
     }

@@ -1,8 +1,9 @@
-"""The platform's records of an account: ordinary tables in schema `platform`, derived from the payload.
+"""The platform's records of an account: ordinary tables in schema `platform`, derived from the payloads.
 
 A row is named by account number and ordinal (its place among the account's rows of that table, from 1) and names
-its parent by the parent's ordinal. Objects inside an object become columns with the field's name before theirs.
-Datetimes are stored as instants: without zone they are German market time.
+its parent by the parent's ordinal. What was attached to the account later (delivery notes, energy amounts, invoices)
+has its reference beside the account number. Objects inside an object become columns with the field's name before
+theirs. Datetimes are stored as instants: without zone they are German market time.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +15,10 @@ import msgspec
 from msgspec import UNSET, inspect
 
 from schemas.account import Account
-from schemas.base import DECIMAL_PATTERN, instant
+from schemas.base import DECIMAL_PATTERN, Wire, instant
+from schemas.delivery_note import DeliveryNote
+from schemas.energy_amount import EnergyAmount
+from schemas.invoice import MarketParticipantInvoice
 
 _encode_json = msgspec.json.Encoder(decimal_format="number").encode
 
@@ -48,7 +52,12 @@ _TABLE_OF_FIELD = {
     "account_campaigns": "account_campaign",
     "metadata": "metadata_item",
     "notes": "note",
+    "amounts": "delivery_note_amount",
+    "line_items": "market_participant_invoice_line_item",
+    "tax_amounts": "market_participant_invoice_tax_amount",
 }
+_ACCOUNT_KEY = (("account_number", "text"),)
+_RECORD_KEY = (("account_number", "text"), ("reference", "text"))
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -61,9 +70,13 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class Table(msgspec.Struct, frozen=True):
-    """A table, the field that its rows come from, and the tables of its rows' children."""
+    """A table, the columns that name its owner, the field that its rows come from, and the tables of its children.
+
+    The table of a whole payload comes from no field; its direct children do not name it.
+    """
 
     name: str
+    key: tuple[tuple[str, str], ...]
     field: str
     parent: str | None
     columns: tuple[Column, ...]
@@ -77,15 +90,24 @@ class Table(msgspec.Struct, frozen=True):
 
 def rows_of(account: Account, account_number: str, created_at: datetime) -> dict[str, list[tuple[Any, ...]]]:
     """The account's rows by table name, columns in the tables' order."""
-    rows: dict[str, list[tuple[Any, ...]]] = {
-        "service_account": [(account_number, created_at, *_values(ROOT, account))]
-    }
-    _add_children(ROOT, account, account_number, 0, rows)
+    return _rows(ACCOUNT_TABLE, account, (account_number,), created_at)
+
+
+def record_rows_of(
+    record: Wire, account_number: str, reference: str, recorded_at: datetime
+) -> dict[str, list[tuple[Any, ...]]]:
+    """The rows of a delivery note, energy amount or invoice, as `rows_of`; `reference` is the end of its stream id."""
+    return _rows(RECORD_TABLES[type(record)], record, (account_number, reference), recorded_at)
+
+
+def _rows(table: Table, value: Wire, key: tuple[str, ...], at: datetime) -> dict[str, list[tuple[Any, ...]]]:
+    rows: dict[str, list[tuple[Any, ...]]] = {table.name: [(*key, at, *_values(table, value))]}
+    _add_children(table, value, key, 0, rows)
     return rows
 
 
 def _add_children(
-    table: Table, value: Any, account_number: str, ordinal: int, rows: dict[str, list[tuple[Any, ...]]]
+    table: Table, value: Any, key: tuple[str, ...], ordinal: int, rows: dict[str, list[tuple[Any, ...]]]
 ) -> None:
     for child in table.children:
         items = getattr(value, child.field)
@@ -94,10 +116,10 @@ def _add_children(
         found = rows.setdefault(child.name, [])
         for item in items:
             number = len(found) + 1
-            key = (account_number, number) if child.parent is None else (account_number, number, ordinal)
-            found.append((*key, *_values(child, item)))
+            place = (*key, number) if child.parent is None else (*key, number, ordinal)
+            found.append((*place, *_values(child, item)))
             if child.children:
-                _add_children(child, item, account_number, number, rows)
+                _add_children(child, item, key, number, rows)
 
 
 def _values(table: Table, value: Any) -> list[Any]:
@@ -124,19 +146,20 @@ def _texts(value: tuple[str, ...]) -> list[str]:
     return list(value)
 
 
-def _table(name: str, field: str, parent: str | None, node: inspect.StructType) -> Table:
+def _table(
+    name: str, key: tuple[tuple[str, str], ...], field: str, parent: str | None, node: inspect.StructType
+) -> Table:
     columns: list[Column] = []
     children: list[Table] = []
     for f in node.fields:
         kind = _without_null(f.type)
         if isinstance(kind, inspect.VarTupleType) and isinstance(kind.item_type, inspect.StructType):
-            own = None if name == "service_account" else name
-            children.append(_table(_TABLE_OF_FIELD[f.name], f.name, own, kind.item_type))
+            children.append(_table(_TABLE_OF_FIELD[f.name], key, f.name, name if field else None, kind.item_type))
         elif isinstance(kind, inspect.StructType):
             columns += [_nested(f.name, inner) for inner in kind.fields]
         else:
             columns.append(_column(f.name, kind, attrgetter(f.name)))
-    return Table(name, field, parent, tuple(columns), tuple(children))
+    return Table(name, key, field, parent, tuple(columns), tuple(children))
 
 
 def _nested(outer: str, inner: inspect.Field) -> Column:
@@ -168,8 +191,10 @@ def _column(name: str, kind: inspect.Type, get: Callable[[Any], Any]) -> Column:
             return Column(name, "date", get, _present)
         case inspect.DateTimeType():
             return Column(name, "timestamptz", get, _instant)
-        case inspect.VarTupleType():
+        case inspect.VarTupleType(item_type=inspect.StrType()):
             return Column(name, "text[]", get, _texts)
+        case inspect.VarTupleType(item_type=inspect.AnyType()):
+            return Column(name, "json", get, _json)
         case inspect.AnyType() | inspect.DictType():
             return Column(name, "json", get, _json)
         case _:
@@ -182,16 +207,25 @@ def _without_null(node: inspect.Type) -> inspect.Type:
     return node
 
 
-_root_type = inspect.type_info(Account)
-assert isinstance(_root_type, inspect.StructType)
-ROOT = _table("service_account", "", None, _root_type)
-TABLES: tuple[Table, ...] = tuple(ROOT.all())
+def _root(name: str, key: tuple[tuple[str, str], ...], wire_type: type[Wire]) -> Table:
+    node = inspect.type_info(wire_type)
+    assert isinstance(node, inspect.StructType)
+    return _table(name, key, "", None, node)
+
+
+ACCOUNT_TABLE = _root("service_account", _ACCOUNT_KEY, Account)
+RECORD_TABLES: dict[type[Wire], Table] = {
+    DeliveryNote: _root("delivery_note", _RECORD_KEY, DeliveryNote),
+    EnergyAmount: _root("energy_amount", _RECORD_KEY, EnergyAmount),
+    MarketParticipantInvoice: _root("market_participant_invoice", _RECORD_KEY, MarketParticipantInvoice),
+}
+TABLES: tuple[Table, ...] = tuple(table for root in (ACCOUNT_TABLE, *RECORD_TABLES.values()) for table in root.all())
 
 
 def table_columns(table: Table) -> list[tuple[str, str]]:
     """(name, SQL type) of every column, in the order of a row."""
     own = [(column.name, column.sql_type) for column in table.columns]
-    if table is ROOT:
-        return [("account_number", "text"), ("created_at", "timestamptz"), *own]
+    if not table.field:
+        return [*table.key, ("created_at" if table is ACCOUNT_TABLE else "recorded_at", "timestamptz"), *own]
     parent = [(f"{table.parent}_ordinal", "integer")] if table.parent else []
-    return [("account_number", "text"), ("ordinal", "integer"), *parent, *own]
+    return [*table.key, ("ordinal", "integer"), *parent, *own]

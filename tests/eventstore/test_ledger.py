@@ -10,6 +10,7 @@ import pytest
 
 from embedded.postgres import PostgresUrls
 from eventstore import follow, import_process
+from eventstore.answers import Answer
 from eventstore.errors import AlreadyImported, IllegalTransition, LedgerBusy, StoreUnavailable, VersionConflict
 from eventstore.group_commit import GroupCommitter
 from eventstore.import_process import TOPICS, CancelImport, CompleteImport, ImportProcess, RetryImport, stream_of
@@ -24,7 +25,7 @@ STREAM = stream_of("NORDWIND", "NW/1 ä")
 
 
 def test_what_is_executed_is_in_the_history_with_its_circumstances(ledger: Ledger) -> None:
-    recorded = ledger.execute(STREAM, stage(), at=NOON, by="tester", command_id="c1")
+    recorded = ledger.execute(STREAM, stage(), at=NOON, by="tester", answer=Answer("c1", b"d", 201, b"{}"))
     assert recorded is not None
     [event] = ledger.history(STREAM)
     assert event == recorded

@@ -18,7 +18,7 @@ from projections import INLINE
 from projections.access_key import ACCESS_KEY
 from projections.import_status import IMPORT_STATUS, status_row
 from projections.import_supplier import IMPORT_SUPPLIER
-from projections.platform import TABLES, rows_of, table_columns
+from projections.platform import ACCOUNT_TABLE, TABLES, rows_of, table_columns
 from schemas.submission import read_submission
 from tests.eventstore.test_import_process import COMMANDS
 from tests.make import NOON, an_account, encoded
@@ -40,8 +40,8 @@ def test_the_platforms_tables_are_what_the_accounts_shape_says(database: Postgre
 def test_every_table_gets_rows_from_the_complete_account() -> None:
     account = read_submission(encoded(an_account())).account
     rows = rows_of(account, "A-1", NOON)
-    assert set(rows) == {table.name for table in TABLES}
-    for table in TABLES:
+    assert set(rows) == {table.name for table in ACCOUNT_TABLE.all()}
+    for table in ACCOUNT_TABLE.all():
         for row in rows[table.name]:
             assert len(row) == len(table_columns(table))
 

@@ -1,0 +1,61 @@
+"""Rules over what is attached to an account after its import: delivery notes, energy amounts, invoices."""
+
+from market.periods import ordered
+from market.rule import Rule, RuleBook
+from schemas.base import Wire
+from schemas.delivery_note import DeliveryNoteImport
+from schemas.energy_amount import EnergyAmountImport
+from schemas.invoice import MarketParticipantInvoiceImport
+
+_MSCONS = "EDI@Energy MSCONS MIG 2.4c, 2025-09-30"
+_INVOIC = "EDI@Energy INVOIC MIG 2.8d, 2025-09-30"
+_IDENTIFIERS = "BDEW, Identifikatoren in der Marktkommunikation 1.2, 2025-02-07"
+_INVOICE = "market_participant_invoice"
+
+
+def has_eleven_digits(text: str) -> bool:
+    """The form of a MaLo-ID; published examples fail its check digit."""
+    return not text or (len(text) == 11 and text.isascii() and text.isdigit())
+
+
+def _malo(at: str) -> Rule:
+    return Rule(
+        code="invalid_supply_point_identifier",
+        at=f"{at}.malo_number",
+        holds=has_eleven_digits,
+        says="A market location id has 11 digits.",
+        source=_IDENTIFIERS,
+    )
+
+
+def _period(at: str, source: str) -> Rule:
+    return Rule(
+        code="start_date_later_than_end_date",
+        at=at,
+        holds=ordered("period_start_at", "period_end_at"),
+        says="period_end_at is not before period_start_at.",
+        source=source,
+    )
+
+
+DELIVERY_NOTE: tuple[Rule, ...] = (
+    _malo("delivery_note"),
+    _period("delivery_note.amounts[]", f"{_MSCONS}, DTM 163 and 164"),
+)
+
+ENERGY_AMOUNT: tuple[Rule, ...] = (
+    _malo("energy_amount"),
+    _period("energy_amount", f"{_MSCONS}, DTM 163 and 164"),
+)
+
+INVOICE: tuple[Rule, ...] = (
+    _malo(_INVOICE),
+    _period(_INVOICE, f"{_INVOIC}, DTM 155 and 156"),
+    _period(f"{_INVOICE}.line_items[]", f"{_INVOIC}, DTM 155 and 156"),
+)
+
+POST_ACCOUNT_BOOKS: dict[type[Wire], RuleBook] = {
+    DeliveryNoteImport: RuleBook.of(DeliveryNoteImport, DELIVERY_NOTE),
+    EnergyAmountImport: RuleBook.of(EnergyAmountImport, ENERGY_AMOUNT),
+    MarketParticipantInvoiceImport: RuleBook.of(MarketParticipantInvoiceImport, INVOICE),
+}

@@ -1,0 +1,286 @@
+"""Delivery notes, energy amounts and invoices of imported accounts, over HTTP."""
+
+import copy
+import json
+from typing import Any
+
+import psycopg
+import pytest
+
+from importer.client import Answer
+from tests.journeys.test_faults import admin_url
+from tests.make import an_account, changed, encoded
+from tests.running import Importer, RunningService, processed, wait_for
+
+PATHS = {
+    "delivery_note": "/v1/data-import/delivery-note/create/",
+    "energy_amount": "/v1/data-import/energy-amount/create/",
+    "market_participant_invoice": "/v1/data-import/market-participant-invoice/create/",
+}
+PERIOD = {"period_start_at": "2023-01-01T00:00:00+01:00", "period_end_at": "2023-01-31T23:59:59+01:00"}
+PRODUCT = {
+    "product_identifier": "1-1:1.9.0",
+    "product_identifier_type": "SRW",
+    "quantity": "123.456789000",
+    "quantity_unit": "KWH",
+    "line_item_identifier": "A123",
+}
+ADDRESS = {
+    "name": "Netz Nord GmbH",
+    "street": "Deichweg 1",
+    "city": "Husum",
+    "postcode": "25813",
+    "tax_number": "DE123456789",
+    "tax_number_type": "VAT",
+    "country_code": "DE",
+}
+RECORDS: dict[str, dict[str, Any]] = {
+    "delivery_note": {
+        "malo_number": "12345678901",
+        "amounts": [{**PERIOD, **PRODUCT}, {**PERIOD, **PRODUCT, "quantity": "0.10"}],
+        "preceding_reference": "REF-001",
+        "cancelled": False,
+        "validation_status": True,
+        "last_validation_at": "2023-02-01T08:00:00Z",
+        "edifact_reference_number": "DOC-DN-123456789",
+    },
+    "energy_amount": {
+        **PERIOD,
+        **PRODUCT,
+        "malo_number": "12345678901",
+        "preceding_reference": "REF-001",
+        "qualifier": "Z18",
+        "estimate_method": "Z31",
+        "estimate_reason": "Z74",
+        "correction_reason": "",
+        "edifact_reference_number": "DOC-EA-123456789",
+        "cancelled": False,
+        "cancelled_at": None,
+        "cancelled_reference": None,
+        "plausibility_indications": ["Z83"],
+        "measurement_classifications": [],
+    },
+    "market_participant_invoice": {
+        "invoice_type": "NN",
+        "invoice_sub_type": "ABR",
+        "invoice_document_type": "380",
+        "invoice_number": "R-1",
+        "status": "CLOSED",
+        "interchange_reference": "I-1",
+        "external_id": "X-1",
+        "malo_number": "12345678901",
+        "melo_number": None,
+        "reference_invoice_number": None,
+        "reference_document": None,
+        "issued_at": "2023-02-01T00:00:00+01:00",
+        "due_at": "2023-02-15T00:00:00+01:00",
+        **PERIOD,
+        "balancing_period_start_at": None,
+        "supply_period_end_at": None,
+        "service_conducted_at": None,
+        "reference_invoice_issued_at": None,
+        "amount_total": 11900,
+        "amount_due": 11900,
+        "amount_discount": None,
+        "is_reverse_charge": False,
+        "is_duplicate": False,
+        "was_prepaid": True,
+        "sender_id": 1,
+        "recipient_id": 2,
+        "sender_address": ADDRESS,
+        "recipient_address": ADDRESS,
+        "line_items": [
+            {
+                "position": 1,
+                "article": "Arbeitspreis",
+                "article_type": "Z01",
+                "quantity": "100.000",
+                "quantity_unit": "KWH",
+                "price": "0.1000",
+                "tax_rate": "19.00",
+                "tax_rate_type": "S",
+                **PERIOD,
+                "service_conducted_at": None,
+                "amount_net": 1000,
+                "amount_adjustment": None,
+                "external_id": "L-1",
+                "quantity_interval": None,
+                "quantity_interval_type": None,
+                "quantity_correction_factor": None,
+                "price_interval": None,
+            }
+        ],
+        "tax_amounts": [
+            {
+                "tax_rate": "19.00",
+                "tax_rate_type": "S",
+                "tax_amount_assessment_basis": 10000,
+                "tax_amount": 1900,
+                "amount_paid_in_advance": None,
+                "tax_amount_paid_in_advance": None,
+            }
+        ],
+        "paid_in_advance_amounts": [],
+    },
+}
+KINDS = list(PATHS)
+
+
+@pytest.fixture(scope="module")
+def importer(service: RunningService) -> Importer:
+    """An importer whose account 1 exists."""
+    made = service.importer()
+    assert made.client.create(encoded(an_account(made.supplier, 1))).status == 201
+    wait_for(lambda: processed(made) == 1, "the account exists")
+    return made
+
+
+def envelope(importer: Importer, kind: str, **fields: Any) -> dict[str, Any]:
+    external = an_account(importer.supplier, 1)["external_account_number"]
+    record = copy.deepcopy(RECORDS[kind]) | fields
+    return {"import_supplier": importer.supplier, "external_account_number": external, kind: record}
+
+
+def post(
+    service: RunningService, importer: Importer, kind: str, body: Any, headers: dict[str, str] | None = None
+) -> Answer:
+    raw = body if isinstance(body, bytes) else encoded(body)
+    authorized = {"Authorization": f"Token {importer.api_key}"} | (headers or {})
+    return service.request("POST", PATHS[kind], raw, authorized)[0]
+
+
+def codes(answer: Answer) -> list[tuple[str, str]]:
+    return [(error["attr"], error["code"]) for error in answer.body["errors"]]
+
+
+def rows(service: RunningService, query: str, *parameters: str) -> list[Any]:
+    with psycopg.connect(admin_url(service)) as connection:
+        return connection.execute(query.encode(), parameters).fetchall()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_record_is_answered_with_its_validated_data(service: RunningService, importer: Importer, kind: str) -> None:
+    body = envelope(importer, kind)
+    for _ in range(2):
+        answer = post(service, importer, kind, body)
+        assert (answer.status, answer.body) == (201, body)
+
+
+def test_numbers_come_back_as_text_in_their_scale_and_datetimes_as_they_were_sent(
+    service: RunningService, importer: Importer
+) -> None:
+    body = envelope(
+        importer, "energy_amount", edifact_reference_number="NUMBERS", period_start_at="2023-01-01T00:00:00"
+    )
+    raw = encoded(body).replace(b'"123.456789000"', b"123.4500")
+    answer = post(service, importer, "energy_amount", raw)
+    assert answer.status == 201
+    assert answer.body == changed(body, "123.4500", "energy_amount", "quantity")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_content_under_the_same_reference_is_refused(
+    service: RunningService, importer: Importer, kind: str
+) -> None:
+    place = {
+        "delivery_note": ("amounts", 0, "quantity"),
+        "energy_amount": ("quantity",),
+        "market_participant_invoice": ("line_items", 0, "price"),
+    }[kind]
+    reference = {"external_id": "R-9"} if kind == KINDS[2] else {"edifact_reference_number": "R-9"}
+    body = envelope(importer, kind, **reference)
+    assert post(service, importer, kind, body).status == 201
+    answer = post(service, importer, kind, changed(body, "9.9", kind, *place))
+    assert answer.status == 400
+    assert codes(answer) == [(f"{kind}.non_field_errors", "unique")]
+
+
+def test_a_cancellation_is_recorded_and_shown_in_the_platform_and_the_history(
+    service: RunningService, importer: Importer
+) -> None:
+    body = envelope(importer, "energy_amount", edifact_reference_number="CANCEL")
+    assert post(service, importer, "energy_amount", body).status == 201
+    cancelled = changed(body, True, "energy_amount", "cancelled")
+    cancelled = changed(cancelled, "2023-03-01T00:00:00Z", "energy_amount", "cancelled_at")
+    for _ in range(2):
+        answer = post(service, importer, "energy_amount", cancelled)
+        assert (answer.status, answer.body) == (201, cancelled)
+    query = "SELECT cancelled, quantity::text FROM platform.energy_amount WHERE edifact_reference_number = %s"
+    assert rows(service, query, "CANCEL") == [(True, "123.456789000")]
+    shown = service.cli("history", importer.supplier, body["external_account_number"], "--json").stdout.splitlines()
+    events = [json.loads(line) for line in shown]
+    assert [event["position"] for event in events] == sorted(event["position"] for event in events)
+    of_records = [event["event"] for event in events if event["stream"].startswith("energy-amount/")]
+    assert of_records.count("RecordCancellationChanged") == 1
+
+
+def test_records_become_rows_that_join_the_account(service: RunningService, importer: Importer) -> None:
+    for kind in KINDS:
+        assert post(service, importer, kind, envelope(importer, kind)).status == 201
+    query = """
+        SELECT a.quantity::text, n.validation_status
+        FROM platform.service_account AS s
+        JOIN platform.delivery_note AS n USING (account_number)
+        JOIN platform.delivery_note_amount AS a USING (account_number, reference)
+        WHERE s.import_supplier = %s AND n.edifact_reference_number = 'DOC-DN-123456789'
+        ORDER BY a.ordinal
+    """
+    assert rows(service, query, importer.supplier) == [("123.456789000", True), ("0.10", True)]
+    query = """
+        SELECT i.amount_total, l.price::text, t.tax_amount, i.sender_address_city
+        FROM platform.service_account AS s
+        JOIN platform.market_participant_invoice AS i USING (account_number)
+        JOIN platform.market_participant_invoice_line_item AS l USING (account_number, reference)
+        JOIN platform.market_participant_invoice_tax_amount AS t USING (account_number, reference)
+        WHERE s.import_supplier = %s AND i.external_id = 'X-1'
+    """
+    assert rows(service, query, importer.supplier) == [(11900, "0.1000", 1900, "Husum")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_record_without_an_account_is_refused(service: RunningService, importer: Importer, kind: str) -> None:
+    unknown = changed(envelope(importer, kind), "nowhere", "external_account_number")
+    answer = post(service, importer, kind, unknown)
+    assert codes(answer) == [("external_account_number", "import_process_does_not_exist")]
+    dry_run = {"payload": an_account(importer.supplier, 3), "task_params": {"is_dry_run": True}}
+    importer.client.create(encoded(dry_run))
+    external = an_account(importer.supplier, 3)["external_account_number"]
+    answer = post(service, importer, kind, changed(envelope(importer, kind), external, "external_account_number"))
+    assert codes(answer) == [("external_account_number", "account_not_found")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_foreign_supplier_is_no_choice(service: RunningService, importer: Importer, kind: str) -> None:
+    answer = post(service, importer, kind, changed(envelope(importer, kind), "FOREIGN", "import_supplier"))
+    assert codes(answer) == [("import_supplier", "invalid_choice")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "value", "code"),
+    [
+        ("delivery_note", ("malo_number",), "123", "invalid_supply_point_identifier"),
+        ("delivery_note", ("amounts", 0, "period_end_at"), "2022-01-01T00:00:00Z", "start_date_later_than_end_date"),
+        ("delivery_note", ("amounts", 0, "quantity"), True, "invalid"),
+        ("delivery_note", ("last_validation_at",), None, "null"),
+        ("delivery_note", ("cancelled",), "yes", "invalid"),
+        ("delivery_note", ("canceled",), True, "unknown_field"),
+        ("energy_amount", ("quantity",), "1e400", "max_digits"),
+        ("energy_amount", ("cancelled_at",), "2023-02-29T00:00:00Z", "invalid"),
+        ("energy_amount", ("plausibility_indications",), "Z83", "not_a_list"),
+        ("energy_amount", ("malo_number",), ..., "required"),
+        ("market_participant_invoice", ("amount_total",), "119", "invalid"),
+        ("market_participant_invoice", ("amount_total",), 1.5, "invalid"),
+        ("market_participant_invoice", ("issued_at",), None, "null"),
+        ("market_participant_invoice", ("line_items", 0, "price"), "free", "invalid"),
+        ("market_participant_invoice", ("external_id",), " ", "blank"),
+    ],
+)
+def test_bad_records_are_refused_with_a_code_at_their_place(
+    service: RunningService, importer: Importer, kind: str, path: tuple[str | int, ...], value: Any, code: str
+) -> None:
+    answer = post(service, importer, kind, changed(envelope(importer, kind), value, kind, *path))
+    assert answer.status == 400
+    assert answer.body["code"] == "validation_error"
+    [(attr, found)] = codes(answer)
+    assert found == code
+    assert attr.startswith(".".join(map(str, (kind, *path[:-1]))))
