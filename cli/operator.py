@@ -22,11 +22,20 @@ from projections.access_key import SELECT_KEYS
 from projections.account_record import SELECT_RECORDS
 from projections.import_supplier import SELECT_SUPPLIERS
 
-SUPPLIER_SETTINGS = {
-    "strictness": ("standard", "strict"),
-    "unknown-fields": ("refuse", "ignore"),
-    "dry-run-only": ("yes", "no"),
+YES_NO = {"yes": True, "no": False}
+ON_OFF = {"on": True, "off": False}
+SUPPLIER_SETTINGS: dict[str, tuple[str, dict[str, Any] | None]] = {
+    "strictness": ("strictness", {"standard": "standard", "strict": "strict"}),
+    "unknown-fields": ("unknown_fields", {"refuse": "refuse", "ignore": "ignore"}),
+    "dry-run-only": ("is_dry_run_only", YES_NO),
+    "documents-root": ("documents_root", None),
+    "documents-check": ("documents_check", {"off": "off", "warn": "warn", "require": "require"}),
+    "customer-emails": ("sends_customer_emails", ON_OFF),
+    "email-language": ("email_language", {"de": "de", "en": "en"}),
 }
+"""By name on the command line: the setting in the log, and what each allowed word means; None for a URL."""
+
+DOCUMENTS_ROOT = re.compile(r"(s3|gs|az)://[^/\s]+(/\S*)?\Z|file:///\S*\Z|\Z")
 SUPPLIER_CODE = re.compile(r"[A-Za-z0-9_-]{1,32}\Z")
 ORGANISATION_NAME = re.compile(r"[^/\s][^/]{0,127}\Z")
 
@@ -94,25 +103,36 @@ def list_suppliers(as_json: bool) -> None:
 @click.argument("code")
 @click.argument("settings", nargs=-1, required=True, metavar="KEY=VALUE…")
 def set_supplier(code: str, settings: tuple[str, ...]) -> None:
-    """Change how accounts of CODE are judged, within a second everywhere.
+    """Change how accounts of CODE are treated, within a second everywhere.
 
-    strictness=standard|strict, unknown-fields=refuse|ignore, dry-run-only=yes|no
+    strictness=standard|strict, unknown-fields=refuse|ignore, dry-run-only=yes|no,
+    documents-root=URL (s3://, gs://, az://, file:///), documents-check=off|warn|require,
+    customer-emails=on|off, email-language=de|en
     """
-    chosen: dict[str, Any] = {}
-    for setting in settings:
-        name, _, value = setting.partition("=")
-        if value not in SUPPLIER_SETTINGS.get(name, ()):
-            allowed = "; ".join(f"{known}={'|'.join(values)}" for known, values in SUPPLIER_SETTINGS.items())
-            raise click.BadParameter(f"{setting!r} is none of {allowed}.")
-        chosen[name] = value
-    command = suppliers.ConfigureSupplier(
-        strictness=chosen.get("strictness"),
-        unknown_fields=chosen.get("unknown-fields"),
-        is_dry_run_only=chosen["dry-run-only"] == "yes" if "dry-run-only" in chosen else None,
-    )
+    command = suppliers.ConfigureSupplier(**dict(_setting(text) for text in settings))
     with open_ledger() as ledger:
-        done = ledger.execute(suppliers.stream_of(code), command, at=now(), by=caused_by())
+        try:
+            done = ledger.execute(suppliers.stream_of(code), command, at=now(), by=caused_by())
+        except suppliers.DocumentsRootMissing as refusal:
+            raise click.ClickException(str(refusal)) from refusal
     click.echo(f"{code} is set." if done else f"{code} is set so already.")
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """KEY=VALUE as the setting's name and value in the log. Raises BadParameter."""
+    key, _, word = text.partition("=")
+    if key not in SUPPLIER_SETTINGS:
+        raise click.BadParameter(f"{text!r}: there is no setting {key!r}, only {', '.join(SUPPLIER_SETTINGS)}.")
+    name, words = SUPPLIER_SETTINGS[key]
+    if words is None:
+        if not DOCUMENTS_ROOT.match(word):
+            raise click.BadParameter(
+                f"{text!r}: documents-root= takes s3://BUCKET/…, gs://BUCKET/…, az://CONTAINER/… or file:///…."
+            )
+        return name, word
+    if word not in words:
+        raise click.BadParameter(f"{text!r} is none of {', '.join(f'{key}={allowed}' for allowed in words)}.")
+    return name, words[word]
 
 
 @supplier.command("show")

@@ -22,6 +22,7 @@ from eventstore.migrate import migrate as run_migrations
 from eventstore.migrate import refuse_unsafe, role_of
 from projections import INLINE
 from workers.run import run_relay, run_worker
+from workers.send_mails import MailServer
 
 READY_TIMEOUT_S = 30.0
 
@@ -111,7 +112,13 @@ def worker() -> None:
     settings = _settings()
     stop = stop_on_signals()
     ledger = Ledger(_safe_database(settings), views=INLINE, connections=settings.worker_threads * 2 + 4)
-    run_worker(ledger, settings.redis_url, threads=settings.worker_threads, stop=stop)
+    run_worker(
+        ledger,
+        settings.redis_url,
+        threads=settings.worker_threads,
+        stop=stop,
+        mail_server=_mail_server(settings),
+    )
     ledger.close()
 
 
@@ -125,6 +132,13 @@ def migrate() -> None:
         click.echo(f"applied {name}")
     if not applied:
         click.echo("The schema is up to date.")
+
+
+def _mail_server(settings: Settings) -> MailServer | None:
+    """The mail server; e-mails wait while there is none."""
+    if settings.smtp_url is None:
+        return None
+    return MailServer(settings.smtp_url, _required(settings.mail_from, "IMPORTLEDGER_MAIL_FROM"))
 
 
 def _settings() -> Settings:

@@ -1,6 +1,7 @@
 """The settings of a process: read once from the environment, at its entry point."""
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -9,6 +10,8 @@ import msgspec
 
 _POSTGRES = ("postgresql", "postgres")
 _REDIS = ("redis", "rediss", "unix")
+_ADDRESS = re.compile(r"[^@<>\r\n]+@[^@<>\s]+\Z|[^@<>\r\n]+<[^@<>\s]+@[^@<>\s]+>\Z")
+_SMTP = ("smtp", "smtps")
 _LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -24,6 +27,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     database_admin_url: str | None
     redis_url: str | None
     token_key: str | None
+    smtp_url: str | None
+    mail_from: str | None
     worker_threads: int
     log_level: str
 
@@ -36,6 +41,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             database_admin_url=_url(environment, "DATABASE_ADMIN_URL", _POSTGRES),
             redis_url=_url(environment, "REDIS_URL", _REDIS),
             token_key=_token_key(environment),
+            smtp_url=_url(environment, "IMPORTLEDGER_SMTP_URL", _SMTP),
+            mail_from=_address(environment, "IMPORTLEDGER_MAIL_FROM"),
             worker_threads=_count(environment, "IMPORTLEDGER_WORKER_THREADS", 2),
             log_level=_choice(environment, "IMPORTLEDGER_LOG_LEVEL", _LEVELS, "info"),
         )
@@ -62,6 +69,13 @@ def _token_key(environment: Mapping[str, str]) -> str | None:
     if value is not None and len(value) < 32:
         raise SettingError("IMPORTLEDGER_TOKEN_KEY must have at least 32 characters.")
     return value
+
+
+def _address(environment: Mapping[str, str], name: str) -> str | None:
+    value = environment.get(name)
+    if value and not _ADDRESS.match(value):
+        raise SettingError(f"{name} must be an e-mail address, or a name and an address in angle brackets.")
+    return value or None
 
 
 def _count(environment: Mapping[str, str], name: str, default: int) -> int:

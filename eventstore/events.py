@@ -5,6 +5,7 @@ from datetime import datetime
 import msgspec
 
 from eventstore.aggregate import Aggregate, Event
+from eventstore.customer_mail import CUSTOMER_MAIL
 from eventstore.import_process import IMPORT_PROCESS
 from eventstore.organisation import ORGANISATION
 from eventstore.participant import PARTICIPANT
@@ -12,9 +13,9 @@ from eventstore.post_account import POST_ACCOUNT
 from eventstore.price_sheet import PRICE_SHEET
 from eventstore.supplier import SUPPLIER
 
-_ALL = (IMPORT_PROCESS, SUPPLIER, ORGANISATION, PARTICIPANT, PRICE_SHEET, *POST_ACCOUNT)
+_ALL = (IMPORT_PROCESS, SUPPLIER, ORGANISATION, PARTICIPANT, PRICE_SHEET, *POST_ACCOUNT, CUSTOMER_MAIL)
 AGGREGATES = {aggregate.prefix: aggregate for aggregate in _ALL}
-_OF_SUPPLIERS = {aggregate.prefix for aggregate in (IMPORT_PROCESS, SUPPLIER, *POST_ACCOUNT)}
+_OF_SUPPLIERS = {aggregate.prefix for aggregate in (IMPORT_PROCESS, SUPPLIER, *POST_ACCOUNT, CUSTOMER_MAIL)}
 
 _topic_of = {event: topic for aggregate in AGGREGATES.values() for topic, event in aggregate.topics.items()}
 _decoders = {

@@ -54,6 +54,7 @@ class ImportProcessed(Event, frozen=True):
     attempt: int
     account_number: str
     rules_edition: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 class ImportErrored(Event, frozen=True):
@@ -72,6 +73,7 @@ class DryRunSucceeded(Event, frozen=True):
 
     attempt: int
     rules_edition: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 class DryRunErrored(Event, frozen=True):
@@ -158,6 +160,7 @@ class CompleteImport(Command, frozen=True):
     attempt: int
     account_number: str
     rules_edition: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 class FailImport(Command, frozen=True):
@@ -222,10 +225,15 @@ def decide(command: ImportCommand, process: ImportProcess, at: datetime) -> Impo
         case PostponeImport(), "PENDING" if command.attempt == process.attempt:
             return None
         case CompleteImport(), "IN_PROGRESS" if command.attempt == process.attempt and process.is_dry_run:
-            return DryRunSucceeded(attempt=command.attempt, rules_edition=command.rules_edition)
+            return DryRunSucceeded(
+                attempt=command.attempt, rules_edition=command.rules_edition, warnings=command.warnings
+            )
         case CompleteImport(), "IN_PROGRESS" if command.attempt == process.attempt:
             return ImportProcessed(
-                attempt=command.attempt, account_number=command.account_number, rules_edition=command.rules_edition
+                attempt=command.attempt,
+                account_number=command.account_number,
+                rules_edition=command.rules_edition,
+                warnings=command.warnings,
             )
         case CompleteImport(), "PROCESSED" if command.account_number == process.account_number:
             return None

@@ -84,7 +84,7 @@ def _grant(connection: "psycopg.Connection", role: str) -> None:
         "GRANT SELECT, INSERT ON events, payloads, remembered_answers TO {role}",
         "GRANT SELECT ON schema_migrations, stored_events, readable_events TO {role}",
         "GRANT SELECT, INSERT, UPDATE, DELETE ON checkpoints, import_status, import_supplier, access_key,"
-        " account_record TO {role}",
+        " account_record, customer_mail TO {role}",
         "GRANT USAGE ON SCHEMA platform TO {role}",
         "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA platform TO {role}",
         "GRANT USAGE ON ALL SEQUENCES IN SCHEMA platform TO {role}",

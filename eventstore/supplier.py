@@ -3,16 +3,30 @@
 from datetime import datetime
 from typing import Literal, assert_never
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from eventstore.aggregate import Aggregate, Command, Event, State
-from eventstore.errors import IllegalTransition
+from eventstore.errors import IllegalTransition, Refused
 
 SupplierStatus = Literal["ongoing", "paused", "complete"]
 Strictness = Literal["standard", "strict"]
 """Strict: what the market's rules only warn of is refused."""
 UnknownFields = Literal["refuse", "ignore"]
 """Ignore: undocumented fields are dropped, and each drop is recorded with the import."""
+
+
+DocumentsCheck = Literal["off", "warn", "require"]
+"""Whether documents are looked for while processing, and whether a missing one ends the import."""
+Language = Literal["de", "en"]
+
+
+class DocumentsRootMissing(Refused):
+    """Documents cannot be checked below a root that is not set."""
+
+    code = "documents_root_missing"
+
+    def __init__(self) -> None:
+        super().__init__("Set documents-root before documents are checked.")
 
 
 class SupplierCreated(Event, frozen=True):
@@ -27,11 +41,15 @@ class SupplierStatusChanged(Event, frozen=True):
 
 
 class SupplierConfigured(Event, frozen=True):
-    """How accounts of the supplier are judged from now on: all of it, not only what has changed."""
+    """How the supplier's accounts are treated from now on: all of it, not only what has changed."""
 
     strictness: Strictness
     unknown_fields: UnknownFields
     is_dry_run_only: bool
+    documents_root: str = ""
+    documents_check: DocumentsCheck = "off"
+    sends_customer_emails: bool = False
+    email_language: Language = "de"
 
 
 SupplierEvent = SupplierCreated | SupplierStatusChanged | SupplierConfigured
@@ -55,27 +73,36 @@ class ChangeSupplierStatus(Command, frozen=True):
 
 
 class ConfigureSupplier(Command, frozen=True):
-    """Change how accounts are judged; None leaves a setting as it is."""
+    """Change how accounts are treated; None leaves a setting as it is."""
 
     strictness: Strictness | None = None
     unknown_fields: UnknownFields | None = None
     is_dry_run_only: bool | None = None
+    documents_root: str | None = None
+    documents_check: DocumentsCheck | None = None
+    sends_customer_emails: bool | None = None
+    email_language: Language | None = None
 
 
 SupplierCommand = CreateSupplier | ChangeSupplierStatus | ConfigureSupplier
 
 
 class Supplier(State, frozen=True):
-    """The state of a supplier; a new one judges by the contract."""
+    """The state of a supplier; a new one judges by the contract. `documents_root` is a URL, "" for none."""
 
     status: str = "new"
     strictness: Strictness = "standard"
     unknown_fields: UnknownFields = "refuse"
     is_dry_run_only: bool = False
+    documents_root: str = ""
+    documents_check: DocumentsCheck = "off"
+    sends_customer_emails: bool = False
+    email_language: Language = "de"
 
 
 def decide(command: SupplierCommand, supplier: Supplier, at: datetime) -> SupplierEvent | None:
-    """The event that follows, or none. Raises IllegalTransition for a supplier that does not exist."""
+    """The event that follows, or none. Raises IllegalTransition for a supplier that does not exist,
+    DocumentsRootMissing."""
     match command, supplier.status:
         case CreateSupplier(), "new":
             return SupplierCreated()
@@ -87,6 +114,8 @@ def decide(command: SupplierCommand, supplier: Supplier, at: datetime) -> Suppli
             return SupplierStatusChanged(status=status, reason=reason)
         case ConfigureSupplier(), "ongoing" | "paused" | "complete":
             configured = _configured(command, supplier)
+            if configured.documents_check != "off" and not configured.documents_root:
+                raise DocumentsRootMissing
             return None if evolve(supplier, configured) == supplier else configured
     raise IllegalTransition(supplier.status, type(command).__name__)
 
@@ -99,22 +128,14 @@ def evolve(supplier: Supplier, event: SupplierEvent) -> Supplier:
         case SupplierStatusChanged(status=status):
             return replace(supplier, status=status)
         case SupplierConfigured():
-            return replace(
-                supplier,
-                strictness=event.strictness,
-                unknown_fields=event.unknown_fields,
-                is_dry_run_only=event.is_dry_run_only,
-            )
+            return replace(supplier, **asdict(event))
         case _:
             assert_never(event)
 
 
 def _configured(command: ConfigureSupplier, supplier: Supplier) -> SupplierConfigured:
-    return SupplierConfigured(
-        strictness=command.strictness or supplier.strictness,
-        unknown_fields=command.unknown_fields or supplier.unknown_fields,
-        is_dry_run_only=supplier.is_dry_run_only if command.is_dry_run_only is None else command.is_dry_run_only,
-    )
+    present = {name: getattr(supplier, name) for name in SupplierConfigured.__struct_fields__}
+    return SupplierConfigured(**present | {name: new for name, new in asdict(command).items() if new is not None})
 
 
 def stream_of(code: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import UNSET
 
+from market.documents import is_below_root
 from market.identifiers import is_iban
 from market.periods import ordered
 from market.rule import Rule, Severity
@@ -111,6 +112,13 @@ FINANCE: tuple[Rule, ...] = (
         holds=ordered("bill_period_from_date", "bill_period_to_date"),
         says="bill_period_to_date is not before bill_period_from_date.",
         source=_CONTRACT,
+    ),
+    Rule(
+        code="invalid",
+        at="statements[].statement_path",
+        holds=is_below_root,
+        says="A document path stays below the supplier's root.",
+        source="ours: documents are read below the root and nowhere else",
     ),
     Rule(
         code="duplicate_ledger_entries_found",

@@ -14,14 +14,24 @@ os.environ.setdefault("dramatiq_delay_queue_prefetch", "1")
 os.environ.setdefault("dramatiq_restart_delay", "500")
 
 import dramatiq
+import msgspec
 import redis
 from dramatiq.brokers.redis import RedisBroker
 from dramatiq.brokers.stub import StubBroker
 from redis.connection import parse_url
 
-QUEUE = "imports"
-ACTOR = "process_imports"
 STREAMS_PER_MESSAGE = 50
+
+
+class Bell(msgspec.Struct, frozen=True):
+    """Who is rung for a kind of stream: a queue, and the actor that takes its messages."""
+
+    queue: str
+    actor: str
+
+
+IMPORTS = Bell("imports", "process_imports")
+MAILS = Bell("mails", "send_mails")
 
 
 class BellUnavailable(Exception):
@@ -31,9 +41,9 @@ class BellUnavailable(Exception):
 class Doorbell(Protocol):
     """What the relay needs: ring for streams, and see how many messages still wait."""
 
-    def ring(self, streams: Sequence[str]) -> None: ...
+    def ring(self, streams: Sequence[str], bell: Bell = IMPORTS) -> None: ...
 
-    def waiting(self) -> int: ...
+    def waiting(self, bell: Bell = IMPORTS) -> int: ...
 
 
 class BrokerDoorbell:
@@ -41,25 +51,26 @@ class BrokerDoorbell:
 
     def __init__(self, broker: dramatiq.Broker) -> None:
         self._broker = broker
-        broker.declare_queue(QUEUE)
+        for bell in (IMPORTS, MAILS):
+            broker.declare_queue(bell.queue)
 
-    def ring(self, streams: Sequence[str]) -> None:
+    def ring(self, streams: Sequence[str], bell: Bell = IMPORTS) -> None:
         """One message for these streams. Raises BellUnavailable."""
         message: dramatiq.Message[None] = dramatiq.Message(
-            queue_name=QUEUE, actor_name=ACTOR, args=(list(streams),), kwargs={}, options={}
+            queue_name=bell.queue, actor_name=bell.actor, args=(list(streams),), kwargs={}, options={}
         )
         try:
             self._broker.enqueue(message)
         except (dramatiq.BrokerConnectionError, redis.RedisError, OSError) as error:
             raise BellUnavailable(str(error)) from error
 
-    def waiting(self) -> int:
+    def waiting(self, bell: Bell = IMPORTS) -> int:
         """Messages that no worker has fetched yet. Raises BellUnavailable."""
         if isinstance(self._broker, StubBroker):
-            return int(self._broker.queues[QUEUE].qsize())
+            return int(self._broker.queues[bell.queue].qsize())
         assert isinstance(self._broker, RedisBroker)
         try:
-            return int(self._broker.client.llen(f"{self._broker.namespace}:{QUEUE}"))
+            return int(self._broker.client.llen(f"{self._broker.namespace}:{bell.queue}"))
         except (redis.RedisError, OSError) as error:
             raise BellUnavailable(str(error)) from error
 
@@ -87,13 +98,13 @@ def in_process_broker() -> StubBroker:
     return StubBroker(middleware=[])
 
 
-def declare_actor(broker: dramatiq.Broker, process: Callable[[list[str]], None]) -> None:
-    """Bind the actor that processes imports to the broker."""
-    dramatiq.actor(actor_name=ACTOR, queue_name=QUEUE, broker=broker)(process)
+def declare_actor(broker: dramatiq.Broker, bell: Bell, act: Callable[[list[str]], None]) -> None:
+    """Bind what acts on this bell to the broker."""
+    dramatiq.actor(actor_name=bell.actor, queue_name=bell.queue, broker=broker)(act)
 
 
-def start_workers(broker: dramatiq.Broker, *, threads: int) -> dramatiq.Worker:
-    """Threads that take messages as they come; stop it with `worker.stop(timeout=…)`."""
-    worker = dramatiq.Worker(broker, queues={QUEUE}, worker_timeout=100, worker_threads=threads)
+def start_workers(broker: dramatiq.Broker, bell: Bell, *, threads: int) -> dramatiq.Worker:
+    """Threads that take this bell's messages as they come; stop it with `worker.stop(timeout=…)`."""
+    worker = dramatiq.Worker(broker, queues={bell.queue}, worker_timeout=100, worker_threads=threads)
     worker.start()
     return worker

@@ -4,7 +4,6 @@ The imports of one message are done together: one transaction to start them, one
 the batch fails, it is redone one by one, so that a bad import hurts only itself.
 """
 
-import random
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,6 +13,8 @@ import psycopg
 import structlog
 
 import market
+from eventstore import customer_mail
+from eventstore.aggregate import Command
 from eventstore.errors import LedgerError, Refused, StoreUnavailable
 from eventstore.import_process import (
     CompleteImport,
@@ -22,6 +23,7 @@ from eventstore.import_process import (
     ImportStarted,
     PostponeImport,
     StartImport,
+    identity_of,
 )
 from eventstore.ledger import Ledger, now
 from projections.platform import rows_of
@@ -30,11 +32,11 @@ from schemas.base import Problem
 from schemas.shape import UNKNOWN_FIELD, NotJson
 from schemas.submission import read_submission
 from workers.account_number import draw_account_numbers
+from workers.backoff import backoff
+from workers.references import References, Treatment
 
 MAX_ATTEMPTS = 5
 LEASE = timedelta(seconds=60)
-BACKOFF_S = 2.0
-MAX_BACKOFF_S = 300.0
 MAX_PROBLEMS_KEPT = 50
 
 logger = structlog.get_logger()
@@ -48,10 +50,12 @@ class Started(msgspec.Struct, frozen=True):
 
 
 class Ready(msgspec.Struct, frozen=True):
-    """An import whose account is read and may be created."""
+    """An import whose account is read and may be created; `warnings` are code@path."""
 
     started: Started
     account: Account
+    warnings: tuple[str, ...] = ()
+    treatment: Treatment | None = None
 
 
 class ImportProcessor:
@@ -61,6 +65,7 @@ class ImportProcessor:
         self._ledger = ledger
         self._worker = worker
         self._by = f"worker:{worker}"
+        self._references = References(ledger)
 
     def process(self, streams: list[str]) -> None:
         """Bring these imports to their end. Streams that are not due, or taken by others, are left alone.
@@ -103,7 +108,9 @@ class ImportProcessor:
     def _finish(self, started: Sequence[Started]) -> None:
         if not started:
             return
-        ready, failures = self._read(started)
+        read, failures = self._read(started)
+        ready, refused = self._checked(read)
+        failures |= refused
         if failures:
             self._ledger.execute_many(failures, at=now(), by=self._by)
         for is_dry_run in (False, True):
@@ -112,10 +119,11 @@ class ImportProcessor:
                 for one in batch:
                     self._finish_alone(one, is_dry_run=is_dry_run)
 
-    def _read(self, started: Sequence[Started]) -> tuple[list[Ready], dict[str, FailImport]]:
+    def _read(self, started: Sequence[Started]) -> tuple[list[Ready], dict[str, Command]]:
         digests = {one.stream: one.process.staged.payload_sha256 for one in started if one.process.staged}
         payloads = self._ledger.payloads(digests)
-        ready, failures = [], {}
+        ready: list[Ready] = []
+        failures: dict[str, Command] = {}
         for one in started:
             found = account_of(payloads.get(one.stream), one.process, now())
             if isinstance(found, FailImport):
@@ -123,6 +131,27 @@ class ImportProcessor:
             else:
                 ready.append(Ready(one, found))
         return ready, failures
+
+    def _checked(self, read: Sequence[Ready]) -> tuple[list[Ready], dict[str, Command]]:
+        """Those whose references hold, and what becomes of the others."""
+        if not read:
+            return [], {}
+        treatments = self._references.treatments({one.account.import_supplier for one in read})
+        ready: list[Ready] = []
+        others: dict[str, Command] = {}
+        for one, found in zip(read, self._references.findings([one.account for one in read], treatments), strict=True):
+            attempt = one.started.process.attempt
+            if found.errors:
+                others[one.started.stream] = _invalid(attempt, found.errors)
+            elif found.is_unknown:
+                due_at = now() + backoff(attempt)
+                others[one.started.stream] = PostponeImport(
+                    attempt=attempt, code="document_store_unavailable", due_at=due_at
+                )
+            else:
+                treatment = treatments[one.account.import_supplier]
+                ready.append(msgspec.structs.replace(one, warnings=problem_names(found.warnings), treatment=treatment))
+        return ready, others
 
     def _completed(self, batch: Sequence[Ready], *, is_dry_run: bool) -> bool:
         """Complete the batch in one transaction; False when anything in it failed and all was rolled back."""
@@ -140,14 +169,19 @@ class ImportProcessor:
         with self._ledger.connection() as connection:
             numbers = list(draw_account_numbers(connection, len(batch)))
         rows: dict[str, list[tuple[Any, ...]]] = {}
-        commands: dict[str, CompleteImport] = {}
+        commands: dict[str, Command] = {}
         for one, number in zip(batch, numbers, strict=True):
             for table, values in rows_of(one.account, number, at).items():
                 rows.setdefault(table, []).extend(values)
             attempt = one.started.process.attempt
             commands[one.started.stream] = CompleteImport(
-                attempt=attempt, account_number="" if is_dry_run else number, rules_edition=market.EDITION
+                attempt=attempt,
+                account_number="" if is_dry_run else number,
+                rules_edition=market.EDITION,
+                warnings=one.warnings,
             )
+            if one.treatment is not None and one.treatment.sends_customer_emails and not is_dry_run:
+                commands |= _mail_request(one, number, one.treatment.email_language)
         if is_dry_run:
             self._ledger.rehearse(rows)
             self._ledger.execute_many(commands, at=at, by=self._by)
@@ -172,6 +206,17 @@ class ImportProcessor:
         self._ledger.execute_many({stream: command}, at=now(), by=self._by)
 
 
+def _mail_request(one: Ready, account_number: str, language: str) -> dict[str, Command]:
+    """What asks for the customer's e-mail, in the transaction that makes the account."""
+    staged = one.started.process.staged
+    assert staged is not None
+    stream = customer_mail.stream_of(*identity_of(one.started.stream))
+    request = customer_mail.RequestMail(
+        account_number=account_number, payload_sha256=staged.payload_sha256, language=language
+    )
+    return {stream: request}
+
+
 def account_of(body: bytes | None, process: ImportProcess, at: datetime) -> Account | FailImport:
     """The account in a stored payload, or why it cannot become one: checked again, since rules may have changed.
 
@@ -189,11 +234,6 @@ def account_of(body: bytes | None, process: ImportProcess, at: datetime) -> Acco
     breaches = market.check(submission.account, at, misfits)
     errors = [*misfits, *(b.problem for b in breaches if b.severity is market.Severity.ERROR)]
     return _invalid(attempt, errors) if errors else submission.account
-
-
-def backoff(attempt: int) -> timedelta:
-    """How long to wait after this attempt: doubling, with jitter, bounded."""
-    return timedelta(seconds=min(MAX_BACKOFF_S, BACKOFF_S * 2 ** (attempt - 1)) * random.uniform(0.5, 1.0))
 
 
 def problem_names(problems: Sequence[Problem]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The relay: follows the log and rings for each import that is to be processed.
+"""The relay: follows the log and rings for each import that is to be processed and each e-mail to be sent.
 
 The log is the outbox. The relay rings first and moves its checkpoint afterwards: a crash between the two rings
 twice, which is harmless. One relay is active, by an advisory lock; others stand by. While many messages wait it
@@ -14,10 +14,13 @@ import structlog
 from psycopg import Connection
 
 from eventstore import follow
+from eventstore.customer_mail import TOPICS as MAIL_TOPICS
+from eventstore.customer_mail import MailRequested
 from eventstore.errors import StoreUnavailable
-from eventstore.import_process import TOPICS, ImportRetried, ImportStaged
+from eventstore.import_process import TOPICS as IMPORT_TOPICS
+from eventstore.import_process import ImportRetried, ImportStaged
 from eventstore.ledger import Ledger, now
-from workers.broker import STREAMS_PER_MESSAGE, BellUnavailable, Doorbell
+from workers.broker import IMPORTS, MAILS, STREAMS_PER_MESSAGE, Bell, BellUnavailable, Doorbell
 from workers.sweeper import Sweeper
 
 FOLLOWER = "relay"
@@ -26,7 +29,13 @@ MAX_WAITING_MESSAGES = 20
 READ_LIMIT = 1_000
 RETRY_S = 1.0
 
-_WORK = tuple(topic for topic, event in TOPICS.items() if event in (ImportStaged, ImportRetried))
+_BELLS: dict[str, Bell] = {
+    topic: bell
+    for bell, topics in ((IMPORTS, IMPORT_TOPICS), (MAILS, MAIL_TOPICS))
+    for topic, event in topics.items()
+    if event in (ImportStaged, ImportRetried, MailRequested)
+}
+"""Who is rung for which event."""
 _staged = msgspec.json.Decoder(ImportStaged)
 
 logger = structlog.get_logger()
@@ -74,10 +83,11 @@ class Relay:
 
     def _ring_after(self, connection: Connection[Any], position: int) -> int:
         """Ring for what comes after the position; returns how far that went."""
-        events, reached = follow.read_after(connection, position, _WORK, limit=READ_LIMIT)
-        due = [event.stream for event in events if _is_due(event)]
-        for streams in _messages(due):
-            self._doorbell.ring(streams)
+        events, reached = follow.read_after(connection, position, tuple(_BELLS), limit=READ_LIMIT)
+        for bell in (IMPORTS, MAILS):
+            due = [event.stream for event in events if _BELLS[event.topic] is bell and _is_due(event)]
+            for streams in _messages(due):
+                self._doorbell.ring(streams, bell)
         if reached != position:
             follow.set_checkpoint(connection, FOLLOWER, reached)
         return reached
@@ -85,7 +95,7 @@ class Relay:
 
 def _is_due(event: follow.Followed) -> bool:
     """What is not due yet is left to the sweeper."""
-    if TOPICS[event.topic] is not ImportStaged:
+    if IMPORT_TOPICS.get(event.topic) is not ImportStaged:
         return True
     not_before = _staged.decode(event.state).not_before
     return not_before is None or not_before <= now()

@@ -6,10 +6,19 @@ import dramatiq
 import structlog
 
 from eventstore.ledger import Ledger
-from workers.broker import BrokerDoorbell, declare_actor, in_process_broker, redis_broker, start_workers
+from workers.broker import (
+    IMPORTS,
+    MAILS,
+    BrokerDoorbell,
+    declare_actor,
+    in_process_broker,
+    redis_broker,
+    start_workers,
+)
 from workers.liveness import Liveness
 from workers.process_imports import ImportProcessor
 from workers.relay import Relay
+from workers.send_mails import MailSender, MailServer
 
 STOP_TIMEOUT_MS = 20_000
 
@@ -21,23 +30,33 @@ def broker_for(redis_url: str | None) -> dramatiq.Broker:
     return redis_broker(redis_url) if redis_url else in_process_broker()
 
 
-def run_worker(ledger: Ledger, redis_url: str | None, *, threads: int, stop: threading.Event) -> None:
-    """Process imports until `stop` is set; what is in hand is finished first.
+def run_worker(
+    ledger: Ledger,
+    redis_url: str | None,
+    *,
+    threads: int,
+    stop: threading.Event,
+    mail_server: MailServer | None = None,
+) -> None:
+    """Process imports and send e-mails until `stop` is set; what is in hand is finished first.
 
-    Without Redis the relay runs here as well, since the bell does not leave this process.
+    Without Redis the relay runs here as well, since the bell does not leave this process. E-mails have a thread of
+    their own, so that a slow mail server holds no import up.
     """
     liveness = Liveness(ledger)
     liveness.start(stop)
     broker = broker_for(redis_url)
     processor = ImportProcessor(ledger, worker=liveness.worker)
-    declare_actor(broker, processor.process)
-    worker = start_workers(broker, threads=threads)
+    declare_actor(broker, IMPORTS, processor.process)
+    declare_actor(broker, MAILS, MailSender(ledger, mail_server, worker=liveness.worker).send)
+    workers = (start_workers(broker, IMPORTS, threads=threads), start_workers(broker, MAILS, threads=1))
     logger.info("worker is ready", worker=liveness.worker, threads=threads, bell="redis" if redis_url else "memory")
     if redis_url:
         stop.wait()
     else:
         Relay(ledger, BrokerDoorbell(broker)).run(stop)
-    worker.stop(timeout=STOP_TIMEOUT_MS)
+    for worker in workers:
+        worker.stop(timeout=STOP_TIMEOUT_MS)
     liveness.stop()
 
 

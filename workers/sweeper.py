@@ -11,11 +11,13 @@ from typing import Any
 import structlog
 from psycopg import Connection
 
+from eventstore import customer_mail
 from eventstore.import_process import PostponeImport, stream_of
 from eventstore.ledger import Ledger, now
-from workers.broker import STREAMS_PER_MESSAGE, Doorbell
+from projections.customer_mail import SELECT_ABANDONED_MAILS, SELECT_WAITING_MAILS
+from workers.backoff import backoff
+from workers.broker import MAILS, STREAMS_PER_MESSAGE, Doorbell
 from workers.liveness import WORKER_LOCK_CLASS
-from workers.process_imports import backoff
 
 INTERVAL_S = 1.0
 RING_AGAIN_AFTER_S = 10.0
@@ -65,8 +67,11 @@ class Sweeper:
     def sweep(self, connection: Connection[Any], relayed: int) -> None:
         """Give abandoned imports back, then ring for all that is due, unless messages still wait."""
         self._give_back_abandoned(connection)
+        self._give_up_abandoned_mails(connection)
         if self._doorbell.waiting() == 0:
             self._ring_for_waiting(connection, relayed)
+        if self._doorbell.waiting(MAILS) == 0:
+            self._ring_for_mails(connection, relayed)
 
     def _give_back_abandoned(self, connection: Connection[Any]) -> None:
         at = now()
@@ -80,6 +85,27 @@ class Sweeper:
         if commands:
             self._ledger.execute_many(commands, at=at, by="sweeper")
             logger.warning("abandoned imports were given back", imports=len(commands))
+
+    def _give_up_abandoned_mails(self, connection: Connection[Any]) -> None:
+        """A message whose worker is gone may have been sent: it is not sent again."""
+        at = now()
+        parameters = {"now": at, "lock_class": WORKER_LOCK_CLASS, "limit": LIMIT}
+        commands = {
+            customer_mail.stream_of(row["supplier"], row["external_account_number"]): customer_mail.FailMail(
+                attempt=row["attempt"], code="outcome_unknown"
+            )
+            for row in connection.execute(SELECT_ABANDONED_MAILS.encode(), parameters)
+        }
+        if commands:
+            self._ledger.execute_many(commands, at=at, by="sweeper")
+
+    def _ring_for_mails(self, connection: Connection[Any], relayed: int) -> None:
+        at = now()
+        parameters = {"now": at, "lost_before": at - LOST_AFTER, "relayed": relayed, "limit": STREAMS_PER_MESSAGE}
+        rows = connection.execute(SELECT_WAITING_MAILS, parameters)
+        streams = [customer_mail.stream_of(row["supplier"], row["external_account_number"]) for row in rows]
+        if streams:
+            self._doorbell.ring(streams, MAILS)
 
     def _ring_for_waiting(self, connection: Connection[Any], relayed: int) -> None:
         at, clock = now(), time.monotonic()

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cli.operator import SUPPLIER_SETTINGS
 from tests.make import an_account, changed, encoded
 from tests.running import Importer, RunningService, wait_for
 
@@ -73,13 +74,28 @@ def test_a_supplier_for_dry_runs_takes_nothing_else(service: RunningService) -> 
     assert "is_dry_run_only  True" in service.cli("supplier", "show", importer.supplier).stdout
 
 
-@pytest.mark.parametrize("setting", ["strictness=lax", "colour=blue", "strictness", "dry-run-only=perhaps"])
+@pytest.mark.parametrize(
+    "setting", ["strictness=lax", "colour=blue", "strictness", "dry-run-only=perhaps", "documents-root=/etc"]
+)
 def test_a_setting_that_does_not_exist_is_named(service: RunningService, setting: str) -> None:
     refused = service.cli("supplier", "set", "ANY", setting, check=False)
     assert refused.returncode == 2
-    assert "strictness=standard|strict" in refused.stderr
+    assert repr(setting) in refused.stderr
+    key = setting.partition("=")[0]
+    assert (f"{key}=" if key in SUPPLIER_SETTINGS else "there is no setting") in refused.stderr
 
 
 def test_a_supplier_that_does_not_exist_has_no_settings(service: RunningService) -> None:
     assert service.cli("supplier", "set", "NEVER", "strictness=strict", check=False).returncode == 1
     assert "no import supplier NEVER" in service.cli("supplier", "show", "NEVER", check=False).stderr
+
+
+def test_documents_are_not_checked_without_a_root(service: RunningService) -> None:
+    importer = service.importer()
+    refused = service.cli("supplier", "set", importer.supplier, "documents-check=require", check=False)
+    assert refused.returncode == 1
+    assert "documents-root" in refused.stderr
+    set_to(service, importer, "documents-root=s3://bucket/nord", "documents-check=require", "customer-emails=on")
+    shown = json.loads(service.cli("supplier", "show", importer.supplier, "--json").stdout)
+    assert (shown["documents_root"], shown["documents_check"]) == ("s3://bucket/nord", "require")
+    assert (shown["sends_customer_emails"], shown["email_language"]) == (True, "de")

@@ -24,9 +24,10 @@ from eventstore.payloads import Payload
 from tests.make import an_account, changed, encoded
 from tests.running import wait_for
 from workers import process_imports
+from workers.backoff import MAX_BACKOFF_S, backoff
 from workers.broker import BrokerDoorbell, in_process_broker
 from workers.liveness import Liveness
-from workers.process_imports import ImportProcessor, backoff
+from workers.process_imports import ImportProcessor
 from workers.relay import Relay
 from workers.run import run_worker
 from workers.sweeper import Sweeper
@@ -298,7 +299,7 @@ def test_without_redis_one_worker_process_does_it_all(ledger: Ledger, database: 
 @pytest.mark.parametrize("attempt", range(1, 30))
 def test_backing_off_is_bounded(attempt: int) -> None:
     waited = backoff(attempt).total_seconds()
-    assert 0 < waited <= process_imports.MAX_BACKOFF_S
+    assert 0 < waited <= MAX_BACKOFF_S
 
 
 def queued(broker: Any) -> list[list[str]]:

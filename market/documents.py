@@ -1,0 +1,28 @@
+"""Where a document lies: its path below the root that the platform team has set for the supplier."""
+
+from urllib.parse import unquote
+
+_MAX_DECODINGS = 3
+
+
+def path_below_root(path: str) -> str | None:
+    """The path relative to the root, without empty steps; None for one that would leave the root in any spelling.
+
+    A path that begins with a slash begins at the root. Percent signs are part of a name, but what they spell may
+    not lead upwards either.
+    """
+    spelled = path
+    for _ in range(_MAX_DECODINGS):
+        if not _stays_below(spelled):
+            return None
+        spelled = unquote(spelled)
+    return "/".join(step for step in path.split("/") if step) if _stays_below(spelled) else None
+
+
+def is_below_root(path: str) -> bool:
+    return path_below_root(path) is not None
+
+
+def _stays_below(path: str) -> bool:
+    steps = [step for step in path.split("/") if step]
+    return bool(steps) and "\\" not in path and path.isprintable() and not {".", ".."}.intersection(steps)

@@ -1,0 +1,54 @@
+"""A document path never leads out of its root, however it is spelled."""
+
+import posixpath
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from market.documents import is_below_root, path_below_root
+
+
+@pytest.mark.parametrize(
+    ("path", "below"),
+    [
+        ("statements/2022/1.pdf", "statements/2022/1.pdf"),
+        ("/statements//1.pdf", "statements/1.pdf"),
+        ("Müller GmbH/a b.pdf", "Müller GmbH/a b.pdf"),
+        ("x%20y.pdf", "x%20y.pdf"),
+        ("..pdf", "..pdf"),
+    ],
+)
+def test_a_path_below_the_root_is_taken_as_it_is(path: str, below: str) -> None:
+    assert path_below_root(path) == below
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "..",
+        "../x.pdf",
+        "a/../../x.pdf",
+        "/../x",
+        "a/./x",
+        "%2e%2e/x",
+        "a%2f..%2fx",
+        "%252e%252e/x",
+        "..\\x",
+        "a\\..\\x",
+        "%5c..",
+        "C:\\x",
+        "a\nb",
+        "/",
+        "%00",
+    ],
+)
+def test_a_path_that_leads_upwards_is_refused(path: str) -> None:
+    assert not is_below_root(path)
+
+
+@given(st.lists(st.sampled_from(["..", ".", "/", "a", "%2e", "%2f", "%", "25", "\\", "//"]), max_size=12))
+def test_no_spelling_leaves_the_root(parts: list[str]) -> None:
+    below = path_below_root("".join(parts))
+    if below is not None:
+        assert posixpath.normpath(posixpath.join("/root", below)).startswith("/root/")

@@ -1,0 +1,96 @@
+"""What an account refers to is looked for while it is processed: documents, and the participants behind operators."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventstore.import_process import ImportErrored, ImportPostponed, ImportProcessed
+from eventstore.ledger import Ledger, now
+from eventstore.participant import ImportParticipant
+from eventstore.participant import stream_of as participant_stream
+from eventstore.supplier import ConfigureSupplier, CreateSupplier
+from eventstore.supplier import stream_of as supplier_stream
+from tests.make import an_account
+from tests.workers.test_processing import SUPPLIER, stage
+from workers.process_imports import ImportProcessor
+
+OPERATORS = ("9900000000409", "9900000000201", "9900000000300")
+
+
+@pytest.fixture
+def processor(ledger: Ledger) -> ImportProcessor:
+    ledger.execute(supplier_stream(SUPPLIER), CreateSupplier(), at=now(), by="t")
+    return ImportProcessor(ledger, worker=7)
+
+
+def configure(ledger: Ledger, **settings: Any) -> None:
+    ledger.execute(supplier_stream(SUPPLIER), ConfigureSupplier(**settings), at=now(), by="t")
+
+
+def processed(ledger: Ledger, processor: ImportProcessor) -> Any:
+    """The last event of an import after it was processed."""
+    stream = stage(ledger, an_account(SUPPLIER))
+    processor.process([stream])
+    return ledger.history(stream)[-1].event
+
+
+def import_participants(ledger: Ledger) -> None:
+    for code in OPERATORS:
+        ledger.execute(participant_stream(int(code)), ImportParticipant(payload_sha256="d"), at=now(), by="t")
+
+
+def test_an_operator_without_a_participant_is_a_warning(ledger: Ledger, processor: ImportProcessor) -> None:
+    event = processed(ledger, processor)
+    assert isinstance(event, ImportProcessed)
+    assert "market_participant_not_found@supply_addresses.0.supply_points.0.meter_operators.0.code" in event.warnings
+
+
+def test_an_operator_that_is_a_participant_is_no_warning(ledger: Ledger, processor: ImportProcessor) -> None:
+    import_participants(ledger)
+    event = processed(ledger, processor)
+    assert isinstance(event, ImportProcessed)
+    assert event.warnings == ()
+
+
+def test_an_operator_without_a_participant_ends_the_import_of_a_strict_supplier(
+    ledger: Ledger, processor: ImportProcessor
+) -> None:
+    configure(ledger, strictness="strict")
+    event = processed(ledger, processor)
+    assert isinstance(event, ImportErrored)
+    assert all(problem.startswith("market_participant_not_found@") for problem in event.problems)
+
+
+@pytest.mark.parametrize("check", ["warn", "require"])
+def test_a_missing_document_is_named(ledger: Ledger, processor: ImportProcessor, tmp_path: Path, check: Any) -> None:
+    import_participants(ledger)
+    configure(ledger, documents_root=tmp_path.as_uri(), documents_check=check)
+    event = processed(ledger, processor)
+    expected = ("path_does_not_exist_in_file_store@statements.0.statement_path",)
+    if check == "warn":
+        assert isinstance(event, ImportProcessed)
+        assert event.warnings == expected
+    else:
+        assert isinstance(event, ImportErrored)
+        assert event.problems == expected
+
+
+def test_documents_that_are_there_are_no_matter(ledger: Ledger, processor: ImportProcessor, tmp_path: Path) -> None:
+    import_participants(ledger)
+    configure(ledger, documents_root=tmp_path.as_uri(), documents_check="require")
+    for statement in an_account(SUPPLIER)["statements"]:
+        document = tmp_path / statement["statement_path"]
+        document.parent.mkdir(parents=True, exist_ok=True)
+        document.write_bytes(b"%PDF")
+    event = processed(ledger, processor)
+    assert isinstance(event, ImportProcessed)
+    assert event.warnings == ()
+
+
+def test_an_object_store_that_is_away_postpones_the_import(ledger: Ledger, processor: ImportProcessor) -> None:
+    configure(ledger, documents_root="az://nowhere/x", documents_check="require")
+    event = processed(ledger, processor)
+    assert isinstance(event, ImportPostponed)
+    assert event.code == "document_store_unavailable"
+    configure(ledger, documents_check="warn")

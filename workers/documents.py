@@ -1,0 +1,76 @@
+"""Documents at a supplier's root: whether they are there. S3, GCS, Azure or a local folder, through `obstore`.
+
+Credentials and endpoints are what the object stores' own variables say (`AWS_…`, `GOOGLE_…`, `AZURE_…`).
+"""
+
+import asyncio
+from collections.abc import Collection
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import obstore
+from obstore.exceptions import BaseError
+from obstore.store import ObjectStore, from_url
+
+from market.documents import path_below_root
+
+CONCURRENCY = 32
+TIMEOUT_S = 10.0
+"""For all documents that are asked for together."""
+
+
+class DocumentsUnavailable(Exception):
+    """The object store does not answer, or refuses us. The question may be asked again."""
+
+
+def missing_documents(root: str, paths: Collection[str], *, timeout_s: float = TIMEOUT_S) -> set[str]:
+    """Those of the paths below which no document lies. Never looks outside the root. Raises DocumentsUnavailable."""
+    return asyncio.run(_missing(root, paths, timeout_s))
+
+
+async def _missing(root: str, paths: Collection[str], timeout_s: float) -> set[str]:
+    store = _store(root, timeout_s)
+    folder = Path(unquote(urlsplit(root).path)) if root.startswith("file:") else None
+    turns = asyncio.Semaphore(CONCURRENCY)
+
+    async def is_missing(path: str) -> bool:
+        key = path_below_root(path)
+        if key is None or (folder is not None and not _lies_in(folder, key)):
+            return True
+        async with turns:
+            try:
+                await obstore.head_async(store, key)
+            except FileNotFoundError:
+                return True
+        return False
+
+    wanted = list(dict.fromkeys(paths))
+    try:
+        async with asyncio.timeout(timeout_s):
+            found = await asyncio.gather(*map(is_missing, wanted))
+    except TimeoutError:
+        raise DocumentsUnavailable(f"no answer within {timeout_s:g} s") from None
+    except (BaseError, OSError, ValueError) as error:
+        raise DocumentsUnavailable(type(error).__name__) from error
+    return {path for path, is_gone in zip(wanted, found, strict=True) if is_gone}
+
+
+def _store(root: str, timeout_s: float) -> ObjectStore:
+    try:
+        if root.startswith("file:"):
+            return from_url(root)
+        return from_url(
+            root,
+            client_options={"allow_http": True, "timeout": f"{timeout_s:g}s", "connect_timeout": "2s"},
+            retry_config={"max_retries": 1},
+        )
+    except (BaseError, ValueError, OSError) as error:
+        raise DocumentsUnavailable(f"the root cannot be used: {type(error).__name__}") from error
+
+
+def _lies_in(folder: Path, key: str) -> bool:
+    """False where a link leads out of the folder."""
+    try:
+        return (folder / key).resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):
+        return False

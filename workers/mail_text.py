@@ -1,0 +1,83 @@
+"""What an e-mail to a customer says, in German and in English. Pure."""
+
+from email.message import EmailMessage
+from email.utils import formataddr
+
+import msgspec
+
+from schemas.account import Account
+
+
+class Recipient(msgspec.Struct, frozen=True):
+    """Whom a message goes to."""
+
+    name: str
+    email: str
+
+
+_SUBJECT = {"de": "Ihr Energiekonto ist umgezogen", "en": "Your energy account has moved"}
+_TEXT = {
+    "de": """Guten Tag {name},
+
+Ihr Energiekonto ist auf unser neues System umgezogen. Ihre Verträge, Preise, Zählerstände und Guthaben sind
+unverändert, und Sie müssen nichts tun.
+
+    Ihre neue Kontonummer: {account_number}
+    Ihre bisherige Nummer: {external_account_number}
+
+Ein bestehendes Lastschriftmandat gilt weiter. Wenn Sie selbst überweisen, geben Sie bitte künftig die neue
+Kontonummer an.
+
+Freundliche Grüße
+Ihr Kundenservice
+""",
+    "en": """Hello {name},
+
+your energy account has moved to our new system. Your contracts, prices, meter readings and balances are unchanged,
+and there is nothing you need to do.
+
+    Your new account number: {account_number}
+    Your previous number:    {external_account_number}
+
+An existing direct debit mandate stays valid. If you pay by bank transfer, please state the new account number from
+now on.
+
+Kind regards
+Your customer service
+""",
+}
+
+
+def recipient_of(account: Account) -> Recipient | None:
+    """The first customer with an e-mail address."""
+    for customer in account.customers:
+        if customer.email:
+            name = " ".join(part for part in (customer.given_name, customer.family_name) if part)
+            return Recipient(name, customer.email)
+    return None
+
+
+def message_about(
+    account: Account, recipient: Recipient, *, account_number: str, language: str, sender: str, message_id: str
+) -> EmailMessage:
+    """The message; `sender` is an address, `message_id` makes a second copy recognisable."""
+    message = EmailMessage()
+    message["Subject"] = _SUBJECT[language]
+    message["From"] = sender
+    message["To"] = formataddr((_one_line(recipient.name), recipient.email))
+    message["Message-ID"] = message_id
+    message["Auto-Submitted"] = "auto-generated"
+    message["Content-Language"] = language
+    message.set_content(
+        _TEXT[language].format(
+            name=_one_line(recipient.name),
+            account_number=account_number,
+            external_account_number=_one_line(account.external_account_number),
+        )
+    )
+    return message
+
+
+def _one_line(text: str) -> str:
+    """Without line breaks, which a header cannot hold."""
+    return " ".join(text.split())

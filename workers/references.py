@@ -1,0 +1,141 @@
+"""Does what an account refers to exist? Checks that need the database or an object store, made while processing.
+
+Documents are looked for below the supplier's root, if the supplier is set so. An operator's code without a market
+participant is a warning, and an error for a strict supplier.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import structlog
+
+from eventstore import participant
+from eventstore.ledger import Ledger
+from projections.import_supplier import SELECT_TREATMENT
+from schemas.account import Account
+from schemas.base import Problem
+from workers.documents import DocumentsUnavailable, missing_documents
+
+MAX_KNOWN = 100_000
+_OPERATORS = ("meter_operators", "network_operators", "transmission_system_operators")
+
+_SELECT_KNOWN = "SELECT stream FROM events WHERE stream = ANY(%s) AND version = 1"
+
+
+logger = structlog.get_logger()
+
+
+class Treatment(msgspec.Struct, frozen=True):
+    """The settings of a supplier that matter while processing."""
+
+    code: str
+    strictness: str = "standard"
+    documents_root: str = ""
+    documents_check: str = "off"
+    sends_customer_emails: bool = False
+    email_language: str = "de"
+
+
+class Findings(msgspec.Struct, frozen=True):
+    """What is wrong with an account's references. `is_unknown`: documents could not be looked for, ask again."""
+
+    errors: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    is_unknown: bool = False
+
+    def with_problems(self, problems: tuple[Problem, ...], *, are_errors: bool) -> "Findings":
+        """These findings and more."""
+        if are_errors:
+            return Findings((*problems, *self.errors), self.warnings, self.is_unknown)
+        return Findings(self.errors, (*problems, *self.warnings), self.is_unknown)
+
+
+class References:
+    """Asks the database; remembers participants, which are never taken back."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._known: set[str] = set()
+
+    def treatments(self, suppliers: set[str]) -> dict[str, Treatment]:
+        """By supplier code; a supplier that is not known is treated by the contract."""
+        with self._ledger.connection() as connection:
+            rows = connection.execute(SELECT_TREATMENT, (list(suppliers),)).fetchall()
+        return {code: Treatment(code) for code in suppliers} | {row["code"]: Treatment(**row) for row in rows}
+
+    def findings(self, accounts: Sequence[Account], treatments: Mapping[str, Treatment]) -> list[Findings]:
+        """For each account. `treatments` has all their suppliers."""
+        operators = [list(_operators(account)) for account in accounts]
+        self._learn({code for places in operators for _, code in places})
+        missing = _missing(accounts, treatments)
+        found = []
+        for account, places in zip(accounts, operators, strict=True):
+            treatment = treatments[account.import_supplier]
+            unknown = tuple(
+                Problem(place, "market_participant_not_found", "There is no market participant with this code.")
+                for place, code in places
+                if code not in self._known
+            )
+            found.append(_documents_in(account, treatment, missing.get(account.import_supplier, set())))
+            if unknown:
+                found[-1] = found[-1].with_problems(unknown, are_errors=treatment.strictness == "strict")
+        return found
+
+    def _learn(self, codes: set[str]) -> None:
+        """Look up the codes that are not known to be participants."""
+        streams = {participant.stream_of(int(code)): code for code in codes - self._known if _is_number(code)}
+        if not streams:
+            return
+        with self._ledger.connection() as connection:
+            rows: list[dict[str, Any]] = connection.execute(_SELECT_KNOWN, (list(streams),)).fetchall()
+        if len(self._known) > MAX_KNOWN:
+            self._known.clear()
+        self._known |= {streams[row["stream"]] for row in rows}
+
+
+def _missing(accounts: Sequence[Account], treatments: Mapping[str, Treatment]) -> dict[str, set[str] | None]:
+    """The paths without a document by supplier, all of a supplier asked for together; None where nobody can say."""
+    wanted: dict[str, list[str]] = {}
+    for account in accounts:
+        if account.statements and treatments[account.import_supplier].documents_check != "off":
+            paths = wanted.setdefault(account.import_supplier, [])
+            paths += [statement.statement_path for statement in account.statements]
+    missing: dict[str, set[str] | None] = {}
+    for supplier, paths in wanted.items():
+        try:
+            missing[supplier] = missing_documents(treatments[supplier].documents_root, paths)
+        except DocumentsUnavailable as error:
+            logger.warning("documents cannot be looked for", supplier=supplier, reason=str(error))
+            missing[supplier] = None
+    return missing
+
+
+def _documents_in(account: Account, treatment: Treatment, missing: set[str] | None) -> Findings:
+    is_required = treatment.documents_check == "require"
+    if missing is None:
+        told = Problem("statements", "document_store_unavailable", "Documents could not be looked for.")
+        return Findings(is_unknown=True) if is_required else Findings(warnings=(told,))
+    absent = tuple(
+        Problem(
+            f"statements.{index}.statement_path",
+            "path_does_not_exist_in_file_store",
+            "There is no document at this path below the supplier's root.",
+        )
+        for index, statement in enumerate(account.statements)
+        if statement.statement_path in missing
+    )
+    return Findings().with_problems(absent, are_errors=is_required)
+
+
+def _operators(account: Account) -> Iterator[tuple[str, str]]:
+    """(place, code) of every operator that the account names."""
+    for a, address in enumerate(account.supply_addresses):
+        for p, point in enumerate(address.supply_points):
+            for kind in _OPERATORS:
+                for o, operator in enumerate(getattr(point, kind)):
+                    yield f"supply_addresses.{a}.supply_points.{p}.{kind}.{o}.code", operator.code
+
+
+def _is_number(code: str) -> bool:
+    return code.isascii() and code.isdigit() and len(code) <= 19

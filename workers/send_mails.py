@@ -1,0 +1,183 @@
+"""Sending e-mails to customers: once at most, after the account is durable, each outcome an event.
+
+An attempt is in the log before the mail server is asked. Up to the message's last byte a failure is certain and may
+be tried again; after that, without an answer, nobody knows, and the message is not sent again.
+"""
+
+import hashlib
+import smtplib
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from email.message import EmailMessage
+from email.policy import SMTP, SMTPUTF8
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+import structlog
+
+from eventstore import import_process
+from eventstore.aggregate import Command
+from eventstore.customer_mail import (
+    CustomerMail,
+    DeliverMail,
+    FailMail,
+    MailStarted,
+    PostponeMail,
+    StartMail,
+)
+from eventstore.errors import StoreUnavailable
+from eventstore.ledger import Ledger, now
+from schemas.shape import NotJson
+from schemas.submission import read_submission
+from workers.backoff import backoff
+from workers.mail_text import message_about, recipient_of
+
+MAX_ATTEMPTS = 8
+LEASE = timedelta(seconds=120)
+TIMEOUT_S = 15.0
+
+logger = structlog.get_logger()
+
+
+class MailServer(msgspec.Struct, frozen=True):
+    """`smtp://[user:password@]host[:port]` (STARTTLS where the server offers it) or `smtps://…`, and the sender."""
+
+    url: str
+    sender: str
+
+
+class NotSent(Exception):
+    """The message was certainly not sent. `is_final`: it will not be sent at another time either."""
+
+    def __init__(self, code: str, *, is_final: bool) -> None:
+        super().__init__(code)
+        self.code = code
+        self.is_final = is_final
+
+
+class MailSender:
+    """Takes requested messages up and brings each to its end. `worker` is the id whose lock says that it lives."""
+
+    def __init__(self, ledger: Ledger, server: MailServer | None, *, worker: int) -> None:
+        self._ledger = ledger
+        self._server = server
+        self._worker = worker
+        self._by = f"worker:{worker}"
+
+    def send(self, streams: list[str]) -> None:
+        """Send what these streams request and nobody has taken up. Without a mail server, requests wait."""
+        if self._server is None:
+            return
+        try:
+            for stream in streams:
+                self._send(self._server, stream)
+        except StoreUnavailable as error:
+            logger.warning("mails left to the sweeper", reason=str(error))
+
+    def _send(self, server: MailServer, stream: str) -> None:
+        at = now()
+        start = StartMail(worker=self._worker, lease_until=at + LEASE, max_attempts=MAX_ATTEMPTS)
+        [outcome] = self._ledger.execute_many({stream: start}, at=at, by=self._by)
+        if outcome.recorded and isinstance(outcome.recorded.event, MailStarted):
+            ended = self._ended(server, stream, outcome.state)
+            self._ledger.execute_many({stream: ended}, at=now(), by=self._by)
+
+    def _ended(self, server: MailServer, stream: str, mail: CustomerMail) -> Command:
+        """Send, and say what came of it."""
+        attempt = mail.attempt
+        message = self._message(server, stream, mail)
+        if isinstance(message, str):
+            return FailMail(attempt=attempt, code=message)
+        try:
+            deliver(server.url, message)
+        except NotSent as failure:
+            logger.info("mail not sent", stream=stream, code=failure.code, attempt=attempt)
+            if failure.is_final:
+                return FailMail(attempt=attempt, code=failure.code)
+            return PostponeMail(attempt=attempt, code=failure.code, due_at=now() + backoff(attempt))
+        except (OSError, smtplib.SMTPException) as error:
+            logger.warning("mail outcome unknown", stream=stream, reason=type(error).__name__)
+            return FailMail(attempt=attempt, code="outcome_unknown")
+        return DeliverMail(attempt=attempt, message_id=str(message["Message-ID"]))
+
+    def _message(self, server: MailServer, stream: str, mail: CustomerMail) -> EmailMessage | str:
+        """The message, or the code of why there is none."""
+        assert mail.requested is not None
+        source = import_process.stream_of(*import_process.identity_of(stream))
+        body = self._ledger.payloads({source: mail.requested.payload_sha256}).get(source)
+        if body is None:
+            return "payload_erased"
+        try:
+            account = read_submission(body).account
+        except NotJson:
+            return "payload_unreadable"
+        recipient = recipient_of(account)
+        if recipient is None:
+            return "no_email_address"
+        host = server.sender.rpartition("@")[2].rstrip(">") or "localhost"
+        return message_about(
+            account,
+            recipient,
+            account_number=mail.requested.account_number,
+            language=mail.requested.language,
+            sender=server.sender,
+            message_id=f"<{hashlib.sha256(stream.encode()).hexdigest()[:32]}@{host}>",
+        )
+
+
+def deliver(url: str, message: EmailMessage) -> None:
+    """Hand the message to the mail server. Raises NotSent when it was not taken; anything else leaves that open."""
+    with _session(url) as session:
+        try:
+            is_utf8 = session.has_extn("smtputf8")
+            options = ["SMTPUTF8"] if is_utf8 else []
+            _accepted(session.mail(message["From"].addresses[0].addr_spec, options), "sender_refused")
+            _accepted(session.rcpt(message["To"].addresses[0].addr_spec), "recipient_refused")
+        except UnicodeError as error:  # an address that this server cannot be told
+            raise NotSent("recipient_refused", is_final=True) from error
+        except (OSError, smtplib.SMTPException) as error:
+            raise NotSent("smtp_unavailable", is_final=False) from error
+        try:
+            _accepted(session.data(message.as_bytes(policy=SMTPUTF8 if is_utf8 else SMTP)), "message_refused")
+        except smtplib.SMTPDataError as error:
+            _accepted((error.smtp_code, b""), "message_refused")
+            raise
+
+
+@contextmanager
+def _session(url: str) -> Iterator[smtplib.SMTP]:
+    """A session that is ready for a message. Raises NotSent when there is none to be had."""
+    parts = urlsplit(url)
+    host, is_wrapped = parts.hostname or "localhost", parts.scheme == "smtps"
+    try:
+        session: smtplib.SMTP = (
+            smtplib.SMTP_SSL(host, parts.port or 465, timeout=TIMEOUT_S, context=ssl.create_default_context())
+            if is_wrapped
+            else smtplib.SMTP(host, parts.port or 25, timeout=TIMEOUT_S)
+        )
+    except (OSError, smtplib.SMTPException) as error:
+        raise NotSent("smtp_unavailable", is_final=False) from error
+    try:
+        try:
+            session.ehlo_or_helo_if_needed()
+            if not is_wrapped and session.has_extn("starttls"):
+                session.starttls(context=ssl.create_default_context())
+                session.ehlo()
+            if parts.username:
+                session.login(unquote(parts.username), unquote(parts.password or ""))
+        except (OSError, smtplib.SMTPException) as error:
+            raise NotSent("smtp_unavailable", is_final=False) from error
+        yield session
+    finally:
+        with suppress(OSError, smtplib.SMTPException):
+            session.quit()
+        session.close()
+
+
+def _accepted(reply: tuple[int, bytes], code: str) -> None:
+    """Raises NotSent for a reply that refuses: for now (4xx) or for good (5xx)."""
+    status = reply[0]
+    if status >= 400:
+        raise NotSent(code, is_final=status >= 500)
