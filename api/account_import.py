@@ -113,9 +113,9 @@ class AccountImport:
             if is_refused and submission.states("external_account_number"):
                 await self._refuse_if_taken(account.import_supplier, account.external_account_number)
             if supplier.status != "ongoing":
-                raise _not_ongoing(supplier.status)
+                raise _not_ongoing(account.import_supplier, supplier.status)
         if judged.problems:
-            raise _not_valid(judged.problems)
+            raise _not_valid(judged.problems, account.import_supplier if supplier is not None else "")
         return judged
 
     async def _supplier(self, key: Key, code: str) -> SupplierEntry | None:
@@ -182,11 +182,12 @@ _UNKNOWN_SUPPLIER = Problem("import_supplier", "invalid_choice", "This is not on
 _DRY_RUN_ONLY = Problem("task_params.is_dry_run", "dry_run_only", "This import supplier takes dry runs only.")
 
 
-def _not_ongoing(status: str) -> NotValid:
+def _not_ongoing(supplier: str, status: str) -> NotValid:
     code = "import_supplier_migration_not_ongoing"
     detail = f"The import supplier is {status}; it takes no accounts now."
-    return NotValid(code, detail, [Problem("import_supplier", code, detail)])
+    return NotValid(code, detail, [Problem("import_supplier", code, detail)], supplier=supplier)
 
 
-def _not_valid(problems: Sequence[Problem]) -> NotValid:
-    return NotValid("account_failed_validation", "The account data could not be validated.", problems, with_tree=True)
+def _not_valid(problems: Sequence[Problem], supplier: str = "") -> NotValid:
+    code, detail = "account_failed_validation", "The account data could not be validated."
+    return NotValid(code, detail, problems, supplier=supplier, with_tree=True)

@@ -23,24 +23,38 @@ from api.import_verbs import DECIDERS, ImportVerbs
 from api.paths import RawPath, both_forms
 from api.post_account_import import PostAccountImport
 from api.pre_account_import import PreAccountImport
+from api.rate_limit import RateLimit
+from api.refusal_counts import INTERVAL_S, RefusalCounts
 from api.responses import json_response
 from api.status_queries import StatusQueries
 from api.store import read, reading_pool
 from eventstore.errors import StoreUnavailable
 from eventstore.ledger import Ledger
+from eventstore.migrate import NEWEST
 from projections import INLINE
 
 SWITCH_INTERVAL_S = 0.0005
 """How long the event loop may keep the interpreter from the writer thread, in seconds."""
 
 
-def create_app(database_url: str, token_key: bytes) -> Starlette:
-    """The service's HTTP side on this database. Opens nothing before its lifespan begins."""
+def create_app(
+    database_url: str,
+    token_key: bytes,
+    redis_url: str | None = None,
+    *,
+    refusals_interval_s: float = INTERVAL_S,
+) -> Starlette:
+    """The service's HTTP side on this database. Opens nothing before its lifespan begins.
+
+    Rates are shared through Redis, where there is one.
+    """
     pool = reading_pool(database_url, size=8)
     lists = reading_pool(database_url, size=2)
     ledger = Ledger(database_url, views=INLINE)
     directory = Directory(pool)
-    auth = Authenticator(directory, token_key)
+    limit = RateLimit(redis_url)
+    auth = Authenticator(directory, token_key, limit)
+    refusals = RefusalCounts(ledger, interval_s=refusals_interval_s)
     accounts = AccountImport(ledger, pool, directory, auth)
     before = PreAccountImport(ledger)
     after = PostAccountImport(ledger, pool, directory)
@@ -50,26 +64,35 @@ def create_app(database_url: str, token_key: bytes) -> Starlette:
     async def ready(request: Request) -> Response:
         """200 when the database answers with the schema that this code needs, 503 otherwise."""
         try:
-            await read(pool, AsyncConnection.execute, "SELECT FROM events, remembered_answers, account_record LIMIT 0")
-        except ProgrammingError as error:
-            raise StoreUnavailable("the schema is missing or older than the code") from error
+            is_ready = await read(pool, has_schema)
+        except ProgrammingError:
+            is_ready = False
+        if not is_ready:
+            raise StoreUnavailable("the schema is missing or older than the code")
         return json_response({"status": "ready", "pid": os.getpid()})
 
     async def alive(request: Request) -> Response:
         return json_response({"status": "alive", "pid": os.getpid()})
 
+    async def has_schema(connection: AsyncConnection) -> bool:
+        cursor = await connection.execute("SELECT FROM schema_migrations WHERE name = %s", (NEWEST,))
+        return cursor.rowcount == 1
+
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         _tune_interpreter()
         async with pool, lists:
-            refresher = asyncio.create_task(directory.keep_fresh())
+            tasks = [asyncio.create_task(work()) for work in (directory.keep_fresh, refusals.keep_appending)]
             yield
-            refresher.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await refresher
+            for task in tasks:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+            await refusals.append()
+        await limit.close()
         await asyncio.to_thread(ledger.close)
 
-    post = Calls(auth, pool).post
+    post = Calls(auth, pool, refusals).post
     v1, v2 = "/v1/data-import", "/v2/data-import"
     app = Starlette(
         routes=[

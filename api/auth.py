@@ -19,6 +19,8 @@ from joserfc.jwk import OctKey
 from starlette.requests import Request
 
 from api.directory import Directory, Key
+from api.paths import ANSWER_HEADERS
+from api.rate_limit import RateLimit
 from api.refusals import ApiError
 
 ACCESS_S = 60 * 60
@@ -57,13 +59,17 @@ def new_key() -> NewKey:
 class Authenticator:
     """Checks credentials against the directory, and issues tokens."""
 
-    def __init__(self, directory: Directory, token_key: bytes) -> None:
+    def __init__(self, directory: Directory, token_key: bytes, limit: RateLimit) -> None:
         self._directory = directory
+        self._limit = limit
         self._jwk = OctKey.import_key(token_key)
         self._claims: dict[str, dict[str, Any]] = {}
 
     async def caller(self, request: Request, roles: frozenset[str]) -> Key:
-        """The key behind the Authorization header. Raises ApiError 401, or 403 when its role does not allow this."""
+        """The key behind the Authorization header.
+
+        Raises ApiError 401, 403 when its role does not allow this, 429 when it makes too many requests.
+        """
         header = request.headers.get("authorization")
         if not header:
             raise _unauthenticated("Authentication credentials were not provided.")
@@ -71,6 +77,8 @@ class Authenticator:
         key = await self._key_of(match.group(2)) if match else None
         if key is None:
             raise _unauthenticated("The credentials are not valid.", code="authentication_failed")
+        if key.rate_per_s:
+            request.scope[ANSWER_HEADERS] = await self._limit.take(key)
         if key.role not in roles:
             raise ApiError(403, "This key's role does not allow this.")
         return key

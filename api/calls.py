@@ -17,6 +17,7 @@ from starlette.responses import Response
 from api.auth import Authenticator
 from api.directory import Key
 from api.errors import NotValid
+from api.refusal_counts import RefusalCounts
 from api.refusals import ApiError
 from api.responses import JsonResponse, read_body
 from api.store import read
@@ -52,9 +53,10 @@ Handler = Callable[[Request, Call], Awaitable[Response]]
 class Calls:
     """Turns handlers of calls into handlers of requests."""
 
-    def __init__(self, auth: Authenticator, pool: AsyncConnectionPool) -> None:
+    def __init__(self, auth: Authenticator, pool: AsyncConnectionPool, refusals: RefusalCounts) -> None:
         self._auth = auth
         self._pool = pool
+        self._refusals = refusals
 
     def post(self, roles: frozenset[str], handler: Handler) -> Callable[[Request], Awaitable[Response]]:
         """The handler behind authentication for these roles, with the body read, answered once per key."""
@@ -63,9 +65,15 @@ class Calls:
             key = await self._auth.caller(request, roles)
             body = await read_body(request)
             header = request.headers.get("idempotency-key")
-            if header is None:
-                return await handler(request, Call(key, body))
-            return await self._answered_once(request, Call(key, body, _command_id(request, key, header)), handler)
+            try:
+                if header is None:
+                    return await handler(request, Call(key, body))
+                call = Call(key, body, _command_id(request, key, header))
+                return await self._answered_once(request, call, handler)
+            except NotValid as refusal:
+                if refusal.supplier:
+                    self._refusals.count(refusal.supplier, refusal.problems)
+                raise
 
         return answer
 

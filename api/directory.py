@@ -34,6 +34,7 @@ class Key(msgspec.Struct, frozen=True):
     suppliers: frozenset[str]
     secret_sha256: str
     revoked_at: datetime | None
+    rate_per_s: int = 0
 
     def may_touch(self, supplier: str) -> bool:
         return supplier in self.suppliers or ALL_SUPPLIERS in self.suppliers
@@ -81,7 +82,7 @@ class Directory:
                 self._suppliers[row[0]] = SupplierEntry(row[1], row[3], row[4], row[5])
                 self._supplier_position = max(self._supplier_position, row[8])
             for row in keys:
-                self._keys[row[0]] = Key(row[0], row[1], row[2], frozenset(row[3]), row[4], row[6])
+                self._keys[row[0]] = Key(row[0], row[1], row[2], frozenset(row[3]), row[4], row[6], row[8])
                 self._key_position = max(self._key_position, row[7])
 
     async def keep_fresh(self) -> None:

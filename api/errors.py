@@ -32,13 +32,16 @@ _RETRY = {"Retry-After": "1"}
 
 
 class NotValid(Exception):
-    """The request's content is refused, for all of these reasons."""
+    """The request's content is refused, for all of these reasons; `supplier` is "" while it is not known."""
 
-    def __init__(self, code: str, detail: str, problems: Sequence[Problem], *, with_tree: bool = False) -> None:
+    def __init__(
+        self, code: str, detail: str, problems: Sequence[Problem], *, supplier: str = "", with_tree: bool = False
+    ) -> None:
         super().__init__(detail)
         self.code = code
         self.detail = detail
         self.problems = problems
+        self.supplier = supplier
         self.with_tree = with_tree
 
 

@@ -10,6 +10,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.errors import not_found
 
+ANSWER_HEADERS = "importledger.answer_headers"
+"""The key in the ASGI scope of header fields that the answer is to carry."""
+
 
 class RawPath:
     """ASGI middleware: the router sees the path as it was sent."""
@@ -42,6 +45,8 @@ class Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         response = await self._handler(Request(scope, receive, send))
+        if ANSWER_HEADERS in scope:
+            response.headers.update(scope[ANSWER_HEADERS])
         await response(scope, receive, send)
 
 

@@ -105,12 +105,14 @@ class PostAccountImport:
         bad_places = {problem.attr for problem in misfits}
         entry = await self._directory.supplier(supplier) if call.key.may_touch(supplier) else None
         if entry is None and "import_supplier" not in bad_places:
-            raise _not_valid(Problem("import_supplier", "invalid_choice", "This is not one of your import suppliers."))
+            raise _not_valid(
+                "", Problem("import_supplier", "invalid_choice", "This is not one of your import suppliers.")
+            )
         is_strict = entry is not None and entry.strictness == "strict"
         breaches = POST_ACCOUNT_BOOKS[kind.envelope].breaches(envelope, now(), misfits)
         errors = [b.problem for b in breaches if is_strict or b.severity is Severity.ERROR]
         if misfits or errors:
-            raise _not_valid(*misfits, *errors)
+            raise _not_valid(supplier if entry is not None else "", *misfits, *errors)
         account_number = await self._account_number(supplier, external)
         body = echo(untyped(call.body), envelope)
         await in_thread(self._append, call, kind, envelope, account_number, body)
@@ -125,7 +127,7 @@ class PostAccountImport:
             code, detail = "account_not_found", f"The account does not exist yet; its import is {found.status}."
         else:
             return found.service_identifier
-        raise _not_valid(Problem("external_account_number", code, detail))
+        raise _not_valid(supplier, Problem("external_account_number", code, detail))
 
     def _append(self, call: Call, kind: _Kind, envelope: Any, account_number: str, body: bytes) -> None:
         record = getattr(envelope, kind.field)
@@ -158,7 +160,8 @@ class PostAccountImport:
                 stream, command, at=at, by=call.by, payload=payload, answer=call.answer(201, body), change=change
             )
         except Refused as refusal:
-            raise _not_valid(Problem(f"{kind.field}.non_field_errors", refusal.code, str(refusal))) from refusal
+            problem = Problem(f"{kind.field}.non_field_errors", refusal.code, str(refusal))
+            raise _not_valid(envelope.import_supplier, problem) from refusal
 
 
 def _digests(record: Any, kind: _Kind) -> tuple[str, str]:
@@ -172,5 +175,5 @@ def _sha256(value: Any) -> str:
     return hashlib.sha256(_canonical.encode(value)).hexdigest()
 
 
-def _not_valid(*problems: Problem) -> NotValid:
-    return NotValid("validation_error", "The data could not be validated.", problems)
+def _not_valid(supplier: str, *problems: Problem) -> NotValid:
+    return NotValid("validation_error", "The data could not be validated.", problems, supplier=supplier)

@@ -6,7 +6,7 @@ import click
 
 from cli.decide import cancel, retry
 from cli.demo import demo
-from cli.operator import history, key, supplier
+from cli.operator import history, key, refusals, supplier
 from cli.roles import api, migrate, relay, up, worker
 from cli.settings import SettingError
 from embedded.folder import FolderInUse, FolderUnreachable
@@ -22,7 +22,7 @@ def importledger() -> None:
     """The import ledger: takes in migrated energy accounts and can prove what became of each."""
 
 
-for _verb in (up, demo, api, relay, worker, migrate, supplier, key, history, cancel, retry):
+for _verb in (up, demo, api, relay, worker, migrate, supplier, key, history, refusals, cancel, retry):
     importledger.add_command(_verb)
 
 

@@ -4,6 +4,7 @@ import contextlib
 import getpass
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +14,8 @@ import msgspec
 from api.auth import new_key
 from cli.settings import SettingError, Settings
 from embedded.folder import DataFolder
-from eventstore import import_process, organisation
+from eventstore import customer_mail, import_process, organisation
+from eventstore import refusals as refused
 from eventstore import supplier as suppliers
 from eventstore.events import Recorded
 from eventstore.ledger import Ledger, now
@@ -37,6 +39,7 @@ SUPPLIER_SETTINGS: dict[str, tuple[str, dict[str, Any] | None]] = {
 
 DOCUMENTS_ROOT = re.compile(r"(s3|gs|az)://[^/\s]+(/\S*)?\Z|file:///\S*\Z|\Z")
 SUPPLIER_CODE = re.compile(r"[A-Za-z0-9_-]{1,32}\Z")
+RATE = re.compile(r"([1-9][0-9]{0,4}|100000)/s\Z")
 ORGANISATION_NAME = re.compile(r"[^/\s][^/]{0,127}\Z")
 
 
@@ -162,17 +165,24 @@ def key() -> None:
     "--supplier", "codes", multiple=True, required=True, help="A supplier it may touch; repeatable; * for all."
 )
 @click.option("--role", type=click.Choice(["importer", "auditor", "support", "operator"]), default="importer")
+@click.option("--rate", metavar="N/s", help="Requests a second that it may make; any number by default.")
 @click.option("--json", "as_json", is_flag=True, help='Print {"api_key": …}.')
-def create_key(name: str, codes: tuple[str, ...], role: organisation.Role, as_json: bool) -> None:
+def create_key(name: str, codes: tuple[str, ...], role: organisation.Role, rate: str | None, as_json: bool) -> None:
     """Create a key for ORGANISATION and print it. It is shown this once: only its digest is kept."""
     if not ORGANISATION_NAME.match(name):
         raise click.BadParameter("An organisation's name has 1 to 128 characters and no slash.")
     for code in codes:
         if code != "*" and not SUPPLIER_CODE.match(code):
             raise click.BadParameter(f"{code!r} is not a supplier code.")
+    if rate is not None and not RATE.match(rate):
+        raise click.BadParameter("A rate is a whole number of requests a second from 1 to 100000, such as 50/s.")
     fresh = new_key()
     command = organisation.CreateKey(
-        key_id=fresh.key_id, secret_sha256=fresh.secret_sha256, role=role, suppliers=tuple(dict.fromkeys(codes))
+        key_id=fresh.key_id,
+        secret_sha256=fresh.secret_sha256,
+        role=role,
+        suppliers=tuple(dict.fromkeys(codes)),
+        rate_per_s=int(rate.removesuffix("/s")) if rate else 0,
     )
     with open_ledger() as ledger:
         known = ledger.load(suppliers.stream_of(code) for code in codes)
@@ -187,7 +197,7 @@ def create_key(name: str, codes: tuple[str, ...], role: organisation.Role, as_js
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def list_keys(as_json: bool) -> None:
     """List all keys, without their secrets."""
-    columns = ("key_id", "organisation", "role", "suppliers", "created_at", "revoked_at")
+    columns = ("key_id", "organisation", "role", "suppliers", "rate_per_s", "created_at", "revoked_at")
     _print(_rows(SELECT_KEYS), columns, as_json=as_json)
 
 
@@ -214,7 +224,8 @@ def history(supplier_code: str, external: str, as_json: bool) -> None:
     with open_ledger() as ledger:
         with ledger.connection() as connection:
             records = [row["stream"] for row in connection.execute(SELECT_RECORDS, (supplier_code, external))]
-        events = ledger.history(import_process.stream_of(supplier_code, external), *records)
+        mail = customer_mail.stream_of(supplier_code, external)
+        events = ledger.history(import_process.stream_of(supplier_code, external), mail, *records)
     if not events:
         raise click.ClickException(f"There is no import of {external} for {supplier_code}.")
     for recorded in events:
@@ -225,6 +236,23 @@ def history(supplier_code: str, external: str, as_json: bool) -> None:
             said = " ".join(f"{name}={value}" for name, value in entry["data"].items())
             kind = entry["stream"].split("/", 1)[0]
             click.echo(f"{entry['position']:>8}  {entry['at']}  {kind} {entry['event']:<18} {entry['by']}  {said}")
+
+
+@click.command()
+@click.argument("supplier_code", metavar="SUPPLIER")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def refusals(supplier_code: str, as_json: bool) -> None:
+    """What requests for SUPPLIER were refused for, most frequent first: times, code, place."""
+    with open_ledger() as ledger:
+        events = ledger.history(refused.stream_of(supplier_code))
+    counts: Counter[str] = Counter()
+    for recorded in events:
+        assert isinstance(recorded.event, refused.RequestsRefused)
+        counts.update(recorded.event.counts)
+    for name, times in counts.most_common():
+        code, _, place = name.partition("@")
+        shown = {"times": times, "code": code, "place": place}
+        click.echo(msgspec.json.encode(shown) if as_json else f"{times:>8}  {code}  {place}")
 
 
 def history_entry(recorded: Recorded) -> dict[str, Any]:

@@ -11,11 +11,12 @@ from eventstore.organisation import ORGANISATION
 from eventstore.participant import PARTICIPANT
 from eventstore.post_account import POST_ACCOUNT
 from eventstore.price_sheet import PRICE_SHEET
+from eventstore.refusals import REFUSALS
 from eventstore.supplier import SUPPLIER
 
-_ALL = (IMPORT_PROCESS, SUPPLIER, ORGANISATION, PARTICIPANT, PRICE_SHEET, *POST_ACCOUNT, CUSTOMER_MAIL)
+_ALL = (IMPORT_PROCESS, SUPPLIER, ORGANISATION, PARTICIPANT, PRICE_SHEET, *POST_ACCOUNT, CUSTOMER_MAIL, REFUSALS)
 AGGREGATES = {aggregate.prefix: aggregate for aggregate in _ALL}
-_OF_SUPPLIERS = {aggregate.prefix for aggregate in (IMPORT_PROCESS, SUPPLIER, *POST_ACCOUNT, CUSTOMER_MAIL)}
+_OF_SUPPLIERS = {aggregate.prefix for aggregate in (IMPORT_PROCESS, SUPPLIER, *POST_ACCOUNT, CUSTOMER_MAIL, REFUSALS)}
 
 _topic_of = {event: topic for aggregate in AGGREGATES.values() for topic, event in aggregate.topics.items()}
 _decoders = {

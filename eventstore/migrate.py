@@ -13,6 +13,9 @@ import psycopg
 from psycopg.sql import SQL, Identifier
 
 MIGRATIONS = Path(__file__).parent / "migrations"
+NEWEST = max(file.name for file in MIGRATIONS.glob("*.sql"))
+"""The last migration that this code knows."""
+
 _LOCK = 7015003
 
 

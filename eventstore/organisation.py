@@ -10,12 +10,16 @@ Role = Literal["importer", "auditor", "support", "operator"]
 
 
 class KeyCreated(Event, frozen=True):
-    """A key was issued; `secret_sha256` is the digest of the whole key, `suppliers` what it may touch."""
+    """A key was issued; `secret_sha256` is the digest of the whole key, `suppliers` what it may touch.
+
+    `rate_per_s` is how many requests a second it may make, 0 for any number.
+    """
 
     key_id: str
     secret_sha256: str
     role: Role
     suppliers: tuple[str, ...] = ()
+    rate_per_s: int = 0
 
 
 class KeyRevoked(Event, frozen=True):
@@ -40,6 +44,7 @@ class CreateKey(Command, frozen=True):
     secret_sha256: str
     role: Role
     suppliers: tuple[str, ...] = ()
+    rate_per_s: int = 0
 
 
 class RevokeKey(Command, frozen=True):
@@ -68,6 +73,7 @@ def decide(command: OrganisationCommand, organisation: Organisation, at: datetim
                 secret_sha256=command.secret_sha256,
                 role=command.role,
                 suppliers=command.suppliers,
+                rate_per_s=command.rate_per_s,
             )
         case CreateKey():
             return None

@@ -16,6 +16,7 @@ class KeyRow(msgspec.Struct, frozen=True, kw_only=True):
     organisation: str
     role: str
     suppliers: str
+    rate_per_s: int
     secret_sha256: str
     created_at: datetime
     revoked_at: datetime | None
@@ -28,15 +29,17 @@ class AccessKeyView:
     name = "access_key"
     columns = KeyRow.__struct_fields__
     upsert = """
-        INSERT INTO access_key (key_id, organisation, role, suppliers, secret_sha256, created_at, revoked_at, position)
-        SELECT n.key_id, n.organisation, n.role, string_to_array(n.suppliers, ','), n.secret_sha256, n.created_at,
-               n.revoked_at, appended.base + n.position
+        INSERT INTO access_key (
+            key_id, organisation, role, suppliers, rate_per_s, secret_sha256, created_at, revoked_at, position)
+        SELECT n.key_id, n.organisation, n.role, string_to_array(n.suppliers, ','), n.rate_per_s, n.secret_sha256,
+               n.created_at, n.revoked_at, appended.base + n.position
         FROM appended, unnest(
             %(access_key_key_id)b::text[], %(access_key_organisation)b::text[], %(access_key_role)b::text[],
-            %(access_key_suppliers)b::text[], %(access_key_secret_sha256)b::text[],
+            %(access_key_suppliers)b::text[], %(access_key_rate_per_s)b::integer[],
+            %(access_key_secret_sha256)b::text[],
             %(access_key_created_at)b::timestamptz[], %(access_key_revoked_at)b::timestamptz[],
             %(access_key_position)b::bigint[]
-        ) AS n (key_id, organisation, role, suppliers, secret_sha256, created_at, revoked_at, position)
+        ) AS n (key_id, organisation, role, suppliers, rate_per_s, secret_sha256, created_at, revoked_at, position)
         ON CONFLICT (key_id) DO UPDATE SET revoked_at = excluded.revoked_at, position = excluded.position
     """
 
@@ -50,6 +53,7 @@ class AccessKeyView:
                     organisation=organisation,
                     role=event.role,
                     suppliers=",".join(event.suppliers),
+                    rate_per_s=event.rate_per_s,
                     secret_sha256=event.secret_sha256,
                     created_at=recorded.recorded_at,
                     revoked_at=None,
@@ -61,6 +65,7 @@ class AccessKeyView:
                     organisation=organisation,
                     role="",
                     suppliers="",
+                    rate_per_s=0,
                     secret_sha256="",
                     created_at=recorded.recorded_at,
                     revoked_at=recorded.recorded_at,
@@ -74,7 +79,7 @@ class AccessKeyView:
 ACCESS_KEY = AccessKeyView()
 
 SELECT_KEYS = """
-SELECT key_id, organisation, role, suppliers, secret_sha256, created_at, revoked_at, position
+SELECT key_id, organisation, role, suppliers, secret_sha256, created_at, revoked_at, position, rate_per_s
 FROM access_key
 WHERE position > %s
 ORDER BY key_id

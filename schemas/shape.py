@@ -18,6 +18,7 @@ import msgspec
 from msgspec import inspect
 
 from schemas.base import DECIMAL_PATTERN, MARKET_TIME, Problem
+from schemas.names import may_repeat_names, repeated_names
 
 MAX_DEPTH = 64
 """Levels of nesting in one body; documented limit."""
@@ -67,10 +68,14 @@ class Shape(Generic[T]):
         """Raises NotJson, or Misfits with every misfit."""
         if b"\\u0000" not in body:
             try:
-                return self._decoder.decode(body)
+                typed = self._decoder.decode(body)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 pass
-        return self.fit(untyped(body))
+            else:
+                if not may_repeat_names(body):
+                    return typed
+        value = untyped(body)
+        return self.fit(value, repeated_names(body) if may_repeat_names(body) else ())
 
     def examine(self, body: bytes) -> tuple[T, Sequence[Problem]]:
         """The body and its misfits, with stand-ins in their places. Raises NotJson."""
@@ -79,12 +84,12 @@ class Shape(Generic[T]):
         except Misfits as misfits:
             return misfits.stand_in, misfits.problems
 
-    def fit(self, value: Any) -> T:
-        """The same for a value that is already decoded. Raises Misfits."""
+    def fit(self, value: Any, besides: Sequence[Problem] = ()) -> T:
+        """The same for a value that is already decoded and has these problems besides. Raises Misfits."""
         fitted, problems = _fitted(value, self.wire_type)
         typed = msgspec.convert(fitted, self.wire_type)
-        if problems:
-            raise Misfits(typed, problems)
+        if problems or besides:
+            raise Misfits(typed, [*problems, *besides])
         return typed
 
 

@@ -220,6 +220,11 @@ BREACHES: list[tuple[str, str, dict[str, Any]]] = [
     ("ledgers.non_field_errors", "unknown_ledger_identifiers", changed(an_account(), ["1"], *LEDGER, "identifiers")),
     ("statements.non_field_errors", "historical_statement_already_exists", twice("statements")),
     ordered(("statements", 0), "bill_period_from_date", "bill_period_to_date"),
+    (
+        "statements.0.statement_path",
+        "invalid",
+        changed(an_account(), "../other.pdf", "statements", 0, "statement_path"),
+    ),
     ("ledgers.non_field_errors", "duplicate_ledger_entries_found", twice("ledgers")),
     ("ledgers.non_field_errors", "duplicate_identifiers_entries_found", twice(*LEDGER, "identifiers")),
     ("ledgers.non_field_errors", "duplicate_transaction_ids", twice(*LEDGER, "current_statement_transactions")),

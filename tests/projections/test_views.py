@@ -99,7 +99,7 @@ def test_a_revoked_key_keeps_what_it_was(ledger: Ledger, database: PostgresUrls)
     ledger.execute("organisation/O", RevokeKey(key_id="k"), at=NOON + timedelta(hours=1), by="t")
     with psycopg.connect(database.service) as connection:
         [row] = live_rows(connection, ACCESS_KEY)
-    assert row == ("k", "O", "auditor", ["A", "B"], "d", NOON, NOON + timedelta(hours=1), 2)
+    assert row == ("k", "O", "auditor", ["A", "B"], 0, "d", NOON, NOON + timedelta(hours=1), 2)
 
 
 def test_a_suppliers_row_keeps_what_an_event_does_not_speak_of(ledger: Ledger, database: PostgresUrls) -> None:

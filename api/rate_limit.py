@@ -1,0 +1,102 @@
+"""How many requests a second a key may make: shared by all api processes through Redis, per process without it.
+
+The generic cell rate algorithm: one number per key, the time at which its bucket would be full again. A second's
+worth of requests may come at once. Answers carry the fields of the IETF draft `ratelimit-headers`.
+"""
+
+import math
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import redis.asyncio
+import structlog
+from redis.exceptions import RedisError
+
+from api.directory import Key
+from api.refusals import ApiError
+
+TIMEOUT_S = 0.1
+BREAK_S = 2.0
+"""How long Redis is left alone after it has not answered."""
+MAX_LOCAL_KEYS = 10_000
+
+logger = structlog.get_logger()
+
+_TAKE = """
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+local full_at = math.max(tonumber(redis.call('GET', KEYS[1]) or '0'), now) + tonumber(ARGV[1])
+if full_at - now <= 1000000 then
+    redis.call('SET', KEYS[1], string.format('%.0f', full_at), 'PX', 2000)
+    return full_at - now
+end
+return full_at - now
+"""
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """One request of a key: whether it fits, how many more would, and when the bucket is full again, in seconds."""
+
+    fits: bool
+    remaining: int
+    reset_s: float
+
+    @classmethod
+    def at(cls, level_s: float, rate_per_s: int) -> "Taken":
+        """`level_s`: how far the bucket is filled, in seconds of its rate, this request included; 1 is full."""
+        if level_s <= 1.0:
+            return cls(True, int((1.0 - level_s) * rate_per_s + 1e-6), level_s)
+        return cls(False, 0, level_s - 1.0)
+
+    def headers(self, rate_per_s: int) -> Mapping[str, str]:
+        wait_s = max(1, math.ceil(self.reset_s))
+        fields = {"RateLimit-Policy": f'"key";q={rate_per_s};w=1', "RateLimit": f'"key";r={self.remaining};t={wait_s}'}
+        return fields if self.fits else fields | {"Retry-After": str(wait_s)}
+
+
+class RateLimit:
+    """The buckets of all keys that have a rate."""
+
+    def __init__(self, redis_url: str | None) -> None:
+        self._redis: Any = None
+        if redis_url:
+            self._redis = redis.asyncio.from_url(redis_url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S)
+        self._take: Any = self._redis.register_script(_TAKE) if self._redis else None
+        self._closed_until = 0.0
+        self._full_at: dict[str, float] = {}
+
+    async def take(self, key: Key) -> Mapping[str, str]:
+        """Count a request; the header fields of its answer. Raises ApiError 429."""
+        if not key.rate_per_s:
+            return {}
+        taken = Taken.at(await self._level(key), key.rate_per_s)
+        headers = taken.headers(key.rate_per_s)
+        if not taken.fits:
+            detail = f"This key makes more than {key.rate_per_s} requests a second."
+            raise ApiError(429, detail, headers=headers)
+        return headers
+
+    async def close(self) -> None:
+        if self._redis is not None:
+            await self._redis.aclose()
+
+    async def _level(self, key: Key) -> float:
+        if self._take is not None and time.monotonic() >= self._closed_until:
+            try:
+                interval_us = 1_000_000 // key.rate_per_s
+                return float(await self._take(keys=[f"importledger:rate:{key.key_id}"], args=[interval_us])) / 1e6
+            except (RedisError, OSError) as error:
+                self._closed_until = time.monotonic() + BREAK_S
+                logger.warning("rates are counted per process", reason=type(error).__name__)
+        return self._local_level(key)
+
+    def _local_level(self, key: Key) -> float:
+        now = time.monotonic()
+        full_at = max(self._full_at.get(key.key_id, 0.0), now) + 1 / key.rate_per_s
+        if full_at - now <= 1.0:
+            if len(self._full_at) > MAX_LOCAL_KEYS:
+                self._full_at.clear()
+            self._full_at[key.key_id] = full_at
+        return full_at - now

@@ -1,0 +1,89 @@
+"""Counts what is refused, by supplier, and appends it to the log once a minute at most."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import structlog
+from msgspec import inspect
+
+from api.store import in_thread
+from eventstore.errors import LedgerError
+from eventstore.ledger import Ledger, now
+from eventstore.refusals import CountRefusals, stream_of
+from schemas.account import WrappedAccount
+from schemas.base import Problem
+from schemas.delivery_note import DeliveryNoteImport
+from schemas.energy_amount import EnergyAmountImport
+from schemas.invoice import MarketParticipantInvoiceImport
+
+INTERVAL_S = 60.0
+MAX_PLACES = 500
+OTHER = "other"
+
+logger = structlog.get_logger()
+
+
+class RefusalCounts:
+    """The counts of one api process; a crash loses the last minute's."""
+
+    def __init__(self, ledger: Ledger, *, interval_s: float = INTERVAL_S) -> None:
+        self._ledger = ledger
+        self._interval_s = interval_s
+        self._counts: dict[str, Counter[str]] = {}
+        self._since = now()
+
+    def count(self, supplier: str, problems: Iterable[Problem]) -> None:
+        """Count each of these problems of one request once."""
+        counts = self._counts.setdefault(supplier, Counter())
+        for name in {f"{problem.code}@{place_of(problem.attr)}" for problem in problems}:
+            counts[name if name in counts or len(counts) < MAX_PLACES else OTHER] += 1
+
+    async def keep_appending(self) -> None:
+        """Append what has been counted, again and again."""
+        while True:
+            await asyncio.sleep(self._interval_s)
+            await self.append()
+
+    async def append(self) -> None:
+        """Append what has been counted since the last time. What cannot be stored is kept for the next time."""
+        counted, since = self._counts, self._since
+        self._counts, self._since = {}, now()
+        for supplier, counts in counted.items():
+            command = CountRefusals(since=since, counts=dict(counts.most_common()))
+            try:
+                await in_thread(self._ledger.execute, stream_of(supplier), command, at=now(), by="api")
+            except LedgerError as error:
+                logger.warning("refusals are appended later", supplier=supplier, reason=type(error).__name__)
+                self._counts.setdefault(supplier, Counter()).update(counts)
+                self._since = min(self._since, since)
+
+
+def place_of(attr: str) -> str:
+    """A problem's path without anything that the importer has chosen: [] for indexes, * for undocumented names."""
+    steps = attr.split(".")
+    return "".join("[]" if step.isdigit() else f".{step if step in _FIELDS else '*'}" for step in steps).removeprefix(
+        "."
+    )
+
+
+def _names(node: inspect.Type) -> Iterator[str]:
+    match node:
+        case inspect.UnionType(types=types):
+            for member in types:
+                yield from _names(member)
+        case inspect.VarTupleType(item_type=item):
+            yield from _names(item)
+        case inspect.StructType(fields=fields):
+            for field in fields:
+                yield field.encode_name
+                yield from _names(field.type)
+        case _:
+            pass
+
+
+_FIELDS = frozenset(
+    name
+    for wire_type in (WrappedAccount, DeliveryNoteImport, EnergyAmountImport, MarketParticipantInvoiceImport)
+    for name in _names(inspect.type_info(wire_type))
+) | {"non_field_errors"}

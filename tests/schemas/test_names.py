@@ -1,0 +1,52 @@
+"""A name that an object gives twice is found at its place, and nothing else is."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.account import Account
+from schemas.base import Problem
+from schemas.names import may_repeat_names, repeated_names
+from schemas.shape import Shape
+from tests.make import an_account, encoded
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(JSON, st.booleans())
+def test_what_a_writer_writes_repeats_nothing(value: object, is_ascii: bool) -> None:
+    body = json.dumps(value, ensure_ascii=is_ascii).encode("utf-8", "surrogatepass")
+    if b"\xed" not in body and "\\ud" not in body.decode("utf-8", "replace"):
+        assert not may_repeat_names(body)
+        assert repeated_names(body) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "places"),
+    [
+        (b'{"a": 1, "a": 2}', ["a"]),
+        (b'{"a" : 1, "b": 2, "\\u0061" : 2}', ["a"]),
+        (b'[{"a": {"b:c": 1, "b:c": [1, 2]}}]', ["0.a.b:c"]),
+        (b'{"a": {"x": 1}, "a": {"x": 1, "x": 2}}', ["a", "a.x"]),
+        (b'{"n": 1e999, "n": ' + b"9" * 5000 + b"}", ["n"]),
+    ],
+)
+def test_a_repeated_name_is_found(body: bytes, places: list[str]) -> None:
+    assert may_repeat_names(body)
+    assert [problem.attr for problem in repeated_names(body)] == places
+
+
+def test_an_account_that_repeats_a_field_is_a_misfit() -> None:
+    account = encoded(an_account())
+    body = account.replace(b'"family_name":', b'"family_name":"Lost","family_name":', 1)
+    read, misfits = Shape(Account).examine(body)
+    assert read.customers
+    expected = Problem("customers.0.family_name", "repeated_field", "This field is given twice in one object.")
+    assert list(misfits) == [expected]
+    assert Shape(Account).examine(account)[1] == ()
