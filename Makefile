@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test check bench fmt lock clean
+.PHONY: help setup demo run test check fuzz docs bench fmt lock clean
 
 help: ## what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -34,6 +34,12 @@ check: setup ## formatting, lint, types, and which way imports point
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+fuzz: setup ## 20,000 requests against the service's own description; ARGS="-x"
+	FUZZ_REQUESTS=20000 $(BIN)/python -m pytest tests/api/test_fuzzing.py $(ARGS)
+
+docs: setup ## what is made from the code: docs/errors.md and docs/openapi.json, which may only grow
+	$(BIN)/python -m api.made
 
 bench: setup ## throughput as ratios in one run
 	$(BIN)/python -m bench $(ARGS)

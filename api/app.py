@@ -15,12 +15,14 @@ from starlette.responses import Response
 
 from api import errors
 from api.account_import import AccountImport
-from api.auth import WRITERS, Authenticator
-from api.calls import Calls
+from api.auth import Authenticator
+from api.calls import Calls, Handler
 from api.directory import Directory
+from api.documentation import Documentation
 from api.graphql import GraphQL
-from api.import_verbs import DECIDERS, ImportVerbs
-from api.paths import RawPath, both_forms
+from api.import_verbs import ImportVerbs
+from api.operations import OPERATIONS
+from api.paths import RawPath, both_forms, only_form
 from api.post_account_import import PostAccountImport
 from api.pre_account_import import PreAccountImport
 from api.rate_limit import RateLimit
@@ -42,11 +44,12 @@ def create_app(
     token_key: bytes,
     redis_url: str | None = None,
     *,
+    has_graphiql: bool = False,
     refusals_interval_s: float = INTERVAL_S,
 ) -> Starlette:
     """The service's HTTP side on this database. Opens nothing before its lifespan begins.
 
-    Rates are shared through Redis, where there is one.
+    Rates are shared through Redis, where there is one. `has_graphiql` adds a page for trying GraphQL.
     """
     pool = reading_pool(database_url, size=8)
     lists = reading_pool(database_url, size=2)
@@ -92,28 +95,44 @@ def create_app(
         await limit.close()
         await asyncio.to_thread(ledger.close)
 
-    post = Calls(auth, pool, refusals).post
-    v1, v2 = "/v1/data-import", "/v2/data-import"
+    graphql, documentation = GraphQL(auth), Documentation()
+    calls: dict[str, Handler] = {
+        "create_account": accounts.create,
+        "validate_account": accounts.validate,
+        "cancel_import": verbs.cancel,
+        "retry_import": verbs.retry,
+        "import_market_participant": before.participant,
+        "import_price_sheets": before.fees,
+        "create_delivery_note": after.delivery_note,
+        "create_energy_amount": after.energy_amount,
+        "create_market_participant_invoice": after.invoice,
+    }
+    handlers = {
+        "obtain_token": graphql.answer,
+        "read_import_status": accounts.status,
+        "read_transfer_status": queries.transfer_status,
+        "list_all_imports": queries.all,
+        "list_pending_imports": queries.pending,
+        "list_imported_imports": queries.imported,
+        "list_errors": documentation.errors,
+        "read_description": documentation.openapi,
+        "read_reference": documentation.reference,
+        "read_liveness": alive,
+        "read_readiness": ready,
+    } | Calls(auth, pool, refusals).handlers(calls)
+
+    routes = [
+        route
+        for operation in OPERATIONS
+        for route in (both_forms if operation.is_slashed else only_form)(
+            operation.path, handlers[operation.name], operation.method
+        )
+    ]
+    routes += both_forms("/docs/assets/{name}", documentation.asset, "GET")
+    if has_graphiql:
+        routes += both_forms("/v1/graphql/", documentation.graphiql, "GET")
     app = Starlette(
-        routes=[
-            *both_forms(f"{v2}/accounts/", post(WRITERS, accounts.create), "POST"),
-            *both_forms(f"{v2}/accounts/validate/", post(WRITERS, accounts.validate), "POST"),
-            *both_forms(f"{v2}/accounts/{{supplier}}/{{external}}/", accounts.status, "GET"),
-            *both_forms(f"{v2}/accounts/{{supplier}}/{{external}}/cancel/", post(DECIDERS, verbs.cancel), "POST"),
-            *both_forms(f"{v2}/accounts/{{supplier}}/{{external}}/retry/", post(DECIDERS, verbs.retry), "POST"),
-            *both_forms(f"{v1}/market-participant/import/", post(WRITERS, before.participant), "POST"),
-            *both_forms(f"{v1}/market-participant-fees/import/", post(WRITERS, before.fees), "POST"),
-            *both_forms(f"{v1}/delivery-note/create/", post(WRITERS, after.delivery_note), "POST"),
-            *both_forms(f"{v1}/energy-amount/create/", post(WRITERS, after.energy_amount), "POST"),
-            *both_forms(f"{v1}/market-participant-invoice/create/", post(WRITERS, after.invoice), "POST"),
-            *both_forms(f"{v1}/account-transfer-status/{{supplier}}/{{external}}/", queries.transfer_status, "GET"),
-            *both_forms(f"{v1}/all-account-import-processes/{{supplier}}/", queries.all, "GET"),
-            *both_forms(f"{v1}/pending-account-import-processes/{{supplier}}/", queries.pending, "GET"),
-            *both_forms(f"{v1}/imported-account-import-processes/{{supplier}}/", queries.imported, "GET"),
-            *both_forms("/v1/graphql/", GraphQL(auth).answer, "POST"),
-            *both_forms("/livez/", alive, "GET"),
-            *both_forms("/readyz/", ready, "GET"),
-        ],
+        routes=routes,
         exception_handlers=errors.HANDLERS,
         middleware=[Middleware(RawPath)],
         lifespan=lifespan,

@@ -32,6 +32,8 @@ _KEY = re.compile(r"ilk_([a-z0-9]{8})_[A-Za-z0-9_-]{43}\Z")
 _SCHEME = re.compile(r"(?:(token|bearer|jwt)\s+)?(\S+)\Z", re.IGNORECASE)
 
 WRITERS = frozenset({"importer", "operator"})
+DECIDERS = frozenset({"importer", "support", "operator"})
+"""Roles that may decide about an import; auditors only read."""
 READERS = frozenset({"importer", "auditor", "support", "operator"})
 
 

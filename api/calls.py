@@ -7,7 +7,7 @@ that changed something are remembered, in the transaction that changed it; a ref
 
 import hashlib
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 from psycopg_pool import AsyncConnectionPool
@@ -17,6 +17,7 @@ from starlette.responses import Response
 from api.auth import Authenticator
 from api.directory import Key
 from api.errors import NotValid
+from api.operations import OPERATIONS
 from api.refusal_counts import RefusalCounts
 from api.refusals import ApiError
 from api.responses import JsonResponse, read_body
@@ -57,6 +58,14 @@ class Calls:
         self._auth = auth
         self._pool = pool
         self._refusals = refusals
+
+    def handlers(self, calls: Mapping[str, Handler]) -> dict[str, Callable[[Request], Awaitable[Response]]]:
+        """The handlers of calls behind what their operations ask for, by the operations' names."""
+        return {
+            operation.name: self.post(operation.roles, calls[operation.name])
+            for operation in OPERATIONS
+            if operation.roles and operation.method == "POST"
+        }
 
     def post(self, roles: frozenset[str], handler: Handler) -> Callable[[Request], Awaitable[Response]]:
         """The handler behind authentication for these roles, with the body read, answered once per key."""

@@ -21,9 +21,6 @@ from projections.import_status import import_status
 from schemas.account import Reason
 from schemas.shape import Shape
 
-DECIDERS = frozenset({"importer", "support", "operator"})
-"""Roles that may decide about an import; auditors only read."""
-
 _REASON = Shape(Reason)
 
 

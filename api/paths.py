@@ -55,3 +55,8 @@ def both_forms(path: str, handler: Callable[[Request], Awaitable[Response]], *me
     endpoint = Endpoint(handler)
     yield Route(path, endpoint, methods=list(methods))
     yield Route(path.rstrip("/"), endpoint, methods=list(methods))
+
+
+def only_form(path: str, handler: Callable[[Request], Awaitable[Response]], *methods: str) -> Iterator[Route]:
+    """The route of a file, which has no other form."""
+    yield Route(path, Endpoint(handler), methods=list(methods))

@@ -76,7 +76,9 @@ def api(host: str, port: int) -> None:
     """Run the HTTP side only. Needs DATABASE_URL."""
     settings = _settings()
     token_key = settings.token_key or DataFolder(settings.data_dir).secret("token_key")
-    app = create_app(_safe_database(settings), token_key.encode(), settings.redis_url)
+    app = create_app(
+        _safe_database(settings), token_key.encode(), settings.redis_url, has_graphiql=settings.has_graphiql
+    )
     config = uvicorn.Config(
         app,
         host=host,

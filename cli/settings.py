@@ -29,6 +29,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     token_key: str | None
     smtp_url: str | None
     mail_from: str | None
+    has_graphiql: bool
     worker_threads: int
     log_level: str
 
@@ -43,6 +44,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             token_key=_token_key(environment),
             smtp_url=_url(environment, "IMPORTLEDGER_SMTP_URL", _SMTP),
             mail_from=_address(environment, "IMPORTLEDGER_MAIL_FROM"),
+            has_graphiql=_choice(environment, "IMPORTLEDGER_GRAPHIQL", ("on", "off"), "off") == "on",
             worker_threads=_count(environment, "IMPORTLEDGER_WORKER_THREADS", 2),
             log_level=_choice(environment, "IMPORTLEDGER_LOG_LEVEL", _LEVELS, "info"),
         )

@@ -8,7 +8,7 @@ What comes out of the walk goes through `msgspec.convert`, so that the walk can 
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from difflib import get_close_matches
 from functools import cache, lru_cache
@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import inspect
 
-from schemas.base import DECIMAL_PATTERN, MARKET_TIME, Problem
+from schemas.base import DECIMAL_PATTERN, MARKET_TIME, Problem, instant
 from schemas.names import may_repeat_names, repeated_names
 
 MAX_DEPTH = 64
@@ -134,11 +134,17 @@ def is_shallow(value: Any, levels: int = MAX_DEPTH) -> bool:
 
 @lru_cache(4096)
 def is_real_moment(moment: datetime) -> bool:
-    """False for a local time that the switch to summer time leaves out. The doubled hour is the first of the two."""
+    """False for a local time that the switch to summer time leaves out, or at the very ends of the calendar.
+
+    The doubled hour is the first of the two.
+    """
     if moment.tzinfo is not None:
         return True
     local = moment.replace(tzinfo=MARKET_TIME)
-    return local.astimezone(UTC).astimezone(MARKET_TIME).replace(tzinfo=None) == moment
+    try:
+        return local.astimezone(UTC).astimezone(MARKET_TIME).replace(tzinfo=None) == moment
+    except OverflowError:
+        return False
 
 
 def fits_decimal(value: Decimal) -> bool:
@@ -344,7 +350,8 @@ class _Walk:
             return value
         if not is_real_moment(moment):
             self.note(path, "invalid", "This local time does not exist: the clocks were put forward.")
-        return moment.replace(tzinfo=MARKET_TIME).isoformat() if getattr(node, "tz", None) else value
+            return value
+        return _with_zone(moment).isoformat() if getattr(node, "tz", None) else value
 
     def look_for_nul(self, value: Any, path: tuple[str, ...]) -> None:
         """For values of any shape, whose depth is known to be within the limit."""
@@ -360,6 +367,13 @@ class _Walk:
                     self.look_for_nul(child, (*path, str(i)))
             case _:
                 pass
+
+
+def _with_zone(moment: datetime) -> datetime:
+    """A local time with its offset; in UTC where the offset, long ago, was no whole number of minutes."""
+    local = moment.replace(tzinfo=MARKET_TIME)
+    offset = local.utcoffset()
+    return instant(moment) if offset is None or offset % timedelta(minutes=1) else local
 
 
 def _stand_in(node: inspect.Type) -> Any:

@@ -104,6 +104,18 @@ class RunningService:
         finally:
             connection.close()
 
+    def raw(self, method: str, path: str, headers: Mapping[str, str] | None = None) -> tuple[int, Mapping[str, str]]:
+        """Status and header fields of one request without a body, whatever the answer's body is."""
+        host, port = self.base_url.removeprefix("http://").split(":")
+        connection = http.client.HTTPConnection(host, int(port), timeout=30)
+        try:
+            connection.request(method, path, headers=dict(headers or {}))
+            response = connection.getresponse()
+            response.read()
+            return response.status, {name.lower(): value for name, value in response.headers.items()}
+        finally:
+            connection.close()
+
     def processes(self, role: str) -> list[psutil.Process]:
         """The processes of a role, or of a server, below the supervisor."""
         assert self.process is not None

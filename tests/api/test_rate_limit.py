@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -74,11 +73,11 @@ def test_the_fields_say_what_is_left(level: float, fields: dict[str, str]) -> No
 
 
 @pytest.fixture
-def throttled(service: RunningService) -> Iterator[dict[str, str]]:
+def throttled(service: RunningService) -> dict[str, str]:
     """Headers with a key of two requests a second."""
     supplier = service.importer().supplier
     made = service.cli("key", "create", "Slow", "--supplier", supplier, "--rate", "2/s", "--json")
-    yield {"Authorization": f"Token {json.loads(made.stdout)['api_key']}"}
+    return {"Authorization": f"Token {json.loads(made.stdout)['api_key']}"}
 
 
 def test_a_throttled_request_says_when_to_come_again(service: RunningService, throttled: dict[str, str]) -> None:

@@ -271,3 +271,12 @@ def test_the_walk_and_the_decoder_agree_on_what_fits(changes: list[tuple[tuple[s
     for problem in found:
         assert problem.detail
         assert problem.attr
+
+
+@pytest.mark.parametrize(
+    "moment", ["0001-01-01T00:00:00", "1456-02-05T23:16:32", "1893-03-31T23:59:59", "9999-12-31T23:59:59"]
+)
+@pytest.mark.parametrize("path", [("notes", 0, "created_at"), (*READING, "read_at")])
+def test_a_moment_long_ago_or_far_ahead_is_read_or_refused(moment: str, path: tuple[str | int, ...]) -> None:
+    misfits = read_submission(encoded(changed(an_account(), moment, *path))).misfits
+    assert [misfit.code for misfit in misfits] in ([], ["invalid"])

@@ -1,0 +1,227 @@
+"""The OpenAPI 3.1 document, made from the table of operations, the wire shapes and the catalogue of codes.
+
+The shapes' constraints are told in the words of JSON Schema: where this service takes more than one spelling (numbers
+for decimals, times without zone) the schema says so, and what no schema can say (sums, check digits) is in `/errors/`.
+"""
+
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from api.catalogue import CATALOGUE, ErrorCode
+from api.operations import OPERATIONS, Operation
+from api.refusals import CODES
+from schemas.account import Account, WrappedAccount
+from schemas.base import DECIMAL_PATTERN
+
+EXAMPLES: dict[str, Any] = msgspec.json.decode((Path(__file__).parent / "examples.json").read_bytes())
+"""A request body for every operation that takes one, by the operation's name."""
+
+_REF = "#/components/schemas/{name}"
+_MOMENT = {
+    "type": "string",
+    "pattern": r"^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?([Zz]|[+-]\d{2}(:?\d{2})?)?$",
+    "description": "ISO 8601 with Z, an offset, or no zone, which is German market time.",
+}
+_DECIMAL = {
+    "type": ["string", "number"],
+    "pattern": r"^-?\d+(\.\d+)?([eE][+-]?\d{1,3})?$",
+    "exclusiveMinimum": -(10**18),
+    "exclusiveMaximum": 10**18,
+    "description": "A decimal as text or number: 18 digits before the point and 10 after it at most.",
+}
+_TRIMMED = r"^\S([\s\S]*\S)?$"
+_ALWAYS_POSSIBLE = (405, 500)
+_WITH_TOKEN = (401, 403, 429, 503)
+_WITH_BODY = (400, 408, 409, 413, 415, 422)
+
+
+def openapi() -> dict[str, Any]:
+    """The document."""
+    bodies = [operation.body for operation in OPERATIONS if operation.body]
+    answers = [answer for operation in OPERATIONS for answer in operation.answers.values() if answer]
+    types = list(dict.fromkeys([Account, *bodies, *answers]))
+    schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
+    by_type = dict(zip(map(repr, types), schemas, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in OPERATIONS:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, by_type)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Import ledger",
+            "version": version("importledger"),
+            "description": "Takes in migrated energy accounts and can say at any time what became of each.",
+        },
+        "servers": [{"url": "/"}],
+        "tags": [{"name": tag} for tag in dict.fromkeys(operation.tag for operation in OPERATIONS)],
+        "paths": paths,
+        "components": {
+            "schemas": {name: _said(schema) for name, schema in sorted(components.items())} | _ERROR_SCHEMAS,
+            "securitySchemes": {
+                "token": {
+                    "type": "apiKey",
+                    "in": "header",
+                    "name": "Authorization",
+                    "description": "The word Token, a space, and a token of obtainToken or the organisation's key.",
+                }
+            },
+        },
+    }
+
+
+def _operation(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "operationId": operation.name,
+        "tags": [operation.tag],
+        "summary": operation.summary,
+        "responses": {str(status): _answer(status, of, schemas) for status, of in operation.answers.items()},
+        "security": [{"token": []}] if operation.roles else [],
+    }
+    parameters = [_path_parameter(name) for name in ("supplier", "external") if f"{{{name}}}" in operation.path]
+    if operation.roles and operation.method == "POST":
+        parameters.append(_IDEMPOTENCY_KEY)
+    if parameters:
+        told["parameters"] = parameters
+    if operation.body:
+        told["requestBody"] = _request_body(operation, schemas)
+    refusals = {*operation.refuses, *_ALWAYS_POSSIBLE}
+    refusals |= {*(_WITH_TOKEN if operation.roles else ()), *(_WITH_BODY if operation.roles and operation.body else ())}
+    for status in sorted(refusals):
+        told["responses"][str(status)] = _refusal(status, operation)
+    return told
+
+
+def _request_body(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
+    schema = _said(schemas[repr(operation.body)])
+    if operation.body is WrappedAccount:
+        schema = {"anyOf": [_said(schemas[repr(Account)]), schema]}
+    media = {"schema": schema, "example": EXAMPLES[operation.name]}
+    return {"required": not operation.is_body_optional, "content": {"application/json": media}}
+
+
+def _answer(status: int, of: Any, schemas: dict[str, Any]) -> dict[str, Any]:
+    if of is None:
+        return (
+            {"description": "Not modified."}
+            if status == 304
+            else {"description": "A page.", "content": {"text/html": {"schema": {"type": "string"}}}}
+        )
+    description = "Created." if status == 201 else "Success."
+    return {"description": description, "content": {"application/json": {"schema": _said(schemas[repr(of)])}}}
+
+
+def _refusal(status: int, operation: Operation) -> dict[str, Any]:
+    possible = [entry for entry in CATALOGUE if entry.status == status and "answer" in entry.where]
+    name = "Refusal" if status != 400 else "Problems"
+    schema: dict[str, Any] = {"$ref": _REF.format(name=name)}
+    if status == 400 and operation.name == "create_account":
+        schema = {"anyOf": [schema, {"$ref": _REF.format(name="AlreadyImported")}]}
+    headers = {"Retry-After": {"schema": {"type": "string"}}} if status in (429, 503) else {}
+    return {
+        "description": " ".join(entry.meaning for entry in possible if _concerns(entry, operation)) or CODES[status],
+        "content": {"application/json": {"schema": schema}},
+    } | ({"headers": headers} if headers else {})
+
+
+def _concerns(entry: ErrorCode, operation: Operation) -> bool:
+    """Whether an operation may answer with this code, as far as its description tells."""
+    of_accounts = operation.body is WrappedAccount
+    match entry.code:
+        case "account_failed_validation":
+            return of_accounts
+        case "validation_error":
+            return not of_accounts
+        case "import_cannot_be_cancelled" | "import_cannot_be_retried":
+            return entry.code.split("_")[-1].startswith(operation.name.split("_")[0])
+        case code if code.startswith(("account_import_process", "import_supplier")):
+            return operation.name == "create_account"
+        case _:
+            return True
+
+
+def _path_parameter(name: str) -> dict[str, Any]:
+    meaning = {
+        "supplier": "The code of an import supplier.",
+        "external": "The account's identifier in the old system, percent-encoded; it may contain a slash as %2F.",
+    }[name]
+    return {
+        "name": name,
+        "in": "path",
+        "required": True,
+        "description": meaning,
+        "schema": {"type": "string", "minLength": 1},
+    }
+
+
+def _said(schema: Any) -> Any:
+    """A schema in words that other readers of JSON Schema understand."""
+    match schema:
+        case {"pattern": pattern} if pattern == DECIMAL_PATTERN:
+            return _DECIMAL
+        case {"type": "string", "format": "decimal"}:
+            return _DECIMAL
+        case {"type": "string", "format": "date-time"}:
+            return _MOMENT
+        case {"pattern": str(), **rest}:
+            return rest | {"pattern": _TRIMMED}
+        case {"properties": properties, **rest}:
+            told = {name: _without_default(_said(inner)) for name, inner in properties.items()}
+            return rest | {"properties": told}
+        case dict():
+            return {name: _said(inner) for name, inner in schema.items()}
+        case list():
+            return [_said(inner) for inner in schema]
+        case _:
+            return schema
+
+
+def _without_default(schema: Any) -> Any:
+    """Absence is told by `required`; what stands in for it here is nobody else's matter."""
+    return {name: inner for name, inner in schema.items() if name != "default"} if isinstance(schema, dict) else schema
+
+
+_IDEMPOTENCY_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "The caller's own name for the request: repeated, it gets the first answer again.",
+    "schema": {"type": "string", "pattern": r'^ *"?[ !#-\[\]-~]{1,255}"? *$'},
+}
+_PROBLEM = {
+    "type": "object",
+    "required": ["detail", "code", "attr"],
+    "properties": {
+        "detail": {"type": "string", "description": "For people; may change."},
+        "code": {"type": "string", "description": "Permanent; see /errors/."},
+        "attr": {"type": "string", "description": "The dotted path to the input, indexes from 0."},
+    },
+}
+_REFUSAL = {
+    "detail": {"type": "string", "description": "For people; may change."},
+    "code": {"type": "string", "description": "Permanent; see /errors/."},
+}
+_ERROR_SCHEMAS = {
+    "Refusal": {
+        "type": "object",
+        "required": ["detail", "code"],
+        "properties": {**_REFUSAL, "request_id": {"type": "string", "description": "With 500: names the log line."}},
+    },
+    "Problem": _PROBLEM,
+    "Problems": {
+        "type": "object",
+        "description": "A refusal; with `errors` where the content is refused. Accounts have the same as a tree, too.",
+        "required": ["detail", "code"],
+        "properties": {**_REFUSAL, "errors": {"type": "array", "items": {"$ref": _REF.format(name="Problem")}}},
+    },
+    "AlreadyImported": {
+        "type": "object",
+        "required": ["non_field_errors", "account_id"],
+        "properties": {
+            "non_field_errors": {"type": "object", "required": ["detail", "code"], "properties": _REFUSAL},
+            "account_id": {"type": "string"},
+        },
+    },
+}

@@ -1,0 +1,132 @@
+"""The service's description of itself: valid, whole, and a promise that only grows."""
+
+import copy
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+import pytest
+
+from api.description import EXAMPLES, openapi
+from api.made import CONTRACT, contract_changes
+from api.operations import OPERATIONS, Operation
+from market.post_account import POST_ACCOUNT_BOOKS
+from schemas.account import WrappedAccount
+from schemas.shape import Shape
+from schemas.submission import read_submission
+from tests.make import NOON, encoded
+from tests.running import RunningService
+
+API = Path(__file__).parent.parent.parent / "api"
+DOCUMENT = openapi()
+
+
+def operation_in(document: dict[str, Any], operation: Operation) -> Any:
+    return document["paths"][operation.path][operation.method.lower()]
+
+
+def test_the_description_can_be_read_without_a_token(service: RunningService) -> None:
+    answer, headers = service.request("GET", "/openapi.json")
+    assert (answer.status, answer.body) == (200, msgspec.json.decode(msgspec.json.encode(DOCUMENT)))
+    again, _ = service.request("GET", "/openapi.json", None, {"If-None-Match": headers["etag"]})
+    assert again.status == 304
+
+
+@pytest.mark.parametrize("operation", [o for o in OPERATIONS if o.body], ids=lambda operation: operation.name)
+def test_an_example_conforms_and_is_accepted_by_its_shape(operation: Operation) -> None:
+    media = operation_in(DOCUMENT, operation)["requestBody"]["content"]["application/json"]
+    schema = media["schema"] | {"components": DOCUMENT["components"]}
+    assert jsonschema_rs.validator_for(schema).is_valid(media["example"])
+    body = encoded(EXAMPLES[operation.name])
+    if operation.body is WrappedAccount:
+        assert read_submission(body).misfits == ()
+    elif operation.body in POST_ACCOUNT_BOOKS:
+        envelope, misfits = Shape(operation.body).examine(body)
+        assert [*misfits, *POST_ACCOUNT_BOOKS[operation.body].breaches(envelope, NOON)] == []
+    elif operation.roles:
+        assert operation.body is not None
+        assert Shape(operation.body).examine(body)[1] == ()
+
+
+def test_the_contract_is_the_released_one_and_additions() -> None:
+    released = msgspec.json.decode(CONTRACT.read_bytes())
+    assert list(contract_changes(released, DOCUMENT)) == []
+    assert msgspec.json.decode(msgspec.json.encode(DOCUMENT)) == released, "an addition: say `make docs`"
+
+
+def changed(*path: Any, value: Any = ...) -> dict[str, Any]:
+    other: Any = copy.deepcopy(DOCUMENT)
+    place = other
+    for step in path[:-1]:
+        place = place[step]
+    if value is ...:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    return dict(other)
+
+
+CONSENTS = [*DOCUMENT["components"]["schemas"]["Consent"]["properties"]["value"]["enum"], "X"]
+ACCOUNT = ("components", "schemas", "Account")
+CREATE = ("paths", "/v2/data-import/accounts/", "post")
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        changed(*CREATE),
+        changed(*CREATE, "responses", "201"),
+        changed(*ACCOUNT, "properties", "notes"),
+        changed(*ACCOUNT, "required", value=["import_supplier", "external_account_number", "customers"]),
+        changed(*ACCOUNT, "properties", "notes", "maxItems", value=5),
+        changed(*ACCOUNT, "properties", "sales_channel", "pattern", value="^A"),
+        changed("components", "schemas", "Consent", "properties", "value", "enum", value=["ACCEPTED"]),
+        changed("components", "schemas", "ImportStatus", "properties", "status", "type", value="integer"),
+    ],
+)
+def test_a_change_that_is_no_addition_is_found(document: dict[str, Any]) -> None:
+    assert list(contract_changes(DOCUMENT, document))
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        DOCUMENT,
+        changed("paths", "/v3/", value={"get": {}}),
+        changed(*CREATE, "responses", "202", value={"description": "x"}),
+        changed(*CREATE, "summary", value="Other words."),
+        changed(*ACCOUNT, "properties", "loyalty_tier", value={"type": "string"}),
+        changed("components", "schemas", "Consent", "properties", "value", "enum", value=CONSENTS),
+    ],
+)
+def test_an_addition_is_no_change(document: dict[str, Any]) -> None:
+    assert list(contract_changes(DOCUMENT, document)) == []
+
+
+def test_the_reference_page_needs_nothing_from_elsewhere(service: RunningService) -> None:
+    page = (API / "pages" / "docs.html").read_text()
+    _, headers = service.raw("GET", "/docs/")
+    assert "default-src 'none'" in headers["content-security-policy"]
+    assert "://" not in page
+    for name in ("swagger-ui-bundle.js", "swagger-ui.css", "docs.js"):
+        assert f"assets/{name}" in page
+        for encoding in ("gzip", "identity"):
+            status, headers = service.raw("GET", f"/docs/assets/{name}", {"Accept-Encoding": encoding})
+            assert status == 200
+            assert ("content-encoding" in headers) == (encoding == "gzip")
+    assert service.raw("GET", "/docs/assets/..%2Fapp.py")[0] == 404
+
+
+def test_graphiql_is_there_only_when_asked_for(service: RunningService) -> None:
+    assert service.raw("GET", "/v1/graphql/")[0] == 405
+
+
+def test_vendored_assets_are_unmodified() -> None:
+    lines = (API / "vendor" / "SHA256SUMS").read_text().splitlines()
+    kept = {file.relative_to(API / "vendor").as_posix() for file in (API / "vendor").glob("*/*")}
+    assert {line.split("  ", 1)[1] for line in lines} == kept
+    for line in lines:
+        digest, name = line.split("  ", 1)
+        assert hashlib.sha256((API / "vendor" / name).read_bytes()).hexdigest() == digest, name

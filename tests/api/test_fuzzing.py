@@ -1,0 +1,76 @@
+"""The service against its own description: whatever conforms, and whatever does not, gets an answer that is described.
+
+300 requests as a rule; `make fuzz` sends 20,000 (FUZZ_REQUESTS).
+"""
+
+import os
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis import GenerationMode
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+from api.operations import OPERATIONS, Operation
+from tests.make import an_account, encoded
+from tests.running import Importer, RunningService, processed, wait_for
+
+REQUESTS = int(os.environ.get("FUZZ_REQUESTS", "300"))
+EXAMPLES = max(1, -(-REQUESTS // len(OPERATIONS)))
+
+
+@pytest.fixture(scope="module")
+def importer(service: RunningService) -> Importer:
+    """An importer whose account 1 exists, so that requests which name it come far."""
+    made = service.importer()
+    made.client.create(encoded(an_account(made.supplier, 1)))
+    wait_for(lambda: processed(made) == 1, "the account exists")
+    return made
+
+
+@pytest.fixture(scope="module")
+def described(service: RunningService) -> Any:
+    return schemathesis.openapi.from_url(f"{service.base_url}/openapi.json")
+
+
+@pytest.mark.parametrize("mode", GenerationMode, ids=lambda mode: mode.value)
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+def test_every_answer_is_described(
+    described: Any, importer: Importer, operation: Operation, mode: GenerationMode
+) -> None:
+    headers = {"Authorization": f"Token {importer.api_key}"}
+    api_operation = described[operation.path][operation.method]
+    if mode is GenerationMode.NEGATIVE and not (operation.body or "{" in operation.path):
+        return  # there is nothing that could be wrong
+
+    @settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        database=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(api_operation.as_strategy(generation_mode=mode))
+    def answers_as_described(case: Any) -> None:
+        reach_into(case, importer)
+        case.call_and_validate(headers=headers, excluded_checks=[positive_data_acceptance])
+
+    answers_as_described()
+
+
+def reach_into(case: Any, importer: Importer) -> None:
+    """Let some of the cases name a supplier and an account that exist: the others end at the first look-up."""
+    external = an_account(importer.supplier, 1)["external_account_number"]
+    place = case.body
+    if isinstance(place, dict):
+        place = place["payload"] if isinstance(place.get("payload"), dict) else place
+        for name, real in (("import_supplier", importer.supplier), ("external_account_number", external)):
+            if isinstance(place.get(name), str) and 0 < len(place[name]) <= 32 and len(place[name]) % 2:
+                place[name] = real
+    if len(case.path_parameters.get("supplier", "")) % 2:
+        case.path_parameters["supplier"] = importer.supplier
+
+
+def test_as_many_requests_are_made_as_are_asked_for() -> None:
+    assert EXAMPLES * len(OPERATIONS) >= REQUESTS
