@@ -65,6 +65,9 @@ class ImportClient:
     def imported(self, supplier: str) -> Answer:
         return self._request("GET", f"/v1/data-import/imported-account-import-processes/{quote(supplier, '')}/")
 
+    def all(self, supplier: str) -> Answer:
+        return self._request("GET", f"/v1/data-import/all-account-import-processes/{quote(supplier, safe='')}/")
+
     def pending(self, supplier: str) -> Answer:
         return self._request("GET", f"/v1/data-import/pending-account-import-processes/{quote(supplier, '')}/")
 

@@ -148,8 +148,8 @@ def is_real_moment(moment: datetime) -> bool:
 
 
 def fits_decimal(value: Decimal) -> bool:
-    """At most 18 digits before the point and 10 after it; no NaN, no infinity."""
-    return value.is_finite() and abs(value) < 10**18 and int(value.as_tuple().exponent) >= -10
+    """At most 18 digits before the point and 10 after it."""
+    return not value.is_finite() or (abs(value) < 10**18 and int(value.as_tuple().exponent) >= -10)
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -185,6 +185,7 @@ def _derived(node: inspect.Type, at: str) -> Iterator[Check]:
         case inspect.StrType(min_length=1, pattern=None):
             yield Check(at, is_not_blank, "blank", "This field may not be blank.")
         case inspect.DecimalType():
+            yield Check(at, Decimal.is_finite, "invalid", "A valid number is required.")
             yield Check(at, fits_decimal, "max_digits", "A number has at most 18 digits before the point, 10 after it.")
         case inspect.AnyType() | inspect.DictType():
             yield Check(at, is_shallow, "invalid", f"Nested deeper than {MAX_DEPTH} levels.")

@@ -2,13 +2,16 @@
 
 import copy
 import hashlib
+import re
 from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
 import msgspec
 import pytest
+from starlette.routing import Route
 
+from api.app import create_app
 from api.description import EXAMPLES, openapi
 from api.made import CONTRACT, contract_changes
 from api.operations import OPERATIONS, Operation
@@ -130,3 +133,13 @@ def test_vendored_assets_are_unmodified() -> None:
     for line in lines:
         digest, name = line.split("  ", 1)
         assert hashlib.sha256((API / "vendor" / name).read_bytes()).hexdigest() == digest, name
+
+
+def test_a_page_for_graphql_is_served_where_it_is_asked_for() -> None:
+    app = create_app("postgresql://nobody@127.0.0.1:1/none", b"k" * 32, has_graphiql=True)
+    routes = [route for route in app.routes if isinstance(route, Route) and route.path == "/v1/graphql/"]
+    assert {method for route in routes for method in route.methods or ()} == {"GET", "HEAD", "POST"}
+    page = (API / "pages" / "graphiql.html").read_text()
+    assert "://" not in page
+    for name in re.findall(r'"/docs/assets/([^"]+)"', page):
+        assert list(API.glob(f"pages/{name}")) or list(API.glob(f"vendor/graphiql/{name}")), name

@@ -1,0 +1,219 @@
+"""docs/contract.md, row by row: the tests that it names exist, and every field takes its type and nothing else."""
+
+import ast
+import copy
+import itertools
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psycopg
+import pytest
+
+from api.description import EXAMPLES
+from eventstore.import_process import (
+    CancelImport,
+    CompleteImport,
+    FailImport,
+    stream_of,
+)
+from eventstore.ledger import Ledger
+from market.rule import RuleBook
+from projections.import_status import _SELECT_STATUS, _TRANSFER_STATES
+from schemas.account import Account
+from schemas.base import Wire
+from schemas.delivery_note import DeliveryNoteImport
+from schemas.energy_amount import EnergyAmountImport
+from schemas.invoice import MarketParticipantInvoiceImport
+from schemas.market_participant import MarketParticipant
+from schemas.price_sheet import FeeImport
+from schemas.shape import Shape
+from tests.make import NOON, an_account, encoded, stage, start
+from tests.running import RunningService, wait_for
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs" / "contract.md").read_text()
+
+RESOURCES: dict[str, tuple[type[Wire], str]] = {
+    "Account": (Account, "validate_account"),
+    "Market participant": (MarketParticipant, "import_market_participant"),
+    "Fee price sheets": (FeeImport, "import_price_sheets"),
+    "Delivery note": (DeliveryNoteImport, "create_delivery_note"),
+    "Energy amount": (EnergyAmountImport, "create_energy_amount"),
+    "Market participant invoice": (MarketParticipantInvoiceImport, "create_market_participant_invoice"),
+}
+SHAPES: dict[str, Shape[Any]] = {name: Shape(wire_type) for name, (wire_type, _) in RESOURCES.items()}
+BOOKS = {name: RuleBook.of(wire_type, ()) for name, (wire_type, _) in RESOURCES.items()}
+"""What is left to check after decoding, without the market's rules."""
+
+WRONG: dict[str, list[tuple[Any, str]]] = {
+    "string": [(5, "invalid"), (True, "invalid"), (["x"], "invalid"), ({}, "invalid")],
+    "choice": [("NO_SUCH_CHOICE", "invalid_choice"), (5, "invalid_choice"), (True, "invalid_choice")],
+    "boolean": [("true", "invalid"), (1, "invalid")],
+    "integer": [("5", "invalid"), (1.5, "invalid"), (True, "invalid")],
+    "decimal": [
+        (True, "invalid"),
+        ("NaN", "invalid"),
+        ("1,5", "invalid"),
+        ("1e400", "max_digits"),
+        ("9" * 40, "max_digits"),
+    ],
+    "date": [("2023-02-29", "invalid"), ("01.02.2023", "invalid"), (20230101, "invalid"), (False, "invalid")],
+    "datetime": [("2023-02-29T00:00:00Z", "invalid"), ("2023-01-01", "invalid"), (1672531200, "invalid")],
+    "object": [("x", "invalid"), ([], "invalid"), (5, "invalid")],
+    "array": [({}, "not_a_list"), ("x", "not_a_list"), (5, "not_a_list")],
+    "any": [],
+}
+"""By type: values that are not of it, and the code that says so."""
+RIGHT: dict[str, list[Any]] = {
+    "boolean": [True, False],
+    "decimal": ["1.50", 1.5, 7, "-0.0000000001"],
+    "date": ["2024-02-29"],
+    "datetime": ["2024-02-29T12:00:00Z", "2024-02-29T12:00:00+01:00", "2024-02-29T12:00:00"],
+    "any": [None, "x", 1.5, {"a": [1]}],
+}
+"""By type: values of it that fit any field, however it is bounded."""
+
+
+def field_rows() -> list[tuple[str, str, str, str]]:
+    """(resource, path, type, required or optional) of every field row."""
+    rows: list[tuple[str, str, str, str]] = []
+    resource = ""
+    for line in PAGE[PAGE.index("## Fields") :].splitlines():
+        if line.startswith("### "):
+            resource = line[4:]
+        elif match := re.match(r"\| `([^`]+)` \| ([a-z ]+) \| (required|optional) \|", line):
+            rows.append((resource, match.group(1), match.group(2), match.group(3)))
+    return rows
+
+
+ROWS = field_rows()
+
+
+def place_of(resource: str, path: str) -> tuple[Any, list[Any]]:
+    """A body in which the field's place exists, and the place."""
+    body = copy.deepcopy(EXAMPLES[RESOURCES[resource][1]])
+    steps: list[Any] = []
+    for name in path.split("."):
+        steps += [name.removesuffix("[]"), 0] if name.endswith("[]") else [name]
+    node = body
+    for position, step in enumerate(steps[:-1]):
+        if isinstance(step, int):
+            index = next((i for i, item in enumerate(node) if _holds(item, steps[position + 1 :])), 0)
+            steps[position] = index
+            node = node[index]
+        else:
+            node = node[step]
+    return body, steps
+
+
+def _holds(node: Any, steps: list[Any]) -> bool:
+    """Whether the steps but for the last lead somewhere, by any item of the arrays on the way."""
+    if len(steps) <= 1:
+        return isinstance(node, dict)
+    if isinstance(steps[0], int):
+        return any(_holds(item, steps[1:]) for item in node)
+    return isinstance(node, dict) and bool(node.get(steps[0])) and _holds(node[steps[0]], steps[1:])
+
+
+def codes_at(resource: str, body: Any, steps: list[Any], value: Any) -> list[str]:
+    """The codes of misfits at or below the place when it holds this value; the place is left out for `...`."""
+    node = body
+    for step in steps[:-1]:
+        node = node[step]
+    if value is ...:
+        node.pop(steps[-1], None)
+    else:
+        node[steps[-1]] = value
+    attr = ".".join(map(str, steps))
+    read, misfits = SHAPES[resource].examine(encoded(body))
+    problems = [*misfits, *(breach.problem for breach in BOOKS[resource].breaches(read, NOON, misfits))]
+    return [p.code for p in problems if p.attr == attr or p.attr.startswith(f"{attr}.")]
+
+
+@pytest.mark.parametrize(("resource", "path", "kind", "presence"), ROWS, ids=[f"{r[0]}: {r[1]}" for r in ROWS])
+def test_a_field_takes_its_type_and_nothing_else(resource: str, path: str, kind: str, presence: str) -> None:
+    body, steps = place_of(resource, path)
+    bare, is_nullable = kind.removesuffix(" or null"), kind.endswith(" or null")
+    kind_of_value = bare.split(" ")[0]
+    assert codes_at(resource, body, steps, None) == ([] if is_nullable else ["null"])
+    assert codes_at(resource, body, steps, ...) == (["required"] if presence == "required" else [])
+    for value in RIGHT.get(kind_of_value, []):
+        assert codes_at(resource, body, steps, value) == [], value
+    for value, code in WRONG[kind_of_value]:
+        assert codes_at(resource, body, steps, value) == [code], value
+
+
+def test_every_field_has_its_row() -> None:
+    assert len(ROWS) == len({(resource, path) for resource, path, _, _ in ROWS})
+    for resource, (wire_type, _) in RESOURCES.items():
+        told = {path.replace("[]", "") for of, path, _, _ in ROWS if of == resource}
+        assert told == set(paths_of(msgspec.inspect.type_info(wire_type))), resource
+
+
+def paths_of(node: msgspec.inspect.Type, at: str = "") -> list[str]:
+    """Every field's path, without marks for arrays."""
+    match node:
+        case msgspec.inspect.UnionType(types=types):
+            return [path for member in types for path in paths_of(member, at)]
+        case msgspec.inspect.VarTupleType(item_type=item):
+            return paths_of(item, at)
+        case msgspec.inspect.StructType(fields=fields):
+            found = []
+            for field in fields:
+                here = f"{at}.{field.encode_name}".lstrip(".")
+                found += [here, *paths_of(field.type, here)]
+            return found
+        case _:
+            return []
+
+
+def test_every_test_that_is_named_exists() -> None:
+    named = set(re.findall(r"`(tests/[a-z_/]+\.py)::(test_[a-z0-9_]+)`", PAGE))
+    assert len(named) > 25
+    for file, name in named:
+        tree = ast.parse((ROOT / file).read_text())
+        assert any(isinstance(node, ast.FunctionDef) and node.name == name for node in tree.body), f"{file}::{name}"
+
+
+STARTED = start()
+FAILED = FailImport(attempt=1, code="account_failed_validation", detail="No.")
+COMPLETED = CompleteImport(attempt=1, account_number="A-00000001")
+
+
+@pytest.mark.parametrize(
+    ("commands", "v2", "v1"),
+    [
+        ([stage()], "PENDING", "UNKNOWN"),
+        ([stage(), STARTED], "IN_PROGRESS", "IN_PROGRESS"),
+        ([stage(), STARTED, COMPLETED], "PROCESSED", "COMPLETED"),
+        ([stage(), STARTED, FAILED], "ERRORED", "UNKNOWN"),
+        ([stage(), CancelImport()], "CANCELLED", "UNKNOWN"),
+        ([stage(is_dry_run=True), STARTED, COMPLETED], "DRY_RUN_SUCCEEDED", "UNKNOWN"),
+        ([stage(is_dry_run=True), STARTED, FAILED], "DRY_RUN_ERRORED", "UNKNOWN"),
+    ],
+)
+def test_every_state_of_a_process_is_shown_in_v1_and_v2(
+    ledger: Ledger, database: Any, commands: list[Any], v2: str, v1: str
+) -> None:
+    for command in commands:
+        ledger.execute(stream_of("S", "1"), command, at=NOON, by="t")
+    with psycopg.connect(database.service) as connection:
+        row = connection.execute(_SELECT_STATUS.encode(), ("S", "1")).fetchone()
+    assert row is not None
+    status, account_number, _, _, code, detail, domain = row
+    assert status == v2
+    assert _TRANSFER_STATES.get(status, "UNKNOWN") == v1
+    assert (account_number is not None) == (v2 == "PROCESSED")
+    expected = ("account_failed_validation", "No.", "account_import") if "ERRORED" in v2 else (None, None, None)
+    assert (code, detail, domain) == expected
+
+
+def test_a_complete_supplier_takes_no_accounts(service: RunningService) -> None:
+    importer = service.importer()
+    service.cli("supplier", "status", importer.supplier, "complete")
+    fresh = (encoded(an_account(importer.supplier, number)) for number in itertools.count(1))
+    expected = ("import_supplier_migration_not_ongoing",)
+    wait_for(lambda: importer.client.create(next(fresh)).codes == expected, "the supplier is closed")
+    assert importer.client.validate(next(fresh)).status == 200
