@@ -21,9 +21,10 @@ from api.errors import NotValid, not_found
 from api.paths import identifier
 from api.responses import JsonResponse, json_response
 from api.store import in_thread, read
+from eventstore.clock import now
 from eventstore.errors import AlreadyImported, ImportInProgress, VersionConflict
 from eventstore.import_process import StageImport, stream_of
-from eventstore.ledger import Ledger, now
+from eventstore.ledger import Ledger
 from eventstore.payloads import Payload
 from projections.import_status import import_status
 from schemas.account import TaskParams

@@ -14,9 +14,10 @@ from api.refusals import ApiError
 from api.responses import JsonResponse, encoded
 from api.store import in_thread, read
 from eventstore.aggregate import Command
+from eventstore.clock import now
 from eventstore.errors import IllegalTransition
 from eventstore.import_process import CancelImport, RetryImport, stream_of
-from eventstore.ledger import Ledger, now
+from eventstore.ledger import Ledger
 from projections.import_status import import_status
 from schemas.account import Reason
 from schemas.shape import Shape

@@ -20,8 +20,9 @@ from api.responses import JsonResponse
 from api.store import in_thread, read
 from eventstore import post_account
 from eventstore.aggregate import Aggregate, Event
+from eventstore.clock import now
 from eventstore.errors import Refused
-from eventstore.ledger import Ledger, PlatformChange, now
+from eventstore.ledger import Ledger, PlatformChange
 from eventstore.payloads import Payload
 from eventstore.post_account import ImportRecord, RecordImported, identity_of, stream_of
 from market.post_account import POST_ACCOUNT_BOOKS

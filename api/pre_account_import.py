@@ -13,8 +13,9 @@ from api.responses import JsonResponse, encoded
 from api.store import in_thread, in_time
 from eventstore import participant, price_sheet
 from eventstore.answers import Answer
+from eventstore.clock import now
 from eventstore.errors import VersionConflict
-from eventstore.ledger import Ledger, now
+from eventstore.ledger import Ledger
 from eventstore.payloads import Payload
 from market.participant import FEE_BOOK, PARTICIPANT_BOOK
 from schemas.base import Problem

@@ -8,8 +8,9 @@ import structlog
 from msgspec import inspect
 
 from api.store import in_thread
+from eventstore.clock import now
 from eventstore.errors import LedgerError
-from eventstore.ledger import Ledger, now
+from eventstore.ledger import Ledger
 from eventstore.refusals import CountRefusals, stream_of
 from schemas.account import WrappedAccount
 from schemas.base import Problem

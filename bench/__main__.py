@@ -27,7 +27,8 @@ from cli.operator import caused_by
 from embedded.folder import DataFolder
 from embedded.service import Connections, Service
 from eventstore import organisation, supplier
-from eventstore.ledger import Ledger, now
+from eventstore.clock import now
+from eventstore.ledger import Ledger
 from importer.book import book
 from importer.client import ImportClient
 from projections import INLINE

@@ -6,8 +6,9 @@ import click
 
 from cli.operator import caused_by, open_ledger
 from eventstore.aggregate import Command
+from eventstore.clock import now
 from eventstore.import_process import CancelImport, RetryImport, stream_of
-from eventstore.ledger import Ledger, now
+from eventstore.ledger import Ledger
 from projections.import_status import SELECT_EXTERNALS
 
 IMPORTS_AT_ONCE = 500

@@ -17,8 +17,9 @@ from embedded.folder import DataFolder
 from eventstore import customer_mail, import_process, organisation
 from eventstore import refusals as refused
 from eventstore import supplier as suppliers
+from eventstore.clock import now
 from eventstore.events import Recorded
-from eventstore.ledger import Ledger, now
+from eventstore.ledger import Ledger
 from projections import INLINE
 from projections.access_key import SELECT_KEYS
 from projections.account_record import SELECT_RECORDS

@@ -5,18 +5,20 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import click
-import uvicorn
 
 from api.app import create_app
+from api.server import serve
 from cli.log import configure_logging
 from cli.settings import SettingError, Settings
 from cli.signals import stop_on_signals
 from embedded.folder import DataFolder
 from embedded.service import Connections, Service
+from eventstore.clock import shift_clock
 from eventstore.ledger import Ledger
 from eventstore.migrate import migrate as run_migrations
 from eventstore.migrate import refuse_unsafe, role_of
@@ -79,22 +81,7 @@ def api(host: str, port: int) -> None:
     app = create_app(
         _safe_database(settings), token_key.encode(), settings.redis_url, has_graphiql=settings.has_graphiql
     )
-    config = uvicorn.Config(
-        app,
-        host=host,
-        port=port,
-        http="httptools",
-        loop="uvloop",
-        lifespan="on",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        log_config=None,
-        timeout_keep_alive=75,
-        timeout_graceful_shutdown=8,
-        backlog=2048,
-    )
-    uvicorn.Server(config).run()
+    serve(app, host=host, port=port)
 
 
 @click.command()
@@ -146,6 +133,7 @@ def _mail_server(settings: Settings) -> MailServer | None:
 def _settings() -> Settings:
     settings = Settings.from_environment()
     configure_logging(settings.log_level)
+    shift_clock(timedelta(seconds=settings.clock_offset_s))
     return settings
 
 

@@ -30,6 +30,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     smtp_url: str | None
     mail_from: str | None
     has_graphiql: bool
+    clock_offset_s: float
+    """For tests: how far this process's clock is ahead of the machine's."""
     worker_threads: int
     log_level: str
 
@@ -45,6 +47,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             smtp_url=_url(environment, "IMPORTLEDGER_SMTP_URL", _SMTP),
             mail_from=_address(environment, "IMPORTLEDGER_MAIL_FROM"),
             has_graphiql=_choice(environment, "IMPORTLEDGER_GRAPHIQL", ("on", "off"), "off") == "on",
+            clock_offset_s=_seconds(environment, "IMPORTLEDGER_TEST_CLOCK_OFFSET_S"),
             worker_threads=_count(environment, "IMPORTLEDGER_WORKER_THREADS", 2),
             log_level=_choice(environment, "IMPORTLEDGER_LOG_LEVEL", _LEVELS, "info"),
         )
@@ -85,6 +88,14 @@ def _count(environment: Mapping[str, str], name: str, default: int) -> int:
     if not value.isdigit() or not 1 <= int(value) <= 64:
         raise SettingError(f"{name} must be a whole number from 1 to 64, not {value!r}.")
     return int(value)
+
+
+def _seconds(environment: Mapping[str, str], name: str) -> float:
+    value = environment.get(name, "0")
+    try:
+        return float(value)
+    except ValueError:
+        raise SettingError(f"{name} must be a number of seconds, not {value!r}.") from None
 
 
 def _choice(environment: Mapping[str, str], name: str, choices: tuple[str, ...], default: str) -> str:

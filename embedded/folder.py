@@ -20,7 +20,7 @@ class FolderInUse(Exception):
 
 
 class FolderUnreachable(Exception):
-    """The user that the servers run as cannot reach the data folder."""
+    """The data folder cannot be written to, or the user that the servers run as cannot reach it."""
 
 
 class DataFolder:
@@ -31,8 +31,16 @@ class DataFolder:
         self._lock: IO[str] | None = None
 
     def create(self, user: RunAs) -> None:
-        """Make the folder. Raises FolderUnreachable, PermissionError."""
-        self.path.mkdir(parents=True, exist_ok=True, mode=0o711)
+        """Make the folder. Raises FolderUnreachable."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o711)
+            with tempfile.TemporaryFile(dir=self.path):
+                pass
+        except OSError as error:
+            raise FolderUnreachable(
+                f"Nothing can be written to {self.path}: {error.strerror}. Mend its rights or make room, or choose "
+                "another --data-dir."
+            ) from error
         if user.uid is not None:
             self.path.chmod(self.path.stat().st_mode | 0o011)
             if not user.can_reach(self.path):

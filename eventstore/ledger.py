@@ -6,7 +6,7 @@ API, workers and command line all come through here. One call is one transaction
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
@@ -268,7 +268,3 @@ def recorded_of(row: Mapping[str, Any]) -> Recorded:
         position=row["position"],
         code_version=row["code_version"],
     )
-
-
-def now() -> datetime:
-    return datetime.now(UTC)

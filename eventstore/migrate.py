@@ -6,15 +6,21 @@ An applied file is never edited: its digest is kept, and a difference stops the 
 """
 
 import hashlib
+from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import psycopg
 from psycopg.sql import SQL, Identifier
 
+from eventstore.clock import now
+
 MIGRATIONS = Path(__file__).parent / "migrations"
 NEWEST = max(file.name for file in MIGRATIONS.glob("*.sql"))
 """The last migration that this code knows."""
+
+MAX_BEHIND = timedelta(seconds=60)
+"""How far a clock may be behind the newest event."""
 
 _LOCK = 7015003
 
@@ -61,7 +67,10 @@ def migrate(admin_url: str, *, service_role: str | None = None) -> list[str]:
 
 
 def refuse_unsafe(database_url: str) -> None:
-    """Raises UnsafeStore when the server may lose what it has acknowledged. A server that is away is not judged."""
+    """Raises UnsafeStore when the server may lose what it has acknowledged, or this clock is behind the log.
+
+    A server that is away is not judged.
+    """
     try:
         with psycopg.connect(database_url, autocommit=True, connect_timeout=2) as connection:
             for setting in ("fsync", "full_page_writes"):
@@ -70,8 +79,22 @@ def refuse_unsafe(database_url: str) -> None:
                     raise UnsafeStore(
                         f"Postgres runs with {setting}=off: an acknowledged import could be lost. Set it to on."
                     )
+            _refuse_late_clock(connection)
     except psycopg.OperationalError:
         return
+
+
+def _refuse_late_clock(connection: "psycopg.Connection") -> None:
+    try:
+        row = connection.execute("SELECT recorded_at FROM events ORDER BY position DESC LIMIT 1").fetchone()
+    except psycopg.errors.UndefinedTable:  # a database that is still empty
+        return
+    if row is not None and row[0] - now() > MAX_BEHIND:
+        behind_s = int((row[0] - now()).total_seconds())
+        raise UnsafeStore(
+            f"This machine's clock is {behind_s} s behind the newest event: leases and windows would be wrong. "
+            "Set the clock, or wait."
+        )
 
 
 def role_of(database_url: str) -> str | None:

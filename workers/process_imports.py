@@ -15,6 +15,7 @@ import structlog
 import market
 from eventstore import customer_mail
 from eventstore.aggregate import Command
+from eventstore.clock import now
 from eventstore.errors import LedgerError, Refused, StoreUnavailable
 from eventstore.import_process import (
     CompleteImport,
@@ -25,7 +26,7 @@ from eventstore.import_process import (
     StartImport,
     identity_of,
 )
-from eventstore.ledger import Ledger, now
+from eventstore.ledger import Ledger
 from projections.platform import rows_of
 from schemas.account import Account
 from schemas.base import Problem

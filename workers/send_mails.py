@@ -19,6 +19,7 @@ import structlog
 
 from eventstore import import_process
 from eventstore.aggregate import Command
+from eventstore.clock import now
 from eventstore.customer_mail import (
     CustomerMail,
     DeliverMail,
@@ -28,7 +29,7 @@ from eventstore.customer_mail import (
     StartMail,
 )
 from eventstore.errors import StoreUnavailable
-from eventstore.ledger import Ledger, now
+from eventstore.ledger import Ledger
 from schemas.shape import NotJson
 from schemas.submission import read_submission
 from workers.backoff import backoff

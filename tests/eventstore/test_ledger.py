@@ -11,10 +11,11 @@ import pytest
 from embedded.postgres import PostgresUrls
 from eventstore import follow, import_process
 from eventstore.answers import Answer
+from eventstore.clock import now
 from eventstore.errors import AlreadyImported, IllegalTransition, LedgerBusy, StoreUnavailable, VersionConflict
 from eventstore.group_commit import GroupCommitter
 from eventstore.import_process import TOPICS, CancelImport, CompleteImport, ImportProcess, RetryImport, stream_of
-from eventstore.ledger import Ledger, now
+from eventstore.ledger import Ledger
 from eventstore.payloads import Payload
 from eventstore.recorder import Append, LedgerDatastore, LedgerRecorder
 from eventstore.supplier import CreateSupplier

@@ -1,6 +1,7 @@
 """Migrations are applied once, in order, and never edited."""
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 
 import psycopg
@@ -9,7 +10,10 @@ from psycopg.sql import SQL, Identifier
 
 from embedded.postgres import PostgresUrls
 from eventstore import migrate as module
+from eventstore.clock import now
+from eventstore.ledger import Ledger
 from eventstore.migrate import MigrationError, UnsafeStore, migrate, refuse_unsafe, role_of
+from eventstore.supplier import CreateSupplier
 from tests.running import renamed, wait_for
 
 
@@ -67,3 +71,16 @@ def _is_refused(database: PostgresUrls) -> bool:
     except UnsafeStore:
         return True
     return False
+
+
+def test_a_clock_behind_the_newest_event_stops_the_start(database: PostgresUrls, ledger: Ledger) -> None:
+    ahead = timedelta(seconds=50)
+    ledger.execute("supplier/A", CreateSupplier(), at=now() + ahead, by="t")
+    refuse_unsafe(database.service)
+    ledger.execute("supplier/B", CreateSupplier(), at=now() + 2 * ahead, by="t")
+    with pytest.raises(UnsafeStore, match="clock is"):
+        refuse_unsafe(database.service)
+
+
+def test_a_database_that_is_still_empty_is_not_judged_by_its_clock(postgres: PostgresUrls) -> None:
+    refuse_unsafe(renamed(postgres.admin, "postgres"))

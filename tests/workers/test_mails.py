@@ -11,6 +11,7 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
 from eventstore import customer_mail
+from eventstore.clock import now
 from eventstore.customer_mail import (
     MailDelivered,
     MailFailed,
@@ -19,7 +20,7 @@ from eventstore.customer_mail import (
     StartMail,
 )
 from eventstore.import_process import identity_of
-from eventstore.ledger import Ledger, now
+from eventstore.ledger import Ledger
 from eventstore.supplier import ConfigureSupplier, CreateSupplier
 from eventstore.supplier import stream_of as supplier_stream
 from tests.make import NOON, an_account, changed

@@ -10,6 +10,7 @@ import pytest
 
 from embedded.postgres import PostgresUrls
 from eventstore import follow
+from eventstore.clock import now
 from eventstore.import_process import (
     CancelImport,
     ImportErrored,
@@ -19,7 +20,7 @@ from eventstore.import_process import (
     StartImport,
     stream_of,
 )
-from eventstore.ledger import Ledger, now
+from eventstore.ledger import Ledger
 from eventstore.payloads import Payload
 from tests.make import an_account, changed, encoded
 from tests.running import wait_for

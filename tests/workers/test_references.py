@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from eventstore.clock import now
 from eventstore.import_process import ImportErrored, ImportPostponed, ImportProcessed
-from eventstore.ledger import Ledger, now
+from eventstore.ledger import Ledger
 from eventstore.participant import ImportParticipant
 from eventstore.participant import stream_of as participant_stream
 from eventstore.supplier import ConfigureSupplier, CreateSupplier

@@ -1,0 +1,35 @@
+"""A data folder that cannot be used is named at the start."""
+
+from pathlib import Path
+
+import pytest
+
+from embedded.folder import DataFolder, FolderInUse, FolderUnreachable
+from embedded.user import RunAs
+from tests.running import cli, free_port
+
+
+@pytest.mark.parametrize("place", ["file/below", "/proc/importledger", "/dev/null/x"])
+def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FolderUnreachable, match="Nothing can be written to"):
+        DataFolder(tmp_path / place).create(RunAs())
+
+
+def test_the_start_says_so_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    environment = {"IMPORTLEDGER_DATA_DIR": str(tmp_path / "file" / "below")}
+    refused = cli("up", "--port", str(free_port()), environment=environment, check=False)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("importledger: Nothing can be written to")
+    assert "Traceback" not in refused.stderr
+
+
+def test_a_folder_is_held_by_one_service(tmp_path: Path) -> None:
+    first, second = DataFolder(tmp_path), DataFolder(tmp_path)
+    first.lock()
+    with pytest.raises(FolderInUse):
+        second.lock()
+    first.unlock()
+    second.lock()
+    second.unlock()
