@@ -19,16 +19,17 @@ from api.errors import NotValid
 from api.responses import JsonResponse
 from api.store import in_thread, read
 from eventstore import post_account
-from eventstore.aggregate import Aggregate, Event
+from eventstore.aggregate import Aggregate
 from eventstore.clock import now
 from eventstore.errors import Refused
+from eventstore.events import Recorded
 from eventstore.ledger import Ledger, PlatformChange
 from eventstore.payloads import Payload
-from eventstore.post_account import ImportRecord, RecordImported, identity_of, stream_of
+from eventstore.post_account import ImportRecord, stream_of
 from market.post_account import POST_ACCOUNT_BOOKS
 from market.rule import Severity
 from projections.import_status import import_status
-from projections.platform import RECORD_TABLES, record_rows_of
+from projections.platform_change import record_change
 from schemas.base import Problem, Wire
 from schemas.delivery_note import DeliveryNote, DeliveryNoteImport
 from schemas.echo import echo
@@ -146,15 +147,8 @@ class PostAccountImport:
             is_cancelled=getattr(record, "cancelled", False) is True,
         )
 
-        def change(event: Event) -> PlatformChange:
-            """The record's rows, in place of those that it had."""
-            reference = identity_of(stream)[2]
-            key = {"account_number": account_number, "reference": reference}
-            tables = RECORD_TABLES[type(record)].all()
-            return PlatformChange(
-                deleted=() if isinstance(event, RecordImported) else [(table.name, key) for table in tables],
-                copied=record_rows_of(record, account_number, reference, at),
-            )
+        def change(recorded: Recorded) -> PlatformChange:
+            return record_change(record, recorded, account_number)
 
         try:
             self._ledger.execute(

@@ -3,17 +3,30 @@
 import sys
 
 import click
+import psycopg
 
+from cli.backup import backup, restore
 from cli.decide import cancel, retry
 from cli.demo import demo
 from cli.operator import history, key, refusals, supplier
 from cli.roles import api, migrate, relay, up, worker
 from cli.settings import SettingError
 from embedded.folder import FolderInUse, FolderUnreachable
+from eventstore.backup import BackupError
 from eventstore.errors import LedgerError
 from eventstore.migrate import MigrationError, UnsafeStore
 
-EXPECTED = (SettingError, FolderInUse, FolderUnreachable, MigrationError, UnsafeStore, LedgerError, PermissionError)
+EXPECTED = (
+    SettingError,
+    FolderInUse,
+    FolderUnreachable,
+    MigrationError,
+    UnsafeStore,
+    BackupError,
+    LedgerError,
+    PermissionError,
+    psycopg.OperationalError,
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -22,7 +35,7 @@ def importledger() -> None:
     """The import ledger: takes in migrated energy accounts and can prove what became of each."""
 
 
-for _verb in (up, demo, api, relay, worker, migrate, supplier, key, history, refusals, cancel, retry):
+for _verb in (up, demo, api, relay, worker, migrate, supplier, key, history, refusals, cancel, retry, backup, restore):
     importledger.add_command(_verb)
 
 

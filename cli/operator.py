@@ -47,21 +47,25 @@ ORGANISATION_NAME = re.compile(r"[^/\s][^/]{0,127}\Z")
 @contextlib.contextmanager
 def open_ledger() -> Iterator[Ledger]:
     """The ledger at DATABASE_URL, or of the service that runs on the data folder."""
-    settings = Settings.from_environment()
-    url = settings.database_url
-    if url is None:
-        connections = DataFolder(settings.data_dir).read_connections()
-        if connections is None:
-            raise SettingError(
-                f"No service has run on {settings.data_dir}. Start it with `importledger up`, or set "
-                "IMPORTLEDGER_DATA_DIR or DATABASE_URL."
-            )
-        url = connections["database_url"]
-    ledger = Ledger(url, views=INLINE)
+    ledger = Ledger(database_url(), views=INLINE)
     try:
         yield ledger
     finally:
         ledger.close()
+
+
+def database_url() -> str:
+    """DATABASE_URL, or how to reach the service that runs on the data folder. Raises SettingError."""
+    settings = Settings.from_environment()
+    if settings.database_url is not None:
+        return settings.database_url
+    connections = DataFolder(settings.data_dir).read_connections()
+    if connections is None:
+        raise SettingError(
+            f"No service has run on {settings.data_dir}. Start it with `importledger up`, or set "
+            "IMPORTLEDGER_DATA_DIR or DATABASE_URL."
+        )
+    return connections["database_url"]
 
 
 def caused_by() -> str:

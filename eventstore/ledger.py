@@ -5,16 +5,17 @@ API, workers and command line all come through here. One call is one transaction
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
 import msgspec
+import psycopg
 from psycopg import Connection
 from psycopg.sql import SQL, Identifier
 
-from eventstore.aggregate import Command, Event
+from eventstore.aggregate import Command
 from eventstore.answers import Answer
 from eventstore.bell import Bell
 from eventstore.errors import IllegalTransition, Refused, VersionConflict
@@ -112,7 +113,7 @@ class Ledger:
         by: str,
         payload: Payload | None = None,
         answer: Answer | None = None,
-        change: Callable[[Event], PlatformChange] | None = None,
+        change: Callable[[Recorded], PlatformChange] | None = None,
     ) -> Recorded | None:
         """Decide on the command and append what follows; return the event, or None when nothing does.
 
@@ -131,7 +132,7 @@ class Ledger:
             append = Append([recorded], *_beside(stream, payload, answer))
             try:
                 if change is not None:
-                    return self._append_with_change(append, change(event))[stream]
+                    return self._append_with_change(append, change(recorded))[stream]
                 position = self._committer.append(append)
             except VersionConflict:
                 continue
@@ -195,7 +196,8 @@ class Ledger:
     def payloads(self, digests: Mapping[str, str]) -> dict[str, bytes]:
         """Request bodies by stream, for hexadecimal digests by stream; what was erased is missing."""
         with self.connection() as connection:
-            return read_payloads(connection, digests.items())
+            found = read_payloads(connection, digests.items())
+        return {stream: body for (stream, _), body in found.items()}
 
     def _read(self, streams: list[str]) -> list[Recorded]:
         with self.connection() as connection, connection.cursor(binary=True) as cursor:
@@ -224,10 +226,16 @@ class Ledger:
         """Platform rows before the log, here as everywhere: the other order deadlocks with a switch."""
         if not append.events:
             return {}
-        with self.connection() as connection, connection.transaction():
-            if change.deleted or change.copied:
-                apply_change(connection, change)
-            base = self._recorder.append(connection, append)
+        with self.connection() as connection:
+            connection.execute("BEGIN")
+            try:
+                if change.deleted or change.copied:
+                    apply_change(connection, change)
+                base = self._recorder.append(connection, append, ends_transaction=True)
+            except BaseException:
+                with suppress(psycopg.Error):
+                    connection.execute("ROLLBACK")
+                raise
         self._bell.ring()
         return {
             recorded.stream: msgspec.structs.replace(recorded, position=base + n, code_version=CODE_VERSION)
@@ -235,15 +243,15 @@ class Ledger:
         }
 
 
-def apply_change(connection: Connection[Any], change: PlatformChange) -> None:
-    """Delete from and COPY into the tables of schema `platform`, in the connection's transaction."""
+def apply_change(connection: Connection[Any], change: PlatformChange, *, schema: str = "platform") -> None:
+    """Delete from and COPY into the tables of the schema, in the connection's transaction."""
     connection.execute("SELECT pg_advisory_xact_lock_shared(%s)", (PLATFORM_LOCK,))
     with connection.cursor() as cursor:
         for table, key in change.deleted:
             places = SQL(" AND ").join(SQL("{} = %s").format(Identifier(column)) for column in key)
-            cursor.execute(SQL("DELETE FROM platform.{} WHERE {}").format(Identifier(table), places), [*key.values()])
+            cursor.execute(SQL("DELETE FROM {} WHERE {}").format(Identifier(schema, table), places), [*key.values()])
         for table, rows in change.copied.items():
-            with cursor.copy(SQL("COPY platform.{} FROM STDIN").format(Identifier(table))) as copy:
+            with cursor.copy(SQL("COPY {} FROM STDIN").format(Identifier(schema, table))) as copy:
                 for row in rows:
                     copy.write_row(row)
 

@@ -113,7 +113,7 @@ def _grant(connection: "psycopg.Connection", role: str) -> None:
         " account_record, customer_mail TO {role}",
         "GRANT USAGE ON SCHEMA platform TO {role}",
         "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA platform TO {role}",
-        "GRANT USAGE ON ALL SEQUENCES IN SCHEMA platform TO {role}",
+        "GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA platform TO {role}",
     )
     with connection.transaction():
         for statement in statements:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import zstandard
 from psycopg import Connection
+from psycopg.rows import tuple_row
 
 _LEVEL = 1  # 3 is a quarter slower and saves 3 % of the bytes
 
@@ -42,15 +43,17 @@ class Payload(msgspec.Struct, frozen=True):
         return cls(hashlib.sha256(body).digest(), len(body), _zstd.compressor.compress(body))
 
 
-def read_payloads(connection: Connection[dict[str, Any]], wanted: Iterable[tuple[str, str]]) -> dict[str, bytes]:
-    """Bodies by stream, for (stream, hexadecimal digest); what was erased is missing. Verifies each digest."""
+def read_payloads(connection: Connection[Any], wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], bytes]:
+    """Bodies by (stream, hexadecimal digest); what was erased is missing. Verifies each digest."""
     pairs = list(wanted)
-    with connection.cursor(binary=True) as cursor:
+    with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
         cursor.execute(SELECT_PAYLOADS, ([stream for stream, _ in pairs], [bytes.fromhex(d) for _, d in pairs]))
-        found = {}
-        for row in cursor:
-            body = _zstd.decompressor.decompress(row["content"])
-            if hashlib.sha256(body).digest() != row["sha256"]:
-                raise ValueError(f"payload of {row['stream']} does not match its digest")
-            found[row["stream"]] = body
-    return found
+        return {(stream, sha256.hex()): opened(stream, sha256, content) for stream, sha256, content in cursor}
+
+
+def opened(stream: str, sha256: bytes, content: bytes) -> bytes:
+    """The body in a payload. Raises ValueError when it is not the one that its digest names."""
+    body = _zstd.decompressor.decompress(content)
+    if hashlib.sha256(body).digest() != sha256:
+        raise ValueError(f"payload of {stream} does not match its digest")
+    return body

@@ -50,6 +50,8 @@ class View(Protocol):
 
     name: str
     columns: tuple[str, ...]
+    key_columns: int
+    """How many of the first columns name a row."""
     upsert: LiteralString
     """An INSERT that reads `appended.base` and parameters `<name>_<column>`; positions are relative to the base."""
 
@@ -130,8 +132,11 @@ class LedgerRecorder(PostgresApplicationRecorder):
             raise IntegrityError(str(conflict)) from conflict
         return range(base + 1, base + 1 + len(stored_events))
 
-    def append(self, connection: Connection[Any], append: Append) -> int:
+    def append(self, connection: Connection[Any], append: Append, *, ends_transaction: bool = False) -> int:
         """Append in the connection's transaction, or in one of its own; returns the position before the first event.
+
+        With `ends_transaction` the commit is sent along with the append, so that a process that is stopped in between
+        does not keep the log's lock.
 
         Raises VersionConflict, whose message lists the numbers (from 1) of the events that conflicted.
         """
@@ -153,14 +158,26 @@ class LedgerRecorder(PostgresApplicationRecorder):
                 for column, values in zip(view.columns, zip(*rows, strict=True), strict=True):
                     arrays[f"{view.name}_{column}"] = list(values)
         with store_errors():
-            return self._run(connection, tuple(used), arrays)
+            return self._run(connection, tuple(used), arrays, ends_transaction=ends_transaction)
 
-    def _run(self, connection: Connection[Any], views: tuple[View, ...], arrays: dict[str, Any]) -> int:
+    def _run(
+        self,
+        connection: Connection[Any],
+        views: tuple[View, ...],
+        arrays: dict[str, Any],
+        *,
+        ends_transaction: bool = False,
+    ) -> int:
         with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
             kind = ("answer_ids" in arrays, views)
             if kind not in self._statements:
                 self._statements[kind] = append_statement(views, is_answered=kind[0])
-            cursor.execute(self._statements[kind], arrays, prepare=True)
+            if ends_transaction:
+                with connection.pipeline():
+                    cursor.execute(self._statements[kind], arrays, prepare=True)
+                    connection.execute("COMMIT")
+            else:
+                cursor.execute(self._statements[kind], arrays, prepare=True)
             row = cursor.fetchone()
             assert row is not None
             return cast(int, row[0])

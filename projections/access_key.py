@@ -28,6 +28,7 @@ class AccessKeyView:
 
     name = "access_key"
     columns = KeyRow.__struct_fields__
+    key_columns = 1
     upsert = """
         INSERT INTO access_key (
             key_id, organisation, role, suppliers, rate_per_s, secret_sha256, created_at, revoked_at, position)

@@ -28,6 +28,7 @@ class AccountRecordView:
 
     name = "account_record"
     columns = RecordRow.__struct_fields__
+    key_columns = 1
     upsert = """
         INSERT INTO account_record (
             stream, kind, supplier, external_account_number, account_number, is_cancelled, created_at, modified_at,

@@ -30,6 +30,7 @@ class CustomerMailView:
 
     name = "customer_mail"
     columns = MailRow.__struct_fields__
+    key_columns = 2
     upsert = """
         INSERT INTO customer_mail (
             supplier, external_account_number, status, attempt, worker, lease_until, due_at, error_code, modified_at,

@@ -54,6 +54,7 @@ class ImportStatusView:
 
     name = "import_status"
     columns = StatusRow.__struct_fields__
+    key_columns = 2
     upsert = """
         INSERT INTO import_status AS row (
             supplier, external_account_number, status, created_at, created_position, modified_at, position, version,

@@ -32,6 +32,7 @@ class ImportSupplierView:
 
     name = "import_supplier"
     columns = SupplierRow.__struct_fields__
+    key_columns = 1
     upsert = """
         INSERT INTO import_supplier AS row (
             code, status, reason, strictness, unknown_fields, is_dry_run_only, documents_root, documents_check,

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from typing import Any
 
 import psycopg
 import pytest
@@ -245,3 +246,30 @@ def _count(database: PostgresUrls, table: str) -> int:
         row = connection.execute(f"SELECT count(*) FROM {table}".encode()).fetchone()
         assert row is not None
         return int(row[0])
+
+
+def test_a_writer_that_stops_after_its_append_keeps_no_lock(
+    ledger: Ledger, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped between the append and what follows it: the commit has gone along, and others go on."""
+    appended, go_on = threading.Event(), threading.Event()
+    append = LedgerRecorder.append
+
+    def and_stop(*arguments: Any, **named: Any) -> int:
+        position = append(*arguments, **named)
+        appended.set()
+        go_on.wait(20)
+        return position
+
+    other = Ledger(database.service, views=INLINE)
+    with monkeypatch.context() as patched:
+        patched.setattr(LedgerRecorder, "append", and_stop)
+        stopped = threading.Thread(
+            target=ledger.execute_many, args=({STREAM: stage()},), kwargs={"at": NOON, "by": "t"}
+        )
+        stopped.start()
+        assert appended.wait(20)
+    assert other.execute("import/NORDWIND/other", stage(), at=NOON, by="t") is not None
+    go_on.set()
+    stopped.join()
+    other.close()

@@ -1,0 +1,85 @@
+"""The operators' verbs for the worst day: `backup` while the service runs, `restore` into an empty place."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import psycopg
+
+from cli.operator import database_url
+from cli.settings import Settings
+from embedded.folder import DataFolder
+from embedded.service import Service
+from eventstore.backup import BackupError, back_up, read_manifest, verify_log
+from eventstore.backup import restore as restore_log
+from eventstore.migrate import migrate, role_of
+from projections import INLINE
+from projections.rebuild import differences, head, make_schema, rebuild_platform, rebuild_views
+
+SCRATCH = "rebuilt"
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+def backup(folder: Path) -> None:
+    """Write a backup into DIR, from one snapshot, while the service runs."""
+    manifest = back_up(database_url(), folder)
+    rows = ", ".join(f"{part.rows} {name.replace('_', ' ')}" for name, part in manifest.parts.items())
+    click.echo(f"{folder} holds the log up to position {manifest.position}: {rows}.")
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False, exists=True))
+@click.option("--data-dir", type=click.Path(path_type=Path), help="Restore into this folder, which is new.")
+@click.option("--verify", is_flag=True, help="Check every payload's digest, and the views against the log.")
+def restore(folder: Path, data_dir: Path | None, verify: bool) -> None:
+    """Restore the backup in DIR into an empty data folder, or the empty database at DATABASE_URL."""
+    manifest = read_manifest(folder)
+    with _empty_database(data_dir) as (service_url, admin_url):
+        restore_log(admin_url, folder, manifest)
+        click.echo(f"The log is restored up to position {manifest.position}.")
+        with psycopg.connect(admin_url, autocommit=True) as connection:
+            connection.execute("SET statement_timeout = 0")
+            upto = head(connection)
+            rebuild_views(connection, INLINE, schema="public", upto=upto)
+            rebuild_platform(connection, schema="platform", upto=upto)
+        click.echo("The views and the platform's records are made anew.")
+        if verify:
+            _verify(service_url, admin_url)
+    click.echo("Start the service; work that was in progress is taken up again.")
+
+
+def _verify(service_url: str, admin_url: str) -> None:
+    found = list(verify_log(service_url))
+    with psycopg.connect(admin_url, autocommit=True) as connection:
+        connection.execute("SET statement_timeout = 0")
+        make_schema(connection, SCRATCH, INLINE)
+        rebuild_views(connection, INLINE, schema=SCRATCH, upto=head(connection))
+        rebuild_platform(connection, schema=SCRATCH, upto=head(connection))
+        found += [
+            f"{table} differs in {rows} rows." for table, rows in differences(connection, SCRATCH, INLINE).items()
+        ]
+        connection.execute(f"DROP SCHEMA {SCRATCH} CASCADE")
+    for sentence in found:
+        click.echo(sentence, err=True)
+    if found:
+        raise BackupError("The restored log is not whole.")
+    click.echo("Verified: no gap, every payload is there and as it was received, every view is what the log says.")
+
+
+@contextlib.contextmanager
+def _empty_database(data_dir: Path | None) -> Iterator[tuple[str, str]]:
+    """(service's URL, administrator's URL) of a migrated database: the one of the settings, or a fresh embedded one."""
+    settings = Settings.from_environment()
+    if settings.database_url is not None and data_dir is None:
+        admin_url = settings.database_admin_url or settings.database_url
+        migrate(admin_url, service_role=role_of(settings.database_url))
+        yield settings.database_url, admin_url
+        return
+    service = Service(DataFolder(data_dir or settings.data_dir))
+    try:
+        connections = service.start_servers(None, None, "redis://unused")
+        yield connections.database_url, connections.admin_url
+    finally:
+        service.stop()

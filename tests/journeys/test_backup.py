@@ -1,0 +1,108 @@
+"""A backup is taken under load and restored elsewhere: everything acknowledged before it is there and goes on."""
+
+import json
+import threading
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from eventstore.backup import MANIFEST
+from tests.api.test_post_account_import import PATHS, RECORDS
+from tests.journeys.test_faults import admin_url, assert_whole
+from tests.make import an_account, changed, encoded
+from tests.running import Importer, RunningService, cli, processed, start_service, wait_for
+
+BEFORE = 60
+
+
+@pytest.fixture
+def backed_up(folder: Path) -> tuple[Path, Importer, list[str]]:
+    """A backup that was taken while accounts arrived, and the accounts that were acknowledged before it began."""
+    (folder / "first").mkdir()
+    with start_service(folder / "first") as service:
+        importer = service.importer()
+        acknowledged = send(importer, range(1, BEFORE))
+        wait_for(lambda: processed(importer) > 5, "some accounts exist")
+        attach_records(service, importer)
+        for process in service.processes("worker"):
+            process.suspend()  # leaves work in progress and pending behind
+        acknowledged += send(importer, range(BEFORE, BEFORE + 20))
+        stop = threading.Event()
+        load = threading.Thread(target=send, args=(importer, range(1000, 3000), stop))
+        load.start()
+        try:
+            made = service.cli("backup", str(folder / "backup"))
+        finally:
+            stop.set()
+            load.join()
+            for process in service.processes("worker"):
+                process.resume()
+        assert "holds the log up to position" in made.stdout
+        again = service.cli("backup", str(folder / "backup"), check=False)
+        assert (again.returncode, "is not empty" in again.stderr) == (1, True)
+    return folder / "backup", importer, acknowledged
+
+
+def send(importer: Importer, numbers: range, stop: threading.Event | None = None) -> list[str]:
+    acknowledged = []
+    for number in numbers:
+        if stop is not None and stop.is_set():
+            break
+        account = an_account(importer.supplier, number)
+        assert importer.client.create(encoded(account)).status == 201
+        acknowledged.append(account["external_account_number"])
+    return acknowledged
+
+
+def attach_records(service: RunningService, importer: Importer) -> None:
+    """A record of each kind, one of them cancelled afterwards."""
+    external = an_account(importer.supplier, 1)["external_account_number"]
+    headers = {"Authorization": f"Token {importer.api_key}"}
+    for kind, record in RECORDS.items():
+        body = {"import_supplier": importer.supplier, "external_account_number": external, kind: record}
+        versions = [body] if kind == "market_participant_invoice" else [body, changed(body, True, kind, "cancelled")]
+        for version in versions:
+            assert service.request("POST", PATHS[kind], encoded(version), headers)[0].status == 201
+
+
+def test_what_was_acknowledged_before_the_backup_is_there_and_goes_on(
+    folder: Path, backed_up: tuple[Path, Importer, list[str]]
+) -> None:
+    backup, importer, acknowledged = backed_up
+    environment = {"IMPORTLEDGER_DATA_DIR": str(folder / "second")}
+    (folder / "second").mkdir()
+    restored = cli("restore", str(backup), "--verify", environment=environment)
+    assert "Verified" in restored.stdout
+    assert restored.stderr == ""
+    refused = cli("restore", str(backup), environment=environment, check=False)
+    assert (refused.returncode, "holds events already" in refused.stderr) == (1, True)
+    with start_service(folder / "second") as service:
+        moved = Importer(importer.supplier, importer.api_key, type(importer.client)(service.base_url, importer.api_key))
+        assert_whole(service, moved, acknowledged)
+        answer = moved.client.create(encoded(an_account(importer.supplier, 1)))
+        assert answer.codes == ("account_import_process_already_imported",)
+        with psycopg.connect(admin_url(service)) as connection:
+            rows = connection.execute("SELECT cancelled FROM platform.delivery_note").fetchall()
+        assert rows == [(True,)]
+        moved.client.close()
+
+
+def test_a_backup_that_was_altered_or_cut_off_is_refused(
+    folder: Path, backed_up: tuple[Path, Importer, list[str]]
+) -> None:
+    backup, _, _ = backed_up
+    environment = {"IMPORTLEDGER_DATA_DIR": str(folder / "third")}
+    payloads = backup / "payloads.copy.zst"
+    whole = payloads.read_bytes()
+    payloads.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    refused = cli("restore", str(backup), environment=environment, check=False)
+    assert (refused.returncode, "not as it was written" in refused.stderr) == (1, True)
+    payloads.write_bytes(whole)
+    manifest = json.loads((backup / MANIFEST).read_text())
+    (backup / MANIFEST).write_text(json.dumps(manifest | {"format": 99}))
+    refused = cli("restore", str(backup), environment=environment, check=False)
+    assert "format 99" in refused.stderr
+    (backup / MANIFEST).unlink()
+    refused = cli("restore", str(backup), environment=environment, check=False)
+    assert "no whole backup" in refused.stderr
