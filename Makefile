@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test check fuzz docs bench fmt lock clean
+.PHONY: help setup demo run test check fuzz simulate chaos docs bench fmt lock clean
 
 help: ## what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -37,6 +37,12 @@ check: setup ## formatting, lint, types, and which way imports point
 
 fuzz: setup ## 20,000 requests against the service's own description; ARGS="-x"
 	FUZZ_REQUESTS=20000 $(BIN)/python -m pytest tests/api/test_fuzzing.py $(ARGS)
+
+simulate: setup ## many histories of the pure core among faults; SEED=0 IMPORTS=20000
+	$(BIN)/python -m tests.simulation --seed $(or $(SEED),0) --imports $(or $(IMPORTS),20000)
+
+chaos: setup ## faults at a running service under load; SEED=1 MINUTES=10
+	$(BIN)/python -m tests.faults --seed $(or $(SEED),1) --minutes $(or $(MINUTES),10)
 
 docs: setup ## what is made from the code: docs/errors.md and docs/openapi.json, which may only grow
 	$(BIN)/python -m api.made

@@ -1,0 +1,439 @@
+"""A deterministic simulation of imports: the pure core among a clock, a queue and a store that all misbehave.
+
+Importers stage, repeat, cancel and retry; a relay rings; a queue delays, doubles, loses and reorders; workers die and
+hang at any step; the store tears: it stores and does not say so, or says nothing and has not stored. Every agent's
+clock is off by up to fifty seconds and jumps. One seed is one history: a seed that fails is a regression test.
+
+Invariants are checked at every append, and again when the faults have ended and all work has come to rest.
+"""
+
+import heapq
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+import msgspec
+
+from eventstore.aggregate import Command, Event
+from eventstore.errors import Refused
+from eventstore.import_process import (
+    IMPORT_PROCESS,
+    CancelImport,
+    CompleteImport,
+    FailImport,
+    ImportProcess,
+    ImportProcessed,
+    ImportRetried,
+    ImportStaged,
+    ImportStarted,
+    PostponeImport,
+    RetryImport,
+    StageImport,
+    StartImport,
+)
+
+BEGIN = datetime(2026, 11, 1, tzinfo=UTC)
+LEASE_S = 60.0
+SWEEP_S = 1.0
+LOST_AFTER_S = 2.0
+RING_AGAIN_S = 10.0
+MAX_ATTEMPTS = 5
+MAX_OFFSET_S = 50.0
+BATCH = 5
+
+LEGAL = {
+    "NEW": {"PENDING"},
+    "PENDING": {"PENDING", "IN_PROGRESS", "CANCELLED", "ERRORED", "DRY_RUN_ERRORED"},
+    "IN_PROGRESS": {"PENDING", "PROCESSED", "ERRORED", "DRY_RUN_SUCCEEDED", "DRY_RUN_ERRORED"},
+    "ERRORED": {"PENDING"},
+    "CANCELLED": {"PENDING"},
+    "DRY_RUN_SUCCEEDED": {"PENDING"},
+    "DRY_RUN_ERRORED": {"PENDING"},
+    "PROCESSED": set(),
+}
+"""By state: those that may follow. PENDING becomes ERRORED where the attempts are used up."""
+
+
+class Unavailable(Exception):
+    """The store does not answer; it may have stored what was asked."""
+
+
+class Conflict(Exception):
+    """Somebody else has appended first."""
+
+
+class Broken(AssertionError):
+    """An invariant does not hold."""
+
+
+class Faults(msgspec.Struct):
+    """How likely each misfortune is, each time that it could happen."""
+
+    torn_before: float = 0.03
+    torn_after: float = 0.03
+    lost: float = 0.05
+    doubled: float = 0.10
+    late: float = 0.20
+    worker_dies: float = 0.04
+    worker_hangs: float = 0.02
+    clock_jumps: float = 0.05
+
+    @classmethod
+    def none(cls) -> "Faults":
+        return cls(**dict.fromkeys(cls.__struct_fields__, 0.0))
+
+
+class Stored(msgspec.Struct):
+    """A stream as the store has it."""
+
+    events: list[Event]
+    state: ImportProcess
+    modified_s: float = 0.0
+    lease_until: datetime = BEGIN
+
+
+class Agent:
+    """Somebody with a clock of his own."""
+
+    def __init__(self, world: "Simulation") -> None:
+        self._world = world
+        self.offset_s = world.random.uniform(-MAX_OFFSET_S, MAX_OFFSET_S)
+
+    def now(self) -> datetime:
+        if self._world.happens(self._world.faults.clock_jumps):
+            self.offset_s = self._world.random.uniform(-MAX_OFFSET_S, MAX_OFFSET_S)
+        return BEGIN + timedelta(seconds=self._world.clock_s + self.offset_s)
+
+
+class Simulation:
+    """One history. `run` raises Broken, with the seed, when an invariant does not hold."""
+
+    def __init__(
+        self, seed: int, *, imports: int = 200, decide: Callable[..., Event | None] = IMPORT_PROCESS.decide
+    ) -> None:
+        self.seed = seed
+        self.random = Random(seed)
+        self.faults = Faults()
+        self.clock_s = 0.0
+        self.streams: dict[str, Stored] = {}
+        self.log: list[str] = []
+        self.accounts: dict[str, str] = {}
+        self.acknowledged: defaultdict[str, set[str]] = defaultdict(set)
+        self.counts: Counter[str] = Counter()
+        self.alive: set[int] = set()
+        self.unfinished: dict[str, None] = {}
+        self.importers_busy = imports
+        self._decide = decide
+        self._numbers = itertools.count(1)
+        self._agenda: list[tuple[float, int, Callable[[], None]]] = []
+        self._queue: list[tuple[float, int, list[str]]] = []
+        self._rung = 0
+        self._begin(imports)
+
+    def run(self) -> Counter[str]:
+        """Let everything happen, first with faults and then without; what happened, counted."""
+        self._work_until(self.clock_s + 600)
+        self.faults = Faults.none()
+        end_s = self.clock_s + 3_600
+        while self.clock_s < end_s and (self.unfinished or self.importers_busy):
+            self._work_until(self.clock_s + 10)
+        self._check_rest()
+        return self.counts
+
+    def happens(self, probability: float) -> bool:
+        return self.random.random() < probability
+
+    def later(self, delay_s: float, action: Callable[[], None]) -> None:
+        heapq.heappush(self._agenda, (self.clock_s + delay_s, next(self._numbers), action))
+
+    def load(self, stream: str) -> tuple[ImportProcess, int]:
+        stored = self.streams.get(stream)
+        return (stored.state, len(stored.events)) if stored else (ImportProcess(), 0)
+
+    def execute(self, commands: dict[str, Command], at: datetime, accounts: dict[str, str] | None = None) -> list[str]:
+        """Decide and append all that follows in one transaction; the streams that got an event.
+
+        With accounts, a refusal or a command without effect undoes all. Raises Unavailable, Conflict, Refused.
+        """
+        appended = []
+        for stream, command in commands.items():
+            state, version = self.load(stream)
+            try:
+                event = self._decide(command, state, at)
+            except Refused:
+                if accounts or len(commands) == 1:
+                    raise
+                continue
+            if event is not None:
+                appended.append((stream, version, event))
+            elif accounts:
+                raise Conflict(stream)
+        if self.happens(self.faults.torn_before):
+            self.counts["torn before"] += 1
+            raise Unavailable
+        if any(self.load(stream)[1] != version for stream, version, _ in appended):
+            raise Conflict
+        for stream, _, event in appended:
+            self._append(stream, event)
+        for external, number in (accounts or {}).items():
+            self._expect(external not in self.accounts, f"{external} has two accounts")
+            self.accounts[external] = number
+        if self.happens(self.faults.torn_after):
+            self.counts["torn after"] += 1
+            raise Unavailable
+        return [stream for stream, _, _ in appended]
+
+    def ring(self, streams: list[str]) -> None:
+        """A message, perhaps lost, doubled or late."""
+        if self.happens(self.faults.lost):
+            self.counts["messages lost"] += 1
+            return
+        for _ in range(2 if self.happens(self.faults.doubled) else 1):
+            delay_s = self.random.expovariate(1 / 30) if self.happens(self.faults.late) else self.random.random() / 10
+            heapq.heappush(self._queue, (self.clock_s + delay_s, next(self._numbers), streams))
+
+    def next_message(self) -> list[str] | None:
+        """The next message that has arrived."""
+        if self._queue and self._queue[0][0] <= self.clock_s:
+            return heapq.heappop(self._queue)[2]
+        return None
+
+    def _append(self, stream: str, event: Event) -> None:
+        stored = self.streams.setdefault(stream, Stored([], ImportProcess()))
+        state = IMPORT_PROCESS.evolve(stored.state, event)
+        self._expect(state.status in LEGAL[stored.state.status], f"{stored.state.status} became {state.status}")
+        self._expect(state.attempt <= MAX_ATTEMPTS, "more attempts than there may be")
+        stored.events.append(event)
+        stored.state, stored.modified_s = state, self.clock_s
+        if state.status in ("PENDING", "IN_PROGRESS"):
+            self.unfinished[stream] = None
+        else:
+            self.unfinished.pop(stream, None)
+        if isinstance(event, ImportStarted):
+            stored.lease_until = event.lease_until
+        if isinstance(event, ImportStaged | ImportRetried):
+            self.log.append(stream)
+        if isinstance(event, ImportProcessed):
+            times = sum(isinstance(other, ImportProcessed) for other in stored.events)
+            self._expect(times == 1, "an import was processed twice")
+        self.counts[type(event).__name__] += 1
+
+    def _begin(self, imports: int) -> None:
+        for number in range(imports):
+            importer = Importer(self, f"import/S/{number}")
+            self.later(self.random.uniform(0, 300), importer.send)
+        for _ in range(3):
+            self.later(self.random.random(), Worker(self).look)
+        relay = Relay(self)
+        self.later(0, relay.follow)
+        for _ in range(2):  # two sweepers at once, which must not matter
+            self.later(self.random.random(), Sweeper(self).sweep)
+
+    def _work_until(self, end_s: float) -> None:
+        while self._agenda and self._agenda[0][0] <= end_s:
+            self.clock_s, _, action = heapq.heappop(self._agenda)
+            action()
+        self.clock_s = end_s
+
+    def _check_rest(self) -> None:
+        """Everything acknowledged is in the log, and all work has ended."""
+        for stream, digests in self.acknowledged.items():
+            staged = {e.content_sha256 for e in self.streams[stream].events if isinstance(e, ImportStaged)}
+            self._expect(digests <= staged, f"{stream} was acknowledged and is not in the log")
+        for stream, stored in self.streams.items():
+            self._expect(stored.state.status not in ("PENDING", "IN_PROGRESS"), f"{stream} never ends")
+            is_processed = stored.state.status == "PROCESSED"
+            self._expect(is_processed == (stream in self.accounts), f"{stream}: log and platform disagree")
+            if is_processed:
+                self._expect(stored.state.account_number == self.accounts[stream], f"{stream} has another number")
+        self._expect(len(set(self.accounts.values())) == len(self.accounts), "a number was given twice")
+        self.counts["imports"] = len(self.streams)
+        self.counts["accounts"] = len(self.accounts)
+
+    def _expect(self, holds: bool, claim: str) -> None:
+        if not holds:
+            raise Broken(f"seed {self.seed}, second {self.clock_s:.1f}: {claim}")
+
+
+class Importer(Agent):
+    """Sends an account, repeats it until it is acknowledged, and sometimes thinks again."""
+
+    def __init__(self, world: Simulation, stream: str) -> None:
+        super().__init__(world)
+        self._stream = stream
+        self._content = 1
+        self._is_dry_run = world.happens(0.1)
+        self._changes_left = 3
+
+    def send(self) -> None:
+        world = self._world
+        digest = f"{self._stream}#{self._content}"
+        command = StageImport(
+            payload_sha256=digest, content_sha256=digest, payload_bytes=1, is_dry_run=self._is_dry_run
+        )
+        try:
+            world.execute({self._stream: command}, self.now())
+        except (Unavailable, Conflict):
+            world.later(world.random.uniform(0.1, 5), self.send)
+            return
+        except Refused:
+            world.importers_busy -= 1
+            return
+        world.acknowledged[self._stream].add(digest)
+        if self._changes_left and world.happens(0.3):
+            self._changes_left -= 1
+            world.later(world.random.expovariate(1 / 20), world.random.choice((self.send, self._change, self._decide)))
+        else:
+            world.importers_busy -= 1
+
+    def _change(self) -> None:
+        self._content += 1
+        self._is_dry_run = self._is_dry_run and self._world.happens(0.5)
+        self.send()
+
+    def _decide(self) -> None:
+        self._world.importers_busy -= 1
+        command = self._world.random.choice((CancelImport(reason="r"), RetryImport(reason="r")))
+        try:
+            self._world.execute({self._stream: command}, self.now())
+        except (Unavailable, Conflict, Refused):
+            return
+
+
+class Relay(Agent):
+    """Rings for what is new; now and then it forgets how far it had come, and rings twice."""
+
+    def follow(self) -> None:
+        world = self._world
+        if world.happens(world.faults.worker_dies):
+            world._rung = max(0, world._rung - 10)
+        while world._rung < len(world.log):
+            world.ring(list(dict.fromkeys(world.log[world._rung : world._rung + BATCH])))
+            world._rung += BATCH
+        world._rung = len(world.log)
+        world.later(0.5, self.follow)
+
+
+class Sweeper(Agent):
+    """Gives back what dead and hanging workers had, and rings again for what waits."""
+
+    def __init__(self, world: Simulation) -> None:
+        super().__init__(world)
+        self._rung: dict[str, float] = {}
+
+    def sweep(self) -> None:
+        world, at = self._world, self.now()
+        for stream in list(world.unfinished):
+            stored = world.streams[stream]
+            if stored.state.status == "IN_PROGRESS":
+                self._give_back(stream, stored, at)
+            elif self._is_waiting(stream, stored, at):
+                self._rung[stream] = world.clock_s
+                world.ring([stream])
+        world.later(SWEEP_S, self.sweep)
+
+    def _give_back(self, stream: str, stored: Stored, at: datetime) -> None:
+        is_expired = stored.lease_until < at
+        if is_expired or stored.state.worker not in self._world.alive:
+            due_at = at + timedelta(seconds=5) if is_expired else at
+            code = "lease_expired" if is_expired else "worker_lost"
+            self._try({stream: PostponeImport(attempt=stored.state.attempt, code=code, due_at=due_at)})
+
+    def _is_waiting(self, stream: str, stored: Stored, at: datetime) -> bool:
+        """Due, not just staged, and not rung for a moment ago."""
+        clock_s, due_at = self._world.clock_s, stored.state.due_at
+        is_due = due_at is None or due_at <= at
+        is_old = clock_s - stored.modified_s > LOST_AFTER_S
+        return is_due and is_old and clock_s - self._rung.get(stream, -RING_AGAIN_S) >= RING_AGAIN_S
+
+    def _try(self, commands: dict[str, Command]) -> None:
+        try:
+            self._world.execute(commands, self.now())
+        except (Unavailable, Conflict, Refused):
+            return
+
+
+class Worker(Agent):
+    """Takes messages; dies or hangs at any step, and comes back as another."""
+
+    def __init__(self, world: Simulation) -> None:
+        super().__init__(world)
+        self._id = 0
+        self._come_back()
+
+    def look(self) -> None:
+        streams = self._world.next_message()
+        if streams is None:
+            self._world.later(0.1, self.look)
+        elif not self._is_lost(lambda: None):
+            self._start(streams)
+
+    def _start(self, streams: list[str]) -> None:
+        world, at = self._world, self.now()
+        command = StartImport(worker=self._id, lease_until=at + timedelta(seconds=LEASE_S), max_attempts=MAX_ATTEMPTS)
+        try:
+            taken = world.execute(dict.fromkeys(streams, command), at)
+        except (Unavailable, Conflict, Refused):
+            world.later(0.1, self.look)
+            return
+        started = [(s, world.load(s)[0].attempt) for s in taken if world.load(s)[0].status == "IN_PROGRESS"]
+        world.later(world.random.uniform(0.01, 1), lambda: self._finish(started))
+
+    def _finish(self, started: list[tuple[str, int]]) -> None:
+        if self._is_lost(lambda: self._finish(started)):
+            return
+        world, at = self._world, self.now()
+        commands: dict[str, Command] = {}
+        accounts: dict[str, str] = {}
+        for stream, attempt in started:
+            fate = world.random.random()
+            if fate < 0.1:
+                self._try_alone(stream, FailImport(attempt=attempt, code="invalid", detail="No."))
+            elif fate < 0.15:
+                self._try_alone(stream, PostponeImport(attempt=attempt, code="later", due_at=at + timedelta(seconds=3)))
+            else:
+                number = f"A-{next(world._numbers)}"
+                is_dry_run = world.load(stream)[0].is_dry_run
+                commands[stream] = CompleteImport(attempt=attempt, account_number="" if is_dry_run else number)
+                if not is_dry_run:
+                    accounts[stream] = number
+        try:
+            if commands:
+                world.execute(commands, at, accounts)
+        except (Unavailable, Conflict, Refused):
+            for stream, command in commands.items():  # one by one, so that one hurts only itself
+                self._try_alone(stream, command, {stream: accounts[stream]} if stream in accounts else None)
+        world.later(0.05, self.look)
+
+    def _try_alone(self, stream: str, command: Command, accounts: dict[str, str] | None = None) -> None:
+        try:
+            self._world.execute({stream: command}, self.now(), accounts)
+        except (Unavailable, Conflict, Refused):
+            return
+
+    def _is_lost(self, then: Callable[[], Any]) -> bool:
+        """Whether this worker dies here, or hangs past its lease and goes on with `then` as if nothing had been."""
+        world = self._world
+        if world.happens(world.faults.worker_dies):
+            world.counts["workers died"] += 1
+            world.alive.discard(self._id)
+            self._come_back()
+            world.later(world.random.uniform(0.1, 3), self.look)
+            return True
+        if world.happens(world.faults.worker_hangs):
+            world.counts["workers hung"] += 1
+
+            def go_on() -> None:
+                then()
+                world.later(0.1, self.look)
+
+            world.later(world.random.uniform(1, 3 * LEASE_S), go_on)
+            return True
+        return False
+
+    def _come_back(self) -> None:
+        self._id = next(self._world._numbers)
+        self._world.alive.add(self._id)

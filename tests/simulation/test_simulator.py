@@ -1,0 +1,61 @@
+"""Histories of misfortune in which nothing is lost, doubled or illegal; and proof that the simulator would notice."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from eventstore.import_process import IMPORT_PROCESS, CompleteImport, ImportProcess, ImportProcessed, StageImport
+from tests.simulation.simulator import Broken, Simulation
+
+REGRESSIONS: tuple[int, ...] = ()
+"""Seeds that have failed once."""
+
+
+@pytest.mark.parametrize("seed", [*range(12), *REGRESSIONS])
+def test_a_history_of_misfortune_loses_and_doubles_nothing(seed: int) -> None:
+    counts = Simulation(seed).run()
+    assert counts["imports"] == 200
+    assert counts["accounts"] > 100
+
+
+def test_every_misfortune_happens() -> None:
+    counts = sum((Simulation(seed).run() for seed in range(3)), start=Simulation(0, imports=0).counts)
+    for misfortune in ("torn before", "torn after", "messages lost", "workers died", "workers hung", "ImportPostponed"):
+        assert counts[misfortune] > 5, misfortune
+
+
+def test_one_seed_is_one_history() -> None:
+    assert Simulation(1).run() == Simulation(1).run()
+    assert Simulation(1).run() != Simulation(2).run()
+
+
+def stale_attempts_count(command: Any, process: ImportProcess, at: Any) -> Any:
+    """As `decide`, but whoever completes is believed."""
+    if isinstance(command, CompleteImport) and process.status in ("PENDING", "PROCESSED") and not process.is_dry_run:
+        return ImportProcessed(attempt=process.attempt, account_number=command.account_number)
+    return IMPORT_PROCESS.decide(command, process, at)
+
+
+def staging_is_forgotten(command: Any, process: ImportProcess, at: Any) -> Any:
+    """As `decide`, but other content while the import is pending is taken for a repetition."""
+    if isinstance(command, StageImport) and process.status == "PENDING":
+        return None
+    return IMPORT_PROCESS.decide(command, process, at)
+
+
+def attempts_are_not_counted(command: Any, process: ImportProcess, at: Any) -> Any:
+    """As `decide`, but the attempts never run out."""
+    if hasattr(command, "max_attempts"):
+        command = replace(command, max_attempts=10**6)
+    return IMPORT_PROCESS.decide(command, process, at)
+
+
+@pytest.mark.parametrize("mistake", [stale_attempts_count, staging_is_forgotten, attempts_are_not_counted])
+def test_a_mistake_in_the_core_is_found(mistake: Any) -> None:
+    def look_for_it() -> None:
+        for seed in range(30):
+            Simulation(seed, decide=mistake).run()
+
+    with pytest.raises(Broken, match="seed"):
+        look_for_it()
