@@ -123,7 +123,10 @@ class RunningService:
         mark = marks.get(role)
         found = []
         for child in psutil.Process(self.process.pid).children():
-            command = child.cmdline()
+            try:
+                command = child.cmdline()
+            except psutil.NoSuchProcess:  # it has just died
+                continue
             if (mark and any(mark in part for part in command)) or command[-1:] == [role] or role in command[3:4]:
                 found.append(child)
         return found

@@ -1,0 +1,55 @@
+"""The disk full under a service of its own: on a small memory disk, where the right to mount one is there."""
+
+import contextlib
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+from tests.faults.world import Findings, World
+
+SIZE_MB = 700
+FULL_S = 6.0
+
+
+class NotMountable(Exception):
+    """This user may not mount a memory disk."""
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path) -> Iterator[Path]:
+    """A memory disk in the folder. Raises NotMountable."""
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={SIZE_MB}m,mode=0711", "tmpfs", str(folder)],
+        capture_output=True,
+        check=False,
+    )
+    if mounted.returncode != 0:
+        folder.rmdir()
+        raise NotMountable(mounted.stderr.decode().strip())
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=False)
+
+
+def fill_the_disk(folder: Path, random: Random) -> tuple[Findings, float]:
+    """Fill the disk under load, make room again; the invariants, and the seconds until the service works again."""
+    with small_disk(folder) as disk:
+        world = World(disk, random)
+        try:
+            time.sleep(3)
+            ballast = disk / "ballast"
+            with ballast.open("wb") as file, contextlib.suppress(OSError):
+                while True:
+                    os.write(file.fileno(), b"\0" * 65_536)
+            time.sleep(FULL_S)
+            ballast.unlink()
+            seconds = world.seconds_until_working()
+            world.come_to_rest()
+            return world.findings(), seconds
+        finally:
+            world.close()

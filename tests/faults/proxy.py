@@ -1,0 +1,63 @@
+"""A proxy before Postgres that cuts connections at the worst moment: the server has done it, the client never hears."""
+
+import contextlib
+import os
+import select
+import socket
+import threading
+from pathlib import Path
+from random import Random
+
+MIN_APPEND_BYTES = 2_000
+"""What is sent with an append that carries a payload; smaller messages are left alone."""
+
+
+class CuttingProxy:
+    """Listens on a socket in `folder` and forwards to the server's socket. `cuts` counts what it has cut."""
+
+    def __init__(self, folder: Path, server_socket: str, random: Random, *, probability: float = 0.3) -> None:
+        self.path = folder / ".s.PGSQL.5432"
+        self.cuts = 0
+        self._server_socket = server_socket
+        self._random = random
+        self._probability = probability
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(os.fspath(self.path))
+        self._listener.listen(64)
+        self._is_open = True
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._is_open = False
+        self._listener.close()
+        self.path.unlink(missing_ok=True)
+
+    def _accept(self) -> None:
+        while self._is_open:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._forward, args=(client,), daemon=True).start()
+
+    def _forward(self, client: socket.socket) -> None:
+        with client, socket.socket(socket.AF_UNIX) as server, contextlib.suppress(OSError):
+            server.connect(self._server_socket)
+            self._pump(client, server)
+
+    def _pump(self, client: socket.socket, server: socket.socket) -> None:
+        is_doomed = False
+        while self._is_open:
+            for ready in select.select([client, server], [], [], 1.0)[0]:
+                data = ready.recv(65_536)
+                if not data:
+                    return
+                if ready is client:
+                    is_append = len(data) > MIN_APPEND_BYTES
+                    is_doomed = is_doomed or (is_append and self._random.random() < self._probability)
+                    server.sendall(data)
+                elif is_doomed:  # the server has answered, so it has committed: nobody will hear it
+                    self.cuts += 1
+                    return
+                else:
+                    client.sendall(data)

