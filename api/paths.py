@@ -9,6 +9,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.errors import not_found
+from api.responses import held
 
 ANSWER_HEADERS = "importledger.answer_headers"
 """The key in the ASGI scope of header fields that the answer is to carry."""
@@ -44,7 +45,10 @@ class Endpoint:
         self._handler = handler
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        response = await self._handler(Request(scope, receive, send))
+        try:
+            response = await self._handler(Request(scope, receive, send))
+        finally:
+            held.release(scope)
         if ANSWER_HEADERS in scope:
             response.headers.update(scope[ANSWER_HEADERS])
         await response(scope, receive, send)

@@ -7,11 +7,14 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Scope
 
 from api.refusals import ApiError
 from api.store import in_time
 
 MAX_BODY_BYTES = 10 * 1024 * 1024
+MAX_HELD_BYTES = 128 * 1024 * 1024
+"""Bodies that one process holds at a time; beyond that it says 503 before its memory grows."""
 MAX_DISCARDED_BYTES = 4 * MAX_BODY_BYTES
 BODY_TIMEOUT_S = 30.0
 _FLUSH_BYTES = 65_536
@@ -61,6 +64,28 @@ async def json_array_response(items: AsyncIterator[Any]) -> Response:
     return StreamingResponse(whole(), media_type="application/json")
 
 
+class Held:
+    """How many bytes of bodies this process holds for requests that are not answered yet."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    def add(self, request: Request, count: int) -> None:
+        """Raises ApiError 503 when it would be too much."""
+        if self._bytes + count > MAX_HELD_BYTES:
+            raise ApiError(503, "The service has too much to do at the moment.", headers={"Retry-After": "1"})
+        self._bytes += count
+        request.scope[HELD_BYTES] = request.scope.get(HELD_BYTES, 0) + count
+
+    def release(self, scope: Scope) -> None:
+        """Called when the request has been answered."""
+        self._bytes -= scope.pop(HELD_BYTES, 0)
+
+
+HELD_BYTES = "importledger.held_bytes"
+held = Held()
+
+
 async def read_body(request: Request) -> bytes:
     """The JSON body's bytes. Raises ApiError for the wrong content type, or too many bytes, or too slow ones."""
     content_type = request.headers.get("content-type")
@@ -99,6 +124,7 @@ async def _received(request: Request) -> bytes:
         size += len(chunk)
         more = message.get("more_body", False)
         if size <= MAX_BODY_BYTES:
+            held.add(request, len(chunk))
             chunks.append(chunk)
         elif size > MAX_DISCARDED_BYTES or not more:
             raise ApiError(413, f"A body has at most {MAX_BODY_BYTES} bytes.", headers={"Connection": "close"})
