@@ -18,6 +18,7 @@ from api.auth import READERS, Authenticator
 from api.calls import Call
 from api.directory import Directory, Key, SupplierEntry
 from api.errors import NotValid, not_found
+from api.history_queries import as_of
 from api.paths import identifier
 from api.responses import JsonResponse, json_response
 from api.store import in_thread, read
@@ -26,6 +27,7 @@ from eventstore.errors import AlreadyImported, ImportInProgress, VersionConflict
 from eventstore.import_process import StageImport, stream_of
 from eventstore.ledger import Ledger
 from eventstore.payloads import Payload
+from projections.history import NOW, account_history, of_import, status_after
 from projections.import_status import import_status
 from schemas.account import TaskParams
 from schemas.base import Problem, instant
@@ -67,12 +69,16 @@ class AccountImport:
         return _CREATED
 
     async def status(self, request: Request) -> Response:
-        """The v2 status record, or 404."""
+        """The v2 status record, now or as of a moment, or 404."""
         key = await self._auth.caller(request, READERS)
         supplier, external = identifier(request, "supplier"), identifier(request, "external")
         if not key.may_touch(supplier):
             raise not_found()
-        found = await read(self._pool, import_status, supplier, external)
+        moment = as_of(request)
+        if moment is NOW:
+            found = await read(self._pool, import_status, supplier, external)
+        else:
+            found = status_after(of_import(await read(self._pool, account_history, supplier, external, moment)))
         if found is None:
             raise not_found()
         return json_response(found)

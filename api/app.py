@@ -20,6 +20,7 @@ from api.calls import Calls, Handler
 from api.directory import Directory
 from api.documentation import Documentation
 from api.graphql import GraphQL
+from api.history_queries import HistoryQueries
 from api.import_verbs import ImportVerbs
 from api.operations import OPERATIONS
 from api.paths import RawPath, both_forms, only_form
@@ -95,6 +96,7 @@ def create_app(
         await limit.close()
         await asyncio.to_thread(ledger.close)
 
+    histories = HistoryQueries(ledger, pool, auth)
     graphql, documentation = GraphQL(auth), Documentation()
     calls: dict[str, Handler] = {
         "create_account": accounts.create,
@@ -110,6 +112,8 @@ def create_app(
     handlers = {
         "obtain_token": graphql.answer,
         "read_import_status": accounts.status,
+        "read_history": histories.history,
+        "read_payload_difference": histories.difference,
         "read_transfer_status": queries.transfer_status,
         "list_all_imports": queries.all,
         "list_pending_imports": queries.pending,

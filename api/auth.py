@@ -34,6 +34,8 @@ _SCHEME = re.compile(r"(?:(token|bearer|jwt)\s+)?(\S+)\Z", re.IGNORECASE)
 WRITERS = frozenset({"importer", "operator"})
 DECIDERS = frozenset({"importer", "support", "operator"})
 """Roles that may decide about an import; auditors only read."""
+AUDITORS = frozenset({"auditor", "support", "operator"})
+"""Roles that may read histories and what differs between payloads."""
 READERS = frozenset({"importer", "auditor", "support", "operator"})
 
 

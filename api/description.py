@@ -81,6 +81,7 @@ def _operation(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
         "security": [{"token": []}] if operation.roles else [],
     }
     parameters = [_path_parameter(name) for name in ("supplier", "external") if f"{{{name}}}" in operation.path]
+    parameters += [_QUERY[name] for name in operation.query]
     if operation.roles and operation.method == "POST":
         parameters.append(_IDEMPOTENCY_KEY)
     if parameters:
@@ -183,6 +184,23 @@ def _without_default(schema: Any) -> Any:
     return {name: inner for name, inner in schema.items() if name != "default"} if isinstance(schema, dict) else schema
 
 
+_VERSION: dict[str, Any] = {
+    "in": "query",
+    "required": True,
+    "description": "The version of an event in the import's stream that has staged a payload.",
+    "schema": {"type": "integer", "minimum": 1},
+}
+_QUERY: dict[str, dict[str, Any]] = {
+    "as_of": {
+        "name": "as_of",
+        "in": "query",
+        "required": False,
+        "description": "A position of the log, or a time: what was known then.",
+        "schema": {"type": "string", "pattern": r"^(\d{1,18}|\d{4}-\d{2}-\d{2}[Tt ].*)$"},
+    },
+    "from": {"name": "from"} | _VERSION,
+    "to": {"name": "to"} | _VERSION,
+}
 _IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
     "in": "header",

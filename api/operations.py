@@ -4,11 +4,13 @@ from typing import Any
 
 import msgspec
 
-from api.auth import DECIDERS, READERS, WRITERS
+from api.auth import AUDITORS, DECIDERS, READERS, WRITERS
 from api.catalogue import ErrorCode
+from projections.history import HistoryEntry
 from schemas.account import Reason, WrappedAccount
 from schemas.base import Wire
 from schemas.delivery_note import DeliveryNoteImport
+from schemas.difference import FieldChange
 from schemas.energy_amount import EnergyAmountImport
 from schemas.invoice import MarketParticipantInvoiceImport
 from schemas.market_participant import MarketParticipant
@@ -64,6 +66,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     roles: frozenset[str] | None = None
     body: type | None = None
     is_body_optional: bool = False
+    query: tuple[str, ...] = ()
+    """Names of query parameters; `description.py` says what they mean."""
     refuses: tuple[int, ...] = ()
     """Statuses of refusals beside those that every endpoint of its kind has."""
     is_slashed: bool = True
@@ -131,7 +135,30 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="What became of an import.",
         answers={200: ImportStatus},
         roles=READERS,
-        refuses=(404,),
+        query=("as_of",),
+        refuses=(400, 404),
+    ),
+    Operation(
+        name="read_history",
+        method="GET",
+        path=f"{ACCOUNT_PATH}history/",
+        tag=_ACCOUNTS,
+        summary="Everything that happened to an account, for auditors and staff.",
+        answers={200: list[HistoryEntry]},
+        roles=AUDITORS,
+        query=("as_of",),
+        refuses=(400, 404),
+    ),
+    Operation(
+        name="read_payload_difference",
+        method="GET",
+        path=f"{ACCOUNT_PATH}history/difference/",
+        tag=_ACCOUNTS,
+        summary="What differs between two payloads of an account, for auditors and staff.",
+        answers={200: list[FieldChange]},
+        roles=AUDITORS,
+        query=("from", "to"),
+        refuses=(400, 404),
     ),
     Operation(
         name="cancel_import",

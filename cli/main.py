@@ -5,15 +5,17 @@ import sys
 import click
 import psycopg
 
+from cli.audit import history, status
 from cli.backup import backup, restore
 from cli.decide import cancel, retry
 from cli.demo import demo
-from cli.operator import history, key, refusals, supplier
+from cli.operator import key, refusals, supplier
 from cli.roles import api, migrate, relay, up, worker
 from cli.settings import SettingError
 from embedded.folder import FolderInUse, FolderUnreachable
 from eventstore.backup import BackupError
 from eventstore.errors import LedgerError
+from eventstore.export import ExportError
 from eventstore.migrate import MigrationError, UnsafeStore
 
 EXPECTED = (
@@ -23,6 +25,7 @@ EXPECTED = (
     MigrationError,
     UnsafeStore,
     BackupError,
+    ExportError,
     LedgerError,
     PermissionError,
     psycopg.OperationalError,
@@ -35,7 +38,23 @@ def importledger() -> None:
     """The import ledger: takes in migrated energy accounts and can prove what became of each."""
 
 
-for _verb in (up, demo, api, relay, worker, migrate, supplier, key, history, refusals, cancel, retry, backup, restore):
+for _verb in (
+    up,
+    demo,
+    api,
+    relay,
+    worker,
+    migrate,
+    supplier,
+    key,
+    history,
+    status,
+    refusals,
+    cancel,
+    retry,
+    backup,
+    restore,
+):
     importledger.add_command(_verb)
 
 

@@ -1,4 +1,4 @@
-"""The operators' verbs: suppliers, keys, and the history of an import. They go through the ledger, not through HTTP."""
+"""The operators' verbs: suppliers, keys, refusals. They go through the ledger, not through HTTP."""
 
 import contextlib
 import getpass
@@ -14,15 +14,13 @@ import msgspec
 from api.auth import new_key
 from cli.settings import SettingError, Settings
 from embedded.folder import DataFolder
-from eventstore import customer_mail, import_process, organisation
+from eventstore import organisation
 from eventstore import refusals as refused
 from eventstore import supplier as suppliers
 from eventstore.clock import now
-from eventstore.events import Recorded
 from eventstore.ledger import Ledger
 from projections import INLINE
 from projections.access_key import SELECT_KEYS
-from projections.account_record import SELECT_RECORDS
 from projections.import_supplier import SELECT_SUPPLIERS
 
 YES_NO = {"yes": True, "no": False}
@@ -222,29 +220,6 @@ def revoke_key(key_id: str, reason: str) -> None:
 
 @click.command()
 @click.argument("supplier_code", metavar="SUPPLIER")
-@click.argument("external")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-def history(supplier_code: str, external: str, as_json: bool) -> None:
-    """Every event of the import of EXTERNAL for SUPPLIER and of what was attached to its account, oldest first."""
-    with open_ledger() as ledger:
-        with ledger.connection() as connection:
-            records = [row["stream"] for row in connection.execute(SELECT_RECORDS, (supplier_code, external))]
-        mail = customer_mail.stream_of(supplier_code, external)
-        events = ledger.history(import_process.stream_of(supplier_code, external), mail, *records)
-    if not events:
-        raise click.ClickException(f"There is no import of {external} for {supplier_code}.")
-    for recorded in events:
-        entry = history_entry(recorded)
-        if as_json:
-            click.echo(msgspec.json.encode(entry))
-        else:
-            said = " ".join(f"{name}={value}" for name, value in entry["data"].items())
-            kind = entry["stream"].split("/", 1)[0]
-            click.echo(f"{entry['position']:>8}  {entry['at']}  {kind} {entry['event']:<18} {entry['by']}  {said}")
-
-
-@click.command()
-@click.argument("supplier_code", metavar="SUPPLIER")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def refusals(supplier_code: str, as_json: bool) -> None:
     """What requests for SUPPLIER were refused for, most frequent first: times, code, place."""
@@ -258,25 +233,6 @@ def refusals(supplier_code: str, as_json: bool) -> None:
         code, _, place = name.partition("@")
         shown = {"times": times, "code": code, "place": place}
         click.echo(msgspec.json.encode(shown) if as_json else f"{times:>8}  {code}  {place}")
-
-
-def history_entry(recorded: Recorded) -> dict[str, Any]:
-    """An event as auditors read it; `payload_sha256` where it staged a payload."""
-    data: dict[str, Any] = msgspec.to_builtins(recorded.event)
-    entry = {
-        "position": recorded.position,
-        "stream": recorded.stream,
-        "version": recorded.version,
-        "at": recorded.recorded_at.isoformat().replace("+00:00", "Z"),
-        "event": type(recorded.event).__name__,
-        "topic": recorded.topic,
-        "by": recorded.caused_by,
-        "code_version": recorded.code_version,
-        "data": data,
-    }
-    if "payload_sha256" in data:
-        entry["payload_sha256"] = data["payload_sha256"]
-    return entry
 
 
 def _rows(query: str) -> list[dict[str, Any]]:

@@ -20,11 +20,13 @@ PAUSE_S = 1.0
 
 
 def turns(random: Random, until: float) -> Iterator[Fault]:
-    """Every fault in turns of the seed's order, until the time is over; each once at least."""
+    """Every fault in turns of the seed's order: each once at least, and then until the time is over."""
+    yield from random.sample(FAULTS, len(FAULTS))
     while True:
-        yield from random.sample(FAULTS, len(FAULTS))
-        if time.monotonic() > until:
-            return
+        for fault in random.sample(FAULTS, len(FAULTS)):
+            if time.monotonic() > until:
+                return
+            yield fault
 
 
 def main() -> None:

@@ -1,0 +1,124 @@
+"""The auditors' verbs: what happened to an account, what was known at a moment, what differs between two payloads."""
+
+from collections import Counter
+
+import click
+import msgspec
+
+from cli.operator import open_ledger
+from eventstore.events import Recorded
+from eventstore.import_process import ImportStaged
+from eventstore.ledger import Ledger
+from projections.history import (
+    NOW,
+    AsOf,
+    history_entry,
+    of_import,
+    read_account_history,
+    read_statuses,
+    status_after,
+)
+from schemas.difference import difference
+
+_encoder = msgspec.json.Encoder(decimal_format="number")
+
+
+class Moment(click.ParamType[AsOf]):
+    """A position or a time."""
+
+    name = "TIME|POSITION"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> AsOf:
+        try:
+            return AsOf.of(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+as_of_option = click.option("--as-of", "as_of", type=Moment(), help="What was known then: a position, or a time.")
+
+
+@click.command()
+@click.argument("supplier_code", metavar="SUPPLIER")
+@click.argument("external")
+@as_of_option
+@click.option("--payloads", is_flag=True, help="Also what was sent, as it was received.")
+@click.option("--difference", "versions", nargs=2, type=int, help="What differs between the payloads of two versions.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def history(
+    supplier_code: str,
+    external: str,
+    as_of: AsOf | None,
+    payloads: bool,
+    versions: tuple[int, int] | None,
+    as_json: bool,
+) -> None:
+    """Every event of the import of EXTERNAL for SUPPLIER and of what was attached to its account, oldest first."""
+    with open_ledger() as ledger:
+        with ledger.connection() as connection:
+            events = read_account_history(connection, supplier_code, external, as_of or NOW)
+        if not events:
+            raise click.ClickException(f"There is no import of {external} for {supplier_code}.")
+        if versions is not None:
+            _print_difference(ledger, of_import(events), versions, as_json=as_json)
+            return
+        for recorded in events:
+            _print_event(recorded, as_json=as_json)
+            if payloads:
+                _print_payload(ledger, recorded)
+
+
+@click.command()
+@click.argument("supplier_code", metavar="SUPPLIER")
+@click.argument("external", required=False)
+@as_of_option
+@click.option("--list", "as_list", is_flag=True, help="Every import with its status, instead of counts.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def status(supplier_code: str, external: str | None, as_of: AsOf | None, as_list: bool, as_json: bool) -> None:
+    """The status of one import, or how many of SUPPLIER's are in which; now, or as of a moment."""
+    with open_ledger() as ledger, ledger.connection() as connection:
+        if external is not None:
+            found = status_after(of_import(read_account_history(connection, supplier_code, external, as_of or NOW)))
+            if found is None:
+                raise click.ClickException(f"There is no import of {external} for {supplier_code}.")
+            shown = msgspec.to_builtins(found)
+            click.echo(msgspec.json.encode(found) if as_json else "\n".join(f"{k:<20} {v}" for k, v in shown.items()))
+            return
+        statuses = read_statuses(connection, supplier_code, as_of or NOW)
+    told = statuses if as_list else dict(sorted(Counter(statuses.values()).items()))
+    click.echo(msgspec.json.encode(told) if as_json else "\n".join(f"{name:<20} {said}" for name, said in told.items()))
+
+
+def _print_event(recorded: Recorded, *, as_json: bool) -> None:
+    entry = history_entry(recorded)
+    if as_json:
+        click.echo(msgspec.json.encode(entry))
+        return
+    said = " ".join(f"{name}={value}" for name, value in entry.data.items())
+    kind, at = entry.stream.split("/", 1)[0], entry.at.isoformat().replace("+00:00", "Z")
+    click.echo(f"{entry.position:>8}  {at}  {kind} {entry.event:<18} {entry.by}  {said}")
+
+
+def _print_payload(ledger: Ledger, recorded: Recorded) -> None:
+    digest = getattr(recorded.event, "payload_sha256", None)
+    if digest is None or recorded.topic == "mail_requested.v1":
+        return
+    body = ledger.payloads({recorded.stream: digest}).get(recorded.stream)
+    click.echo(body if body is not None else f"          the payload {digest} was erased")
+
+
+def _print_difference(ledger: Ledger, events: list[Recorded], versions: tuple[int, int], *, as_json: bool) -> None:
+    bodies = []
+    for version in versions:
+        staged = next((r for r in events if r.version == version and isinstance(r.event, ImportStaged)), None)
+        if staged is None or not isinstance(staged.event, ImportStaged):
+            raise click.BadParameter(f"Version {version} has not staged a payload.")
+        body = ledger.payloads({staged.stream: staged.event.payload_sha256}).get(staged.stream)
+        if body is None:
+            raise click.ClickException(f"The payload of version {version} was erased.")
+        bodies.append(body)
+    for change in difference(*bodies):
+        if as_json:
+            click.echo(_encoder.encode(change))
+        else:
+            click.echo(f"{change.kind:<8} {change.path}: {change.before!r} → {change.after!r}")

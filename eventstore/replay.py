@@ -1,0 +1,125 @@
+"""Would today's code decide as it was decided then? Runs decide and evolve over any history. Pure."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from eventstore import (
+    customer_mail,
+    import_process,
+    organisation,
+    participant,
+    post_account,
+    price_sheet,
+    refusals,
+    supplier,
+)
+from eventstore.aggregate import Command, Event
+from eventstore.errors import Refused
+from eventstore.events import Recorded, aggregate_of
+
+NO_LIMIT = 10**6
+EXHAUSTED = "attempts_exhausted"
+
+_COMMANDS: dict[type[Event], type[Command]] = {
+    import_process.ImportStaged: import_process.StageImport,
+    import_process.ImportStarted: import_process.StartImport,
+    import_process.ImportPostponed: import_process.PostponeImport,
+    import_process.ImportProcessed: import_process.CompleteImport,
+    import_process.DryRunSucceeded: import_process.CompleteImport,
+    import_process.ImportErrored: import_process.FailImport,
+    import_process.DryRunErrored: import_process.FailImport,
+    import_process.ImportCancelled: import_process.CancelImport,
+    import_process.ImportRetried: import_process.RetryImport,
+    supplier.SupplierCreated: supplier.CreateSupplier,
+    supplier.SupplierStatusChanged: supplier.ChangeSupplierStatus,
+    supplier.SupplierConfigured: supplier.ConfigureSupplier,
+    organisation.KeyCreated: organisation.CreateKey,
+    organisation.KeyRevoked: organisation.RevokeKey,
+    participant.ParticipantImported: participant.ImportParticipant,
+    price_sheet.PriceSheetImported: price_sheet.ImportPriceSheet,
+    post_account.RecordImported: post_account.ImportRecord,
+    post_account.RecordCancellationChanged: post_account.ImportRecord,
+    customer_mail.MailRequested: customer_mail.RequestMail,
+    customer_mail.MailStarted: customer_mail.StartMail,
+    customer_mail.MailPostponed: customer_mail.PostponeMail,
+    customer_mail.MailDelivered: customer_mail.DeliverMail,
+    customer_mail.MailFailed: customer_mail.FailMail,
+    refusals.RequestsRefused: refusals.CountRefusals,
+}
+"""What was asked for when an event followed: commands and events name their fields alike."""
+
+
+class Divergence(msgspec.Struct, frozen=True):
+    """An event that today's code would not decide on, or not with the same result; `says` is a sentence."""
+
+    position: int
+    stream: str
+    says: str
+
+
+class Replay:
+    """Folds histories and compares. `events` and `streams` count what was replayed; `partial` has no beginning."""
+
+    def __init__(self) -> None:
+        self.events = 0
+        self.partial: set[str] = set()
+        self._states: dict[str, tuple[int, Any]] = {}
+
+    @property
+    def streams(self) -> int:
+        return len(self._states)
+
+    def divergences(self, history: Iterable[Recorded]) -> Iterator[Divergence]:
+        """Each event that would be decided otherwise, in the order of the history, which is that of the log."""
+        for recorded in history:
+            found = self._replayed(recorded)
+            if found:
+                yield Divergence(recorded.position, recorded.stream, found)
+
+    def state_of(self, stream: str) -> Any:
+        """The state that the stream's events have added up to so far."""
+        return self._states[stream][1]
+
+    def _replayed(self, recorded: Recorded) -> str:
+        """What is different about this event; "" when nothing is."""
+        aggregate = aggregate_of(recorded.stream)
+        version, state = self._states.get(recorded.stream, (0, aggregate.initial))
+        if recorded.version != version + 1:
+            if version == 0:
+                self.partial.add(recorded.stream)
+                return ""
+            return f"version {recorded.version} follows version {version}"
+        self.events += 1
+        following = aggregate.evolve(state, recorded.event)
+        self._states[recorded.stream] = (recorded.version, following)
+        try:
+            decided = aggregate.decide(command_of(recorded.event, state), state, recorded.recorded_at)
+        except Refused as refusal:
+            return f"{type(recorded.event).__name__} would be refused: {refusal}"
+        if decided is None:
+            return f"{type(recorded.event).__name__} would not follow"
+        if aggregate.evolve(state, decided) != following:
+            return f"{type(decided).__name__} would follow, with another outcome than {type(recorded.event).__name__}"
+        return ""
+
+
+def command_of(event: Event, state: Any) -> Command:
+    """The command that the event has followed from, in this state."""
+    kind = _COMMANDS[type(event)]
+    if getattr(event, "code", None) == EXHAUSTED:
+        kind = customer_mail.StartMail if isinstance(event, customer_mail.MailFailed) else import_process.StartImport
+    fields = {name: getattr(event, name) for name in kind.__struct_fields__ if hasattr(event, name)}
+    match event:
+        case import_process.DryRunSucceeded():
+            fields["account_number"] = ""
+        case post_account.RecordCancellationChanged():
+            fields["content_sha256"] = state.content_sha256
+        case _ if kind in (import_process.StartImport, customer_mail.StartMail):
+            is_exhausted = getattr(event, "code", None) == EXHAUSTED
+            unknown = {"worker": 0, "lease_until": None} if is_exhausted else {}
+            fields |= {"max_attempts": event.attempt if is_exhausted else NO_LIMIT} | unknown  # type: ignore[attr-defined]
+        case _:
+            pass
+    return kind(**fields)

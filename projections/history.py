@@ -1,0 +1,180 @@
+"""The history of an account as auditors read it: every event of its import, its e-mail and what was attached to it.
+
+Also as it was known at a time or position. No table of its own: it is read from the log.
+"""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from psycopg import AsyncConnection, Connection
+from psycopg.rows import dict_row
+
+from eventstore import customer_mail, import_process
+from eventstore.events import Recorded, aggregate_of
+from eventstore.import_process import (
+    DryRunErrored,
+    DryRunSucceeded,
+    ImportCancelled,
+    ImportErrored,
+    ImportPostponed,
+    ImportProcessed,
+    ImportRetried,
+    ImportStaged,
+    ImportStarted,
+)
+from eventstore.ledger import recorded_of
+from projections.account_record import SELECT_RECORDS
+from projections.import_status import status_row
+from schemas.base import Wire, instant
+from schemas.status import ImportStatus, LatestError
+
+MAX_AS_OF = 40
+
+
+class AsOf(msgspec.Struct, frozen=True):
+    """A moment of the log: up to a position, or up to a time (UTC); both are open where nothing is said."""
+
+    position: int | None = None
+    time: datetime | None = None
+
+    @classmethod
+    def of(cls, text: str) -> "AsOf":
+        """A position, or a time in ISO 8601; without zone it is German market time. Raises ValueError."""
+        if text.isascii() and text.isdigit() and len(text) < 19:
+            return cls(position=int(text))
+        try:
+            return cls(time=instant(msgspec.convert(text[:MAX_AS_OF], datetime)))
+        except (msgspec.ValidationError, OverflowError):
+            raise ValueError("Give a position, or a time in ISO 8601.") from None
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {"position": self.position, "time": self.time}
+
+
+NOW = AsOf()
+
+
+class HistoryEntry(Wire, frozen=True, kw_only=True):
+    """One event: where and when, what, who, under which code and which rules; `data` is the event itself."""
+
+    position: int
+    stream: str
+    version: int
+    at: datetime
+    event: str
+    topic: str
+    by: str
+    code_version: str
+    rules_edition: str | None
+    payload_sha256: str | None
+    data: dict[str, Any]
+
+
+def history_entry(recorded: Recorded) -> HistoryEntry:
+    """An event as auditors read it. Pure."""
+    data: dict[str, Any] = msgspec.to_builtins(recorded.event)
+    return HistoryEntry(
+        position=recorded.position,
+        stream=recorded.stream,
+        version=recorded.version,
+        at=recorded.recorded_at,
+        event=type(recorded.event).__name__,
+        topic=recorded.topic,
+        by=recorded.caused_by,
+        code_version=recorded.code_version,
+        rules_edition=data.get("rules_edition"),
+        payload_sha256=data.get("payload_sha256"),
+        data=data,
+    )
+
+
+def status_after(events: list[Recorded]) -> ImportStatus | None:
+    """The v2 status record that these events of one import add up to; None for no events. Pure."""
+    if not events:
+        return None
+    row = status_row(events[-1], events[-1].position)
+    assert row is not None
+    error = None
+    if row.error_code is not None:
+        error = LatestError(code=row.error_code, detail=row.error_detail or "", domain=row.error_domain or "")
+    return ImportStatus(
+        status=row.status,
+        service_identifier=row.account_number,
+        created_at=events[0].recorded_at,
+        modified_at=row.modified_at,
+        latest_error=error,
+    )
+
+
+_SELECT_EVENTS = """
+SELECT stream, version, topic, recorded_at, supplier, caused_by, command_id, position, code_version, state
+FROM events
+WHERE stream = ANY(%(streams)s)
+  AND (%(position)s::bigint IS NULL OR position <= %(position)s)
+  AND (%(time)s::timestamptz IS NULL OR recorded_at <= %(time)s)
+ORDER BY position
+"""
+
+_STATUS_OF_TOPIC = {
+    topic: status
+    for topic, event in import_process.TOPICS.items()
+    for kinds, status in (
+        ((ImportStaged, ImportPostponed, ImportRetried), "PENDING"),
+        ((ImportStarted,), "IN_PROGRESS"),
+        ((ImportProcessed,), "PROCESSED"),
+        ((ImportErrored,), "ERRORED"),
+        ((DryRunSucceeded,), "DRY_RUN_SUCCEEDED"),
+        ((DryRunErrored,), "DRY_RUN_ERRORED"),
+        ((ImportCancelled,), "CANCELLED"),
+    )
+    if event in kinds
+}
+
+_SELECT_LAST_TOPICS = """
+SELECT DISTINCT ON (stream) stream, topic
+FROM events
+WHERE supplier = %(supplier)s AND stream LIKE 'import/%%'
+  AND (%(position)s::bigint IS NULL OR position <= %(position)s)
+  AND (%(time)s::timestamptz IS NULL OR recorded_at <= %(time)s)
+ORDER BY stream, version DESC
+"""
+
+
+async def account_history(
+    connection: AsyncConnection[Any], supplier: str, external: str, as_of: AsOf = NOW
+) -> list[Recorded]:
+    """Every event of the account, oldest first; [] when there is no import of it."""
+    records = await (await connection.execute(SELECT_RECORDS, (supplier, external))).fetchall()
+    parameters = as_of.parameters | {"streams": _streams(supplier, external, [row[0] for row in records])}
+    async with connection.cursor(binary=True, row_factory=dict_row) as cursor:
+        await cursor.execute(_SELECT_EVENTS, parameters)
+        return [recorded_of(row) async for row in cursor]
+
+
+def read_account_history(
+    connection: Connection[Any], supplier: str, external: str, as_of: AsOf = NOW
+) -> list[Recorded]:
+    """The same, for the command line."""
+    with connection.cursor(binary=True, row_factory=dict_row) as cursor:
+        records = [row["stream"] for row in cursor.execute(SELECT_RECORDS, (supplier, external))]
+        parameters = as_of.parameters | {"streams": _streams(supplier, external, records)}
+        return [recorded_of(row) for row in cursor.execute(_SELECT_EVENTS, parameters)]
+
+
+def read_statuses(connection: Connection[Any], supplier: str, as_of: AsOf = NOW) -> dict[str, str]:
+    """The status of each of a supplier's imports by external account number, as of then."""
+    with connection.cursor(row_factory=dict_row) as cursor:
+        rows = cursor.execute(_SELECT_LAST_TOPICS, as_of.parameters | {"supplier": supplier})
+        return {import_process.identity_of(row["stream"])[1]: _STATUS_OF_TOPIC[row["topic"]] for row in rows}
+
+
+def of_import(events: list[Recorded]) -> list[Recorded]:
+    """Those of the import itself."""
+    return [recorded for recorded in events if aggregate_of(recorded.stream) is import_process.IMPORT_PROCESS]
+
+
+def _streams(supplier: str, external: str, records: list[str]) -> list[str]:
+    own = (import_process.stream_of(supplier, external), customer_mail.stream_of(supplier, external))
+    return [*own, *records]

@@ -1,0 +1,107 @@
+"""Replaying what was decided finds nothing; what would be decided otherwise is found."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eventstore import customer_mail, post_account, supplier
+from eventstore.aggregate import Event
+from eventstore.errors import Refused
+from eventstore.events import AGGREGATES, Recorded, aggregate_of, read_event
+from eventstore.import_process import ImportProcessed, stream_of
+from eventstore.replay import _COMMANDS, Replay
+from tests.eventstore.test_import_process import COMMANDS
+from tests.eventstore.test_stored_events import STORED, TOPICS
+from tests.make import DIGEST, LEASE_UNTIL, NOON, processed, staged, started
+
+
+def recorded(stream: str, version: int, event: Event, seconds: int = 0) -> Recorded:
+    at = NOON + timedelta(seconds=seconds)
+    return Recorded(stream, version, event, at, "S", "t", None, version, "0")
+
+
+def history(stream: str, *events: Event) -> list[Recorded]:
+    return [recorded(stream, version, event, version) for version, event in enumerate(events, 1)]
+
+
+def test_every_event_has_its_command() -> None:
+    known = {event for aggregate in AGGREGATES.values() for event in aggregate.topics.values()}
+    assert _COMMANDS.keys() == known
+
+
+@given(st.lists(COMMANDS, max_size=25))
+def test_what_was_decided_is_decided_again(commands: list[Any]) -> None:
+    stream = stream_of("S", "1")
+    events: list[Recorded] = []
+    aggregate = aggregate_of(stream)
+    state = aggregate.initial
+    for seconds, command in enumerate(commands):
+        try:
+            event = aggregate.decide(command, state, NOON + timedelta(seconds=seconds))
+        except Refused:
+            continue
+        if event is not None:
+            events.append(recorded(stream, len(events) + 1, event, seconds))
+            state = aggregate.evolve(state, event)
+    replay = Replay()
+    assert list(replay.divergences(events)) == []
+    assert replay.events == len(events)
+
+
+REQUESTED = customer_mail.MailRequested(account_number="A-1", payload_sha256=DIGEST, language="de")
+IMPORTED = post_account.RecordImported(
+    account_number="A-1", payload_sha256=DIGEST, content_sha256="c", cancellation_sha256="n"
+)
+CANCELLED = post_account.RecordCancellationChanged(
+    account_number="A-1", payload_sha256=DIGEST, cancellation_sha256="y", is_cancelled=True
+)
+
+
+@pytest.mark.parametrize(
+    ("stream", "events"),
+    [
+        ("supplier/S", [supplier.SupplierCreated(), supplier.SupplierStatusChanged(status="paused")]),
+        ("delivery-note/S/1/x", [IMPORTED, CANCELLED]),
+        (
+            "customer-mail/S/1",
+            [
+                REQUESTED,
+                customer_mail.MailStarted(attempt=1, worker=1, lease_until=LEASE_UNTIL),
+                customer_mail.MailPostponed(attempt=1, code="smtp_unavailable", due_at=NOON),
+                customer_mail.MailFailed(attempt=1, code="attempts_exhausted"),
+            ],
+        ),
+    ],
+)
+def test_histories_of_other_kinds_are_decided_again(stream: str, events: list[Event]) -> None:
+    assert list(Replay().divergences(history(stream, *events))) == []
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_every_stored_event_can_be_asked_for(topic: str) -> None:
+    event = read_event(topic, (STORED / f"{topic}.json").read_bytes().strip())
+    prefix = next(name for name, aggregate in AGGREGATES.items() if topic in aggregate.topics)
+    list(Replay().divergences([recorded(f"{prefix}/S/1/x", 1, event)]))
+
+
+def test_what_would_be_decided_otherwise_is_found() -> None:
+    stream = stream_of("S", "1")
+    twice = history(stream, staged(), started(), processed("A-1"), processed("A-2"))
+    [found] = Replay().divergences(twice)
+    assert (found.position, found.stream) == (4, stream)
+    assert "would be refused" in found.says
+    stale = history(stream, staged(), started(), ImportProcessed(attempt=7, account_number="A-1"))
+    assert [d.position for d in Replay().divergences(stale)] == [3]
+
+
+def test_a_gap_is_found_and_a_stream_without_its_beginning_is_counted() -> None:
+    stream = stream_of("S", "1")
+    events = history(stream, staged(), started(), processed())
+    [found] = Replay().divergences([events[0], events[2]])
+    assert "follows version" in found.says
+    replay = Replay()
+    assert list(replay.divergences(events[1:])) == []
+    assert replay.partial == {stream}
