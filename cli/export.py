@@ -79,9 +79,9 @@ def _judgement(replayed: Replay, recorded: Recorded, bodies: dict[str, tuple[str
     """Whether today's rules say of the payload what was said of it then."""
     if not isinstance(recorded.event, ImportProcessed | ImportErrored) or recorded.stream not in bodies:
         return
-    process: ImportProcess = replayed.state_of(recorded.stream)
+    process: ImportProcess | None = replayed.state_of(recorded.stream)
     digest, body = bodies[recorded.stream]
-    if process.staged is None or process.staged.payload_sha256 != digest:
+    if process is None or process.staged is None or process.staged.payload_sha256 != digest:
         return
     found = account_of(body, process, recorded.recorded_at)
     is_refused = not hasattr(found, "external_account_number")

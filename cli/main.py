@@ -9,6 +9,7 @@ from cli.audit import history, status
 from cli.backup import backup, restore
 from cli.decide import cancel, retry
 from cli.demo import demo
+from cli.export import export_history, replay
 from cli.operator import key, refusals, supplier
 from cli.roles import api, migrate, relay, up, worker
 from cli.settings import SettingError
@@ -49,6 +50,8 @@ for _verb in (
     key,
     history,
     status,
+    export_history,
+    replay,
     refusals,
     cancel,
     retry,

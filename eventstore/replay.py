@@ -79,8 +79,8 @@ class Replay:
                 yield Divergence(recorded.position, recorded.stream, found)
 
     def state_of(self, stream: str) -> Any:
-        """The state that the stream's events have added up to so far."""
-        return self._states[stream][1]
+        """The state that the stream's events have added up to so far; None for a stream without its beginning."""
+        return self._states.get(stream, (0, None))[1]
 
     def _replayed(self, recorded: Recorded) -> str:
         """What is different about this event; "" when nothing is."""

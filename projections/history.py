@@ -44,9 +44,11 @@ class AsOf(msgspec.Struct, frozen=True):
         if text.isascii() and text.isdigit() and len(text) < 19:
             return cls(position=int(text))
         try:
-            return cls(time=instant(msgspec.convert(text[:MAX_AS_OF], datetime)))
+            if text.isprintable() and len(text) < MAX_AS_OF:
+                return cls(time=instant(msgspec.convert(text, datetime)))
         except (msgspec.ValidationError, OverflowError):
-            raise ValueError("Give a position, or a time in ISO 8601.") from None
+            pass
+        raise ValueError("Give a position, or a time in ISO 8601.")
 
     @property
     def parameters(self) -> dict[str, Any]:

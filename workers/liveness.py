@@ -1,4 +1,7 @@
-"""A worker lives as long as it holds its session advisory lock: when its process dies, Postgres frees the lock."""
+"""A worker lives as long as it holds its session advisory lock: when its process dies, Postgres frees the lock.
+
+A worker that has lost its connection comes back under another id: what it had in hand then is seen to be abandoned.
+"""
 
 import secrets
 import threading
@@ -15,13 +18,13 @@ logger = structlog.get_logger()
 
 
 class Liveness:
-    """Holds the lock of a fresh worker id on a connection of its own, and takes it again after a lost connection."""
+    """Holds the lock of a fresh worker id on a connection of its own; of another one after a lost connection."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._stop = threading.Event()
         self._held = threading.Event()
-        self.worker = secrets.randbelow(2**31 - 1) + 1
+        self._worker = 0
         self._thread = threading.Thread(target=self._hold, name="liveness", daemon=True)
 
     def start(self, stop: threading.Event) -> None:
@@ -29,6 +32,11 @@ class Liveness:
         self._thread.start()
         while not self._held.wait(CHECK_S) and not stop.is_set():
             pass
+
+    def worker(self) -> int:
+        """The present id. Waits while there is none, a second at most."""
+        self._held.wait(CHECK_S)
+        return self._worker
 
     def stop(self) -> None:
         self._stop.set()
@@ -38,11 +46,14 @@ class Liveness:
         while not self._stop.is_set():
             try:
                 with self._ledger.connection() as connection:
-                    connection.execute("SELECT pg_advisory_lock(%s, %s)", (WORKER_LOCK_CLASS, self.worker))
+                    worker = secrets.randbelow(2**31 - 1) + 1
+                    connection.execute("SELECT pg_advisory_lock(%s, %s)", (WORKER_LOCK_CLASS, worker))
+                    self._worker = worker
                     self._held.set()
                     while not self._stop.wait(CHECK_S):
                         connection.execute("SELECT 1")
                     connection.execute("SELECT pg_advisory_unlock_all()")
             except StoreUnavailable as error:
+                self._held.clear()
                 logger.warning("worker waits for the database", reason=str(error).splitlines()[:1])
                 self._stop.wait(CHECK_S)

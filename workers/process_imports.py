@@ -4,7 +4,7 @@ The imports of one message are done together: one transaction to start them, one
 the batch fails, it is redone one by one, so that a bad import hurts only itself.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -60,12 +60,11 @@ class Ready(msgspec.Struct, frozen=True):
 
 
 class ImportProcessor:
-    """Takes imports up and brings each to its end. `worker` is the id whose advisory lock says that it lives."""
+    """Takes imports up and brings each to its end. `worker` gives the id whose advisory lock says that it lives."""
 
-    def __init__(self, ledger: Ledger, *, worker: int) -> None:
+    def __init__(self, ledger: Ledger, *, worker: Callable[[], int]) -> None:
         self._ledger = ledger
         self._worker = worker
-        self._by = f"worker:{worker}"
         self._references = References(ledger)
 
     def process(self, streams: list[str]) -> None:
@@ -87,13 +86,17 @@ class ImportProcessor:
 
     def _start(self, streams: list[str]) -> list[Started]:
         at = now()
-        command = StartImport(worker=self._worker, lease_until=at + LEASE, max_attempts=MAX_ATTEMPTS)
+        command = StartImport(worker=self._worker(), lease_until=at + LEASE, max_attempts=MAX_ATTEMPTS)
         outcomes = self._ledger.execute_many(dict.fromkeys(streams, command), at=at, by=self._by)
         return [
             Started(outcome.stream, outcome.state)
             for outcome in outcomes
             if outcome.recorded and isinstance(outcome.recorded.event, ImportStarted)
         ]
+
+    @property
+    def _by(self) -> str:
+        return f"worker:{self._worker()}"
 
     def _postpone(self, started: Sequence[Started]) -> None:
         """Give back what has not ended; what has ended refuses, which is as it should be."""

@@ -50,7 +50,7 @@ def run_worker(
     declare_actor(broker, IMPORTS, processor.process)
     declare_actor(broker, MAILS, MailSender(ledger, mail_server, worker=liveness.worker).send)
     workers = (start_workers(broker, IMPORTS, threads=threads), start_workers(broker, MAILS, threads=1))
-    logger.info("worker is ready", worker=liveness.worker, threads=threads, bell="redis" if redis_url else "memory")
+    logger.info("worker is ready", worker=liveness.worker(), threads=threads, bell="redis" if redis_url else "memory")
     if redis_url:
         stop.wait()
     else:

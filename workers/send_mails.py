@@ -7,7 +7,7 @@ be tried again; after that, without an answer, nobody knows, and the message is 
 import hashlib
 import smtplib
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from email.message import EmailMessage
@@ -59,13 +59,12 @@ class NotSent(Exception):
 
 
 class MailSender:
-    """Takes requested messages up and brings each to its end. `worker` is the id whose lock says that it lives."""
+    """Takes requested messages up and brings each to its end. `worker` gives the id whose lock says that it lives."""
 
-    def __init__(self, ledger: Ledger, server: MailServer | None, *, worker: int) -> None:
+    def __init__(self, ledger: Ledger, server: MailServer | None, *, worker: Callable[[], int]) -> None:
         self._ledger = ledger
         self._server = server
         self._worker = worker
-        self._by = f"worker:{worker}"
 
     def send(self, streams: list[str]) -> None:
         """Send what these streams request and nobody has taken up. Without a mail server, requests wait."""
@@ -77,9 +76,13 @@ class MailSender:
         except StoreUnavailable as error:
             logger.warning("mails left to the sweeper", reason=str(error))
 
+    @property
+    def _by(self) -> str:
+        return f"worker:{self._worker()}"
+
     def _send(self, server: MailServer, stream: str) -> None:
         at = now()
-        start = StartMail(worker=self._worker, lease_until=at + LEASE, max_attempts=MAX_ATTEMPTS)
+        start = StartMail(worker=self._worker(), lease_until=at + LEASE, max_attempts=MAX_ATTEMPTS)
         [outcome] = self._ledger.execute_many({stream: start}, at=at, by=self._by)
         if outcome.recorded and isinstance(outcome.recorded.event, MailStarted):
             ended = self._ended(server, stream, outcome.state)

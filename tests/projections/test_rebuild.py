@@ -32,7 +32,7 @@ def history(ledger: Ledger) -> Ledger:
     key = CreateKey(key_id="k", secret_sha256="d", role="auditor", suppliers=("A",), rate_per_s=5)
     ledger.execute(organisation, key, at=now(), by="t")
     ledger.execute(organisation, RevokeKey(key_id="k"), at=now(), by="t")
-    processor = ImportProcessor(ledger, worker=7)
+    processor = ImportProcessor(ledger, worker=lambda: 7)
     streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 6)]
     wrong = changed(an_account(SUPPLIER, 6), "999999.99", "transfer_balance")
     processor.process([*streams[:4], stage(ledger, wrong)])

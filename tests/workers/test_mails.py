@@ -78,7 +78,7 @@ def supplier(ledger: Ledger) -> str:
 def processed(ledger: Ledger, account: Any, **fields: Any) -> str:
     """Process an account; the stream of its e-mail."""
     stream = stage(ledger, account, **fields)
-    ImportProcessor(ledger, worker=7).process([stream])
+    ImportProcessor(ledger, worker=lambda: 7).process([stream])
     return customer_mail.stream_of(*identity_of(stream))
 
 
@@ -92,7 +92,7 @@ def test_the_customer_is_told_once(ledger: Ledger, supplier: str, inbox: tuple[I
     requested = last(ledger, stream)
     assert isinstance(requested, MailRequested)
     box, server = inbox
-    sender = MailSender(ledger, server, worker=7)
+    sender = MailSender(ledger, server, worker=lambda: 7)
     for _ in range(3):
         sender.send([stream])
     [message] = box.messages
@@ -109,7 +109,7 @@ def test_the_customer_is_told_once(ledger: Ledger, supplier: str, inbox: tuple[I
 def test_the_language_is_the_suppliers(ledger: Ledger, supplier: str, inbox: tuple[Inbox, MailServer]) -> None:
     ledger.execute(supplier, ConfigureSupplier(email_language="en"), at=now(), by="t")
     box, server = inbox
-    MailSender(ledger, server, worker=7).send([processed(ledger, an_account(SUPPLIER))])
+    MailSender(ledger, server, worker=lambda: 7).send([processed(ledger, an_account(SUPPLIER))])
     assert box.messages[0]["Subject"] == "Your energy account has moved"
 
 
@@ -127,12 +127,12 @@ def test_a_server_that_refuses_for_now_is_asked_again(
     box, server = inbox
     box.rcpt_answer = "450 later"
     stream = processed(ledger, an_account(SUPPLIER))
-    MailSender(ledger, server, worker=7).send([stream])
+    MailSender(ledger, server, worker=lambda: 7).send([stream])
     postponed = last(ledger, stream)
     assert isinstance(postponed, MailPostponed)
     assert postponed.code == "recipient_refused"
     box.rcpt_answer = "250 OK"
-    sender = MailSender(ledger, server, worker=7)
+    sender = MailSender(ledger, server, worker=lambda: 7)
 
     def is_sent() -> bool:
         sender.send([stream])
@@ -144,7 +144,7 @@ def test_a_server_that_refuses_for_now_is_asked_again(
 
 def test_a_server_that_is_away_is_asked_again(ledger: Ledger, supplier: str) -> None:
     stream = processed(ledger, an_account(SUPPLIER))
-    MailSender(ledger, MailServer(f"smtp://127.0.0.1:{free_port()}", SENDER), worker=7).send([stream])
+    MailSender(ledger, MailServer(f"smtp://127.0.0.1:{free_port()}", SENDER), worker=lambda: 7).send([stream])
     postponed = last(ledger, stream)
     assert isinstance(postponed, MailPostponed)
     assert postponed.code == "smtp_unavailable"
@@ -160,7 +160,7 @@ def test_a_server_that_refuses_for_good_is_believed(
     box, server = inbox
     box.rcpt_answer, box.data_answer = rcpt, data
     stream = processed(ledger, an_account(SUPPLIER))
-    MailSender(ledger, server, worker=7).send([stream])
+    MailSender(ledger, server, worker=lambda: 7).send([stream])
     assert last(ledger, stream) == MailFailed(attempt=1, code=code)
 
 
@@ -170,7 +170,7 @@ def test_an_account_without_an_address_gets_no_message(
     account = changed(an_account(SUPPLIER), "", "customers", 0, "email")
     account["customers"] = account["customers"][:1]
     stream = processed(ledger, account)
-    MailSender(ledger, inbox[1], worker=7).send([stream])
+    MailSender(ledger, inbox[1], worker=lambda: 7).send([stream])
     assert last(ledger, stream) == MailFailed(attempt=1, code="no_email_address")
 
 

@@ -38,7 +38,7 @@ SUPPLIER = "NORDWIND"
 
 @pytest.fixture
 def processor(ledger: Ledger) -> ImportProcessor:
-    return ImportProcessor(ledger, worker=7)
+    return ImportProcessor(ledger, worker=lambda: 7)
 
 
 @pytest.fixture
@@ -243,7 +243,7 @@ def test_the_sweeper_gives_a_dead_workers_import_back(
     liveness.start(threading.Event())
     dead, alive = (stage(ledger, an_account(SUPPLIER, number)) for number in (1, 2))
     lease = now() + timedelta(minutes=1)
-    for stream, worker in ((dead, 7), (alive, liveness.worker)):
+    for stream, worker in ((dead, 7), (alive, liveness.worker())):
         command = StartImport(worker=worker, lease_until=lease, max_attempts=5)
         ledger.execute(stream, command, at=now(), by="tester")
     broker = in_process_broker()
@@ -263,7 +263,7 @@ def test_a_hanging_worker_loses_its_import_when_the_lease_ends(
     liveness = Liveness(ledger)
     liveness.start(threading.Event())
     stream = stage(ledger, an_account(SUPPLIER))
-    command = StartImport(worker=liveness.worker, lease_until=now() - timedelta(seconds=1), max_attempts=5)
+    command = StartImport(worker=liveness.worker(), lease_until=now() - timedelta(seconds=1), max_attempts=5)
     ledger.execute(stream, command, at=now(), by="tester")
     Sweeper(ledger, BrokerDoorbell(in_process_broker())).sweep(connection, relayed=2)
     postponed = ledger.history(stream)[-1].event
@@ -311,3 +311,22 @@ def queued(broker: Any) -> list[list[str]]:
     while broker.queues["imports"].qsize():
         messages.append(list(dramatiq.Message.decode(broker.queues["imports"].get()).args[0]))
     return messages
+
+
+def test_a_worker_that_lost_its_connection_comes_back_as_another(ledger: Ledger, database: PostgresUrls) -> None:
+    """What it had in hand is seen to be abandoned at once, and not only when the lease ends."""
+    liveness = Liveness(ledger)
+    liveness.start(threading.Event())
+    before = liveness.worker()
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objid::bigint = %s",
+            (before,),
+        )
+        wait_for(lambda: liveness.worker() != before, "it has another id")
+        held = connection.execute(
+            "SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND objid::bigint = ANY(%s)",
+            ([before, liveness.worker()],),
+        ).fetchall()
+    assert held == [(liveness.worker(),)]
+    liveness.stop()

@@ -22,7 +22,7 @@ OPERATORS = ("9900000000409", "9900000000201", "9900000000300")
 @pytest.fixture
 def processor(ledger: Ledger) -> ImportProcessor:
     ledger.execute(supplier_stream(SUPPLIER), CreateSupplier(), at=now(), by="t")
-    return ImportProcessor(ledger, worker=7)
+    return ImportProcessor(ledger, worker=lambda: 7)
 
 
 def configure(ledger: Ledger, **settings: Any) -> None:
