@@ -76,7 +76,28 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
 _BEFORE, _ACCOUNTS, _AFTER = "Before accounts", "Accounts", "After accounts"
 _STATUS, _TOKENS, _SERVICE = "Following imports", "Tokens", "The service"
 
+# Routes are tried in this order: what is asked most often comes first.
 OPERATIONS: tuple[Operation, ...] = (
+    Operation(
+        name="create_account",
+        method="POST",
+        path=f"{V2}/accounts/",
+        tag=_ACCOUNTS,
+        summary="Import an account. 201 once it is durably stored; creation follows.",
+        answers={201: Empty},
+        roles=WRITERS,
+        body=WrappedAccount,
+    ),
+    Operation(
+        name="validate_account",
+        method="POST",
+        path=f"{V2}/accounts/validate/",
+        tag=_ACCOUNTS,
+        summary="Validate an account: every problem at once, no side effects.",
+        answers={200: Empty},
+        roles=WRITERS,
+        body=WrappedAccount,
+    ),
     Operation(
         name="obtain_token",
         method="POST",
@@ -106,26 +127,6 @@ OPERATIONS: tuple[Operation, ...] = (
         answers={201: PriceSheetsImported},
         roles=WRITERS,
         body=FeeImport,
-    ),
-    Operation(
-        name="validate_account",
-        method="POST",
-        path=f"{V2}/accounts/validate/",
-        tag=_ACCOUNTS,
-        summary="Validate an account: every problem at once, no side effects.",
-        answers={200: Empty},
-        roles=WRITERS,
-        body=WrappedAccount,
-    ),
-    Operation(
-        name="create_account",
-        method="POST",
-        path=f"{V2}/accounts/",
-        tag=_ACCOUNTS,
-        summary="Import an account. 201 once it is durably stored; creation follows.",
-        answers={201: Empty},
-        roles=WRITERS,
-        body=WrappedAccount,
     ),
     Operation(
         name="read_import_status",

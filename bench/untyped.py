@@ -11,6 +11,7 @@ from starlette.routing import Route
 
 from api.app import create_app
 from api.auth import WRITERS
+from api.paths import Endpoint
 from api.responses import JsonResponse, read_body
 
 _decode = msgspec.json.Decoder().decode
@@ -24,7 +25,7 @@ def main() -> None:
         _decode(await read_body(request))
         return JsonResponse(b"{}", 200)
 
-    app.router.routes.insert(0, Route("/v2/data-import/accounts/untyped/", untyped, methods=["POST"]))
+    app.router.routes.insert(0, Route("/v2/data-import/accounts/untyped/", Endpoint(untyped), methods=["POST"]))
     uvicorn.run(
         app,
         port=int(sys.argv[1]),

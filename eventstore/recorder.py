@@ -20,6 +20,7 @@ from psycopg.rows import DictRow, dict_row, tuple_row
 from psycopg.sql import SQL, Composed, Identifier
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from eventstore.aggregate import Event
 from eventstore.answers import Answer
 from eventstore.errors import StoreUnavailable, VersionConflict
 from eventstore.events import Recorded
@@ -54,6 +55,10 @@ class View(Protocol):
     """How many of the first columns name a row."""
     upsert: LiteralString
     """An INSERT that reads `appended.base` and parameters `<name>_<column>`; positions are relative to the base."""
+
+    @property
+    def events(self) -> frozenset[type[Event]]:
+        """What it is made from; it is not asked about any other event."""
 
     def project(self, recorded: Recorded, position: int) -> tuple[Any, ...] | None:
         """The row that follows from the event at this position, or None. Pure; never raises."""
@@ -151,7 +156,10 @@ class LedgerRecorder(PostgresApplicationRecorder):
         if append.answers:
             arrays |= _answer_arrays(append.answers)
         used = []
+        kinds = {type(e.event) for e in events}
         for view in self.views:
+            if view.events.isdisjoint(kinds):
+                continue
             rows = [row for n, e in enumerate(events, 1) if (row := view.project(e, n)) is not None]
             if rows:
                 used.append(view)

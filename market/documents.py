@@ -1,8 +1,11 @@
 """Where a document lies: its path below the root that the platform team has set for the supplier."""
 
+import re
 from urllib.parse import unquote
 
 _MAX_DECODINGS = 3
+_PLAIN = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9_. -]*/)*[A-Za-z0-9_-][A-Za-z0-9_. -]*\Z")
+"""Steps that begin with a letter or digit, and nothing that could be spelled otherwise: most paths are such."""
 
 
 def path_below_root(path: str) -> str | None:
@@ -11,6 +14,8 @@ def path_below_root(path: str) -> str | None:
     A path that begins with a slash begins at the root. Percent signs are part of a name, but what they spell may
     not lead upwards either.
     """
+    if _PLAIN.match(path):
+        return path
     spelled = path
     for _ in range(_MAX_DECODINGS):
         if not _stays_below(spelled):
@@ -20,7 +25,7 @@ def path_below_root(path: str) -> str | None:
 
 
 def is_below_root(path: str) -> bool:
-    return path_below_root(path) is not None
+    return _PLAIN.match(path) is not None or path_below_root(path) is not None
 
 
 def _stays_below(path: str) -> bool:

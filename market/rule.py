@@ -28,7 +28,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
     code: str
     at: str
-    holds: Callable[..., bool]
+    holds: Callable[..., object]
     says: str
     source: str
     severity: Severity = Severity.ERROR

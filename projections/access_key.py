@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from eventstore.events import Recorded
-from eventstore.organisation import KeyCreated, KeyRevoked
+from eventstore.organisation import ORGANISATION, KeyCreated, KeyRevoked
 
 
 class KeyRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +29,7 @@ class AccessKeyView:
     name = "access_key"
     columns = KeyRow.__struct_fields__
     key_columns = 1
+    events = frozenset(ORGANISATION.topics.values())
     upsert = """
         INSERT INTO access_key (
             key_id, organisation, role, suppliers, rate_per_s, secret_sha256, created_at, revoked_at, position)

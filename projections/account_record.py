@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from eventstore.events import Recorded
-from eventstore.post_account import RecordCancellationChanged, RecordImported, identity_of
+from eventstore.post_account import TOPICS, RecordCancellationChanged, RecordImported, identity_of
 
 
 class RecordRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +29,7 @@ class AccountRecordView:
     name = "account_record"
     columns = RecordRow.__struct_fields__
     key_columns = 1
+    events = frozenset(TOPICS.values())
     upsert = """
         INSERT INTO account_record (
             stream, kind, supplier, external_account_number, account_number, is_cancelled, created_at, modified_at,

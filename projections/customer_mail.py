@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from eventstore.customer_mail import CUSTOMER_MAIL as MAIL
 from eventstore.customer_mail import MailDelivered, MailFailed, MailPostponed, MailRequested, MailStarted
 from eventstore.events import Recorded
 from eventstore.import_process import identity_of
@@ -31,6 +32,7 @@ class CustomerMailView:
     name = "customer_mail"
     columns = MailRow.__struct_fields__
     key_columns = 2
+    events = frozenset(MAIL.topics.values())
     upsert = """
         INSERT INTO customer_mail (
             supplier, external_account_number, status, attempt, worker, lease_until, due_at, error_code, modified_at,

@@ -13,6 +13,7 @@ from psycopg.rows import args_row
 
 from eventstore.events import Recorded
 from eventstore.import_process import (
+    IMPORT_PROCESS,
     DryRunErrored,
     DryRunSucceeded,
     ImportCancelled,
@@ -55,6 +56,7 @@ class ImportStatusView:
     name = "import_status"
     columns = StatusRow.__struct_fields__
     key_columns = 2
+    events = frozenset(IMPORT_PROCESS.topics.values())
     upsert = """
         INSERT INTO import_status AS row (
             supplier, external_account_number, status, created_at, created_position, modified_at, position, version,

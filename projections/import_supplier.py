@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from eventstore.events import Recorded
-from eventstore.supplier import Supplier, SupplierConfigured, SupplierCreated, SupplierStatusChanged
+from eventstore.supplier import SUPPLIER, Supplier, SupplierConfigured, SupplierCreated, SupplierStatusChanged
 
 
 class SupplierRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +33,7 @@ class ImportSupplierView:
     name = "import_supplier"
     columns = SupplierRow.__struct_fields__
     key_columns = 1
+    events = frozenset(SUPPLIER.topics.values())
     upsert = """
         INSERT INTO import_supplier AS row (
             code, status, reason, strictness, unknown_fields, is_dry_run_only, documents_root, documents_check,

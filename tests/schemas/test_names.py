@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from schemas.account import Account
 from schemas.base import Problem
 from schemas.names import may_repeat_names, repeated_names
-from schemas.shape import Shape
+from schemas.shape import Shape, untyped
 from tests.make import an_account, encoded
 
 JSON = st.recursive(
@@ -23,7 +23,7 @@ JSON = st.recursive(
 def test_what_a_writer_writes_repeats_nothing(value: object, is_ascii: bool) -> None:
     body = json.dumps(value, ensure_ascii=is_ascii).encode("utf-8", "surrogatepass")
     if b"\xed" not in body and "\\ud" not in body.decode("utf-8", "replace"):
-        assert not may_repeat_names(body)
+        assert not may_repeat_names(body, untyped(body))
         assert repeated_names(body) == []
 
 
@@ -34,11 +34,11 @@ def test_what_a_writer_writes_repeats_nothing(value: object, is_ascii: bool) -> 
         (b'{"a" : 1, "b": 2, "\\u0061" : 2}', ["a"]),
         (b'[{"a": {"b:c": 1, "b:c": [1, 2]}}]', ["0.a.b:c"]),
         (b'{"a": {"x": 1}, "a": {"x": 1, "x": 2}}', ["a", "a.x"]),
-        (b'{"n": 1e999, "n": ' + b"9" * 5000 + b"}", ["n"]),
+        (b'{"n": 1e999, "n": -1e-999}', ["n"]),
     ],
 )
 def test_a_repeated_name_is_found(body: bytes, places: list[str]) -> None:
-    assert may_repeat_names(body)
+    assert may_repeat_names(body, untyped(body))
     assert [problem.attr for problem in repeated_names(body)] == places
 
 
