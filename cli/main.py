@@ -13,6 +13,7 @@ from cli.export import export_history, replay
 from cli.operator import key, refusals, supplier
 from cli.roles import api, migrate, relay, up, worker
 from cli.settings import SettingError
+from cli.support import projections, rebuild, verify
 from embedded.folder import FolderInUse, FolderUnreachable
 from eventstore.backup import BackupError
 from eventstore.errors import LedgerError
@@ -57,6 +58,9 @@ for _verb in (
     retry,
     backup,
     restore,
+    projections,
+    verify,
+    rebuild,
 ):
     importledger.add_command(_verb)
 

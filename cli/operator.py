@@ -66,6 +66,15 @@ def database_url() -> str:
     return connections["database_url"]
 
 
+def admin_url() -> str:
+    """How to reach the same database as its administrator. Raises SettingError."""
+    settings = Settings.from_environment()
+    if settings.database_url is not None:
+        return settings.database_admin_url or settings.database_url
+    connections = DataFolder(settings.data_dir).read_connections()
+    return connections["admin_url"] if connections else database_url()
+
+
 def caused_by() -> str:
     return f"operator:{getpass.getuser()}"
 

@@ -25,6 +25,8 @@ from eventstore.payloads import Payload, read_payloads
 from eventstore.recorder import CODE_VERSION, Append, LedgerDatastore, LedgerRecorder, View, store_errors
 
 TRIES = 5
+LOG_LOCK = 7015001
+"""Advisory lock of the log, which `append_events` takes."""
 PLATFORM_LOCK = 7015002
 """Advisory lock: shared by those who write platform rows, exclusive for a switch of the platform's tables."""
 

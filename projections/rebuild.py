@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from psycopg import Connection
-from psycopg.rows import dict_row
+from psycopg.rows import dict_row, tuple_row
 from psycopg.sql import SQL, Identifier
 
 from eventstore.events import Recorded
 from eventstore.import_process import ImportProcessed, ImportStaged
-from eventstore.ledger import PlatformChange, apply_change, recorded_of
+from eventstore.ledger import LOG_LOCK, PLATFORM_LOCK, PlatformChange, apply_change, recorded_of
 from eventstore.payloads import read_payloads
 from eventstore.post_account import RecordCancellationChanged, RecordImported
 from eventstore.recorder import View
@@ -63,10 +63,15 @@ def rebuild_views(
 
 
 def rebuild_platform(
-    connection: Connection[Any], *, schema: str, upto: int, progress: Progress = lambda position: None
+    connection: Connection[Any],
+    *,
+    schema: str,
+    upto: int,
+    after: int = 0,
+    progress: Progress = lambda position: None,
 ) -> None:
-    """Write what the events up to a position make of the platform's records into the schema's tables."""
-    for events in _batches(connection, 0, upto, PLATFORM_BATCH):
+    """Write what the events after one position and up to another make of the platform's records into the tables."""
+    for events in _batches(connection, after, upto, PLATFORM_BATCH):
         bodies = _bodies(connection, events)
         rows: dict[str, list[tuple[Any, ...]]] = {}
         for recorded in events:
@@ -93,6 +98,18 @@ def make_schema(connection: Connection[Any], schema: str, views: Sequence[View])
         for table in tables:
             name = Identifier(table.name)
             connection.execute(like.format(Identifier(schema), name, Identifier(live), name))
+
+
+def rows_that_differ(connection: Connection[Any], schema: str, live: str, table: str, *, limit: int) -> list[str]:
+    """Rows that stand in one of both tables only, as text after `log:` or `live:`."""
+    both = (Identifier(schema, table), Identifier(live, table))
+    made, present = (SQL("SELECT t::text AS row FROM {} AS t").format(name) for name in both)
+    query = SQL(
+        "SELECT 'log:  ' || row FROM (({} EXCEPT ALL {})) AS a UNION ALL"
+        " SELECT 'live: ' || row FROM (({} EXCEPT ALL {})) AS b LIMIT %s"
+    )
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        return [row for (row,) in cursor.execute(query.format(made, present, present, made), (limit,))]
 
 
 def differences(connection: Connection[Any], schema: str, views: Sequence[View]) -> dict[str, int]:
@@ -165,3 +182,37 @@ def head(connection: Connection[Any]) -> int:
     with connection.cursor(row_factory=dict_row) as cursor:
         row = cursor.execute("SELECT coalesce(max(position), 0) AS head FROM events").fetchone()
     return int(row["head"]) if row else 0
+
+
+def switch(connection: Connection[Any], schema: str, views: Sequence[View], *, upto: int) -> int:
+    """Put the schema's tables, which are made up to a position, in the place of the live ones; the position then.
+
+    One transaction, with the writers held off: what they have appended meanwhile is caught up first. Readers see the
+    old tables until it commits, and the new ones after that.
+    """
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (PLATFORM_LOCK,))
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOG_LOCK,))
+        reached = head(connection)
+        rebuild_views(connection, views, schema=schema, after=upto, upto=reached)
+        rebuild_platform(connection, schema=schema, after=upto, upto=reached)
+        for live, tables in (("public", views), ("platform", TABLES)):
+            for table in tables:
+                _replace(connection, live, schema, table.name)
+    return reached
+
+
+def _replace(connection: Connection[Any], live: str, schema: str, name: str) -> None:
+    """The schema's table instead of the live one, with the rights that were given on it."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        cursor.execute(
+            "SELECT DISTINCT grantee FROM information_schema.role_table_grants"
+            " WHERE table_schema = %s AND table_name = %s AND grantee <> current_user",
+            (live, name),
+        )
+        roles = [role for (role,) in cursor]
+    connection.execute(SQL("DROP TABLE {}").format(Identifier(live, name)))
+    connection.execute(SQL("ALTER TABLE {} SET SCHEMA {}").format(Identifier(schema, name), Identifier(live)))
+    for role in roles:
+        granting = SQL("GRANT SELECT, INSERT, UPDATE, DELETE ON {} TO {}")
+        connection.execute(granting.format(Identifier(live, name), Identifier(role)))

@@ -51,6 +51,7 @@ class Load:
     def __init__(self, base_url: str, importer: Importer, *, connections: int = 2, first: int = 1) -> None:
         self.importer = importer
         self.acknowledged: set[str] = set()
+        self.unreadable = 0
         self._base_url = base_url
         self._numbers = itertools.count(first)
         self._stop = threading.Event()
@@ -82,6 +83,9 @@ class Load:
         try:
             answer = client.create(body)
         except (OSError, http.client.HTTPException, PermissionError):
+            return False
+        except ValueError:  # no JSON: whatever goes wrong, an answer is
+            self.unreadable += 1
             return False
         return answer.status == 201 or answer.codes == ALREADY
 
@@ -197,6 +201,8 @@ class World:
         findings = Findings()
         acknowledged = self.acknowledged()
         findings.acknowledged = len(acknowledged)
+        if unreadable := sum(load.unreadable for load in (self.load, *self._further)):
+            findings.note(f"{unreadable} answers were no JSON")
         with self.connection() as connection:
             connection.execute("SET statement_timeout = 0")
             self._check_log(connection, acknowledged, findings)
