@@ -1,6 +1,6 @@
 // The interactive reference. Everything it needs comes from this service; the description is read without a token.
 SwaggerUIBundle({
-  url: "../openapi.json",
+  url: "/openapi.json",
   dom_id: "#reference",
   deepLinking: true,
   docExpansion: "list",
