@@ -10,7 +10,6 @@ from enum import StrEnum
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
 
 from schemas.base import Problem, Wire
 from schemas.shape import derived_checks
@@ -109,7 +108,7 @@ def _sound_places(problems: Collection[Problem]) -> Callable[..., bool]:
 
 
 def _compiled(root: _Place, *, is_careful: bool) -> Callable[..., None]:
-    names: dict[str, Any] = {"UNSET": UNSET}
+    names: dict[str, Any] = {}
     lines = ["def apply(v0, now, broken, is_sound=None):"]
     _write_place(root, 0, (), lines, names, is_careful=is_careful)
     exec("\n".join(lines), names)  # noqa: S102 - our own source, from the rules' places and nothing else
@@ -136,5 +135,5 @@ def _write_place(
             steps = (*steps, f"i{depth}")
         else:
             lines.append(f"{indent}{inner} = {here}.{name}")
-            lines.append(f"{indent}if {inner} and {inner} is not UNSET:")
+            lines.append(f"{indent}if {inner}:")  # UNSET is false, as all that is absent
         _write_place(below, depth + 1, steps, lines, names, is_careful=is_careful)
