@@ -283,6 +283,12 @@ class World:
             shown = client.status(supplier, external).body
             if shown["status"] != "PROCESSED" or not shown["service_identifier"]:
                 findings.note(f"{external} is listed as imported and shown as {shown['status']}")
+            path = f"/v1/data-import/account-transfer-status/{supplier}/{external}/"
+            headers = {"Authorization": f"Token {self.importer.api_key}"}
+            transferred = self.service.request("GET", path, None, headers)[0].body
+            expected = {"status": "COMPLETED", "service_account_number": shown["service_identifier"]}
+            if transferred != expected:
+                findings.note(f"v1 shows {external} as {transferred}, v2 as {shown}")
 
 
 class DataConnections:
