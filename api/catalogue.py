@@ -95,6 +95,9 @@ _ANSWERS = (
         "answer",
         "field",
     ),
+    _answer(
+        400, "account_erased", "The data of this account was erased; nothing is taken in again.", "answer", "field"
+    ),
     _answer(400, "import_cannot_be_cancelled", "Only a pending import can be cancelled."),
     _answer(400, "import_cannot_be_retried", "Only an errored import can be retried."),
     _answer(400, "invalid_idempotency_key", "An Idempotency-Key has 1 to 255 printable ASCII characters."),

@@ -7,24 +7,36 @@ from pathlib import Path
 import click
 import psycopg
 
-from cli.operator import database_url
+from cli.operator import caused_by, database_url
 from cli.settings import Settings
 from embedded.folder import DataFolder
 from embedded.service import Service
-from eventstore.backup import BackupError, back_up, read_manifest, verify_log
+from eventstore.backup import BackupError, back_up, read_manifest
 from eventstore.backup import restore as restore_log
+from eventstore.clock import now
+from eventstore.errors import IllegalTransition
+from eventstore.import_process import identity_of
+from eventstore.ledger import Ledger
 from eventstore.migrate import migrate, role_of
+from eventstore.payloads import SELECT_ERASED
+from eventstore.verification import gaps, verify_payloads
 from projections import INLINE
+from projections.erasure import erase
 from projections.rebuild import differences, head, make_schema, rebuild_platform, rebuild_views
 
 SCRATCH = "rebuilt"
 
 
+_FOLDER = click.Path(path_type=Path, file_okay=False)
+
+
 @click.command()
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
-def backup(folder: Path) -> None:
+@click.argument("folder", metavar="DIR", type=_FOLDER)
+@click.option("--keys", type=_FOLDER, help="A folder of its own for the payloads' keys: keep it elsewhere.")
+@click.option("--without-keys", is_flag=True, help="Leave the payloads' keys out.")
+def backup(folder: Path, keys: Path | None, without_keys: bool) -> None:
     """Write a backup into DIR, from one snapshot, while the service runs."""
-    manifest = back_up(database_url(), folder)
+    manifest = back_up(database_url(), folder, keys=keys, has_keys=not without_keys)
     rows = ", ".join(f"{part.rows} {name.replace('_', ' ')}" for name, part in manifest.parts.items())
     click.echo(f"{folder} holds the log up to position {manifest.position}: {rows}.")
 
@@ -33,11 +45,18 @@ def backup(folder: Path) -> None:
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False, exists=True))
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Restore into this folder, which is new.")
 @click.option("--verify", is_flag=True, help="Check every payload's digest, and the views against the log.")
-def restore(folder: Path, data_dir: Path | None, verify: bool) -> None:
-    """Restore the backup in DIR into an empty data folder, or the empty database at DATABASE_URL."""
+@click.option("--keys", type=_FOLDER, help="The folder of keys, the newest that there is: it knows who was erased.")
+@click.option("--without-keys", is_flag=True, help="Restore without keys: no payload can be read then.")
+def restore(folder: Path, data_dir: Path | None, verify: bool, keys: Path | None, without_keys: bool) -> None:
+    """Restore the backup in DIR into an empty data folder, or the empty database at DATABASE_URL.
+
+    Who was erased after the backup, by the keys that are given, is erased again.
+    """
     manifest = read_manifest(folder)
+    if manifest.needs_keys and keys is None and not without_keys:
+        raise BackupError("The keys are not in this backup. Name their folder with --keys, or say --without-keys.")
     with _empty_database(data_dir) as (service_url, admin_url):
-        restore_log(admin_url, folder, manifest)
+        restore_log(admin_url, folder, manifest, keys=keys)
         click.echo(f"The log is restored up to position {manifest.position}.")
         with psycopg.connect(admin_url, autocommit=True) as connection:
             connection.execute("SET statement_timeout = 0")
@@ -45,13 +64,37 @@ def restore(folder: Path, data_dir: Path | None, verify: bool) -> None:
             rebuild_views(connection, INLINE, schema="public", upto=upto)
             rebuild_platform(connection, schema="platform", upto=upto)
         click.echo("The views and the platform's records are made anew.")
+        _erase_again(admin_url)
         if verify:
             _verify(service_url, admin_url)
     click.echo("Start the service; work that was in progress is taken up again.")
 
 
+def _erase_again(admin_url: str) -> None:
+    """Whoever was erased by the keys, and not yet by the log, which may be older."""
+    ledger = Ledger(admin_url, views=INLINE)
+    try:
+        with ledger.connection() as connection:
+            streams = [row["stream"] for row in connection.execute(SELECT_ERASED)]
+        for stream in streams:
+            supplier, external = identity_of(stream)
+            try:
+                if erase(ledger, supplier, external, reason="erased before the restore", at=now(), by=caused_by()):
+                    click.echo(f"{external} of {supplier} is erased again.")
+            except IllegalTransition:
+                click.echo(
+                    f"{external} of {supplier} cannot be erased again while its import is in progress: run "
+                    f"`importledger erase {supplier} {external}` when the service runs.",
+                    err=True,
+                )
+    finally:
+        ledger.close()
+
+
 def _verify(service_url: str, admin_url: str) -> None:
-    found = list(verify_log(service_url))
+    with psycopg.connect(service_url) as connection:
+        connection.execute("SET statement_timeout = 0")
+        found = [*gaps(connection), *verify_payloads(connection).problems]
     with psycopg.connect(admin_url, autocommit=True) as connection:
         connection.execute("SET statement_timeout = 0")
         make_schema(connection, SCRATCH, INLINE)

@@ -1,14 +1,17 @@
-"""Cancel and retry imports: one, or many of a supplier, with who and why in the log."""
+"""Cancel and retry imports, one or many of a supplier, and erase a person; with who and why in the log."""
 
 from collections.abc import Iterator, Sequence
 
 import click
 
-from cli.operator import caused_by, open_ledger
+from cli.operator import admin_url, caused_by, open_ledger
 from eventstore.aggregate import Command
 from eventstore.clock import now
+from eventstore.errors import IllegalTransition
 from eventstore.import_process import CancelImport, RetryImport, stream_of
 from eventstore.ledger import Ledger
+from projections import INLINE
+from projections.erasure import erase as erase_subject
 from projections.import_status import SELECT_EXTERNALS
 
 IMPORTS_AT_ONCE = 500
@@ -39,6 +42,25 @@ def retry(supplier: str, external: str | None, is_all: bool, code: str | None, r
     with open_ledger() as ledger:
         chosen = [external] if external is not None else _externals(ledger, supplier, "ERRORED", code)
         _decide(ledger, supplier, chosen, RetryImport(reason=reason), "set to be processed again")
+
+
+@click.command()
+@click.argument("supplier")
+@click.argument("external")
+@click.option("--reason", required=True, help="Why, such as the number of the request; kept in the log: no names.")
+@click.confirmation_option(prompt="Payloads, key and platform records of this person will be gone for ever. Go on?")
+def erase(supplier: str, external: str, reason: str) -> None:
+    """Erase the person behind EXTERNAL of SUPPLIER. History and proofs stay, without content."""
+    ledger = Ledger(admin_url(), views=INLINE)
+    try:
+        done = erase_subject(ledger, supplier, external, reason=reason, at=now(), by=caused_by())
+    except IllegalTransition as refusal:
+        if refusal.status == "NEW":
+            raise click.ClickException(f"There is no import of {external} for {supplier}.") from refusal
+        raise click.ClickException("The import is being processed just now. Try again in a moment.") from refusal
+    finally:
+        ledger.close()
+    click.echo(f"{external} of {supplier} is erased." if done else f"{external} of {supplier} was erased already.")
 
 
 def _exactly_one(*choices: bool) -> None:

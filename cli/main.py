@@ -7,18 +7,23 @@ import psycopg
 
 from cli.audit import history, status
 from cli.backup import backup, restore
-from cli.decide import cancel, retry
+from cli.decide import cancel, erase, retry
 from cli.demo import demo
 from cli.export import export_history, replay
 from cli.operator import key, refusals, supplier
+from cli.prove import proof, seal_log, verify
 from cli.roles import api, migrate, relay, up, worker
 from cli.settings import SettingError
-from cli.support import projections, rebuild, verify
+from cli.support import projections
 from embedded.folder import FolderInUse, FolderUnreachable
 from eventstore.backup import BackupError
+from eventstore.checkpoints import KeyNotUsable, OutsideUnavailable
 from eventstore.errors import LedgerError
 from eventstore.export import ExportError
 from eventstore.migrate import MigrationError, UnsafeStore
+from eventstore.proof import NotProvable
+from eventstore.sealing import SealRefused
+from eventstore.verifier import Invalid
 
 EXPECTED = (
     SettingError,
@@ -28,6 +33,11 @@ EXPECTED = (
     UnsafeStore,
     BackupError,
     ExportError,
+    KeyNotUsable,
+    OutsideUnavailable,
+    SealRefused,
+    NotProvable,
+    Invalid,
     LedgerError,
     PermissionError,
     psycopg.OperationalError,
@@ -56,11 +66,13 @@ for _verb in (
     refusals,
     cancel,
     retry,
+    erase,
+    seal_log,
+    verify,
+    proof,
     backup,
     restore,
     projections,
-    verify,
-    rebuild,
 ):
     importledger.add_command(_verb)
 

@@ -1,6 +1,7 @@
 """The verbs that run something: `up` for everything, and one verb per role."""
 
 import json
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -14,6 +15,7 @@ import click
 from api.app import create_app
 from api.server import serve
 from cli.log import configure_logging
+from cli.prove import outside, sealing_key
 from cli.settings import SettingError, Settings
 from cli.signals import stop_on_signals
 from embedded.folder import DataFolder
@@ -24,6 +26,7 @@ from eventstore.migrate import migrate as run_migrations
 from eventstore.migrate import refuse_unsafe, role_of
 from projections import INLINE
 from workers.run import run_relay, run_worker
+from workers.sealer import Sealer
 from workers.send_mails import MailServer
 
 READY_TIMEOUT_S = 30.0
@@ -91,7 +94,9 @@ def relay() -> None:
     redis_url = _required(settings.redis_url, "REDIS_URL")
     stop = stop_on_signals()
     ledger = Ledger(_safe_database(settings), views=INLINE)
+    sealer = _sealer(ledger, settings, stop)
     run_relay(ledger, redis_url, stop=stop)
+    sealer.join()
     ledger.close()
 
 
@@ -101,6 +106,7 @@ def worker() -> None:
     settings = _settings()
     stop = stop_on_signals()
     ledger = Ledger(_safe_database(settings), views=INLINE, connections=settings.worker_threads * 2 + 4)
+    sealer = None if settings.redis_url else _sealer(ledger, settings, stop)  # one relay, and here it is
     run_worker(
         ledger,
         settings.redis_url,
@@ -108,6 +114,8 @@ def worker() -> None:
         stop=stop,
         mail_server=_mail_server(settings),
     )
+    if sealer is not None:
+        sealer.join()
     ledger.close()
 
 
@@ -121,6 +129,11 @@ def migrate() -> None:
         click.echo(f"applied {name}")
     if not applied:
         click.echo("The schema is up to date.")
+
+
+def _sealer(ledger: Ledger, settings: Settings, stop: threading.Event) -> threading.Thread:
+    sealer = Sealer(ledger, sealing_key(settings), outside(settings), every_s=settings.seal_every_s)
+    return sealer.start(stop)
 
 
 def _mail_server(settings: Settings) -> MailServer | None:

@@ -11,6 +11,7 @@ import msgspec
 _POSTGRES = ("postgresql", "postgres")
 _REDIS = ("redis", "rediss", "unix")
 _ADDRESS = re.compile(r"[^@<>\r\n]+@[^@<>\s]+\Z|[^@<>\r\n]+<[^@<>\s]+@[^@<>\s]+>\Z")
+_OBJECT_STORES = ("file", "s3", "gs", "az")
 _SMTP = ("smtp", "smtps")
 _LEVELS = ("debug", "info", "warning", "error")
 
@@ -27,6 +28,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     database_admin_url: str | None
     redis_url: str | None
     token_key: str | None
+    sealing_key: str | None
+    checkpoints_url: str | None
+    seal_every_s: float
+    """How often the log is sealed."""
     smtp_url: str | None
     mail_from: str | None
     has_graphiql: bool
@@ -44,6 +49,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             database_admin_url=_url(environment, "DATABASE_ADMIN_URL", _POSTGRES),
             redis_url=_url(environment, "REDIS_URL", _REDIS),
             token_key=_token_key(environment),
+            sealing_key=environment.get("IMPORTLEDGER_SEALING_KEY") or None,
+            checkpoints_url=_url(environment, "IMPORTLEDGER_CHECKPOINTS_URL", _OBJECT_STORES),
+            seal_every_s=_seconds(environment, "IMPORTLEDGER_SEAL_EVERY_S", "60"),
             smtp_url=_url(environment, "IMPORTLEDGER_SMTP_URL", _SMTP),
             mail_from=_address(environment, "IMPORTLEDGER_MAIL_FROM"),
             has_graphiql=_choice(environment, "IMPORTLEDGER_GRAPHIQL", ("on", "off"), "off") == "on",
@@ -90,8 +98,8 @@ def _count(environment: Mapping[str, str], name: str, default: int) -> int:
     return int(value)
 
 
-def _seconds(environment: Mapping[str, str], name: str) -> float:
-    value = environment.get(name, "0")
+def _seconds(environment: Mapping[str, str], name: str, default: str = "0") -> float:
+    value = environment.get(name, default)
     try:
         return float(value)
     except ValueError:

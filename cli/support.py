@@ -38,10 +38,13 @@ def _administrator() -> Iterator[Connection[Any]]:
         yield connection
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-def projections(as_json: bool) -> None:
+@click.pass_context
+def projections(context: click.Context, as_json: bool) -> None:
     """The views and the platform's tables: their rows, and how far each view has come."""
+    if context.invoked_subcommand is not None:
+        return
     with _administrator() as connection, connection.cursor(row_factory=dict_row) as cursor:
         reached = head(connection)
         for schema, tables in (("public", INLINE), ("platform", TABLES)):
@@ -55,8 +58,9 @@ def projections(as_json: bool) -> None:
                 click.echo(shown if as_json else f"{told['name']:<48} {row['rows']:>10}  {row['position'] or '-'}")
 
 
-@click.command()
-def verify() -> None:
+@projections.command()
+@click.option("--all", "is_all", is_flag=True)
+def verify(is_all: bool) -> None:
     """Make every view and platform table anew beside the live ones, and compare. Exit code 1 when any differs."""
     with _administrator() as connection:
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")  # log and views as of one moment
@@ -75,8 +79,9 @@ def verify() -> None:
     click.echo(f"Every view and platform table is what the log says, up to position {upto}.")
 
 
-@click.command()
-def rebuild() -> None:
+@projections.command()
+@click.option("--all", "is_all", is_flag=True)
+def rebuild(is_all: bool) -> None:
     """Make every view and platform table anew beside the live ones, catch up, and switch in one transaction.
 
     Readers notice nothing. It may be cancelled or killed at any moment: then everything stays as it was.

@@ -70,9 +70,8 @@ class DataFolder:
     def secret(self, name: str) -> str:
         """A secret of this service, made at first use."""
         file = self.path / "secrets" / name
-        try:
-            return file.read_text()
-        except FileNotFoundError:
+        known = self.known_secret(name)
+        if known is None:
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             unfinished = file.with_suffix(f".{os.getpid()}")
             unfinished.touch(mode=0o600)
@@ -84,6 +83,14 @@ class DataFolder:
             finally:
                 unfinished.unlink()
             return file.read_text()
+        return known
+
+    def known_secret(self, name: str) -> str | None:
+        """The same, but None where it was not made yet."""
+        try:
+            return (self.path / "secrets" / name).read_text()
+        except FileNotFoundError:
+            return None
 
     def socket_folder(self, user: RunAs) -> Path:
         """A folder for sockets that only the servers' user may enter; elsewhere where the path would be too long."""

@@ -54,6 +54,7 @@ class Service:
             "DATABASE_URL": connections.database_url,
             "IMPORTLEDGER_TOKEN_KEY": token_key,
             "REDIS_URL": connections.redis_url or "",
+            "IMPORTLEDGER_DATA_DIR": str(self._folder.path),
         }
         environment.pop("DATABASE_ADMIN_URL", None)
         roles = [self._role("api", ["api", "--host", host, "--port", str(port)], environment)]

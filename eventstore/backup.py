@@ -5,7 +5,7 @@ platform records are not in it: they are made anew from the log. It can be read 
 """
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,10 @@ import msgspec
 import psycopg
 import zstandard
 from psycopg import Connection
-from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
 from eventstore.clock import now
 from eventstore.follow import set_checkpoint
-from eventstore.payloads import opened
 from eventstore.recorder import CODE_VERSION
 
 FORMAT = 1
@@ -27,11 +25,18 @@ MANIFEST = "manifest.json"
 FOLLOWERS = ("relay",)
 _CHUNK = 1 << 20
 
+ENCRYPTED_SINCE = "0009_erasure.sql"
+KEYS = "payload_keys"
+"""The one part that may be kept elsewhere, so that who was erased since does not come back with a restore."""
+
 TABLES: dict[str, tuple[str, str]] = {
     "events": ("public.events", "position"),
     "payloads": ("public.payloads", "stream, sha256"),
     "remembered_answers": ("public.remembered_answers", "command_id"),
     "account_number_key": ("platform.account_number_key", "key"),
+    "log_tiles": ("public.log_tiles", "level, index"),
+    "log_checkpoints": ("public.log_checkpoints", "size"),
+    KEYS: ("public.payload_keys", "stream"),
 }
 """By file name: the table, and the order of its rows."""
 
@@ -42,11 +47,19 @@ class BackupError(Exception):
     """A backup cannot be made or restored here; the message says why and what to do."""
 
 
+_FORMER_COLUMNS = {"payloads": ("stream", "sha256", "recorded_at", "received_bytes", "content")}
+
+
 class Part(msgspec.Struct, frozen=True):
-    """One table in a backup: how many rows, and the digest of its file."""
+    """One table in a backup: how many rows, the digest of its file, and its columns in their order."""
 
     rows: int
     sha256: str
+    columns: tuple[str, ...] = ()
+
+    def columns_of(self, name: str) -> tuple[str, ...]:
+        """Also for backups that did not say them, from before payloads were encrypted."""
+        return self.columns or _FORMER_COLUMNS.get(name, ())
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,25 +73,31 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     accounts_drawn: int
     parts: dict[str, Part]
 
+    @property
+    def needs_keys(self) -> bool:
+        """Whether payloads are encrypted with keys that are kept elsewhere."""
+        return KEYS not in self.parts and ENCRYPTED_SINCE in self.schema
 
-def back_up(database_url: str, folder: Path) -> Manifest:
+
+def back_up(database_url: str, folder: Path, *, keys: Path | None = None, has_keys: bool = True) -> Manifest:
     """Write a backup into a folder that is new or empty. Raises BackupError.
+
+    The payloads' keys go into a folder of their own where one is named, and nowhere without `has_keys`.
 
     Everything comes from one snapshot: what was acknowledged before this began is in it. The manifest is written last,
     so that a backup that was cut off is none.
     """
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if any(folder.iterdir()):
-        raise BackupError(f"{folder} is not empty. Name a folder that is new.")
+    for place in (folder, keys) if keys else (folder,):
+        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if any(place.iterdir()):
+            raise BackupError(f"{place} is not empty. Name a folder that is new.")
+    homes = {name: folder for name in TABLES if name != KEYS} | ({KEYS: keys or folder} if has_keys else {})
     with psycopg.connect(database_url) as connection:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         connection.execute("SET LOCAL statement_timeout = 0")
         position = _value(connection, "SELECT coalesce(max(position), 0) FROM events")
         schema = [name for (name,) in connection.execute("SELECT name FROM schema_migrations ORDER BY name")]
-        parts = {
-            name: _write(connection, table, order, folder / f"{name}.copy.zst")
-            for name, (table, order) in TABLES.items()
-        }
+        parts = {name: _write(connection, *TABLES[name], home / f"{name}.copy.zst") for name, home in homes.items()}
         # A sequence stands outside of snapshots: read last, it is never behind what was read before.
         drawn = _value(connection, "SELECT last_value FROM platform.account_sequence")
     manifest = Manifest(
@@ -88,12 +107,18 @@ def back_up(database_url: str, folder: Path) -> Manifest:
         code_version=CODE_VERSION,
         schema=schema,
         accounts_drawn=drawn,
-        parts=parts,
+        parts={name: part for name, part in parts.items() if homes[name] == folder},
     )
+    if keys is not None and has_keys:
+        _write_manifest(keys, msgspec.structs.replace(manifest, parts={KEYS: parts[KEYS]}))
+    _write_manifest(folder, manifest)
+    return manifest
+
+
+def _write_manifest(folder: Path, manifest: Manifest) -> None:
     unfinished = folder / f"{MANIFEST}.unfinished"
     unfinished.write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
     unfinished.rename(folder / MANIFEST)
-    return manifest
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -111,8 +136,10 @@ def read_manifest(folder: Path) -> Manifest:
     return manifest
 
 
-def restore(admin_url: str, folder: Path, manifest: Manifest) -> None:
+def restore(admin_url: str, folder: Path, manifest: Manifest, *, keys: Path | None = None) -> None:
     """Load a backup into a database that has the schema and no event; then the views are to be made anew.
+
+    `keys` is a backup's folder of keys; a newer one than the backup is best: it knows who was erased since.
 
     All or nothing. Work that was in progress is found again by the sweeper. Raises BackupError.
     """
@@ -124,43 +151,16 @@ def restore(admin_url: str, folder: Path, manifest: Manifest) -> None:
         if unknown := set(manifest.schema) - present:
             raise BackupError(f"The backup has schema {max(unknown)}, which this version does not know.")
         connection.execute("DELETE FROM platform.account_number_key")
-        for name, part in manifest.parts.items():
-            rows = _load(connection, TABLES[name][0], folder / f"{name}.copy.zst")
+        parts = {name: (folder, part) for name, part in manifest.parts.items()}
+        if keys is not None:
+            parts[KEYS] = (keys, read_manifest(keys).parts[KEYS])
+        for name, (home, part) in parts.items():
+            rows = _load(connection, TABLES[name][0], part.columns_of(name), home / f"{name}.copy.zst")
             if rows != part.rows:
                 raise BackupError(f"{name} has {rows} rows instead of {part.rows}.")
         connection.execute("SELECT setval('platform.account_sequence', %s)", (max(manifest.accounts_drawn, 1),))
         for follower in FOLLOWERS:
             set_checkpoint(connection, follower, manifest.position)
-
-
-def verify_log(database_url: str) -> Iterator[str]:
-    """What is wrong with a log, a sentence each: gaps, payloads that do not match their digests or are missing."""
-    with psycopg.connect(database_url, row_factory=tuple_row) as connection:
-        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        connection.execute("SET LOCAL statement_timeout = 0")
-        count, last = connection.execute("SELECT count(*), coalesce(max(position), 0) FROM events").fetchone() or (0, 0)
-        if count != last:
-            yield f"The log has {count} events, and its last position is {last}: there is a gap."
-        gaps = connection.execute(
-            "SELECT stream FROM events GROUP BY stream HAVING count(*) <> max(version) OR min(version) <> 1 LIMIT 5"
-        )
-        yield from (f"The stream {stream} has a gap." for (stream,) in gaps.fetchall())
-        missing = _value(
-            connection,
-            "SELECT count(*) FROM readable_events AS e"
-            " WHERE e.event ? 'payload_sha256' AND e.topic <> 'mail_requested.v1'"
-            " AND NOT EXISTS (SELECT FROM payloads AS p WHERE p.stream = e.stream"
-            " AND p.sha256 = decode(e.event ->> 'payload_sha256', 'hex'))",
-        )
-        if missing:
-            yield f"{missing} events speak of payloads that are not there: erased, or lost."
-        with connection.cursor("payloads") as cursor:
-            cursor.itersize = 500
-            for stream, sha256, content in cursor.execute("SELECT stream, sha256, content FROM payloads"):
-                try:
-                    opened(stream, sha256, content)
-                except (ValueError, zstandard.ZstdError) as error:
-                    yield f"{error}."
 
 
 def _write(connection: Connection[Any], table: str, order: str, file: Path) -> Part:
@@ -172,11 +172,13 @@ def _write(connection: Connection[Any], table: str, order: str, file: Path) -> P
             for block in copy:
                 writer.write(block)
         rows = cursor.rowcount
-    return Part(rows, _digest(file))
+    names = connection.execute(SQL("SELECT * FROM {} LIMIT 0").format(Identifier(*table.split(".")))).description
+    return Part(rows, _digest(file), tuple(column.name for column in names or ()))
 
 
-def _load(connection: Connection[Any], table: str, file: Path) -> int:
-    copying = SQL("COPY {} FROM STDIN").format(Identifier(*table.split(".")))
+def _load(connection: Connection[Any], table: str, columns: Sequence[str], file: Path) -> int:
+    of = SQL("({})").format(SQL(", ").join(map(Identifier, columns))) if columns else SQL("")
+    copying = SQL("COPY {} {} FROM STDIN").format(Identifier(*table.split(".")), of)
     with file.open("rb") as source, zstandard.ZstdDecompressor().stream_reader(source) as reader:
         with connection.cursor() as cursor, cursor.copy(copying) as copy:
             while block := reader.read(_CHUNK):

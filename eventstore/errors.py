@@ -4,6 +4,7 @@ LedgerError
 ├── Refused                     the command is not allowed now; `code` is permanent
 │   ├── AlreadyImported
 │   ├── ImportInProgress
+│   ├── AccountErased
 │   └── IllegalTransition
 ├── VersionConflict             somebody else appended first
 ├── StoreUnavailable            Postgres is away; it may or may not have stored what was asked
@@ -38,6 +39,15 @@ class ImportInProgress(Refused):
 
     def __init__(self) -> None:
         super().__init__("This account import is being processed at the moment.")
+
+
+class AccountErased(Refused):
+    """The person was erased; nothing about them is taken in again."""
+
+    code = "account_erased"
+
+    def __init__(self) -> None:
+        super().__init__("The data of this account was erased; nothing about it is taken in again.")
 
 
 class IllegalTransition(Refused):

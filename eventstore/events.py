@@ -7,9 +7,11 @@ import msgspec
 from eventstore.aggregate import Aggregate, Event
 from eventstore.customer_mail import CUSTOMER_MAIL
 from eventstore.import_process import IMPORT_PROCESS
+from eventstore.import_process import stream_of as import_stream
 from eventstore.organisation import ORGANISATION
 from eventstore.participant import PARTICIPANT
 from eventstore.post_account import POST_ACCOUNT
+from eventstore.post_account import identity_of as record_identity
 from eventstore.price_sheet import PRICE_SHEET
 from eventstore.refusals import REFUSALS
 from eventstore.supplier import SUPPLIER
@@ -17,6 +19,7 @@ from eventstore.supplier import SUPPLIER
 _ALL = (IMPORT_PROCESS, SUPPLIER, ORGANISATION, PARTICIPANT, PRICE_SHEET, *POST_ACCOUNT, CUSTOMER_MAIL, REFUSALS)
 AGGREGATES = {aggregate.prefix: aggregate for aggregate in _ALL}
 _OF_SUPPLIERS = {aggregate.prefix for aggregate in (IMPORT_PROCESS, SUPPLIER, *POST_ACCOUNT, CUSTOMER_MAIL, REFUSALS)}
+_OF_ACCOUNTS = {aggregate.prefix for aggregate in POST_ACCOUNT}
 
 _topic_of = {event: topic for aggregate in AGGREGATES.values() for topic, event in aggregate.topics.items()}
 _decoders = {
@@ -56,6 +59,16 @@ def supplier_of(stream: str) -> str | None:
     """The supplier that a stream belongs to; None for what is market-wide or an organisation's."""
     prefix, rest = stream.split("/", 1)
     return rest.split("/", 1)[0] if prefix in _OF_SUPPLIERS else None
+
+
+def subject_of(stream: str) -> str | None:
+    """The import stream of the person whom a stream's payloads speak of; None for what is market-wide."""
+    prefix = stream.split("/", 1)[0]
+    if prefix == IMPORT_PROCESS.prefix:
+        return stream
+    if prefix in _OF_ACCOUNTS:
+        return import_stream(*record_identity(stream)[:2])
+    return None
 
 
 def read_event(topic: str, state: bytes) -> Event:

@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 import zstandard
 from psycopg import Connection
-from psycopg.rows import dict_row, tuple_row
+from psycopg.rows import dict_row
 
 from eventstore.clock import now
 from eventstore.events import Recorded, read_event
-from eventstore.payloads import opened
+from eventstore.payloads import read_payloads
 
 FORMAT = 1
 _BATCH = 2_000
@@ -95,7 +95,6 @@ WHERE supplier = %(supplier)s
   AND (%(last_time)s::timestamptz IS NULL OR recorded_at <= %(last_time)s)
 ORDER BY position
 """
-_SELECT_PAYLOAD = "SELECT sha256, content FROM payloads WHERE stream = %b AND sha256 = %b"
 
 
 def export(connection: Connection[Any], file: Path, header: Header, bounds: dict[str, Any], *, payloads: bool) -> End:
@@ -165,9 +164,7 @@ def _payload_of(connection: Connection[Any], row: dict[str, Any]) -> PayloadLine
     digest = getattr(read_event(row["topic"], row["state"]), "payload_sha256", None)
     if digest is None:
         return None
-    with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
-        found = cursor.execute(_SELECT_PAYLOAD, (row["stream"], bytes.fromhex(digest))).fetchone()
-    if found is None:
+    body = read_payloads(connection, [(row["stream"], digest)]).get((row["stream"], digest))
+    if body is None:
         return None
-    body = opened(row["stream"], *found)
     return PayloadLine(stream=row["stream"], sha256=digest, body=base64.b64encode(body).decode())

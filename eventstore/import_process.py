@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import assert_never
 
 from eventstore.aggregate import Aggregate, Command, Event, State
-from eventstore.errors import AlreadyImported, IllegalTransition, ImportInProgress
+from eventstore.errors import AccountErased, AlreadyImported, IllegalTransition, ImportInProgress
 
 ERROR_DOMAIN = "account_import"
 
@@ -99,6 +99,16 @@ class ImportRetried(Event, frozen=True):
     reason: str = ""
 
 
+class SubjectErased(Event, frozen=True):
+    """The person's data is gone: payloads, key, platform records. `account_number` is "" where there was no account.
+
+    A process without account ends with this; one with an account stays PROCESSED.
+    """
+
+    account_number: str = ""
+    reason: str = ""
+
+
 ImportEvent = (
     ImportStaged
     | ImportStarted
@@ -109,6 +119,7 @@ ImportEvent = (
     | DryRunErrored
     | ImportCancelled
     | ImportRetried
+    | SubjectErased
 )
 
 TOPICS: dict[str, type[Event]] = {
@@ -121,6 +132,7 @@ TOPICS: dict[str, type[Event]] = {
     "dry_run_errored.v1": DryRunErrored,
     "import_cancelled.v1": ImportCancelled,
     "import_retried.v1": ImportRetried,
+    "subject_erased.v1": SubjectErased,
 }
 
 
@@ -185,7 +197,15 @@ class RetryImport(Command, frozen=True):
     reason: str = ""
 
 
-ImportCommand = StageImport | StartImport | PostponeImport | CompleteImport | FailImport | CancelImport | RetryImport
+class EraseSubject(Command, frozen=True):
+    """Throw the person's data away."""
+
+    reason: str = ""
+
+
+ImportCommand = (
+    StageImport | StartImport | PostponeImport | CompleteImport | FailImport | CancelImport | RetryImport | EraseSubject
+)
 
 
 class ImportProcess(State, frozen=True):
@@ -197,6 +217,7 @@ class ImportProcess(State, frozen=True):
     worker: int = 0
     due_at: datetime | None = None
     account_number: str = ""
+    is_erased: bool = False
 
     @property
     def is_dry_run(self) -> bool:
@@ -204,10 +225,12 @@ class ImportProcess(State, frozen=True):
 
 
 def decide(command: ImportCommand, process: ImportProcess, at: datetime) -> ImportEvent | None:
-    """The event that follows, or none. Raises AlreadyImported, ImportInProgress, IllegalTransition."""
+    """The event that follows, or none. Raises AlreadyImported, ImportInProgress, AccountErased, IllegalTransition."""
     match command, process.status:
         case StageImport(), "PROCESSED":
             raise AlreadyImported(process.account_number)
+        case StageImport(), _ if process.is_erased:
+            raise AccountErased
         case StageImport(), "PENDING" | "IN_PROGRESS" if _is_staged(command, process):
             return None  # already so: the importer repeated itself
         case StageImport(), "IN_PROGRESS":
@@ -252,6 +275,10 @@ def decide(command: ImportCommand, process: ImportProcess, at: datetime) -> Impo
             return ImportRetried(reason=command.reason)
         case RetryImport(), "PENDING":
             return None
+        case EraseSubject(), _ if process.is_erased:
+            return None
+        case EraseSubject(), status if status not in ("NEW", "IN_PROGRESS"):
+            return SubjectErased(account_number=process.account_number, reason=command.reason)
     raise IllegalTransition(process.status, type(command).__name__)
 
 
@@ -276,6 +303,9 @@ def evolve(process: ImportProcess, event: ImportEvent) -> ImportProcess:
             return _moved(process, "CANCELLED")
         case ImportRetried():
             return ImportProcess(status="PENDING", staged=process.staged)
+        case SubjectErased():
+            status = "PROCESSED" if process.account_number else "CANCELLED"
+            return ImportProcess(status=status, account_number=process.account_number, is_erased=True)
         case _:
             assert_never(event)
 

@@ -19,9 +19,9 @@ from eventstore.aggregate import Command
 from eventstore.answers import Answer
 from eventstore.bell import Bell
 from eventstore.errors import IllegalTransition, Refused, VersionConflict
-from eventstore.events import Recorded, aggregate_of, read_event, supplier_of
+from eventstore.events import Recorded, aggregate_of, read_event, subject_of, supplier_of
 from eventstore.group_commit import GroupCommitter, LoopCommitter
-from eventstore.payloads import Payload, read_payloads
+from eventstore.payloads import Payload, keys_for, new_key, read_payloads, refuse_erased
 from eventstore.recorder import CODE_VERSION, Append, LedgerDatastore, LedgerRecorder, View, store_errors
 
 TRIES = 5
@@ -104,7 +104,11 @@ class Ledger:
         event = aggregate.decide(command, aggregate.initial, at)
         assert event is not None, "a command on a new stream has an effect"
         recorded = Recorded(stream, 1, event, at, supplier_of(stream), by, answer.command_id if answer else None)
-        return self._loop_committer.submit(Append([recorded], *_beside(stream, payload, answer)))
+        if payload is not None and subject_of(stream) == stream:
+            payload = payload.encrypted(stream, new_key(), subject=stream, is_new=True)
+        return self._loop_committer.submit(
+            Append([recorded], {stream: payload} if payload else {}, {0: answer} if answer else {})
+        )
 
     def execute(
         self,
@@ -116,12 +120,13 @@ class Ledger:
         payload: Payload | None = None,
         answer: Answer | None = None,
         change: Callable[[Recorded], PlatformChange] | None = None,
+        beside: Callable[[Connection[Any]], None] = lambda connection: None,
     ) -> Recorded | None:
         """Decide on the command and append what follows; return the event, or None when nothing does.
 
         Safe to repeat: a command whose effect already holds appends nothing. `at` is UTC. `change` says what the
-        event changes in the platform's tables, in the same transaction. On a version conflict the stream is read
-        again, five times at most. Raises Refused when the command is not allowed in the present state,
+        event changes in the platform's tables, in the same transaction, in which `beside` runs first. On a version
+        conflict the stream is read again, five times at most. Raises Refused when the command is not allowed now,
         VersionConflict when the last try lost as well or the answer was remembered before, StoreUnavailable.
         """
         for _ in range(TRIES):
@@ -131,10 +136,11 @@ class Ledger:
                 return None
             command_id = answer.command_id if answer else None
             recorded = Recorded(stream, loaded.version + 1, event, at, supplier_of(stream), by, command_id)
-            append = Append([recorded], *_beside(stream, payload, answer))
+            kept = self._encrypted({stream: payload} if payload else {})
+            append = Append([recorded], kept, {0: answer} if answer else {})
             try:
                 if change is not None:
-                    return self._append_with_change(append, change(recorded))[stream]
+                    return self._append_with_change(append, change(recorded), beside)[stream]
                 position = self._committer.append(append)
             except VersionConflict:
                 continue
@@ -167,7 +173,7 @@ class Ledger:
             if is_all_or_nothing and any(outcome.refusal for outcome in outcomes):
                 return outcomes
             events = [outcome.recorded for outcome in outcomes if outcome.recorded]
-            kept = {e.stream: payloads[e.stream] for e in events} if payloads else {}
+            kept = self._encrypted({e.stream: payloads[e.stream] for e in events} if payloads else {})
             try:
                 append = Append(events, kept, {0: answer} if answer else {})
                 appended = self._append_with_change(append, PlatformChange(copied=rows or {}))
@@ -224,19 +230,39 @@ class Ledger:
             outcomes.append(Outcome(stream, aggregate.evolve(loaded.state, event), recorded))
         return outcomes
 
-    def _append_with_change(self, append: Append, change: PlatformChange) -> dict[str, Recorded]:
+    def _encrypted(self, payloads: Mapping[str, Payload]) -> dict[str, Payload]:
+        """The payloads of persons with the keys that they have or get now. Raises AccountErased."""
+        subjects = {stream: subject for stream in payloads if (subject := subject_of(stream)) is not None}
+        if not subjects:
+            return dict(payloads)
+        with self.connection() as connection:
+            keys = keys_for(connection, set(subjects.values()))
+        return dict(payloads) | {
+            stream: payloads[stream].encrypted(stream, keys[subject], subject=subject, is_new=False)
+            for stream, subject in subjects.items()
+        }
+
+    def _append_with_change(
+        self,
+        append: Append,
+        change: PlatformChange,
+        beside: Callable[[Connection[Any]], None] = lambda connection: None,
+    ) -> dict[str, Recorded]:
         """Platform rows before the log, here as everywhere: the other order deadlocks with a switch."""
         if not append.events:
             return {}
         with self.connection() as connection:
-            connection.execute("BEGIN")
+            connection.execute("BEGIN", prepare=False)
             try:
+                beside(connection)
                 if change.deleted or change.copied:
                     apply_change(connection, change)
+                if append.payloads:
+                    refuse_erased(connection, {p.subject for p in append.payloads.values() if p.subject})
                 base = self._recorder.append(connection, append, ends_transaction=True)
             except BaseException:
                 with suppress(psycopg.Error):
-                    connection.execute("ROLLBACK")
+                    connection.execute("ROLLBACK", prepare=False)
                 raise
         self._bell.ring()
         return {
@@ -256,13 +282,6 @@ def apply_change(connection: Connection[Any], change: PlatformChange, *, schema:
             with cursor.copy(SQL("COPY {} FROM STDIN").format(Identifier(schema, table))) as copy:
                 for row in rows:
                     copy.write_row(row)
-
-
-def _beside(
-    stream: str, payload: Payload | None, answer: Answer | None
-) -> tuple[Mapping[str, Payload], Mapping[int, Answer]]:
-    """What is stored with the one event of an append."""
-    return {stream: payload} if payload else {}, {0: answer} if answer else {}
 
 
 def recorded_of(row: Mapping[str, Any]) -> Recorded:

@@ -106,10 +106,11 @@ def _grant(connection: "psycopg.Connection", role: str) -> None:
     """INSERT and SELECT on the log and nothing else; what is derived from the log may also be changed."""
     name = Identifier(role)
     statements = (
-        "REVOKE ALL ON events, payloads, remembered_answers, schema_migrations FROM {role}",
-        "GRANT SELECT, INSERT ON events, payloads, remembered_answers TO {role}",
+        "REVOKE ALL ON events, payloads, payload_keys, remembered_answers, log_checkpoints, schema_migrations"
+        " FROM {role}",
+        "GRANT SELECT, INSERT ON events, payloads, payload_keys, remembered_answers, log_checkpoints TO {role}",
         "GRANT SELECT ON schema_migrations, stored_events, readable_events TO {role}",
-        "GRANT SELECT, INSERT, UPDATE, DELETE ON checkpoints, import_status, import_supplier, access_key,"
+        "GRANT SELECT, INSERT, UPDATE, DELETE ON checkpoints, log_tiles, import_status, import_supplier, access_key,"
         " account_record, customer_mail TO {role}",
         "GRANT USAGE ON SCHEMA platform TO {role}",
         "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA platform TO {role}",

@@ -38,7 +38,8 @@ _EVENTS = """
         %(streams)b::text[], %(versions)b::integer[], %(topics)b::text[], %(times)b::timestamptz[],
         %(suppliers)b::text[], %(causes)b::text[], %(command_ids)b::text[], %(code_version)b::text,
         %(states)b::bytea[], %(payload_streams)b::text[], %(payload_digests)b::bytea[],
-        %(payload_times)b::timestamptz[], %(payload_sizes)b::integer[], %(payload_contents)b::bytea[]"""
+        %(payload_times)b::timestamptz[], %(payload_sizes)b::integer[], %(payload_contents)b::bytea[],
+        %(payload_subjects)b::text[], %(key_streams)b::text[], %(keys)b::bytea[]"""
 _ANSWERS = """,
         %(answer_ids)b::text[], %(answer_numbers)b::integer[], %(answer_digests)b::bytea[],
         %(answer_statuses)b::integer[], %(answer_bodies)b::bytea[]"""
@@ -183,7 +184,8 @@ class LedgerRecorder(PostgresApplicationRecorder):
             if ends_transaction:
                 with connection.pipeline():
                     cursor.execute(self._statements[kind], arrays, prepare=True)
-                    connection.execute("COMMIT")
+                    # Never prepared: in a pipeline that fails, psycopg would remember a name the server never heard.
+                    connection.execute("COMMIT", prepare=False)
             else:
                 cursor.execute(self._statements[kind], arrays, prepare=True)
             row = cursor.fetchone()
@@ -215,6 +217,9 @@ def _payload_arrays(payloads: Mapping[str, Payload], at: datetime) -> dict[str, 
         "payload_times": [at] * len(kept),
         "payload_sizes": [payload.received_bytes for payload in kept],
         "payload_contents": [payload.content for payload in kept],
+        "payload_subjects": [payload.subject for payload in kept],
+        "key_streams": [stream for stream, payload in payloads.items() if payload.new_key],
+        "keys": [payload.new_key for payload in kept if payload.new_key],
     }
 
 

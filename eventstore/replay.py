@@ -32,6 +32,7 @@ _COMMANDS: dict[type[Event], type[Command]] = {
     import_process.DryRunErrored: import_process.FailImport,
     import_process.ImportCancelled: import_process.CancelImport,
     import_process.ImportRetried: import_process.RetryImport,
+    import_process.SubjectErased: import_process.EraseSubject,
     supplier.SupplierCreated: supplier.CreateSupplier,
     supplier.SupplierStatusChanged: supplier.ChangeSupplierStatus,
     supplier.SupplierConfigured: supplier.ConfigureSupplier,

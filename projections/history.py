@@ -22,6 +22,7 @@ from eventstore.import_process import (
     ImportRetried,
     ImportStaged,
     ImportStarted,
+    SubjectErased,
 )
 from eventstore.ledger import recorded_of
 from projections.account_record import SELECT_RECORDS
@@ -96,8 +97,7 @@ def status_after(events: list[Recorded]) -> ImportStatus | None:
     """The v2 status record that these events of one import add up to; None for no events. Pure."""
     if not events:
         return None
-    row = status_row(events[-1], events[-1].position)
-    assert row is not None
+    row = next(row for recorded in reversed(events) if (row := status_row(recorded, recorded.position)) is not None)
     error = None
     if row.error_code is not None:
         error = LatestError(code=row.error_code, detail=row.error_detail or "", domain=row.error_domain or "")
@@ -129,7 +129,7 @@ _STATUS_OF_TOPIC = {
         ((ImportErrored,), "ERRORED"),
         ((DryRunSucceeded,), "DRY_RUN_SUCCEEDED"),
         ((DryRunErrored,), "DRY_RUN_ERRORED"),
-        ((ImportCancelled,), "CANCELLED"),
+        ((ImportCancelled, SubjectErased), "CANCELLED"),
     )
     if event in kinds
 }
@@ -138,6 +138,7 @@ _SELECT_LAST_TOPICS = """
 SELECT DISTINCT ON (stream) stream, topic
 FROM events
 WHERE supplier = %(supplier)s AND stream LIKE 'import/%%'
+  AND NOT (topic = 'subject_erased.v1' AND convert_from(state, 'UTF8') LIKE '%%"account_number":%%')
   AND (%(position)s::bigint IS NULL OR position <= %(position)s)
   AND (%(time)s::timestamptz IS NULL OR recorded_at <= %(time)s)
 ORDER BY stream, version DESC
@@ -159,10 +160,16 @@ def read_account_history(
     connection: Connection[Any], supplier: str, external: str, as_of: AsOf = NOW
 ) -> list[Recorded]:
     """The same, for the command line."""
+    parameters = as_of.parameters | {"streams": account_streams(connection, supplier, external)}
     with connection.cursor(binary=True, row_factory=dict_row) as cursor:
-        records = [row["stream"] for row in cursor.execute(SELECT_RECORDS, (supplier, external))]
-        parameters = as_of.parameters | {"streams": _streams(supplier, external, records)}
         return [recorded_of(row) for row in cursor.execute(_SELECT_EVENTS, parameters)]
+
+
+def account_streams(connection: Connection[Any], supplier: str, external: str) -> list[str]:
+    """The ids of the account's streams, whether they have events or not."""
+    with connection.cursor(row_factory=dict_row) as cursor:
+        records = [row["stream"] for row in cursor.execute(SELECT_RECORDS, (supplier, external))]
+    return _streams(supplier, external, records)
 
 
 def read_statuses(connection: Connection[Any], supplier: str, as_of: AsOf = NOW) -> dict[str, str]:

@@ -23,6 +23,7 @@ from eventstore.import_process import (
     ImportRetried,
     ImportStaged,
     ImportStarted,
+    SubjectErased,
     identity_of,
 )
 from schemas.status import ImportListItem, ImportStatus, LatestError, TransferStatus
@@ -96,7 +97,10 @@ IMPORT_STATUS = ImportStatusView()
 
 
 def status_row(recorded: Recorded, position: int) -> StatusRow | None:
-    """The row after the event: every event of a process says all that its row shows."""
+    """The row after the event: every event of a process says all that its row shows.
+
+    None for other events, and for an erasure that leaves the row as it is, because there is an account.
+    """
     match recorded.event:
         case ImportStaged(not_before=due_at):
             return _row(recorded, position, "PENDING", due_at=due_at)
@@ -128,7 +132,7 @@ def status_row(recorded: Recorded, position: int) -> StatusRow | None:
             return _errored(recorded, position, "DRY_RUN_ERRORED", event)
         case DryRunSucceeded() as event:
             return _row(recorded, position, "DRY_RUN_SUCCEEDED", attempt=event.attempt)
-        case ImportCancelled():
+        case ImportCancelled() | SubjectErased(account_number=""):
             return _row(recorded, position, "CANCELLED")
         case _:
             return None

@@ -100,6 +100,12 @@ def record_rows_of(
     return _rows(RECORD_TABLES[type(record)], record, (account_number, reference), recorded_at)
 
 
+def erased_row(account_number: str, supplier: str, external: str, erased_at: datetime) -> tuple[Any, ...]:
+    """What remains of an erased account: the row of `service_account` with its number, its keys and that time."""
+    said = {"import_supplier": supplier, "external_account_number": external, "erased_at": erased_at}
+    return (account_number, None, *(said.get(column.name) for column in ACCOUNT_TABLE.columns))
+
+
 def _rows(table: Table, value: Wire, key: tuple[str, ...], at: datetime) -> dict[str, list[tuple[Any, ...]]]:
     rows: dict[str, list[tuple[Any, ...]]] = {table.name: [(*key, at, *_values(table, value))]}
     _add_children(table, value, key, 0, rows)
@@ -201,6 +207,10 @@ def _column(name: str, kind: inspect.Type, get: Callable[[Any], Any]) -> Column:
             raise NotImplementedError(f"no column for {name}: {kind}")
 
 
+def _never(value: Any) -> None:
+    """What no payload says."""
+
+
 def _without_null(node: inspect.Type) -> inspect.Type:
     if isinstance(node, inspect.UnionType):
         return next(member for member in node.types if not isinstance(member, inspect.NoneType))
@@ -213,7 +223,13 @@ def _root(name: str, key: tuple[tuple[str, str], ...], wire_type: type[Wire]) ->
     return _table(name, key, "", None, node)
 
 
-ACCOUNT_TABLE = _root("service_account", _ACCOUNT_KEY, Account)
+def _account_table() -> Table:
+    table = _root("service_account", _ACCOUNT_KEY, Account)
+    erased_at = Column("erased_at", "timestamptz", _never, None)
+    return msgspec.structs.replace(table, columns=(*table.columns, erased_at))
+
+
+ACCOUNT_TABLE = _account_table()
 RECORD_TABLES: dict[type[Wire], Table] = {
     DeliveryNote: _root("delivery_note", _RECORD_KEY, DeliveryNote),
     EnergyAmount: _root("energy_amount", _RECORD_KEY, EnergyAmount),

@@ -3,10 +3,11 @@
 from typing import Any
 
 from eventstore.events import Recorded
-from eventstore.import_process import ImportProcessed
+from eventstore.import_process import ImportProcessed, SubjectErased
+from eventstore.import_process import identity_of as import_identity
 from eventstore.ledger import PlatformChange
 from eventstore.post_account import RecordCancellationChanged, RecordImported, identity_of
-from projections.platform import RECORD_TABLES, record_rows_of, rows_of
+from projections.platform import ACCOUNT_TABLE, RECORD_TABLES, TABLES, erased_row, record_rows_of, rows_of
 from schemas.base import Wire
 from schemas.delivery_note import DeliveryNoteImport
 from schemas.energy_amount import EnergyAmountImport
@@ -30,6 +31,8 @@ def platform_change(recorded: Recorded, body: bytes | None) -> PlatformChange | 
             return record_change(_record_in(recorded.stream, body), recorded, number)
         case RecordCancellationChanged(account_number=number) if body is not None:
             return record_change(_record_in(recorded.stream, body), recorded, number)
+        case SubjectErased(account_number=number) if number:
+            return _erasure(recorded, number)
         case _:
             return None
 
@@ -42,6 +45,15 @@ def record_change(record: Wire, recorded: Recorded, account_number: str) -> Plat
     return PlatformChange(
         deleted=() if is_new else [(table.name, key) for table in RECORD_TABLES[type(record)].all()],
         copied=record_rows_of(record, account_number, reference, recorded.recorded_at),
+    )
+
+
+def _erasure(recorded: Recorded, account_number: str) -> PlatformChange:
+    """All that tells of the person is gone; the account's number and keys stay."""
+    row = erased_row(account_number, *import_identity(recorded.stream), recorded.recorded_at)
+    return PlatformChange(
+        deleted=[(table.name, {"account_number": account_number}) for table in TABLES],
+        copied={ACCOUNT_TABLE.name: [row]},
     )
 
 

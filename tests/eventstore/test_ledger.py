@@ -154,6 +154,28 @@ def test_positions_are_dense_and_a_follower_misses_nothing(database: PostgresUrl
     assert seen == list(range(1, 60 + 8 * 60 + 1))
 
 
+def test_a_ledger_goes_on_after_any_number_of_conflicts(database: PostgresUrls) -> None:
+    """On one connection: what psycopg remembers to have prepared must be what the server knows."""
+    one, other = (Ledger(database.service, views=INLINE, connections=count) for count in (1, 4))
+    for n in range(12):
+        stream = stream_of("S", str(n))
+        decide = one._decide_all
+
+        def late(*arguments: Any, stream: str = stream, decide: Any = decide) -> Any:
+            """Somebody else appends between the reading and the writing of the first try."""
+            decided = decide(*arguments)
+            one._decide_all = decide  # type: ignore[method-assign]
+            other.execute(stream, stage(), at=NOON, by="o")
+            return decided
+
+        one._decide_all = late  # type: ignore[method-assign, assignment]
+        [outcome] = one.execute_many({stream: stage(OTHER_DIGEST)}, at=NOON, by="t")
+        assert outcome.recorded is not None
+        assert outcome.recorded.version == 2
+    one.close()
+    other.close()
+
+
 @pytest.mark.parametrize("statement", ["UPDATE events SET topic = 'x'", "DELETE FROM events", "TRUNCATE events"])
 def test_nobody_changes_the_log(ledger: Ledger, database: PostgresUrls, statement: str) -> None:
     ledger.execute(STREAM, stage(), at=NOON, by="t")

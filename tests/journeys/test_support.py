@@ -28,14 +28,14 @@ def test_a_wrong_view_is_found_and_made_anew_under_load() -> None:
         loading.start()
         try:
             wait_for(lambda: processed(importer) > 50, "some accounts exist")
-            assert "is what the log says" in service.cli("verify").stdout
+            assert "is what the log says" in service.cli("projections", "verify", "--all").stdout
             spoil(service)
-            wrong = service.cli("verify", check=False)
+            wrong = service.cli("projections", "verify", "--all", check=False)
             assert wrong.returncode == 1
             for table in ("public.import_status", "platform.customer", "public.import_supplier"):
                 assert f"{table} differs" in wrong.stdout
-            assert "Everything is made anew" in service.cli("rebuild").stdout
-            assert "is what the log says" in service.cli("verify").stdout
+            assert "Everything is made anew" in service.cli("projections", "rebuild", "--all").stdout
+            assert "is what the log says" in service.cli("projections", "verify", "--all").stdout
             listed = service.cli("projections", "--json").stdout
             assert '"name": "public.import_status"' in listed
         finally:

@@ -1,0 +1,176 @@
+"""The verbs of proof: `seal` the log, `verify` it, write a `proof` of one account that anybody can check."""
+
+import contextlib
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+import psycopg
+from psycopg import Connection
+from psycopg.rows import tuple_row
+
+from cli.operator import database_url
+from cli.progress import progress_bar
+from cli.settings import SettingError, Settings
+from embedded.folder import DataFolder
+from eventstore.checkpoints import LogKey, Outside, OutsideUnavailable
+from eventstore.clock import now
+from eventstore.proof import write_proof
+from eventstore.sealing import Sealed, seal, sealing_lock
+from eventstore.verification import Kept, verify_events, verify_payloads
+from eventstore.verifier import Invalid, read_checkpoint
+from projections.history import account_streams
+
+CHECKPOINTS = "checkpoints"
+SEALING_KEY = "sealing_key"
+
+
+def sealing_key(settings: Settings) -> LogKey:
+    """The key of the settings, or of the data folder, which is made at first use."""
+    return LogKey.of(settings.sealing_key or DataFolder(settings.data_dir).secret(SEALING_KEY))
+
+
+def outside(settings: Settings) -> Outside:
+    """Where checkpoints are kept outside of the database: at the URL of the settings, or in the data folder."""
+    return Outside(settings.checkpoints_url or (settings.data_dir.absolute() / CHECKPOINTS).as_uri())
+
+
+@click.command("seal")
+@click.option("--former-key", metavar="VKEY", help="The verifier key before this one, to go on from what it signed.")
+@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+def seal_log(former_key: str | None, as_json: bool) -> None:
+    """Seal the log up to its last event now, and print the signed checkpoint: keep it, and verify against it later."""
+    settings = Settings.from_environment()
+    key = sealing_key(settings)
+    with _connected() as connection:
+        sealed = _sealed(connection, key, settings, former_key)
+    if sealed is None:
+        raise click.ClickException("The log is empty: there is nothing to seal.")
+    if as_json:
+        told = {"size": sealed.checkpoint.size, "root": sealed.checkpoint.root.hex(), "time": sealed.checkpoint.time}
+        click.echo(json.dumps(told | {"is_new": sealed.is_new, "key": key.verifier, "note": sealed.note}))
+        return
+    click.echo(sealed.note, nl=False)
+    click.echo(f"Verifier key: {key.verifier}", err=True)
+
+
+@click.command()
+@click.option("--all", "whole", is_flag=True, help="Hash every event again and open every payload.")
+@click.option(
+    "--against", "against", multiple=True, type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    metavar="CHECKPOINT", help="A checkpoint that you have kept; repeatable.",
+)  # fmt: skip
+@click.option("--key", "keys", multiple=True, metavar="VKEY", help="The log's verifier key; repeatable after a change.")
+@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+def verify(whole: bool, against: tuple[Path, ...], keys: tuple[str, ...], as_json: bool) -> None:
+    """Verify the log against its checkpoints: those in the database, those kept outside, and yours.
+
+    Without --all the newest 100,000 events are hashed again, and what is before them is taken from the stored tree.
+    Exit code 1 and a sentence for everything that is wrong.
+    """
+    settings = Settings.from_environment()
+    trusted = keys or (_known_key(settings),)
+    began = time.monotonic()
+    problems: list[str] = []
+    with _connected() as connection, connection.transaction(), progress_bar("events") as progress:
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        kept = list(_kept(connection, settings, against, problems))
+        events = verify_events(connection, trusted, kept, whole=whole, progress=progress)
+        hashing_s = time.monotonic() - began
+        payloads = verify_payloads(connection) if whole else None
+    problems += events.problems + (payloads.problems if payloads else [])
+    tail = events.head - events.anchored
+    if as_json:
+        told = msgspec.to_builtins(events) | {"problems": problems, "unanchored": tail, "seconds": hashing_s}
+        told |= {"payloads": payloads.matching, "erased": payloads.erased} if payloads else {}
+        click.echo(json.dumps(told))
+    else:
+        rest = "" if whole else f" of {events.head:,} (the others as the stored tree has them)"
+        rate = events.hashed / max(hashing_s, 0.001)
+        click.echo(f"{events.hashed:,} events{rest} hashed again in {hashing_s:.1f} s, {rate:,.0f} a second")
+        if payloads:
+            click.echo(f"{payloads.matching:,} payloads match their digests, {payloads.erased:,} persons were erased")
+        click.echo(f"anchored up to position {events.anchored:,} by {events.checkpoints:,} checkpoints that agree")
+        if tail:
+            click.echo(
+                f"NOT ANCHORED: {tail:,} events after position {events.anchored:,}. `importledger seal` does it."
+            )
+    for sentence in problems:
+        click.echo(sentence, err=True)
+    if problems:
+        raise click.ClickException("the log is not what was signed.")
+
+
+@click.command()
+@click.argument("supplier_code", metavar="SUPPLIER")
+@click.argument("external")
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path, dir_okay=False), help="FILE.zip")
+@click.option("--payloads", is_flag=True, help="Also what was sent: personal data.")
+@click.option(
+    "--against", "against", multiple=True, type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    metavar="CHECKPOINT", help="A checkpoint whose consistency is proved as well; repeatable.",
+)  # fmt: skip
+def proof(supplier_code: str, external: str, output: Path, payloads: bool, against: tuple[Path, ...]) -> None:
+    """Write what happened to EXTERNAL of SUPPLIER as a file that proves itself: `python verify.py` is in it."""
+    settings = Settings.from_environment()
+    key = sealing_key(settings)
+    with _connected() as connection:
+        sealed = _sealed(connection, key, settings, None)
+        streams = account_streams(connection, supplier_code, external)
+        if sealed is None:
+            raise click.ClickException("The log is empty: there is nothing to prove.")
+        kept = {_checkpoint_size(file, key): file.read_text("utf-8") for file in against}
+        newest = (sealed.checkpoint, sealed.note)
+        made = write_proof(connection, output, streams, newest, key.verifier, kept=kept, payloads=payloads)
+    click.echo(f"{output} proves {made.events} events in a log of {made.size:,}, with {made.payloads} payloads.")
+    click.echo(f"Check it anywhere: unzip it, then python verify.py {output.name} --key '{key.verifier}'")
+
+
+def _sealed(connection: Connection[Any], key: LogKey, settings: Settings, former_key: str | None) -> Sealed | None:
+    with sealing_lock(connection, waits=True), progress_bar("events") as progress:
+        try:
+            return seal(connection, key, outside(settings), at=now(), former_key=former_key, progress=progress)
+        except OutsideUnavailable as error:
+            raise click.ClickException(f"The checkpoint could not be kept outside: {error}") from error
+
+
+def _checkpoint_size(file: Path, key: LogKey) -> int:
+    try:
+        return read_checkpoint(file.read_text("utf-8"), key.verifier).size
+    except Invalid as error:
+        raise click.ClickException(f"{file}: {error}") from error
+
+
+def _kept(
+    connection: Connection[Any], settings: Settings, against: tuple[Path, ...], problems: list[str]
+) -> Iterator[Kept]:
+    """Every checkpoint that can be found; that the place outside cannot be read is a problem."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        for size, note in cursor.execute("SELECT size, note FROM log_checkpoints ORDER BY size").fetchall():
+            yield Kept(f"in the database, of {size} events", note)
+    try:
+        for source, note in outside(settings).notes():
+            yield Kept(source, note)
+    except OutsideUnavailable as error:
+        problems.append(f"UNREADABLE  the checkpoints that are kept outside cannot be read: {error}")
+    for file in against:
+        yield Kept(str(file), file.read_text("utf-8", "replace"))
+
+
+def _known_key(settings: Settings) -> str:
+    """The verifier key of this installation. Raises SettingError where there is none."""
+    secret = settings.sealing_key or DataFolder(settings.data_dir).known_secret(SEALING_KEY)
+    if secret is None:
+        raise SettingError("This machine does not have the log's key. Give its verifier key with --key.")
+    return LogKey.of(secret).verifier
+
+
+@contextlib.contextmanager
+def _connected() -> Iterator[Connection[Any]]:
+    with psycopg.connect(database_url(), autocommit=True) as connection:
+        connection.execute("SET statement_timeout = 0; SET TIME ZONE 'UTC'")
+        yield connection

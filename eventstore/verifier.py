@@ -1,0 +1,298 @@
+"""Checks a proof of the import ledger: one file, the standard library only, no network.
+
+    python verify.py PROOF.zip [--key VKEY] [--against CHECKPOINT]...
+
+A proof holds the events of one account, their inclusion in the log's Merkle tree (RFC 6962), signed checkpoints of
+that tree (C2SP tlog-checkpoint, Ed25519) and the consistency of older checkpoints with the newest. Exit code 0 when
+everything holds, 1 with a sentence for everything that does not. The ledger itself computes its tree with this file.
+
+A leaf is one row of the log: the number of columns (2 bytes), then for each column its length (4 bytes, -1 for
+none) and its bytes. Numbers are big-endian; times are microseconds since 2000-01-01 UTC; texts are UTF-8.
+"""
+
+import argparse
+import base64
+import binascii
+import hashlib
+import json
+import struct
+import sys
+import zipfile
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, NamedTuple
+
+FORMAT = 1
+COLUMNS = (
+    ("position", 8),
+    ("stream", None),
+    ("version", 4),
+    ("topic", None),
+    ("recorded_at", 8),
+    ("supplier", None),
+    ("caused_by", None),
+    ("command_id", None),
+    ("code_version", None),
+    ("state", None),
+)
+"""The columns of a row, in the leaf's order; a size for those that are numbers."""
+
+_EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)  # noqa: UP017 - runs on Python 3.9
+
+
+class Invalid(Exception):
+    """Something does not hold; the message says what."""
+
+
+class Checkpoint(NamedTuple):
+    """A signed statement: the tree of the first `size` events has this root. `time` is the log's own, as text."""
+
+    origin: str
+    size: int
+    root: bytes
+    time: str
+
+
+# --- The tree: RFC 6962, section 2.1
+
+
+def leaf_hash(leaf: bytes) -> bytes:
+    return hashlib.sha256(b"\x00" + leaf).digest()
+
+
+def node_hash(left: bytes, right: bytes) -> bytes:
+    return hashlib.sha256(b"\x01" + left + right).digest()
+
+
+def leaf_of(event: "dict[str, Any]") -> bytes:
+    """The leaf of an event as a proof holds it: a JSON object with the columns of its row. Raises Invalid."""
+    parts = [struct.pack(">h", len(COLUMNS))]
+    try:
+        for name, size in COLUMNS:
+            value = event[name]
+            if value is None:
+                parts.append(struct.pack(">i", -1))
+                continue
+            if name == "recorded_at":
+                past = datetime.fromisoformat(value.replace("Z", "+00:00")) - _EPOCH
+                value = (past.days * 86_400 + past.seconds) * 1_000_000 + past.microseconds
+            content = value.to_bytes(size, "big", signed=True) if size else value.encode()
+            parts += [struct.pack(">i", len(content)), content]
+    except (KeyError, ValueError, AttributeError, OverflowError, TypeError) as error:
+        raise Invalid(f"an event is not whole: {error!r}") from error
+    return b"".join(parts)
+
+
+def root_of_inclusion(leaf: bytes, index: int, size: int, proof: Sequence[bytes]) -> bytes:
+    """The root that a proof leads to, from a leaf's hash and its index from 0 (RFC 9162, 2.1.3.2). Raises Invalid."""
+    if not 0 <= index < size:
+        raise Invalid(f"there is no leaf {index} in a tree of {size}")
+    place, last, found = index, size - 1, leaf
+    for node in proof:
+        if last == 0:
+            raise Invalid("the proof is too long")
+        if place & 1 or place == last:
+            found = node_hash(node, found)
+            while not place & 1 and place:
+                place, last = place >> 1, last >> 1
+        else:
+            found = node_hash(found, node)
+        place, last = place >> 1, last >> 1
+    if last:
+        raise Invalid("the proof is too short")
+    return found
+
+
+def check_consistency(old: int, old_root: bytes, new: int, new_root: bytes, proof: Sequence[bytes]) -> None:
+    """Raises Invalid unless the old tree is the beginning of the new one (RFC 9162, 2.1.4.2)."""
+    if old == new:
+        if old_root != new_root or proof:
+            raise Invalid(f"two trees of {old} events have different roots")
+        return
+    if not 0 < old < new or not proof:
+        raise Invalid(f"no proof leads from {old} to {new}")
+    nodes = list(proof) if old & (old - 1) else [old_root, *proof]
+    place, last = old - 1, new - 1
+    while place & 1:
+        place, last = place >> 1, last >> 1
+    first = second = nodes[0]
+    for node in nodes[1:]:
+        if last == 0:
+            raise Invalid("the proof is too long")
+        if place & 1 or place == last:
+            first, second = node_hash(node, first), node_hash(node, second)
+            while not place & 1 and place:
+                place, last = place >> 1, last >> 1
+        else:
+            second = node_hash(second, node)
+        place, last = place >> 1, last >> 1
+    if last or first != old_root or second != new_root:
+        raise Invalid(f"the tree of {old} events is not the beginning of the tree of {new}")
+
+
+# --- Checkpoints: C2SP signed-note and tlog-checkpoint
+
+
+def read_checkpoint(note: str, key: str) -> Checkpoint:
+    """A checkpoint that the key has signed. `key` is a note verifier key, NAME+HASH+KEY. Raises Invalid."""
+    name, key_id, public = read_key(key)
+    text, separator, signatures = note.partition("\n\n")
+    text += "\n"
+    if not separator:
+        raise Invalid("this is no signed checkpoint")
+    lines = text.split("\n")[:-1]
+    try:
+        origin, size, root = lines[0], int(lines[1]), base64.b64decode(lines[2], validate=True)
+    except (IndexError, ValueError) as error:
+        raise Invalid("this is no checkpoint") from error
+    time = next((line[5:] for line in lines[3:] if line.startswith("time ")), "")
+    for line in signatures.splitlines():
+        signer, _, encoded = line.removeprefix("— ").rpartition(" ")
+        try:
+            signature = base64.b64decode(encoded, validate=True)
+        except binascii.Error:
+            continue
+        if signer == name and signature[:4] == key_id:
+            if not ed25519_verify(public, text.encode(), signature[4:]) or origin != name:
+                raise Invalid(f"the signature of the checkpoint of {size} events is wrong")
+            return Checkpoint(origin, size, root, time)
+    raise Invalid(f"the checkpoint of {lines[1]} events is not signed by the log's key {name}")
+
+
+def read_key(key: str) -> "tuple[str, bytes, bytes]":
+    """(name, key id, public key) of a verifier key. Raises Invalid."""
+    try:
+        name, key_hash, encoded = key.strip().split("+", 2)
+        public = base64.b64decode(encoded, validate=True)
+    except ValueError as error:
+        raise Invalid("a verifier key reads NAME+HASH+KEY") from error
+    if len(public) != 33 or public[0] != 1 or key_id_of(name, public[1:]).hex() != key_hash:
+        raise Invalid("the verifier key is not whole")
+    return name, bytes.fromhex(key_hash), public[1:]
+
+
+def key_id_of(name: str, public: bytes) -> bytes:
+    return hashlib.sha256(name.encode() + b"\n\x01" + public).digest()[:4]
+
+
+# --- Ed25519: RFC 8032, section 5.1.7, for verifying only
+
+_P = 2**255 - 19
+_Q = 2**252 + 27742317777372353535851937790883648493
+_D = -121665 * pow(121666, _P - 2, _P) % _P
+
+
+def _add(a: Any, b: Any) -> Any:
+    p, q = (a[1] - a[0]) * (b[1] - b[0]) % _P, (a[1] + a[0]) * (b[1] + b[0]) % _P
+    r, s = 2 * a[3] * b[3] * _D % _P, 2 * a[2] * b[2] % _P
+    e, f, g, h = q - p, s - r, s + r, q + p
+    return e * f % _P, g * h % _P, f * g % _P, e * h % _P
+
+
+def _times(number: int, point: Any) -> Any:
+    found = (0, 1, 1, 0)
+    while number:
+        if number & 1:
+            found = _add(found, point)
+        point, number = _add(point, point), number >> 1
+    return found
+
+
+def _point(encoded: bytes) -> Any:
+    y = int.from_bytes(encoded, "little")
+    sign, y = y >> 255, y & ((1 << 255) - 1)
+    square = (y * y - 1) * pow(_D * y * y + 1, _P - 2, _P) % _P
+    x = pow(square, (_P + 3) // 8, _P)
+    if (x * x - square) % _P:
+        x = x * pow(2, (_P - 1) // 4, _P) % _P
+    if y >= _P or (x * x - square) % _P or (x == 0 and sign):
+        return None
+    x = _P - x if x & 1 != sign else x
+    return x, y, 1, x * y % _P
+
+
+_BASE = _point((4 * pow(5, _P - 2, _P) % _P).to_bytes(32, "little"))
+
+
+def ed25519_verify(public: bytes, message: bytes, signature: bytes) -> bool:
+    """True when the holder of the public key has signed the message."""
+    if len(public) != 32 or len(signature) != 64:
+        return False
+    a, r, s = _point(public), _point(signature[:32]), int.from_bytes(signature[32:], "little")
+    if a is None or r is None or s >= _Q:
+        return False
+    h = int.from_bytes(hashlib.sha512(signature[:32] + public + message).digest(), "little") % _Q
+    left, right = _times(s, _BASE), _add(r, _times(h, a))
+    return not any((left[i] * right[2] - right[i] * left[2]) % _P for i in (0, 1))
+
+
+# --- A proof
+
+
+def check(proof: zipfile.ZipFile, key: "str | None", against: Sequence[str]) -> "tuple[list[str], list[str]]":
+    """What holds and what does not, a sentence each. Raises Invalid where nothing can be said."""
+    said: list[str] = []
+    wrong: list[str] = []
+    try:
+        index = json.loads(proof.read("proof.json"))
+        notes = {int(size): proof.read(name).decode() for size, name in index["checkpoints"].items()}
+        events = [json.loads(line) for line in proof.read("events.ndjson").decode().splitlines()]
+        inclusion = {int(p): [base64.b64decode(n) for n in nodes] for p, nodes in index["inclusion"].items()}
+        consistency = {int(s): [base64.b64decode(n) for n in nodes] for s, nodes in index["consistency"].items()}
+        newest_size, key = index["size"], key or proof.read("log.vkey").decode()
+    except (KeyError, ValueError, UnicodeDecodeError, TypeError, AttributeError) as error:
+        raise Invalid(f"this is no proof: {error!r}") from error
+    newest = read_checkpoint(notes[newest_size], key)
+    said.append(f"checkpoint of {newest.size} events, {newest.time}: signed by {newest.origin}")
+    for event in events:
+        position = event.get("position", 0)
+        place = f"event {event.get('version')} of {event.get('stream')} at position {position}"
+        try:
+            root = root_of_inclusion(leaf_hash(leaf_of(event)), position - 1, newest.size, inclusion.get(position, []))
+            if root != newest.root:
+                raise Invalid("it is not what the tree holds there")
+            said.append(f"{place}: included")
+        except Invalid as error:
+            wrong.append(f"{place}: {error}")
+    for size, note in [*notes.items(), *((None, text) for text in against)]:
+        try:
+            old = read_checkpoint(note, key)
+            if old.size not in consistency and old.size != newest.size:
+                raise Invalid(f"the proof says nothing about {old.size} events; ask for one with --against")
+            check_consistency(old.size, old.root, newest.size, newest.root, consistency.get(old.size, []))
+            kept = "" if size else " (kept by you)"
+            said.append(f"checkpoint of {old.size} events{kept}: the beginning of the tree of {newest.size}")
+        except Invalid as error:
+            wrong.append(f"checkpoint of {size or 'yours'}: {error}")
+    payloads = {json.loads(event["state"]).get("payload_sha256") for event in events}
+    for name in proof.namelist():
+        if name.startswith("payloads/"):
+            digest = name[len("payloads/") :]
+            is_right = digest in payloads and hashlib.sha256(proof.read(name)).hexdigest() == digest
+            (said if is_right else wrong).append(f"payload {digest}: {'matches' if is_right else 'does not match'}")
+    return said, wrong
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Check a proof of the import ledger.")
+    parser.add_argument("proof", help="the proof, a zip file")
+    parser.add_argument("--key", help="the log's verifier key, as the operator gave it to you")
+    parser.add_argument("--against", action="append", default=[], help="a checkpoint that you have kept")
+    asked = parser.parse_args()
+    try:
+        with zipfile.ZipFile(asked.proof) as proof:
+            said, wrong = check(proof, asked.key, [Path(name).read_text("utf-8") for name in asked.against])
+    except (Invalid, OSError, zipfile.BadZipFile) as error:
+        print(f"NOT PROVED: {error}", file=sys.stderr)
+        return 1
+    print("\n".join(said))
+    if asked.key is None:
+        print("The key came with the proof. Compare log.vkey with the key that you were given, or say --key.")
+    for sentence in wrong:
+        print(f"NOT PROVED: {sentence}", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""Erasing a person: the key, the payloads, the answers that repeat them and the platform's records are gone.
+
+What stays is the history without content, and in the platform the account's number, its keys and when it was erased.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from psycopg import Connection
+
+from eventstore.events import Recorded
+from eventstore.import_process import EraseSubject, stream_of
+from eventstore.ledger import PLATFORM_LOCK, Ledger, PlatformChange
+from projections.history import read_account_history
+from projections.platform_change import platform_change
+
+_ERASE = (
+    "DELETE FROM payloads WHERE stream = ANY(%(streams)s)",
+    "DELETE FROM remembered_answers WHERE command_id IN"
+    " (SELECT command_id FROM events WHERE stream = ANY(%(streams)s) AND command_id IS NOT NULL)",
+    "INSERT INTO payload_keys (stream, erased_at) VALUES (%(subject)s, %(at)s)"
+    " ON CONFLICT (stream) DO UPDATE SET key = NULL, erased_at = excluded.erased_at",
+)
+
+
+def erase(ledger: Ledger, supplier: str, external: str, *, reason: str, at: datetime, by: str) -> Recorded | None:
+    """Erase the person behind an import, in one transaction; None when that was done before.
+
+    Needs a ledger on the administrator's URL. Safe to repeat. Raises IllegalTransition while the import is being
+    processed, or where there is none.
+    """
+    subject = stream_of(supplier, external)
+
+    def beside(connection: Connection[Any]) -> None:
+        # Alone with the platform: nothing about the person can be attached while this runs, or after it.
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (PLATFORM_LOCK,))
+        streams = sorted({recorded.stream for recorded in read_account_history(connection, supplier, external)})
+        for statement in _ERASE:
+            connection.execute(statement.encode(), {"streams": streams, "subject": subject, "at": at})
+
+    def change(recorded: Recorded) -> PlatformChange:
+        return platform_change(recorded, None) or PlatformChange()
+
+    return ledger.execute(subject, EraseSubject(reason=reason), at=at, by=by, change=change, beside=beside)

@@ -1,0 +1,194 @@
+"""An auditor takes a proof along and checks it alone; a person is erased, and history and proofs go on holding."""
+
+import json
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.api.test_post_account_import import PATHS, RECORDS
+from tests.journeys.test_faults import admin_url
+from tests.make import an_account, changed, encoded
+from tests.running import Importer, RunningService, cli, start_service, wait_for
+
+CANARY = "Kanarienvogel"
+
+
+@pytest.fixture
+def own_service(folder: Path) -> Iterator[RunningService]:
+    (folder / "service").mkdir()
+    with start_service(folder / "service") as running:
+        yield running
+
+
+def an_account_with_everything(service: RunningService, importer: Importer) -> str:
+    """An account of a person whose name is easily found, staged twice, with a record of each kind."""
+    account = changed(an_account(importer.supplier, 1), CANARY, "customers", 0, "family_name")
+    external: str = account["external_account_number"]
+    headers = {"Authorization": f"Token {importer.api_key}"}
+    rehearsal = {"payload": account, "task_params": {"is_dry_run": True}}
+    for body in (rehearsal, account):
+        answer, _ = service.request(
+            "POST", "/v2/data-import/accounts/", encoded(body), headers | {"Idempotency-Key": str(body is account)}
+        )
+        assert answer.status == 201
+        done = "PROCESSED" if body is account else "DRY_RUN_SUCCEEDED"
+        wait_for(partial(has_status, importer, external, done), done)
+    for kind, record in RECORDS.items():
+        body = {"import_supplier": importer.supplier, "external_account_number": external, kind: record}
+        answer, _ = service.request("POST", PATHS[kind], encoded(body), headers | {"Idempotency-Key": kind})
+        assert answer.status == 201
+    return external
+
+
+def has_status(importer: Importer, external: str, status: str) -> bool:
+    return bool(importer.client.status(importer.supplier, external).body["status"] == status)
+
+
+def checked(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The verifier of a proof, alone: no packages, no environment."""
+    command = [sys.executable, "-I", "-S", str(folder / "verify.py"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env={})
+
+
+def test_a_proof_is_checked_without_us(own_service: RunningService, folder: Path) -> None:
+    importer = own_service.importer()
+    sealed = json.loads(own_service.cli("seal", "--json").stdout)
+    (folder / "kept.note").write_text(sealed["note"])
+    external = an_account_with_everything(own_service, importer)
+    archive = folder / "x.zip"
+    made = own_service.cli(
+        "proof", importer.supplier, external, "-o", str(archive), "--payloads", "--against", str(folder / "kept.note")
+    )
+    assert "proves" in made.stdout
+    (folder / "out").mkdir()
+    with zipfile.ZipFile(archive) as proof:
+        proof.extractall(folder / "out")
+    trusted = ["--key", sealed["key"], "--against", str(folder / "kept.note")]
+    holds = checked(folder / "out", str(archive), *trusted)
+    assert (holds.returncode, holds.stderr) == (0, "")
+    assert "kept by you" in holds.stdout
+    assert holds.stdout.count("included") >= 8
+    assert holds.stdout.count("matches") == 5
+    other = own_service.cli("proof", importer.supplier, "NOBODY", "-o", str(folder / "y.zip"), check=False)
+    assert (other.returncode, "There is no such import" in other.stderr) == (1, True)
+    for name, old, new in (
+        ("events.ndjson", b'"caused_by":"', b'"caused_by":"x'),
+        ("events.ndjson", b"import_processed.v1", b"import_cancelled.v1"),
+        ("proof.json", b'"inclusion"', b'"exclusion"'),
+        ("log.vkey", b"importledger/", b"importledgex/"),
+    ):
+        altered(archive, folder / "z.zip", name, old, new)
+        fails = checked(folder / "out", str(folder / "z.zip"))
+        assert (fails.returncode, "NOT PROVED" in fails.stderr) == (1, True), name
+    without_key = own_service.cli("verify", "--all", "--against", str(folder / "kept.note"))
+    assert "payloads match their digests" in without_key.stdout
+    whole = json.loads(own_service.cli("verify", "--json").stdout)
+    assert (whole["problems"], whole["unanchored"]) == ([], 0)
+
+
+def altered(archive: Path, other: Path, changed_name: str, old: bytes, new: bytes) -> None:
+    with zipfile.ZipFile(archive) as source, zipfile.ZipFile(other, "w") as target:
+        for name in source.namelist():
+            content = source.read(name)
+            if name == changed_name:
+                assert old in content
+                content = content.replace(old, new)
+            target.writestr(name, content)
+
+
+def test_an_altered_event_is_named_and_the_log_is_not_sealed_over(own_service: RunningService) -> None:
+    importer = own_service.importer()
+    own_service.cli("seal")
+    with psycopg.connect(admin_url(own_service)) as connection:
+        connection.execute("ALTER TABLE events DISABLE TRIGGER USER")
+        connection.execute("UPDATE events SET caused_by = 'nobody' WHERE supplier = %s", (importer.supplier,))
+        connection.execute("ALTER TABLE events ENABLE TRIGGER USER")
+    found = own_service.cli("verify", "--all", check=False)
+    assert found.returncode == 1
+    assert f"(supplier/{importer.supplier}, version 1): stored leaf" in found.stderr
+
+
+def test_an_erased_person_is_gone_everywhere_and_history_and_proofs_hold(
+    own_service: RunningService, folder: Path
+) -> None:
+    importer = own_service.importer()
+    external = an_account_with_everything(own_service, importer)
+    own_service.cli("backup", str(folder / "before"), "--keys", str(folder / "old-keys"))
+    assert CANARY in own_service.cli("history", importer.supplier, external, "--payloads").stdout
+    before = importer.client.status(importer.supplier, external).body
+    erased = own_service.cli("erase", importer.supplier, external, "--reason", "DSR-2026-118", "--yes")
+    assert "is erased" in erased.stdout
+    again = own_service.cli("erase", importer.supplier, external, "--reason", "DSR-2026-118", "--yes")
+    assert "was erased already" in again.stdout
+    history = own_service.cli("history", importer.supplier, external, "--payloads").stdout
+    assert "SubjectErased" in history
+    assert "was erased" in history
+    assert CANARY not in history
+    assert importer.client.status(importer.supplier, external).body == before
+    assert_only_number_and_keys_remain(own_service, importer, external, before["service_identifier"])
+    own_service.cli("projections", "rebuild", "--all")
+    assert_only_number_and_keys_remain(own_service, importer, external, before["service_identifier"])
+    own_service.cli("seal")
+    assert "1 persons were erased" in own_service.cli("verify", "--all").stdout
+    own_service.cli("proof", importer.supplier, external, "-o", str(folder / "x.zip"), "--payloads")
+    with zipfile.ZipFile(folder / "x.zip") as proof:
+        proof.extractall(folder / "out")
+    assert checked(folder / "out", str(folder / "x.zip")).returncode == 0
+    refused = importer.client.create(encoded(an_account(importer.supplier, 1)))
+    assert refused.codes == ("account_import_process_already_imported",)
+    body = {"import_supplier": importer.supplier, "external_account_number": external}
+    record = encoded(body | {"delivery_note": changed(RECORDS["delivery_note"], "other", "preceding_reference")})
+    answer, _ = own_service.request(
+        "POST", PATHS["delivery_note"], record, {"Authorization": f"Token {importer.api_key}"}
+    )
+    assert (answer.status, "account_erased" in json.dumps(answer.body)) == (400, True)
+    missing = own_service.cli("erase", importer.supplier, "NOBODY", "--reason", "r", "--yes", check=False)
+    assert (missing.returncode, "There is no import" in missing.stderr) == (1, True)
+    assert_an_older_backup_does_not_bring_the_person_back(own_service, importer, external, folder)
+
+
+def assert_only_number_and_keys_remain(
+    service: RunningService, importer: Importer, external: str, account_number: str
+) -> None:
+    with psycopg.connect(admin_url(service)) as connection:
+        tables = connection.execute(
+            "SELECT schemaname, tablename FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')"
+        ).fetchall()
+        for schema, table in tables:
+            query = f'SELECT count(*) FROM "{schema}"."{table}" AS t WHERE t::text LIKE \'%{CANARY}%\''
+            assert connection.execute(query.encode()).fetchone() == (0,), table
+        row = connection.execute("SELECT to_json(a) FROM platform.service_account AS a").fetchone()
+        answers = connection.execute("SELECT count(*) FROM remembered_answers").fetchone()
+    assert row is not None
+    said = {name: value for name, value in row[0].items() if value is not None}
+    assert said.pop("erased_at")
+    assert said == {
+        "account_number": account_number,
+        "import_supplier": importer.supplier,
+        "external_account_number": external,
+    }
+    assert answers == (0,)
+
+
+def assert_an_older_backup_does_not_bring_the_person_back(
+    service: RunningService, importer: Importer, external: str, folder: Path
+) -> None:
+    service.cli("backup", str(folder / "after"), "--keys", str(folder / "new-keys"))
+    environment = {"IMPORTLEDGER_DATA_DIR": str(folder / "second")}
+    refused = cli("restore", str(folder / "before"), environment=environment, check=False)
+    assert (refused.returncode, "The keys are not in this backup" in refused.stderr) == (1, True)
+    made = cli(
+        "restore", str(folder / "before"), "--keys", str(folder / "new-keys"), "--verify", environment=environment
+    )
+    assert f"{external} of {importer.supplier} is erased again" in made.stdout
+    with start_service(folder / "second") as restored:
+        assert CANARY not in restored.cli("history", importer.supplier, external, "--payloads").stdout
+        with psycopg.connect(admin_url(restored)) as connection:
+            row = connection.execute("SELECT erased_at IS NULL FROM platform.service_account").fetchone()
+    assert row == (False,)
