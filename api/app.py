@@ -31,6 +31,7 @@ from api.refusal_counts import INTERVAL_S, RefusalCounts
 from api.responses import json_response
 from api.status_queries import StatusQueries
 from api.store import read, reading_pool
+from api.support_queries import SupportQueries
 from eventstore.errors import StoreUnavailable
 from eventstore.ledger import Ledger
 from eventstore.migrate import NEWEST
@@ -97,6 +98,7 @@ def create_app(
         await asyncio.to_thread(ledger.close)
 
     histories = HistoryQueries(ledger, pool, auth)
+    support = SupportQueries(pool, directory, auth)
     graphql, documentation = GraphQL(auth), Documentation()
     calls: dict[str, Handler] = {
         "create_account": accounts.create,
@@ -118,6 +120,9 @@ def create_app(
         "list_all_imports": queries.all,
         "list_pending_imports": queries.pending,
         "list_imported_imports": queries.imported,
+        "read_supplier_progress": support.progress,
+        "read_supplier_errors": support.errors,
+        "search_accounts": support.search,
         "list_errors": documentation.errors,
         "read_description": documentation.openapi,
         "read_reference": documentation.reference,

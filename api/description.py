@@ -190,6 +190,12 @@ _VERSION: dict[str, Any] = {
     "description": "The version of an event in the import's stream that has staged a payload.",
     "schema": {"type": "integer", "minimum": 1},
 }
+_DAY: dict[str, Any] = {
+    "in": "query",
+    "required": False,
+    "description": "A day in German market time; open where nothing is said.",
+    "schema": {"type": "string", "format": "date"},
+}
 _QUERY: dict[str, dict[str, Any]] = {
     "as_of": {
         "name": "as_of",
@@ -200,6 +206,22 @@ _QUERY: dict[str, dict[str, Any]] = {
     },
     "from": {"name": "from"} | _VERSION,
     "to": {"name": "to"} | _VERSION,
+    "from_day": {"name": "from_day"} | _DAY,
+    "to_day": {"name": "to_day"} | _DAY,
+    "q": {
+        "name": "q",
+        "in": "query",
+        "required": True,
+        "description": "What is looked for, without regard to case, accents and umlauts; at least 3 letters of a name.",
+        "schema": {"type": "string", "pattern": r"^[!-~]{1,254}$"},
+    },
+    "supplier": {
+        "name": "supplier",
+        "in": "query",
+        "required": False,
+        "description": "Only accounts of this import supplier.",
+        "schema": {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,32}$"},
+    },
 }
 _IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",

@@ -36,6 +36,11 @@ class Key(msgspec.Struct, frozen=True):
     revoked_at: datetime | None
     rate_per_s: int = 0
 
+    @property
+    def reach(self) -> frozenset[str] | None:
+        """The suppliers that it may touch; None for all."""
+        return None if ALL_SUPPLIERS in self.suppliers else self.suppliers
+
     def may_touch(self, supplier: str) -> bool:
         return supplier in self.suppliers or ALL_SUPPLIERS in self.suppliers
 

@@ -18,7 +18,15 @@ from starlette.responses import Response
 from api.refusals import CODES as _CODES
 from api.refusals import ApiError
 from api.responses import json_response
-from eventstore.errors import AlreadyImported, ImportInProgress, LedgerBusy, Refused, StoreUnavailable, VersionConflict
+from eventstore.errors import (
+    AlreadyImported,
+    ImportInProgress,
+    LedgerBusy,
+    Refused,
+    StoreUnavailable,
+    StreamUnreadable,
+    VersionConflict,
+)
 from schemas.base import Problem
 from schemas.shape import NotJson
 
@@ -124,6 +132,7 @@ HANDLERS: dict[Any, Handler] = {
     NotJson: _not_json,
     AlreadyImported: _already_imported,
     ImportInProgress: _refused,
+    StreamUnreadable: _unexpected,
     Refused: _refused,
     StoreUnavailable: _unavailable,
     VersionConflict: _unavailable,

@@ -15,7 +15,7 @@ from schemas.energy_amount import EnergyAmountImport
 from schemas.invoice import MarketParticipantInvoiceImport
 from schemas.market_participant import MarketParticipant
 from schemas.price_sheet import FeeImport
-from schemas.status import ImportListItem, ImportStatus, TransferStatus
+from schemas.status import ErrorCount, FoundAccount, ImportListItem, ImportStatus, SupplierProgress, TransferStatus
 
 V1, V2 = "/v1/data-import", "/v2/data-import"
 ACCOUNT_PATH = f"{V2}/accounts/{{supplier}}/{{external}}/"
@@ -241,6 +241,38 @@ OPERATIONS: tuple[Operation, ...] = (
             ("pending", "A supplier's imports without an account, but for the cancelled ones."),
             ("imported", "A supplier's imports that have an account."),
         )
+    ),
+    Operation(
+        name="read_supplier_progress",
+        method="GET",
+        path=f"{V2}/suppliers/{{supplier}}/progress/",
+        tag=_STATUS,
+        summary="How many of a supplier's imports are in which state; up to a second late.",
+        answers={200: SupplierProgress},
+        roles=READERS,
+        refuses=(404,),
+    ),
+    Operation(
+        name="read_supplier_errors",
+        method="GET",
+        path=f"{V2}/suppliers/{{supplier}}/errors/",
+        tag=_STATUS,
+        summary="What goes wrong for a supplier: refused requests and failed imports by day, code and place.",
+        answers={200: list[ErrorCount]},
+        roles=READERS,
+        query=("from_day", "to_day"),
+        refuses=(400, 404),
+    ),
+    Operation(
+        name="search_accounts",
+        method="GET",
+        path=f"{V2}/search/",
+        tag=_STATUS,
+        summary="Accounts by part of a name, e-mail, postcode, meter number or MaLo-ID; for auditors and staff.",
+        answers={200: list[FoundAccount]},
+        roles=AUDITORS,
+        query=("q", "supplier"),
+        refuses=(400,),
     ),
     Operation(
         name="list_errors",

@@ -17,15 +17,15 @@ from eventstore.clock import now
 from eventstore.errors import IllegalTransition
 from eventstore.import_process import identity_of
 from eventstore.ledger import Ledger
-from eventstore.migrate import migrate, role_of
+from eventstore.migrate import role_of
 from eventstore.payloads import SELECT_ERASED
 from eventstore.verification import gaps, verify_payloads
-from projections import INLINE
+from projections import INLINE, PROJECTIONS
+from projections.build import administrator
+from projections.compare import verify as verify_projection
 from projections.erasure import erase
-from projections.rebuild import differences, head, make_schema, rebuild_platform, rebuild_views
-
-SCRATCH = "rebuilt"
-
+from projections.install import migrate_all
+from projections.versions import make_anew
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 
@@ -58,11 +58,9 @@ def restore(folder: Path, data_dir: Path | None, verify: bool, keys: Path | None
     with _empty_database(data_dir) as (service_url, admin_url):
         restore_log(admin_url, folder, manifest, keys=keys)
         click.echo(f"The log is restored up to position {manifest.position}.")
-        with psycopg.connect(admin_url, autocommit=True) as connection:
-            connection.execute("SET statement_timeout = 0")
-            upto = head(connection)
-            rebuild_views(connection, INLINE, schema="public", upto=upto)
-            rebuild_platform(connection, schema="platform", upto=upto)
+        with administrator(admin_url) as connection:
+            for projection in PROJECTIONS:
+                make_anew(admin_url, connection, projection, jobs=2)
         click.echo("The views and the platform's records are made anew.")
         _erase_again(admin_url)
         if verify:
@@ -95,15 +93,9 @@ def _verify(service_url: str, admin_url: str) -> None:
     with psycopg.connect(service_url) as connection:
         connection.execute("SET statement_timeout = 0")
         found = [*gaps(connection), *verify_payloads(connection).problems]
-    with psycopg.connect(admin_url, autocommit=True) as connection:
-        connection.execute("SET statement_timeout = 0")
-        make_schema(connection, SCRATCH, INLINE)
-        rebuild_views(connection, INLINE, schema=SCRATCH, upto=head(connection))
-        rebuild_platform(connection, schema=SCRATCH, upto=head(connection))
-        found += [
-            f"{table} differs in {rows} rows." for table, rows in differences(connection, SCRATCH, INLINE).items()
-        ]
-        connection.execute(f"DROP SCHEMA {SCRATCH} CASCADE")
+    with administrator(admin_url) as connection:
+        counts = {one.name: verify_projection(admin_url, connection, one, limit=0).count for one in PROJECTIONS}
+    found += [f"{name} differs in {count} rows." for name, count in counts.items() if count]
     for sentence in found:
         click.echo(sentence, err=True)
     if found:
@@ -117,7 +109,7 @@ def _empty_database(data_dir: Path | None) -> Iterator[tuple[str, str]]:
     settings = Settings.from_environment()
     if settings.database_url is not None and data_dir is None:
         admin_url = settings.database_admin_url or settings.database_url
-        migrate(admin_url, service_role=role_of(settings.database_url))
+        migrate_all(admin_url, service_role=role_of(settings.database_url))
         yield settings.database_url, admin_url
         return
     service = Service(DataFolder(data_dir or settings.data_dir))

@@ -24,6 +24,7 @@ from eventstore.migrate import MigrationError, UnsafeStore
 from eventstore.proof import NotProvable
 from eventstore.sealing import SealRefused
 from eventstore.verifier import Invalid
+from projections.versions import NotPossible
 
 EXPECTED = (
     SettingError,
@@ -37,6 +38,7 @@ EXPECTED = (
     OutsideUnavailable,
     SealRefused,
     NotProvable,
+    NotPossible,
     Invalid,
     LedgerError,
     PermissionError,

@@ -25,6 +25,7 @@ def progress_bar(unit: str, *, title: str = "", total: int | None = None) -> Ite
         _Rate(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(title, total=total)
         yield lambda done: progress.update(task, completed=done)

@@ -22,9 +22,10 @@ from embedded.folder import DataFolder
 from embedded.service import Connections, Service
 from eventstore.clock import shift_clock
 from eventstore.ledger import Ledger
-from eventstore.migrate import migrate as run_migrations
 from eventstore.migrate import refuse_unsafe, role_of
-from projections import INLINE
+from projections import FOLLOWING, INLINE
+from projections.install import migrate_all
+from workers.projector import Projector
 from workers.run import run_relay, run_worker
 from workers.sealer import Sealer
 from workers.send_mails import MailServer
@@ -94,9 +95,10 @@ def relay() -> None:
     redis_url = _required(settings.redis_url, "REDIS_URL")
     stop = stop_on_signals()
     ledger = Ledger(_safe_database(settings), views=INLINE)
-    sealer = _sealer(ledger, settings, stop)
+    followers = _followers(ledger, settings, stop)
     run_relay(ledger, redis_url, stop=stop)
-    sealer.join()
+    for follower in followers:
+        follower.join()
     ledger.close()
 
 
@@ -106,7 +108,7 @@ def worker() -> None:
     settings = _settings()
     stop = stop_on_signals()
     ledger = Ledger(_safe_database(settings), views=INLINE, connections=settings.worker_threads * 2 + 4)
-    sealer = None if settings.redis_url else _sealer(ledger, settings, stop)  # one relay, and here it is
+    followers = [] if settings.redis_url else _followers(ledger, settings, stop)  # the relay is here as well then
     run_worker(
         ledger,
         settings.redis_url,
@@ -114,8 +116,8 @@ def worker() -> None:
         stop=stop,
         mail_server=_mail_server(settings),
     )
-    if sealer is not None:
-        sealer.join()
+    for follower in followers:
+        follower.join()
     ledger.close()
 
 
@@ -124,16 +126,17 @@ def migrate() -> None:
     """Bring the database to the newest schema. Needs DATABASE_URL, or DATABASE_ADMIN_URL and DATABASE_URL."""
     settings = _settings()
     url = _required(settings.database_url, "DATABASE_URL")
-    applied = run_migrations(settings.database_admin_url or url, service_role=role_of(url))
+    applied = migrate_all(settings.database_admin_url or url, service_role=role_of(url))
     for name in applied:
         click.echo(f"applied {name}")
     if not applied:
         click.echo("The schema is up to date.")
 
 
-def _sealer(ledger: Ledger, settings: Settings, stop: threading.Event) -> threading.Thread:
+def _followers(ledger: Ledger, settings: Settings, stop: threading.Event) -> list[threading.Thread]:
+    """What follows the log beside the relay, each in a thread of its own: the sealer and the projector."""
     sealer = Sealer(ledger, sealing_key(settings), outside(settings), every_s=settings.seal_every_s)
-    return sealer.start(stop)
+    return [sealer.start(stop), Projector(ledger, FOLLOWING).start(stop)]
 
 
 def _mail_server(settings: Settings) -> MailServer | None:

@@ -1,113 +1,289 @@
-"""The verbs of support staff whose view looks wrong: what there is, whether it is what the log says, make it anew."""
+"""The verbs of support staff whose view looks wrong: `projections` and, below it, what mends them."""
 
-import contextlib
+import csv
 import json
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
 import click
-import psycopg
+import msgspec
 from psycopg import Connection
-from psycopg.rows import dict_row
+from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from cli.operator import admin_url
-from projections import INLINE
-from projections.platform import TABLES
-from projections.rebuild import (
-    differences,
-    head,
-    make_schema,
-    rebuild_platform,
-    rebuild_views,
-    rows_that_differ,
-    switch,
+from cli.progress import progress_bar
+from eventstore.clock import now
+from projections import PROJECTIONS
+from projections.build import administrator
+from projections.compare import Comparison, Difference, compare, differences, side_by_side
+from projections.compare import verify as verify_projection
+from projections.healing import heal as heal_streams
+from projections.history import account_streams
+from projections.projection import Projection
+from projections.reading import head
+from projections.versions import (
+    NotPossible,
+    Version,
+    alone,
+    build_version,
+    catch_up,
+    drop_versions,
+    live_version,
+    parked_streams,
+    versions,
 )
+from projections.versions import switch as switch_to
 
-SCRATCH = "beside"
 MAX_TOLD = 5
+_BY_NAME = {projection.name: projection for projection in PROJECTIONS}
 
 
-@contextlib.contextmanager
-def _administrator() -> Iterator[Connection[Any]]:
-    with psycopg.connect(admin_url(), autocommit=True) as connection:
-        connection.execute("SET statement_timeout = 0; SET lock_timeout = 0")
-        yield connection
+class Named(click.ParamType[Projection]):
+    """A projection by its name."""
+
+    name = "NAME"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Projection:
+        if value not in _BY_NAME:
+            self.fail(f"There is no projection {value!r}, only {', '.join(_BY_NAME)}.", param, ctx)
+        return _BY_NAME[value]
+
+
+_one = click.argument("projection", metavar="NAME", type=Named())
+_one_or_none = click.argument("projection", metavar="NAME", type=Named(), required=False)
+_all = click.option("--all", "is_all", is_flag=True, help="Every projection, one after the other.")
 
 
 @click.group(invoke_without_command=True)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @click.pass_context
 def projections(context: click.Context, as_json: bool) -> None:
-    """The views and the platform's tables: their rows, and how far each view has come."""
+    """What is derived from the log: every version with its position, lag, state, rows and last verification."""
     if context.invoked_subcommand is not None:
         return
-    with _administrator() as connection, connection.cursor(row_factory=dict_row) as cursor:
+    with administrator(admin_url()) as connection:
         reached = head(connection)
-        for schema, tables in (("public", INLINE), ("platform", TABLES)):
-            for table in tables:
-                position = SQL("max(position)" if schema == "public" else "NULL::bigint")
-                query = SQL("SELECT count(*) AS rows, {} AS position FROM {}")
-                row = cursor.execute(query.format(position, Identifier(schema, table.name))).fetchone()
-                assert row is not None
-                told = {"name": f"{schema}.{table.name}", "rows": row["rows"], "last_position": row["position"]}
-                shown = json.dumps(told | {"log": reached})
-                click.echo(shown if as_json else f"{told['name']:<48} {row['rows']:>10}  {row['position'] or '-'}")
+        if not as_json:
+            click.echo(_LINE.format("name", "version", "position", "lag", "state", "rows", "parked", "verified"))
+        for projection in PROJECTIONS:
+            for version in versions(connection, projection.name):
+                told = _told(connection, projection, version, reached)
+                click.echo(json.dumps(told) if as_json else _line(told))
+
+
+_LINE = "{:<18} {:>7} {:>12}  {:<18} {:<9} {:>10} {:>6}  {}"
+
+
+def _line(told: dict[str, Any]) -> str:
+    lag = f"{told['lag_events']:,} ({told['lag_s']:.1f} s)" if told["lag_events"] else "0"
+    checked = "-"
+    if told["verified_at"]:
+        checked = told["verified_at"][:16] + (f" {told['differences']} differ" if told["differences"] else " ✓")
+    position, rows = f"{told['position']:,}", f"{told['rows']:,}"
+    name, version, state, parked = told["name"], told["version"], told["state"], told["parked"]
+    return _LINE.format(name, version, position, lag, state, rows, parked, checked)
+
+
+def _told(connection: Connection[Any], projection: Projection, version: Version, reached: int) -> dict[str, Any]:
+    is_live = version.state == "live"
+    position = reached if is_live and projection.is_inline else version.position
+    schema = projection.home if is_live else version.schema
+    is_outdated = is_live and version.definition != projection.definition
+    return {
+        "name": projection.name,
+        "version": version.version,
+        "position": position,
+        "lag_events": reached - position,
+        "lag_s": _lag_s(connection, position) if position < reached else 0.0,
+        "state": "outdated" if is_outdated else version.state,
+        "rows": 0 if version.state == "building" else sum(_rows(connection, schema, t) for t in projection.tables),
+        "parked": len(parked_streams(connection, projection.name, version.version)),
+        "built_at": _text(version.built_at),
+        "retired_at": _text(version.retired_at),
+        "verified_at": _text(version.verified_at),
+        "differences": version.differences,
+    }
+
+
+def _lag_s(connection: Connection[Any], position: int) -> float:
+    """How long the first event that is not taken in has been waiting."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        row = cursor.execute("SELECT recorded_at FROM events WHERE position = %s", (position + 1,)).fetchone()
+    return max(0.0, (now() - row[0]).total_seconds()) if row else 0.0
+
+
+def _rows(connection: Connection[Any], schema: str, table: str) -> int:
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        row = cursor.execute(SQL("SELECT count(*) FROM {}").format(Identifier(schema, table))).fetchone()
+    return int(row[0]) if row else 0
+
+
+def _text(at: datetime | None) -> str | None:
+    return at.isoformat(timespec="seconds").replace("+00:00", "Z") if at else None
 
 
 @projections.command()
-@click.option("--all", "is_all", is_flag=True)
-def verify(is_all: bool) -> None:
-    """Make every view and platform table anew beside the live ones, and compare. Exit code 1 when any differs."""
-    with _administrator() as connection:
-        connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")  # log and views as of one moment
-        upto = head(connection)
-        make_schema(connection, SCRATCH, INLINE)
-        _build(connection, upto)
-        found = differences(connection, SCRATCH, INLINE)
-        for table, count in found.items():
-            click.echo(f"{table} differs in {count} rows:")
-            schema, name = table.split(".")
-            for row in rows_that_differ(connection, SCRATCH, schema, name, limit=MAX_TOLD):
-                click.echo(f"  {row}")
-        connection.execute("ROLLBACK")
-    if found:
-        raise click.ClickException(f"{len(found)} tables are not what the log says. `importledger rebuild` mends them.")
-    click.echo(f"Every view and platform table is what the log says, up to position {upto}.")
+@_one_or_none
+@_all
+@click.option("--show", default=MAX_TOLD, show_default=True, help="How many differing rows are shown.")
+def verify(projection: Projection | None, is_all: bool, show: int) -> None:
+    """Make NAME anew beside the live one, as of one moment, and compare. Exit code 1 and the first rows that differ."""
+    wrong = 0
+    with administrator(admin_url()) as connection:
+        for one in _chosen(projection, is_all):
+            with alone(connection, one), progress_bar("events", title=one.name, total=head(connection)) as progress:
+                found = verify_projection(admin_url(), connection, one, limit=show, progress=progress)
+            wrong += found.count > 0
+            parked = f", {found.parked} streams are parked" if found.parked else ""
+            click.echo(f"{one.name}: {_summary(found) if found.count else 'is what the log says'}{parked}")
+            for difference in found.first:
+                _print_difference(difference, "table", "log")
+    if wrong:
+        raise click.ClickException(f"{wrong} projections are not what the log says. `projections rebuild` mends them.")
 
 
 @projections.command()
-@click.option("--all", "is_all", is_flag=True)
-def rebuild(is_all: bool) -> None:
-    """Make every view and platform table anew beside the live ones, catch up, and switch in one transaction.
+@_one_or_none
+@_all
+@click.option("--jobs", default=2, show_default=True, type=click.IntRange(1, 64), help="Processes that build.")
+@click.option("--no-switch", "stays", is_flag=True, help="Leave the new version beside the live one: see `diff`.")
+def rebuild(projection: Projection | None, is_all: bool, jobs: int, stays: bool) -> None:
+    """Build NAME anew beside the live version, catch up, compare, and switch in one transaction.
 
-    Readers notice nothing. It may be cancelled or killed at any moment: then everything stays as it was.
+    Readers and writers notice nothing. It may be cancelled or killed at any moment: the live version stays as it is.
+    `switch` goes back within seven days. No e-mail is sent again.
     """
-    began = time.monotonic()
-    with _administrator() as connection:
-        upto = head(connection)
-        make_schema(connection, SCRATCH, INLINE)
-        try:
-            _build(connection, upto)
-            reached = switch(connection, SCRATCH, INLINE, upto=upto)
-        finally:
-            connection.execute(SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(Identifier(SCRATCH)))
-    rate = reached / max(time.monotonic() - began, 0.001)
-    click.echo(f"Everything is made anew up to position {reached}, {rate:,.0f} events a second.")
+    with administrator(admin_url()) as connection:
+        for one in _chosen(projection, is_all):
+            with alone(connection, one):
+                _rebuild(connection, one, jobs, stays=stays)
 
 
-def _build(connection: Connection[Any], upto: int) -> None:
-    """Into the scratch schema, with a bar on a terminal."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,.0f} events"))
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as progress:
-        views = progress.add_task("views   ", total=upto)
-        rebuild_views(
-            connection, INLINE, schema=SCRATCH, upto=upto, progress=lambda n: progress.update(views, completed=n)
+def _rebuild(connection: Connection[Any], projection: Projection, jobs: int, *, stays: bool) -> None:
+    total, began = head(connection), time.monotonic()
+    with progress_bar("events", title=projection.name, total=total) as progress:
+        built = build_version(admin_url(), connection, projection, jobs=jobs, progress=progress)
+    took_s = max(time.monotonic() - began, 0.001)
+    click.echo(f"{projection.name}: version {built.version} built, {total:,} events, {total / took_s:,.0f} a second")
+    if parked := parked_streams(connection, projection.name, built.version):
+        click.echo(f"{projection.name}: {len(parked)} streams could not be taken in and are parked: {parked[0]} …")
+    if stays:
+        click.echo(f"See `projections diff {projection.name}`, then `projections switch {projection.name} --to …`.")
+        return
+    found = _compared(connection, projection, built)
+    former = live_version(connection, projection.name).version
+    position = switch_to(connection, projection, built.version)
+    drop_versions(connection, projection, unfinished=False)
+    click.echo(f"{projection.name}: {_summary(found)}; switched at position {position:,}, version {former} is kept")
+
+
+@projections.command()
+@_one
+@click.option("--to", "version", type=int, help="The version that is compared with the live one; the newest beside it.")
+@click.option("--format", "form", type=click.Choice(["text", "csv", "json"]), default="text", show_default=True)
+def diff(projection: Projection, version: int | None, form: str) -> None:
+    """What would change if another version of NAME were live: rows added, removed and changed."""
+    with administrator(admin_url()) as connection, alone(connection, projection):
+        other = _beside(connection, projection, version)
+        catch_up(connection, projection, other.version)
+        other = _beside(connection, projection, other.version)
+        with side_by_side(admin_url(), connection, projection, other):
+            live = live_version(connection, projection.name)
+            if form == "text":
+                found = compare(connection, projection, projection.home, other.schema, limit=MAX_TOLD)
+                click.echo(f"{projection.name} {live.version} → {other.version}: {_summary(found)}")
+                for difference in found.first:
+                    _print_difference(difference, f"v{live.version}", f"v{other.version}")
+                return
+            _write(differences(connection, projection, projection.home, other.schema), form)
+
+
+@projections.command()
+@_one
+@click.option("--to", "version", type=int, required=True, help="The version that is to be live.")
+def switch(projection: Projection, version: int) -> None:
+    """Put another version of NAME in the place of the live one: a new one, or the one before it, within seven days."""
+    with administrator(admin_url()) as connection, alone(connection, projection):
+        former = live_version(connection, projection.name)
+        if former.version == version:
+            click.echo(f"{projection.name}: version {version} is live already.")
+            return
+        position = switch_to(connection, projection, version)
+        drop_versions(connection, projection, unfinished=False)
+    click.echo(
+        f"{projection.name}: version {version} is live at position {position:,}, version {former.version} is kept"
+    )
+
+
+@projections.command()
+@click.argument("supplier")
+@click.argument("external")
+def heal(supplier: str, external: str) -> None:
+    """Make what every projection says of EXTERNAL of SUPPLIER anew; what was parked goes on. Others notice nothing."""
+    failed = 0
+    with administrator(admin_url()) as connection:
+        streams = account_streams(connection, supplier, external)
+        for projection in PROJECTIONS:
+            healed = heal_streams(connection, projection, streams)
+            failed += healed.is_parked
+            click.echo(f"{healed.name}: {healed.says}")
+    if failed:
+        raise click.ClickException(f"{failed} projections cannot take the account in.")
+
+
+def _chosen(projection: Projection | None, is_all: bool) -> Sequence[Projection]:
+    if (projection is None) != is_all:
+        raise click.UsageError("Name one projection, or say --all.")
+    return PROJECTIONS if projection is None else [projection]
+
+
+def _beside(connection: Connection[Any], projection: Projection, version: int | None) -> Version:
+    found = [one for one in versions(connection, projection.name) if one.state in ("ready", "retired")]
+    if version is not None:
+        found = [one for one in found if one.version == version]
+    if not found:
+        raise NotPossible(f"There is no such version of {projection.name} beside the live one.")
+    return found[-1]
+
+
+def _compared(connection: Connection[Any], projection: Projection, built: Version) -> Comparison:
+    """The new version with the live one, of one moment: the new one is brought to it, and that is undone."""
+    with side_by_side(admin_url(), connection, projection, built):
+        return compare(connection, projection, projection.home, built.schema, limit=0)
+
+
+def _summary(found: Comparison) -> str:
+    return f"{found.changed:,} rows changed, {found.added:,} added, {found.removed:,} removed"
+
+
+def _print_difference(difference: Difference, before: str, after: str) -> None:
+    key = " ".join(f"{name}={value}" for name, value in difference.key.items())
+    if difference.before is None:
+        said = f"only in {after}"
+    elif difference.after is None:
+        said = f"only in {before}"
+    else:
+        said = "; ".join(
+            f"{name} {before}: {difference.before[name]} {after}: {difference.after[name]}"
+            for name in difference.columns
         )
-        platform = progress.add_task("platform", total=upto)
-        rebuild_platform(
-            connection, schema=SCRATCH, upto=upto, progress=lambda n: progress.update(platform, completed=n)
+    click.echo(f"  {difference.table} {key}: {said}")
+    if difference.cause:
+        click.echo(f"    {difference.cause}")
+
+
+def _write(found: Iterator[Difference], form: str) -> None:
+    if form == "json":
+        for difference in found:
+            click.echo(msgspec.json.encode(difference))
+        return
+    writer = csv.writer(sys.stdout)
+    writer.writerow(("table", "key", "columns", "before", "after"))
+    for one in found:
+        writer.writerow(
+            (one.table, json.dumps(one.key), " ".join(one.columns), json.dumps(one.before), json.dumps(one.after))
         )

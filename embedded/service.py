@@ -12,7 +12,8 @@ from embedded.postgres import EmbeddedPostgres
 from embedded.redis import EmbeddedRedis, redis_program
 from embedded.supervisor import Program, Supervisor
 from embedded.user import server_user
-from eventstore.migrate import migrate, refuse_unsafe, role_of
+from eventstore.migrate import refuse_unsafe, role_of
+from projections.install import migrate_all
 
 
 class Connections(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +42,7 @@ class Service:
         if redis_url is None:
             redis_url = self._start_redis()
         refuse_unsafe(database_url)
-        migrate(admin_url or database_url, service_role=role_of(database_url))
+        migrate_all(admin_url or database_url, service_role=role_of(database_url))
         connections = Connections(database_url=database_url, admin_url=admin_url or database_url, redis_url=redis_url)
         self._folder.write_connections(
             {name: value for name, value in msgspec.structs.asdict(connections).items() if value}

@@ -5,6 +5,7 @@ LedgerError
 │   ├── AlreadyImported
 │   ├── ImportInProgress
 │   ├── AccountErased
+│   ├── StreamUnreadable
 │   └── IllegalTransition
 ├── VersionConflict             somebody else appended first
 ├── StoreUnavailable            Postgres is away; it may or may not have stored what was asked
@@ -48,6 +49,17 @@ class AccountErased(Refused):
 
     def __init__(self) -> None:
         super().__init__("The data of this account was erased; nothing about it is taken in again.")
+
+
+class StreamUnreadable(Refused):
+    """An event of the stream cannot be read, by this version of the code at least; other streams go on."""
+
+    code = "stream_unreadable"
+
+    def __init__(self, stream: str, position: int) -> None:
+        super().__init__(f"The event at position {position} of {stream} cannot be read.")
+        self.stream = stream
+        self.position = position
 
 
 class IllegalTransition(Refused):

@@ -71,6 +71,10 @@ def subject_of(stream: str) -> str | None:
     return None
 
 
+UNREADABLE = (KeyError, msgspec.MsgspecError, UnicodeDecodeError)
+"""What `read_event` raises for what this version of the code cannot read."""
+
+
 def read_event(topic: str, state: bytes) -> Event:
-    """The stored event. Raises KeyError for a topic that this version of the code does not know."""
+    """The stored event. Raises one of UNREADABLE, KeyError for a topic that is not known."""
     return _decoders[topic].decode(state)

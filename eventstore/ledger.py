@@ -18,8 +18,8 @@ from psycopg.sql import SQL, Identifier
 from eventstore.aggregate import Command
 from eventstore.answers import Answer
 from eventstore.bell import Bell
-from eventstore.errors import IllegalTransition, Refused, VersionConflict
-from eventstore.events import Recorded, aggregate_of, read_event, subject_of, supplier_of
+from eventstore.errors import IllegalTransition, Refused, StreamUnreadable, VersionConflict
+from eventstore.events import UNREADABLE, Recorded, aggregate_of, read_event, subject_of, supplier_of
 from eventstore.group_commit import GroupCommitter, LoopCommitter
 from eventstore.payloads import Payload, keys_for, new_key, read_payloads, refuse_erased
 from eventstore.recorder import CODE_VERSION, Append, LedgerDatastore, LedgerRecorder, View, store_errors
@@ -188,18 +188,34 @@ class Ledger:
             apply_change(connection, PlatformChange(copied=rows))
 
     def load(self, streams: Iterable[str]) -> dict[str, Loaded]:
-        """The present state of each stream, folded from its events."""
+        """The present state of each stream, folded from its events. Raises StreamUnreadable."""
+        loaded = {}
+        for stream, found in self._load(streams).items():
+            if isinstance(found, StreamUnreadable):
+                raise found
+            loaded[stream] = found
+        return loaded
+
+    def _load(self, streams: Iterable[str]) -> dict[str, Loaded | StreamUnreadable]:
         wanted = list(streams)
-        loaded = {stream: Loaded(aggregate_of(stream).initial, 0) for stream in wanted}
-        for recorded in self._read(wanted):
-            before = loaded[recorded.stream]
-            state = aggregate_of(recorded.stream).evolve(before.state, recorded.event)
-            loaded[recorded.stream] = Loaded(state, recorded.version)
+        loaded: dict[str, Loaded | StreamUnreadable] = {
+            stream: Loaded(aggregate_of(stream).initial, 0) for stream in wanted
+        }
+        for row in self._rows(wanted):
+            stream = row["stream"]
+            before = loaded[stream]
+            if isinstance(before, StreamUnreadable):
+                continue
+            try:
+                state = aggregate_of(stream).evolve(before.state, read_event(row["topic"], row["state"]))
+                loaded[stream] = Loaded(state, row["version"])
+            except UNREADABLE:
+                loaded[stream] = StreamUnreadable(stream, row["position"])
         return loaded
 
     def history(self, *streams: str) -> list[Recorded]:
         """Every event of the streams, oldest first."""
-        return sorted(self._read(list(streams)), key=attrgetter("position"))
+        return sorted(map(recorded_of, self._rows(list(streams))), key=attrgetter("position"))
 
     def payloads(self, digests: Mapping[str, str]) -> dict[str, bytes]:
         """Request bodies by stream, for hexadecimal digests by stream; what was erased is missing."""
@@ -207,16 +223,18 @@ class Ledger:
             found = read_payloads(connection, digests.items())
         return {stream: body for (stream, _), body in found.items()}
 
-    def _read(self, streams: list[str]) -> list[Recorded]:
+    def _rows(self, streams: list[str]) -> list[dict[str, Any]]:
         with self.connection() as connection, connection.cursor(binary=True) as cursor:
-            cursor.execute(_SELECT_STREAMS, (streams,), prepare=True)
-            return [recorded_of(row) for row in cursor]
+            return cursor.execute(_SELECT_STREAMS, (streams,), prepare=True).fetchall()
 
     def _decide_all(
         self, commands: Mapping[str, Command], at: datetime, by: str, command_id: str | None
     ) -> list[Outcome]:
         outcomes = []
-        for stream, loaded in self.load(commands).items():
+        for stream, loaded in self._load(commands).items():
+            if isinstance(loaded, StreamUnreadable):
+                outcomes.append(Outcome(stream, None, refusal=loaded))
+                continue
             aggregate = aggregate_of(stream)
             try:
                 event = aggregate.decide(commands[stream], loaded.state, at)

@@ -61,6 +61,14 @@ class View(Protocol):
     def events(self) -> frozenset[type[Event]]:
         """What it is made from; it is not asked about any other event."""
 
+    folds_all: bool
+    """Whether a row needs every event of its stream; if not, the last one says it all, but for `created_…` columns."""
+    skipped: LiteralString
+    """An SQL condition on events `e` that leave their row as it is."""
+
+    def key_of(self, stream: str) -> Mapping[str, str] | None:
+        """The columns and values that name the rows of a stream; None where it has none."""
+
     def project(self, recorded: Recorded, position: int) -> tuple[Any, ...] | None:
         """The row that follows from the event at this position, or None. Pure; never raises."""
 

@@ -45,6 +45,12 @@ class AccessKeyView:
         ON CONFLICT (key_id) DO UPDATE SET revoked_at = excluded.revoked_at, position = excluded.position
     """
 
+    folds_all = True
+    skipped = "false"
+
+    def key_of(self, stream: str) -> dict[str, str] | None:
+        return {"organisation": stream.split("/", 1)[1]} if stream.startswith("organisation/") else None
+
     def project(self, recorded: Recorded, position: int) -> tuple[Any, ...] | None:
         """The row that the event makes, or None for events of other aggregates."""
         organisation = recorded.stream.split("/", 1)[1]

@@ -47,6 +47,12 @@ class AccountRecordView:
             is_cancelled = excluded.is_cancelled, modified_at = excluded.modified_at, position = excluded.position
     """
 
+    folds_all = False
+    skipped = "false"
+
+    def key_of(self, stream: str) -> dict[str, str] | None:
+        return {"stream": stream}
+
     def project(self, recorded: Recorded, position: int) -> tuple[Any, ...] | None:
         """The row that the event makes, or None for events of other aggregates."""
         match recorded.event:

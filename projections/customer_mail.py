@@ -53,6 +53,16 @@ class CustomerMailView:
             modified_at = excluded.modified_at, position = excluded.position
     """
 
+    folds_all = False
+    skipped = "false"
+
+    def key_of(self, stream: str) -> dict[str, str] | None:
+        return (
+            dict(zip(("supplier", "external_account_number"), identity_of(stream), strict=True))
+            if stream.startswith("customer-mail/")
+            else None
+        )
+
     def project(self, recorded: Recorded, position: int) -> tuple[Any, ...] | None:
         """The row that the event makes, or None for events of other aggregates."""
         match recorded.event:

@@ -26,7 +26,7 @@ from eventstore.import_process import (
 )
 from eventstore.ledger import recorded_of
 from projections.account_record import SELECT_RECORDS
-from projections.import_status import status_row
+from projections.import_status import LEAVES_STATUS, status_row
 from schemas.base import Wire, instant
 from schemas.status import ImportStatus, LatestError
 
@@ -134,15 +134,14 @@ _STATUS_OF_TOPIC = {
     if event in kinds
 }
 
-_SELECT_LAST_TOPICS = """
+_SELECT_LAST_TOPICS = f"""
 SELECT DISTINCT ON (stream) stream, topic
-FROM events
-WHERE supplier = %(supplier)s AND stream LIKE 'import/%%'
-  AND NOT (topic = 'subject_erased.v1' AND convert_from(state, 'UTF8') LIKE '%%"account_number":%%')
+FROM events AS e
+WHERE supplier = %(supplier)s AND stream LIKE 'import/%%' AND NOT ({LEAVES_STATUS})
   AND (%(position)s::bigint IS NULL OR position <= %(position)s)
   AND (%(time)s::timestamptz IS NULL OR recorded_at <= %(time)s)
 ORDER BY stream, version DESC
-"""
+"""  # noqa: S608 - constants
 
 
 async def account_history(

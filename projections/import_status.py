@@ -5,7 +5,7 @@ Table `import_status` (0002_views.sql). Written in the append's transaction.
 
 from collections.abc import AsyncIterator
 from datetime import datetime
-from typing import Any
+from typing import Any, LiteralString
 
 import msgspec
 from psycopg import AsyncConnection
@@ -27,6 +27,11 @@ from eventstore.import_process import (
     identity_of,
 )
 from schemas.status import ImportListItem, ImportStatus, LatestError, TransferStatus
+
+LEAVES_STATUS: LiteralString = (
+    """e.topic = 'subject_erased.v1' AND convert_from(e.state, 'UTF8') LIKE '%%"account_number":%%'"""
+)
+"""An erasure where there is an account: the import stays PROCESSED."""
 
 
 class StatusRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +91,16 @@ class ImportStatusView:
             error_detail = excluded.error_detail, error_domain = excluded.error_domain, due_at = excluded.due_at,
             lease_until = excluded.lease_until, worker = excluded.worker, attempt = excluded.attempt
     """
+
+    folds_all = False
+    skipped = LEAVES_STATUS
+
+    def key_of(self, stream: str) -> dict[str, str] | None:
+        return (
+            dict(zip(("supplier", "external_account_number"), identity_of(stream), strict=True))
+            if stream.startswith("import/")
+            else None
+        )
 
     def project(self, recorded: Recorded, position: int) -> tuple[Any, ...] | None:
         """The row that the event makes, or None for events of other aggregates."""

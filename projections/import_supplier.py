@@ -63,6 +63,12 @@ class ImportSupplierView:
             modified_at = excluded.modified_at, position = excluded.position
     """
 
+    folds_all = True
+    skipped = "false"
+
+    def key_of(self, stream: str) -> dict[str, str] | None:
+        return {"code": stream.split("/", 1)[1]} if stream.startswith("supplier/") else None
+
     def project(self, recorded: Recorded, position: int) -> tuple[Any, ...] | None:
         """The row that the event makes, or None for events of other aggregates."""
         match recorded.event:

@@ -1,6 +1,6 @@
 """What an importer reads about an import."""
 
-from datetime import datetime
+from datetime import date, datetime
 
 from schemas.base import Wire
 
@@ -32,3 +32,30 @@ class ImportListItem(Wire, frozen=True, kw_only=True):
     external_account_number: str
     service_account_number: str | None
     account_created_at: datetime | None
+
+
+class SupplierProgress(Wire, frozen=True, kw_only=True):
+    """How many of a supplier's imports are in which state."""
+
+    import_supplier: str
+    total: int
+    by_status: dict[str, int]
+
+
+class ErrorCount(Wire, frozen=True, kw_only=True):
+    """How often something went wrong on a day: `source` is request, import or dry_run; `path` may be empty."""
+
+    day: date
+    source: str
+    code: str
+    path: str
+    number: int
+
+
+class FoundAccount(Wire, frozen=True, kw_only=True):
+    """An account that a search has found."""
+
+    import_supplier: str
+    external_account_number: str
+    status: str
+    service_account_number: str | None

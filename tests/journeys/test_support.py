@@ -1,48 +1,115 @@
-"""A view that looks wrong is found and made anew while accounts arrive; readers and writers notice nothing."""
+"""A view that looks wrong is found, mended and put back while accounts arrive; readers and writers notice nothing."""
 
+import json
+import os
+import signal
+import subprocess
+import sys
 import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import psycopg
 
 from tests.conftest import temporary_folder
 from tests.journeys.test_faults import admin_url, assert_whole
 from tests.make import an_account, encoded
-from tests.running import RunningService, processed, start_service, wait_for
+from tests.running import Importer, RunningService, processed, start_service, wait_for
+
+VERIFIED = ("projections", "verify", "--all")
 
 
-def test_a_wrong_view_is_found_and_made_anew_under_load() -> None:
+@contextmanager
+def load(importer: Importer) -> Iterator[list[str]]:
+    """Accounts that arrive and are read all the while; what was acknowledged, all of it answered as it should be."""
+    acknowledged: list[str] = []
+    failures: list[object] = []
+    stop = threading.Event()
+
+    def create() -> None:
+        for number in range(1, 100_000):
+            if stop.is_set():
+                return
+            account = an_account(importer.supplier, number)
+            answer = importer.client.create(encoded(account))
+            acknowledged.append(account["external_account_number"])
+            read = importer.client.status(importer.supplier, acknowledged[-1])
+            if (answer.status, read.status) != (201, 200):
+                failures.append((answer, read))
+
+    loading = threading.Thread(target=create)
+    loading.start()
+    try:
+        yield acknowledged
+    finally:
+        stop.set()
+        loading.join()
+    assert failures == []
+
+
+def test_a_wrong_view_is_found_and_mended_under_load() -> None:
     with temporary_folder() as folder, start_service(folder) as service:
         importer = service.importer()
-        acknowledged: list[str] = []
-        stop = threading.Event()
-
-        def create() -> None:
-            for number in range(1, 100_000):
-                if stop.is_set():
-                    return
-                account = an_account(importer.supplier, number)
-                assert importer.client.create(encoded(account)).status == 201
-                acknowledged.append(account["external_account_number"])
-
-        loading = threading.Thread(target=create)
-        loading.start()
-        try:
+        with load(importer) as acknowledged:
             wait_for(lambda: processed(importer) > 50, "some accounts exist")
-            assert "is what the log says" in service.cli("projections", "verify", "--all").stdout
+            wait_for(lambda: is_right(service), "everything is what the log says")
+            killed_while_rebuilding(service)
+            assert is_right(service)
             spoil(service)
-            wrong = service.cli("projections", "verify", "--all", check=False)
+            wrong = service.cli(*VERIFIED, check=False)
             assert wrong.returncode == 1
-            for table in ("public.import_status", "platform.customer", "public.import_supplier"):
-                assert f"{table} differs" in wrong.stdout
-            assert "Everything is made anew" in service.cli("projections", "rebuild", "--all").stdout
-            assert "is what the log says" in service.cli("projections", "verify", "--all").stdout
-            listed = service.cli("projections", "--json").stdout
-            assert '"name": "public.import_status"' in listed
-        finally:
-            stop.set()
-            loading.join()
+            assert "import_status: 3 rows changed" in wrong.stdout
+            assert "account_number table: A-WRONG log: A-" in wrong.stdout
+            assert "was applied, and the row was changed since" in wrong.stdout
+            assert "import_supplier: 1 rows changed" in wrong.stdout
+            assert "says otherwise" in wrong.stdout
+            rebuilt = service.cli("projections", "rebuild", "--all", "--jobs", "2").stdout
+            assert "import_status: 3 rows changed, 0 added, 0 removed; switched at position" in rebuilt
+            assert service.cli(*VERIFIED).returncode == 0
+            back_and_forth(service)
         assert_whole(service, importer, acknowledged)
         assert importer.client.status(importer.supplier, acknowledged[0]).body["status"] == "PROCESSED"
+        assert service.cli(*VERIFIED).returncode == 0
+
+
+def is_right(service: RunningService) -> bool:
+    return service.cli(*VERIFIED, check=False).returncode == 0
+
+
+def back_and_forth(service: RunningService) -> None:
+    """A version built and left beside the live one, compared, switched in, and the former one switched in again."""
+    listed = listed_versions(service, "import_status")
+    former = next(version for version, state in listed.items() if state == "live")
+    service.cli("projections", "rebuild", "import_status", "--no-switch")
+    other = max(listed_versions(service, "import_status"))
+    assert listed_versions(service, "import_status")[other] == "ready"
+    assert "0 rows changed, 0 added, 0 removed" in service.cli("projections", "diff", "import_status").stdout
+    table = service.cli("projections", "diff", "import_status", "--format", "csv").stdout
+    assert table.splitlines() == ["table,key,columns,before,after"]
+    for version in (other, former):
+        service.cli("projections", "switch", "import_status", "--to", str(version))
+        assert listed_versions(service, "import_status")[version] == "live"
+    assert "is live already" in service.cli("projections", "switch", "import_status", "--to", str(former)).stdout
+    refused = service.cli("projections", "switch", "import_status", "--to", "99", check=False)
+    assert (refused.returncode, "no version 99" in refused.stderr) == (1, True)
+
+
+def listed_versions(service: RunningService, name: str) -> dict[int, str]:
+    rows = [json.loads(line) for line in service.cli("projections", "--json").stdout.splitlines()]
+    return {row["version"]: row["state"] for row in rows if row["name"] == name}
+
+
+def killed_while_rebuilding(service: RunningService) -> None:
+    """At several moments; what is live stays as it was each time."""
+    command = [sys.executable, "-m", "cli.main", "projections", "rebuild", "--all"]
+    for after_s in (0.7, 1.2, 2.0):
+        rebuilding = subprocess.Popen(
+            command, env=os.environ | service.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        time.sleep(after_s)
+        rebuilding.send_signal(signal.SIGKILL)
+        rebuilding.wait()
 
 
 def spoil(service: RunningService) -> None:
@@ -55,3 +122,35 @@ def spoil(service: RunningService) -> None:
         connection.execute(
             "DELETE FROM platform.customer WHERE account_number IN (SELECT min(account_number) FROM platform.customer)"
         )
+
+
+def test_a_poison_event_stops_its_own_account_only() -> None:
+    """An event that nobody can read any more: relay, workers, projector and rebuilds go on with the others."""
+    with temporary_folder() as folder, start_service(folder) as service:
+        importer = service.importer()
+        account = an_account(importer.supplier, 1)
+        for process in (*service.processes("worker"), *service.processes("relay")):
+            process.suspend()
+        assert importer.client.create(encoded(account)).status == 201
+        assert importer.client.create(encoded(an_account(importer.supplier, 2))).status == 201
+        with psycopg.connect(admin_url(service)) as connection:
+            connection.execute("ALTER TABLE events DISABLE TRIGGER USER")
+            connection.execute(
+                "UPDATE events SET state = '{\"payload' WHERE stream = %s",
+                (f"import/{importer.supplier}/{account['external_account_number']}",),
+            )
+            connection.execute("ALTER TABLE events ENABLE TRIGGER USER")
+        for process in (*service.processes("worker"), *service.processes("relay")):
+            process.resume()
+        assert importer.client.create(encoded(an_account(importer.supplier, 3))).status == 201
+        wait_for(lambda: processed(importer) == 2, "the others are processed")
+        wait_for(lambda: "account_search" in parked(service), "the stream is parked")
+        service.cli("projections", "rebuild", "--all")
+        assert {"import_status", "account_search", "import_progress"} <= parked(service)
+        healed = service.cli("projections", "heal", importer.supplier, account["external_account_number"], check=False)
+        assert (healed.returncode, "still parked" in healed.stdout) == (1, True)
+
+
+def parked(service: RunningService) -> set[str]:
+    rows = [json.loads(line) for line in service.cli("projections", "--json").stdout.splitlines()]
+    return {row["name"] for row in rows if row["state"] == "live" and row["parked"] == 1}

@@ -1,26 +1,58 @@
-"""Views and platform records that are made anew from the log equal the live ones, and differences are found."""
+"""Projections that are made anew equal the live ones, whichever way they are made; differences are found and told."""
 
+from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import psycopg
 import pytest
+from psycopg import Connection
 
 from embedded.postgres import PostgresUrls
 from eventstore.clock import now
 from eventstore.ledger import Ledger
 from eventstore.organisation import CreateKey, RevokeKey
+from eventstore.payloads import Payload
+from eventstore.post_account import DELIVERY_NOTE, ImportRecord
+from eventstore.post_account import stream_of as record_stream
+from eventstore.refusals import CountRefusals
 from eventstore.supplier import ChangeSupplierStatus, ConfigureSupplier, CreateSupplier
 from eventstore.supplier import stream_of as supplier_stream
-from projections import INLINE
-from projections.rebuild import differences, head, make_schema, rebuild_platform, rebuild_views
-from tests.make import an_account, changed
+from projections import FOLLOWING, INLINE, PLATFORM, PROJECTIONS
+from projections.build import administrator, apply_events, build, make_indexes, make_tables
+from projections.compare import compare, verify
+from projections.erasure import erase
+from projections.healing import heal
+from projections.history import account_streams
+from projections.platform_change import record_change
+from projections.projection import Projection
+from projections.reading import head
+from projections.versions import (
+    NotPossible,
+    alone,
+    build_version,
+    live_version,
+    make_anew,
+    parked_streams,
+    switch,
+    versions,
+)
+from schemas.delivery_note import DeliveryNoteImport
+from schemas.shape import Shape
+from tests.api.test_post_account_import import RECORDS
+from tests.make import an_account, changed, encoded
 from tests.workers.test_processing import SUPPLIER, stage
 from workers.process_imports import ImportProcessor
+from workers.projector import Projector
+
+BY_NAME = {projection.name: projection for projection in PROJECTIONS}
+STATUS = BY_NAME["import_status"]
+each = pytest.mark.parametrize("projection", PROJECTIONS, ids=lambda projection: projection.name)
 
 
 @pytest.fixture
-def history(ledger: Ledger) -> Ledger:
-    """A log with something for every view."""
+def history(ledger: Ledger, database: PostgresUrls) -> Ledger:
+    """A log with something for every projection, an erased account included; all of them are up with it."""
     supplier, organisation = supplier_stream(SUPPLIER), "organisation/O"
     for command in (
         CreateSupplier(),
@@ -37,36 +69,256 @@ def history(ledger: Ledger) -> Ledger:
     wrong = changed(an_account(SUPPLIER, 6), "999999.99", "transfer_balance")
     processor.process([*streams[:4], stage(ledger, wrong)])
     stage(ledger, wrong)
+    for number in (1, 2):
+        attach(ledger, database, number, is_cancelled=False)
+    attach(ledger, database, 2, is_cancelled=True)
+    counts = CountRefusals(since=now(), counts={"required@customers.[].family_name": 3})
+    ledger.execute(f"refusals/{SUPPLIER}", counts, at=now(), by="t")
+    administrators = Ledger(database.admin, views=INLINE)
+    for number in (1, 5):
+        external = an_account(SUPPLIER, number)["external_account_number"]
+        assert erase(administrators, SUPPLIER, external, reason="r", at=now(), by="t") is not None
+    administrators.close()
+    follow(ledger)
     return ledger
 
 
-def rebuilt(connection: psycopg.Connection[Any], upto: int) -> dict[str, int]:
-    make_schema(connection, "beside", INLINE)
-    reached: list[int] = []
-    rebuild_views(connection, INLINE, schema="beside", upto=upto, progress=reached.append)
-    rebuild_platform(connection, schema="beside", upto=upto)
-    assert reached[-1] == upto
-    return differences(connection, "beside", INLINE)
+def attach(ledger: Ledger, database: PostgresUrls, number: int, *, is_cancelled: bool) -> None:
+    """A delivery note of the account, or its cancellation."""
+    external = an_account(SUPPLIER, number)["external_account_number"]
+    with psycopg.connect(database.service) as connection:
+        query = "SELECT account_number FROM import_status WHERE external_account_number = %s"
+        row = connection.execute(query, (external,)).fetchone()
+    assert row is not None
+    note = RECORDS["delivery_note"] | {"cancelled": is_cancelled}
+    body = encoded({"import_supplier": SUPPLIER, "external_account_number": external, "delivery_note": note})
+    envelope, payload = Shape(DeliveryNoteImport).examine(body)[0], Payload.of(body)
+    command = ImportRecord(
+        account_number=row[0],
+        payload_sha256=payload.sha256.hex(),
+        content_sha256="c",
+        cancellation_sha256=str(is_cancelled),
+        is_cancelled=is_cancelled,
+    )
+    ledger.execute(
+        record_stream(DELIVERY_NOTE, SUPPLIER, external, "reference"),
+        command,
+        at=now(),
+        by="t",
+        payload=payload,
+        change=lambda recorded: record_change(envelope.delivery_note, recorded, row[0]),
+    )
 
 
-def test_what_is_made_anew_equals_what_is_live(history: Ledger, database: PostgresUrls) -> None:
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        assert rebuilt(connection, head(connection)) == {}
-        rows = connection.execute("SELECT count(*) FROM beside.import_status").fetchone()
-        assert rows == (6,)
+def follow(ledger: Ledger) -> None:
+    projector = Projector(ledger, FOLLOWING)
+    with ledger.connection() as connection:
+        while any([projector.advance(connection, projection) for projection in FOLLOWING]):  # noqa: C419 - all of them
+            pass
 
 
-def test_a_difference_is_found(history: Ledger, database: PostgresUrls) -> None:
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        connection.execute("UPDATE import_status SET status = 'ERRORED' WHERE status = 'PROCESSED'")
-        connection.execute("DELETE FROM platform.customer")
-        found = rebuilt(connection, head(connection))
-        assert set(found) == {"public.import_status", "platform.customer"}
-        assert found["public.import_status"] == 8
+@pytest.fixture
+def admin(history: Ledger, database: PostgresUrls) -> Iterator[Connection[Any]]:
+    with administrator(database.admin) as connection:
+        yield connection
 
 
-def test_a_part_of_the_log_gives_the_views_as_they_were(history: Ledger, database: PostgresUrls) -> None:
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        rebuilt(connection, 2)
-        row = connection.execute("SELECT status FROM beside.import_supplier").fetchone()
-        assert row == ("paused",)
+@each
+def test_every_projection_has_rows_and_is_what_the_log_says(
+    admin: Connection[Any], database: PostgresUrls, projection: Projection
+) -> None:
+    found = verify(database.admin, admin, projection, limit=3)
+    assert found.first == ()
+    rows = admin.execute(f"SELECT count(*) FROM {projection.home}.{projection.tables[0]}".encode()).fetchone()
+    assert rows is not None
+    assert rows[0] > 0
+    assert live_version(admin, projection.name).differences == 0
+
+
+@each
+def test_bulk_and_event_by_event_come_to_the_same(
+    admin: Connection[Any], database: PostgresUrls, projection: Projection
+) -> None:
+    for schema in ("bulk", "single"):
+        admin.execute(f"CREATE SCHEMA {schema}".encode())
+        make_tables(admin, projection, schema)
+    upto = head(admin)
+    assert build(database.admin, admin, projection, "bulk", upto=upto, jobs=2) == []
+    make_indexes(admin, projection, "single")
+    for position in range(upto):
+        assert apply_events(admin, projection, "single", after=position, upto=position + 1) == []
+    assert compare(admin, projection, "single", "bulk", limit=3).first == ()
+    assert compare(admin, projection, projection.home, "bulk", limit=3).first == ()
+
+
+@each
+def test_a_rebuild_is_switched_in_and_back_and_catches_up_each_time(
+    admin: Connection[Any], history: Ledger, database: PostgresUrls, projection: Projection
+) -> None:
+    with alone(admin, projection):
+        built = build_version(database.admin, admin, projection)
+        assert (built.version, built.state) == (2, "ready")
+        switch(admin, projection, 2)
+        assert [(one.version, one.state) for one in versions(admin, projection.name)] == [(1, "retired"), (2, "live")]
+    ImportProcessor(history, worker=lambda: 7).process([stage(history, an_account(SUPPLIER, 30))])
+    another = CreateKey(key_id="k2", secret_sha256="d", role="auditor", suppliers=("A",), rate_per_s=5)
+    history.execute("organisation/O", another, at=now(), by="t")
+    follow(history)
+    assert verify(database.admin, admin, projection, limit=3).first == ()
+    with alone(admin, projection):
+        switch(admin, projection, 1)
+    assert verify(database.admin, admin, projection, limit=3).first == ()
+    names = admin.execute(
+        "SELECT indexname FROM pg_indexes WHERE schemaname = %s AND tablename = %s",
+        (projection.home, projection.tables[0]),
+    ).fetchall()
+    assert names
+
+
+def test_the_service_may_write_to_what_was_switched_in(
+    admin: Connection[Any], history: Ledger, database: PostgresUrls
+) -> None:
+    for projection in PROJECTIONS:
+        make_anew(database.admin, admin, projection, jobs=2)
+        assert [(one.version, one.state) for one in versions(admin, projection.name)] == [(2, "live")]
+    ImportProcessor(history, worker=lambda: 7).process([stage(history, an_account(SUPPLIER, 31))])
+    follow(history)
+    for projection in PROJECTIONS:
+        assert verify(database.admin, admin, projection, limit=3).first == ()
+
+
+def test_a_row_that_differs_is_told_with_the_event_that_was_not_applied(
+    admin: Connection[Any], database: PostgresUrls
+) -> None:
+    admin.execute("UPDATE import_status SET status = 'IN_PROGRESS', position = 9 WHERE account_number LIKE 'A-%'")
+    found = verify(database.admin, admin, STATUS, limit=5)
+    assert (found.changed, found.added, found.removed) == (4, 0, 0)
+    assert set(found.first[0].columns) == {"status", "position"}
+    assert "the row was last written at 9; the event at" in found.first[0].cause
+    assert "(import_processed.v1) was not applied" in found.first[0].cause
+    assert live_version(admin, "import_status").differences == 4
+    admin.execute("DELETE FROM platform.customer")
+    found = verify(database.admin, admin, PLATFORM, limit=2)
+    assert found.added == 3
+    assert "(import_processed.v1) says otherwise" in found.first[0].cause
+
+
+def test_healing_mends_one_account_and_leaves_the_others(admin: Connection[Any], database: PostgresUrls) -> None:
+    admin.execute("UPDATE import_status SET status = 'WRONG'")
+    admin.execute("UPDATE platform.customer SET family_name = 'WRONG'")
+    admin.execute("UPDATE account_search SET names = 'wrong'")
+    external = an_account(SUPPLIER, 2)["external_account_number"]
+    for projection in PROJECTIONS:
+        heal(admin, projection, account_streams(admin, SUPPLIER, external))
+    for table, right in (("import_status", "status <> 'WRONG'"), ("account_search", "names <> 'wrong'")):
+        rows = admin.execute(f"SELECT external_account_number FROM {table} WHERE {right}".encode()).fetchall()
+        assert rows == [(external,)]
+    rows = admin.execute(
+        "SELECT DISTINCT external_account_number FROM platform.customer JOIN platform.service_account"
+        " USING (account_number) WHERE family_name <> 'WRONG'"
+    ).fetchall()
+    assert rows == [(external,)]
+
+
+def poison(admin: Connection[Any], projection: Projection) -> str:
+    """Make the last event of a stream unreadable; the stream."""
+    admin.execute("ALTER TABLE events DISABLE TRIGGER USER")
+    row = admin.execute(
+        "UPDATE events SET state = '{' WHERE position = ("
+        " SELECT max(position) FROM events AS e WHERE topic = ANY(%s) AND NOT EXISTS ("
+        "  SELECT FROM events AS o WHERE o.stream = e.stream AND o.topic = 'subject_erased.v1')) RETURNING stream",
+        (projection.topics,),
+    ).fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+@each
+def test_a_poison_event_parks_its_own_stream_only(
+    admin: Connection[Any], database: PostgresUrls, projection: Projection
+) -> None:
+    table = f"{projection.home}.{projection.tables[0]}"
+    before = admin.execute(f"SELECT count(*) FROM {table}".encode()).fetchone()
+    stream = poison(admin, projection)
+    with alone(admin, projection):
+        built = build_version(database.admin, admin, projection)
+        assert parked_streams(admin, projection.name, built.version) == [stream]
+        switch(admin, projection, built.version)
+    after = admin.execute(f"SELECT count(*) FROM {table}".encode()).fetchone()
+    assert before is not None
+    assert after is not None
+    assert before[0] - 1 <= after[0] <= before[0]
+    assert verify(database.admin, admin, projection, limit=3).parked == 1
+
+
+def test_a_parked_stream_is_left_out_by_the_follower_and_goes_on_when_it_is_healed(
+    admin: Connection[Any], history: Ledger, database: PostgresUrls
+) -> None:
+    search = BY_NAME["account_search"]
+    good, bad = (an_account(SUPPLIER, number)["external_account_number"] for number in (40, 41))
+    stage(history, an_account(SUPPLIER, 40))
+    stream = stage(history, an_account(SUPPLIER, 41))
+    row = admin.execute("SELECT content FROM payloads WHERE stream = %s", (stream,)).fetchone()
+    assert row is not None
+    admin.execute("UPDATE payloads SET content = '\\x01' WHERE stream = %s", (stream,))
+    follow(history)
+    assert parked_streams(admin, "account_search", 1) == [stream]
+    found = admin.execute("SELECT external_account_number FROM account_search").fetchall()
+    assert (good,) in found
+    assert (bad,) not in found
+    assert heal(admin, search, [stream]).is_parked
+    admin.execute("UPDATE payloads SET content = %s WHERE stream = %s", (row[0], stream))
+    assert heal(admin, search, [stream]).says == "goes on"
+    assert parked_streams(admin, "account_search", 1) == []
+    assert verify(database.admin, admin, search, limit=3).first == ()
+
+
+def test_what_a_killed_rebuild_leaves_behind_is_cleared_away(
+    admin: Connection[Any], database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with alone(admin, STATUS):
+        monkeypatch.setattr("projections.versions.build", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            build_version(database.admin, admin, STATUS)
+        assert [one.version for one in versions(admin, "import_status")] == [1]
+        monkeypatch.undo()
+        admin.execute("CREATE SCHEMA import_status_v2")
+        admin.execute("INSERT INTO projection_versions VALUES ('import_status', 2, 'building', 0, '')")
+        assert build_version(database.admin, admin, STATUS).version == 2
+
+
+def interrupted(*arguments: Any, **named: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_what_cannot_be_switched_in_is_refused(admin: Connection[Any], database: PostgresUrls) -> None:
+    with alone(admin, STATUS):
+        with pytest.raises(NotPossible, match="no version 9"):
+            switch(admin, STATUS, 9)
+        switch(admin, STATUS, build_version(database.admin, admin, STATUS).version)
+        admin.execute("UPDATE projection_versions SET retired_at = %s WHERE version = 1", (now() - timedelta(days=8),))
+        with pytest.raises(NotPossible, match="more than 7 days ago"):
+            switch(admin, STATUS, 1)
+        with (
+            administrator(database.admin) as other,
+            pytest.raises(NotPossible, match="by somebody else"),
+            alone(other, STATUS),
+        ):
+            pass
+        build_version(database.admin, admin, STATUS)
+        assert [one.version for one in versions(admin, "import_status")] == [2, 3]
+
+
+def test_a_reader_holds_a_switch_up_and_neither_waits_for_ever(admin: Connection[Any], database: PostgresUrls) -> None:
+    with alone(admin, STATUS), psycopg.connect(database.service) as reader:
+        built = build_version(database.admin, admin, STATUS)
+        reader.execute("SELECT count(*) FROM import_status")
+
+        def tries(number: int) -> None:
+            with psycopg.connect(database.service) as other:
+                assert other.execute("SELECT count(*) FROM import_status").fetchone()
+            if number == 2:
+                reader.rollback()
+
+        switch(admin, STATUS, built.version, tries=tries)
+        assert live_version(admin, "import_status").version == built.version

@@ -1,0 +1,75 @@
+"""What support looks at: how far a supplier's imports are, what goes wrong in them, and which account is meant."""
+
+from datetime import date
+
+import msgspec
+from psycopg_pool import AsyncConnectionPool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from api.auth import AUDITORS, READERS, Authenticator
+from api.directory import Directory
+from api.errors import NotValid, not_found
+from api.paths import identifier
+from api.responses import json_response
+from api.store import read
+from projections.account_search import found_accounts
+from projections.error_statistics import supplier_errors
+from projections.import_progress import supplier_progress
+from schemas.base import Problem
+
+MAX_QUERY = 254
+
+
+class SupportQueries:
+    """The handlers of …/suppliers/{supplier}/progress/, …/errors/ and …/search/."""
+
+    def __init__(self, pool: AsyncConnectionPool, directory: Directory, auth: Authenticator) -> None:
+        self._pool = pool
+        self._directory = directory
+        self._auth = auth
+
+    async def progress(self, request: Request) -> Response:
+        """200 with the counts of a supplier's imports by state; a supplier without any has none."""
+        supplier = await self._supplier(request)
+        return json_response(await read(self._pool, supplier_progress, supplier))
+
+    async def errors(self, request: Request) -> Response:
+        """200 with what went wrong, by day, code and place."""
+        supplier = await self._supplier(request)
+        first, last = _day(request, "from_day"), _day(request, "to_day")
+        return json_response(await read(self._pool, supplier_errors, supplier, first, last))
+
+    async def search(self, request: Request) -> Response:
+        """200 with the accounts that the text names, of the suppliers that the key may touch."""
+        key = await self._auth.caller(request, AUDITORS)
+        text = request.query_params.get("q", "").strip()
+        if not text or len(text) > MAX_QUERY or "\0" in text:
+            raise _not_valid(Problem("q", "invalid", "Give what you look for: 1 to 254 characters."))
+        suppliers = key.reach
+        if (supplier := request.query_params.get("supplier")) is not None:
+            if not key.may_touch(supplier):
+                return json_response([])
+            suppliers = frozenset((supplier,))
+        return json_response(await read(self._pool, found_accounts, text, suppliers and list(suppliers)))
+
+    async def _supplier(self, request: Request) -> str:
+        key = await self._auth.caller(request, READERS)
+        supplier = identifier(request, "supplier")
+        if not key.may_touch(supplier) or await self._directory.supplier(supplier) is None:
+            raise not_found()
+        return supplier
+
+
+def _day(request: Request, name: str) -> date | None:
+    text = request.query_params.get(name)
+    if text is None:
+        return None
+    try:
+        return msgspec.convert(text, date)
+    except msgspec.ValidationError as error:
+        raise _not_valid(Problem(name, "invalid", "Give a day as YYYY-MM-DD.")) from error
+
+
+def _not_valid(problem: Problem) -> NotValid:
+    return NotValid("validation_error", "The query could not be understood.", [problem])

@@ -1,0 +1,244 @@
+"""Making a projection's tables anew from the log, beside the live ones: in bulk first, then catching up.
+
+The bulk is read as the last event of each stream and written by COPY into tables without indexes, by as many processes
+as asked for; indexes come afterwards. Memory does not grow with the log.
+"""
+
+import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from psycopg import Connection
+from psycopg.rows import tuple_row
+from psycopg.sql import SQL, Identifier
+
+from projections.following import Following
+from projections.projection import Projection, Rows
+from projections.reading import Poison, Seen, Slice, read_last, read_ordered, slices, with_bodies
+
+SLICES_A_JOB = 12
+LOAD_ROWS = 20_000
+
+Progress = Callable[[int], None]
+"""Told how many events have been looked at."""
+
+
+@contextmanager
+def administrator(admin_url: str) -> Iterator[Connection[Any]]:
+    """A connection that may make tables, in autocommit and without time limits."""
+    with psycopg.connect(admin_url, autocommit=True) as connection:
+        connection.execute("SET statement_timeout = 0; SET lock_timeout = 0; SET TIME ZONE 'UTC'")
+        connection.execute("SET synchronous_commit = on")
+        yield connection
+
+
+def make_tables(connection: Connection[Any], projection: Projection, schema: str) -> None:
+    """Empty tables in the schema, without indexes where there are live ones to copy them from later."""
+    if isinstance(projection, Following):
+        projection.create(connection, schema)
+        return
+    like = SQL(
+        "CREATE TABLE {} (LIKE {} INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING COMMENTS INCLUDING STORAGE)"
+    )
+    for table in projection.tables:
+        connection.execute(like.format(Identifier(schema, table), Identifier(projection.home, table)))
+
+
+def make_indexes(connection: Connection[Any], projection: Projection, schema: str) -> None:
+    """The indexes and keys of the live tables on those of the schema, under the same names."""
+    if isinstance(projection, Following):
+        return
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        for table in projection.tables:
+            cursor.execute(_SELECT_INDEXES, (projection.home, table))
+            for name, definition, constraint in cursor.fetchall():
+                if constraint is not None:
+                    adding = SQL("ALTER TABLE {} ADD CONSTRAINT {} ").format(
+                        Identifier(schema, table), Identifier(name)
+                    )
+                    connection.execute(adding + SQL(constraint))
+                else:
+                    connection.execute(definition.replace(f" ON {projection.home}.", f" ON {schema}.").encode())
+
+
+def build(
+    admin_url: str,
+    connection: Connection[Any],
+    projection: Projection,
+    schema: str,
+    *,
+    upto: int,
+    jobs: int = 1,
+    progress: Progress = lambda done: None,
+) -> list[Poison]:
+    """Fill empty tables with what the log says up to a position; the streams that had to be left out."""
+    if projection.folds_all:
+        make_indexes(connection, projection, schema)
+        return apply_events(connection, projection, schema, after=0, upto=upto, progress=progress)
+    parts = slices(connection, SLICES_A_JOB * jobs, upto=upto)
+    parked: list[Poison] = []
+    for done, found in enumerate(_built(admin_url, connection, projection, schema, parts, upto, jobs), 1):
+        parked += found
+        progress(upto * done // len(parts))
+    make_indexes(connection, projection, schema)
+    return parked
+
+
+def apply_events(
+    connection: Connection[Any],
+    projection: Projection,
+    schema: str,
+    *,
+    after: int,
+    upto: int,
+    parked: Sequence[str] = (),
+    streams: Sequence[str] | None = None,
+    progress: Progress = lambda done: None,
+) -> list[Poison]:
+    """Change the tables for the events after one position and up to another, but for parked streams.
+
+    `streams` restricts it to these. Returns the streams that had to be parked on the way.
+    """
+    left = set(parked)
+    poisons: list[Poison] = []
+    while after < upto:
+        found = read_ordered(connection, projection.topics, after=after, upto=upto, streams=streams)
+        if not found:
+            break
+        last = found[-1]
+        after = last.position if isinstance(last, Poison) else last.recorded.position
+        for poison in apply_batch(connection, projection, schema, found, left):
+            left.add(poison.stream)
+            poisons.append(poison)
+        progress(after)
+    progress(upto)
+    return poisons
+
+
+def apply_batch(
+    connection: Connection[Any], projection: Projection, schema: str, found: Sequence[Seen | Poison], parked: set[str]
+) -> list[Poison]:
+    """Apply what can be applied; what cannot be read or applied parks its stream, and nothing else."""
+    poisons, batch = _without_poison(found, parked)
+    if projection.reads_payloads:
+        more, batch = _without_poison(with_bodies(connection, batch), parked | {p.stream for p in poisons})
+        poisons += more
+    return poisons + _applied(connection, projection, schema, batch)
+
+
+def _applied(connection: Connection[Any], projection: Projection, schema: str, batch: Sequence[Seen]) -> list[Poison]:
+    """Apply a batch, and where that fails, its halves: the event that fails alone parks its stream."""
+    if not batch:
+        return []
+    try:
+        with connection.transaction():
+            projection.apply(connection, schema, batch)
+        return []
+    except psycopg.OperationalError:
+        raise
+    except Exception as error:  # whatever a projection's code raises concerns one stream
+        if len({seen.recorded.stream for seen in batch}) == 1:
+            recorded = batch[0].recorded
+            return [Poison(recorded.stream, recorded.position, f"{type(error).__name__}: {error}")]
+    middle = len(batch) // 2
+    streams = {seen.recorded.stream for seen in batch[:middle]}
+    first = [seen for seen in batch if seen.recorded.stream in streams]
+    second = [seen for seen in batch if seen.recorded.stream not in streams]
+    if not second:  # one stream more in the first half: take the streams one by one
+        return [p for s in streams for p in _applied(connection, projection, schema, _of(batch, s))]
+    return _applied(connection, projection, schema, first) + _applied(connection, projection, schema, second)
+
+
+def _of(batch: Sequence[Seen], stream: str) -> list[Seen]:
+    return [seen for seen in batch if seen.recorded.stream == stream]
+
+
+def _without_poison(found: Sequence[Seen | Poison], parked: set[str]) -> tuple[list[Poison], list[Seen]]:
+    """The poisoned events, the first of each stream, and the others but for those of parked streams."""
+    left = set(parked)
+    poisons: list[Poison] = []
+    good: list[Seen] = []
+    for one in found:
+        stream = one.stream if isinstance(one, Poison) else one.recorded.stream
+        if stream in left:
+            continue
+        if isinstance(one, Poison):
+            left.add(stream)
+            poisons.append(one)
+        else:
+            good.append(one)
+    return poisons, good
+
+
+def _built(
+    admin_url: str,
+    connection: Connection[Any],
+    projection: Projection,
+    schema: str,
+    parts: Sequence[Slice],
+    upto: int,
+    jobs: int,
+) -> Iterator[list[Poison]]:
+    if jobs == 1 or len(parts) == 1:
+        for part in parts:
+            yield build_slice(connection, projection, schema, part, upto)
+        return
+    # Forked, so that the processes share what they have in common; each opens a connection of its own.
+    context = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        futures = [pool.submit(_build_slice_alone, admin_url, projection, schema, part, upto) for part in parts]
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _build_slice_alone(admin_url: str, projection: Projection, schema: str, part: Slice, upto: int) -> list[Poison]:
+    with administrator(admin_url) as connection:
+        return build_slice(connection, projection, schema, part, upto)
+
+
+def build_slice(
+    connection: Connection[Any], projection: Projection, schema: str, part: Slice, upto: int
+) -> list[Poison]:
+    """The rows of some streams, from the last event of each."""
+    parked: list[Poison] = []
+    rows: dict[str, list[tuple[Any, ...]]] = {}
+    for found in read_last(connection, projection.topics, part, upto=upto, skipped=projection.skipped):
+        poisons, batch = _without_poison(found, set())
+        if projection.reads_payloads:
+            more, batch = _without_poison(with_bodies(connection, batch), set())
+            poisons += more
+        for seen in batch:
+            try:
+                _add(rows, projection.rows(seen))
+            except Exception as error:  # as above
+                recorded = seen.recorded
+                poisons.append(Poison(recorded.stream, recorded.position, f"{type(error).__name__}: {error}"))
+        parked += poisons
+        if sum(map(len, rows.values())) > LOAD_ROWS:
+            projection.load(connection, schema, rows)
+            rows = {}
+    projection.load(connection, schema, rows)
+    return parked
+
+
+def _add(rows: dict[str, list[tuple[Any, ...]]], more: Rows) -> None:
+    for table, values in more.items():
+        rows.setdefault(table, []).extend(values)
+
+
+_SELECT_INDEXES = """
+SELECT i.relname, pg_get_indexdef(i.oid), pg_get_constraintdef(c.oid)
+FROM pg_index AS x
+JOIN pg_class AS i ON i.oid = x.indexrelid
+JOIN pg_class AS t ON t.oid = x.indrelid
+JOIN pg_namespace AS n ON n.oid = t.relnamespace
+LEFT JOIN pg_constraint AS c ON c.conindid = i.oid AND c.contype IN ('p', 'u')
+WHERE n.nspname = %s AND t.relname = %s
+ORDER BY c.contype NULLS LAST, i.relname
+"""

@@ -1,0 +1,71 @@
+"""What goes wrong, by supplier, day, code and place: refused requests and failed imports. Follows the log."""
+
+from collections.abc import Iterator
+from datetime import date
+from typing import Any
+
+from psycopg import AsyncConnection
+from psycopg.rows import args_row
+
+from eventstore.import_process import DryRunErrored, ImportErrored
+from eventstore.refusals import RequestsRefused
+from projections.following import Counter
+from projections.reading import Seen
+from schemas.base import MARKET_TIME
+from schemas.status import ErrorCount
+
+MAX_ROWS = 10_000
+
+_SOURCES: dict[type[Any], str] = {RequestsRefused: "request", ImportErrored: "import", DryRunErrored: "dry_run"}
+
+
+def project(seen: Seen) -> Iterator[tuple[str, date, str, str, str, int]]:
+    """(supplier, day in German market time, source, code, path, number). Pure.
+
+    A failed import counts once under its own code, without path, and once under each of its problems.
+    """
+    event = seen.recorded.event
+    supplier, day = seen.recorded.supplier or "", seen.recorded.recorded_at.astimezone(MARKET_TIME).date()
+    source = _SOURCES[type(event)]
+    match event:
+        case RequestsRefused(counts=counts):
+            found = counts
+        case ImportErrored(code=code, problems=problems) | DryRunErrored(code=code, problems=problems):
+            found = {code: 1} | dict.fromkeys(problems, 1)
+        case _:
+            found = {}
+    for name, number in found.items():
+        code, _, path = name.partition("@")
+        yield supplier, day, source, code, path, number
+
+
+ERROR_STATISTICS = Counter(
+    "error_statistics",
+    events=tuple(_SOURCES),
+    columns="supplier text NOT NULL, day date NOT NULL, source text NOT NULL, code text NOT NULL, path text NOT NULL,"
+    " number bigint NOT NULL, PRIMARY KEY (supplier, day, source, code, path)",
+    key=("supplier", "day", "source", "code", "path"),
+    folds_all=True,
+    project=project,
+)
+
+_SELECT = f"""
+SELECT day, source, code, path, number
+FROM error_statistics
+WHERE supplier = %s AND (%s::date IS NULL OR day >= %s) AND (%s::date IS NULL OR day <= %s)
+ORDER BY day, number DESC, source, code, path
+LIMIT {MAX_ROWS}
+"""  # noqa: S608 - constants
+
+
+async def supplier_errors(
+    connection: AsyncConnection[Any], supplier: str, first: date | None, last: date | None
+) -> list[ErrorCount]:
+    """What went wrong from one day to another, the most frequent of a day first; 10,000 rows at most."""
+
+    def item(day: date, source: str, code: str, path: str, number: int) -> ErrorCount:
+        return ErrorCount(day=day, source=source, code=code, path=path, number=number)
+
+    async with connection.cursor(row_factory=args_row(item)) as cursor:
+        await cursor.execute(_SELECT, (supplier, first, first, last, last))
+        return await cursor.fetchall()

@@ -1,0 +1,65 @@
+"""How many of a supplier's imports are in which state: one row a state, read in no time. Follows the log."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from psycopg import AsyncConnection
+
+from eventstore.import_process import (
+    DryRunErrored,
+    DryRunSucceeded,
+    ImportCancelled,
+    ImportErrored,
+    ImportPostponed,
+    ImportProcessed,
+    ImportRetried,
+    ImportStaged,
+    ImportStarted,
+    SubjectErased,
+)
+from projections.following import Counter
+from projections.reading import Seen, topics_of
+from schemas.status import SupplierProgress
+
+_STATUS_AFTER: dict[type[Any], str] = {
+    ImportStaged: "PENDING",
+    ImportRetried: "PENDING",
+    ImportPostponed: "PENDING",
+    ImportStarted: "IN_PROGRESS",
+    ImportProcessed: "PROCESSED",
+    ImportErrored: "ERRORED",
+    DryRunSucceeded: "DRY_RUN_SUCCEEDED",
+    DryRunErrored: "DRY_RUN_ERRORED",
+    ImportCancelled: "CANCELLED",
+}
+_STATUS_OF_TOPIC = {topics_of([event])[0]: status for event, status in _STATUS_AFTER.items()}
+
+
+def project(seen: Seen) -> Iterator[tuple[str, str, int]]:
+    """(supplier, status, number): one more in the state after the event, one less in the state before it. Pure."""
+    supplier, event = seen.recorded.supplier or "", seen.recorded.event
+    if isinstance(event, SubjectErased):
+        yield supplier, "PROCESSED" if event.account_number else "CANCELLED", 1
+    else:
+        yield supplier, _STATUS_AFTER[type(event)], 1
+    if seen.previous is not None:
+        yield supplier, _STATUS_OF_TOPIC[seen.previous], -1
+
+
+IMPORT_PROGRESS = Counter(
+    "import_progress",
+    events=(*_STATUS_AFTER, SubjectErased),
+    columns="supplier text NOT NULL, status text NOT NULL, number bigint NOT NULL, PRIMARY KEY (supplier, status)",
+    key=("supplier", "status"),
+    folds_all=False,
+    project=project,
+)
+
+_SELECT = "SELECT status, number FROM import_progress WHERE supplier = %s ORDER BY status"
+
+
+async def supplier_progress(connection: AsyncConnection[Any], supplier: str) -> SupplierProgress:
+    """The counts of a supplier's imports by state; states that none is in are left out."""
+    rows = await (await connection.execute(_SELECT, (supplier,), prepare=True)).fetchall()
+    counts = {status: number for status, number in rows if number}
+    return SupplierProgress(import_supplier=supplier, total=sum(counts.values()), by_status=counts)

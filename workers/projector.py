@@ -1,0 +1,92 @@
+"""The projector: keeps the projections that follow the log up with it, each from its own position.
+
+One projector is active, by an advisory lock. A position moves in the transaction of the rows, so that a crash repeats
+nothing. What cannot be projected parks its stream; the others go on.
+"""
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import structlog
+from psycopg import Connection
+
+from eventstore import follow
+from eventstore.errors import StoreUnavailable
+from eventstore.ledger import Ledger
+from projections.build import apply_batch
+from projections.projection import Projection
+from projections.reading import BATCH, head, read_ordered
+from projections.versions import held, park, parked_streams
+
+LOCK = 7015006
+RETRY_S = 1.0
+
+logger = structlog.get_logger()
+
+
+class Projector:
+    """Runs until `stop` is set; survives the loss of Postgres."""
+
+    def __init__(self, ledger: Ledger, projections: Sequence[Projection]) -> None:
+        self._ledger = ledger
+        self._projections = projections
+        self._outdated: set[str] = set()
+
+    def start(self, stop: threading.Event) -> threading.Thread:
+        thread = threading.Thread(target=self.run, args=(stop,), name="projector", daemon=True)
+        thread.start()
+        return thread
+
+    def run(self, stop: threading.Event) -> None:
+        while not stop.is_set():
+            try:
+                with self._ledger.connection() as connection:
+                    row = connection.execute("SELECT pg_try_advisory_lock(%s) AS held", (LOCK,)).fetchone()
+                    if row and row["held"]:
+                        self._follow(connection, stop)
+            except StoreUnavailable as error:
+                logger.warning("projector waits", reason=str(error).strip().splitlines()[0] if str(error) else "")
+            stop.wait(RETRY_S)
+
+    def _follow(self, connection: Connection[Any], stop: threading.Event) -> None:
+        try:
+            follow.listen(connection)
+            while not stop.is_set():
+                went_on = [self.advance(connection, projection) for projection in self._projections]
+                if not any(went_on):
+                    follow.wait(connection)
+        finally:
+            if not connection.closed:
+                connection.execute("UNLISTEN *")
+                connection.execute("SELECT pg_advisory_unlock_all()")
+
+    def advance(self, connection: Connection[Any], projection: Projection) -> bool:
+        """Take the next events in; False when there was nothing more."""
+        with connection.transaction():
+            live = held(connection, projection.name)  # what a switch or a healing has changed is seen after it
+            if live.definition != projection.definition:
+                self._tell_outdated(projection.name)
+                return False
+            reached = head(connection)
+            if reached == live.position:
+                return False
+            found = read_ordered(connection, projection.topics, after=live.position, upto=reached)
+            if len(found) == BATCH:
+                last = found[-1]
+                reached = last.recorded.position if hasattr(last, "recorded") else last.position
+            parked = set(parked_streams(connection, projection.name, live.version))
+            poisons = apply_batch(connection, projection, projection.home, found, parked)
+            park(connection, projection.name, live.version, poisons)
+            connection.execute(
+                "UPDATE projection_versions SET position = %s WHERE name = %s AND version = %s",
+                (reached, projection.name, live.version),
+            )
+        for poison in poisons:
+            logger.error("stream parked", projection=projection.name, stream=poison.stream, position=poison.position)
+        return len(found) == BATCH
+
+    def _tell_outdated(self, name: str) -> None:
+        if name not in self._outdated:
+            self._outdated.add(name)
+            logger.warning("projection was made by other code", projection=name, mend=f"projections rebuild {name}")
