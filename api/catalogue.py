@@ -121,6 +121,13 @@ _ANSWERS = (
         "Something unexpected happened; the service's log has the request id.",
         {"detail": "An unexpected error occurred.", "code": "error", "request_id": "9f8b7c6d5e4f3a2b"},
     ),
+    ErrorCode(
+        "stream_unreadable",
+        ("answer",),
+        500,
+        "An event of this account cannot be read; the others go on. The service's log has the request id.",
+        {"detail": "An unexpected error occurred.", "code": "stream_unreadable", "request_id": "9f8b7c6d5e4f3a2b"},
+    ),
     _answer(503, CODES[503], "The service cannot store or read at the moment; repeating the request is safe."),
 )
 

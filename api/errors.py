@@ -121,7 +121,8 @@ def _unexpected(request: Request, error: Exception) -> Response:
     request_id = secrets.token_hex(8)
     logger.error("unexpected error", request_id=request_id, path=request.url.path, exc_info=error)
     detail = f"An unexpected error occurred: {type(error).__name__}. Tell the platform team the request id."
-    return json_response({"detail": detail, "code": "error", "request_id": request_id}, 500)
+    code = error.code if isinstance(error, StreamUnreadable) else "error"
+    return json_response({"detail": detail, "code": code, "request_id": request_id}, 500)
 
 
 Handler = Callable[[Request, Exception], Response | Awaitable[Response]]
