@@ -33,7 +33,8 @@ def heal(connection: Connection[Any], projection: Projection, streams: list[str]
         parked = _parked(connection, live.name, live.version, streams)
         schema = projection.home
         forgotten = [projection.forget(connection, schema, stream) for stream in streams]
-        if all(forgotten):
+        is_sum = not all(forgotten)
+        if not is_sum:
             poisons = apply_events(connection, projection, schema, after=0, upto=upto, streams=streams)
         else:  # its rows are sums over all streams: only what was left out can be added
             poisons = [
@@ -49,7 +50,9 @@ def heal(connection: Connection[Any], projection: Projection, streams: list[str]
         )
     if poisons:
         return Healed(projection.name, f"still parked at {poisons[0].position}: {poisons[0].error}", is_parked=True)
-    return Healed(projection.name, "goes on" if parked else "made anew")
+    if parked:
+        return Healed(projection.name, "goes on")
+    return Healed(projection.name, "adds up all accounts, and nothing was left out" if is_sum else "made anew")
 
 
 def _parked(connection: Connection[Any], name: str, version: int, streams: list[str]) -> dict[str, int]:

@@ -1,0 +1,56 @@
+"""The worked example of the developer guide is run as it stands there."""
+
+import re
+import types
+from datetime import date
+from pathlib import Path
+
+import psycopg
+
+from embedded.postgres import PostgresUrls
+from eventstore.clock import now
+from eventstore.ledger import Ledger
+from projections import PROJECTIONS
+from projections.build import administrator
+from projections.compare import verify
+from projections.following import Following
+from projections.healing import heal
+from projections.versions import alone, build_version, install, live_version, switch
+from schemas.base import MARKET_TIME
+from tests.make import an_account
+from tests.workers.test_processing import SUPPLIER, stage
+from workers.projector import Projector
+
+GUIDE = Path(__file__).parents[2] / "docs" / "developing.md"
+
+
+def projection_of_the_guide() -> Following:
+    [source] = re.findall(r"```python\n(# projections/daily_intake\.py\n.*?)```", GUIDE.read_text(), re.DOTALL)
+    module = types.ModuleType("daily_intake")
+    exec(source, module.__dict__)
+    made = module.DAILY_INTAKE
+    assert isinstance(made, Following)
+    return made
+
+
+def test_the_projection_of_the_guide_is_followed_verified_rebuilt_and_healed(
+    ledger: Ledger, database: PostgresUrls
+) -> None:
+    intake = projection_of_the_guide()
+    stream = stage(ledger, an_account(SUPPLIER, 1))
+    with administrator(database.admin) as admin:
+        install(admin, [*PROJECTIONS, intake], psycopg.conninfo.conninfo_to_dict(database.service)["user"])  # type: ignore[arg-type]
+        stage(ledger, an_account(SUPPLIER, 2))
+        with ledger.connection() as connection:
+            Projector(ledger, [intake]).advance(connection, intake)
+        today: date = now().astimezone(MARKET_TIME).date()
+        rows = admin.execute("SELECT supplier, day, number FROM daily_intake WHERE measure = 'accounts'").fetchall()
+        assert rows == [(SUPPLIER, today, 2)]
+        assert verify(database.admin, admin, intake, limit=1).first == ()
+        admin.execute("UPDATE daily_intake SET number = 7")
+        assert verify(database.admin, admin, intake, limit=1).changed == 2
+        with alone(admin, intake):
+            switch(admin, intake, build_version(database.admin, admin, intake).version)
+        assert verify(database.admin, admin, intake, limit=1).first == ()
+        assert live_version(admin, "daily_intake").version == 2
+        assert heal(admin, intake, [stream]).says == "adds up all accounts, and nothing was left out"
