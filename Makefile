@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test check fuzz simulate chaos docs bench fmt lock clean
+.PHONY: help setup demo run test check fuzz simulate chaos docs bench benchlog fmt lock clean
 
 help: ## what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -49,6 +49,9 @@ docs: setup ## what is made from the code: docs/errors.md and docs/openapi.json,
 
 bench: setup ## throughput as ratios in one run
 	$(BIN)/python -m bench $(ARGS)
+
+benchlog: setup ## a log of EVENTS=1000000: verified, proved, its projections rebuilt under load
+	$(BIN)/python -m bench.log --events $(or $(EVENTS),1000000)
 
 fmt: setup ## format the code
 	$(BIN)/ruff format .

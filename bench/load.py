@@ -7,6 +7,7 @@ import argparse
 import asyncio
 import collections
 import json
+import signal
 import time
 from typing import cast
 
@@ -53,6 +54,13 @@ class Sender(asyncio.Protocol):
         self._load.ended(self)
 
     def _send(self) -> None:
+        wait_s = self._load.wait_s()
+        if wait_s > 0:
+            asyncio.get_running_loop().call_later(wait_s, self._send_now)
+        else:
+            self._send_now()
+
+    def _send_now(self) -> None:
         request = self._load.next_request()
         if request is None:
             self._load.ended(self)
@@ -72,6 +80,8 @@ class Load:
         ).encode()
         self._deadline = time.monotonic() + arguments.seconds
         self._left = arguments.count or 10**9
+        self._every_s = 1 / arguments.rate if arguments.rate else 0.0
+        self._next = time.monotonic()
         self._number = arguments.first
         self._running: set[Sender] = set()
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -81,6 +91,14 @@ class Load:
         sender = Sender(self)
         self._running.add(sender)
         return sender
+
+    def wait_s(self) -> float:
+        """How long until the next request is to be sent, where there is a rate; what is late is sent at once."""
+        self._next += self._every_s
+        return self._next - time.monotonic() if self._every_s else 0.0
+
+    def stop(self) -> None:
+        self._deadline = 0.0
 
     def next_request(self) -> bytes | None:
         if self._left <= 0 or time.monotonic() >= self._deadline:
@@ -100,6 +118,7 @@ class Load:
 async def run(arguments: argparse.Namespace) -> None:
     loop = asyncio.get_running_loop()
     load = Load(arguments)
+    loop.add_signal_handler(signal.SIGTERM, load.stop)
     started = time.monotonic()
     await asyncio.gather(
         *(loop.create_connection(load.new_sender, "127.0.0.1", arguments.port) for _ in range(arguments.connections))
@@ -118,6 +137,7 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--count", type=int, default=0)
+    parser.add_argument("--rate", type=float, default=0.0, help="requests a second; as many as can be by default")
     parser.add_argument("--first", type=int, default=0)
     uvloop.run(run(parser.parse_args()))
 

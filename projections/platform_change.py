@@ -13,7 +13,7 @@ from schemas.delivery_note import DeliveryNoteImport
 from schemas.energy_amount import EnergyAmountImport
 from schemas.invoice import MarketParticipantInvoiceImport
 from schemas.shape import Shape
-from schemas.submission import read_submission
+from schemas.submission import imported_account
 
 _ENVELOPES: dict[str, tuple[Shape[Any], str]] = {
     "delivery-note": (Shape(DeliveryNoteImport), "delivery_note"),
@@ -26,7 +26,7 @@ def platform_change(recorded: Recorded, body: bytes | None) -> PlatformChange | 
     """What an event changes in the platform's records, given the payload that it speaks of. Pure."""
     match recorded.event:
         case ImportProcessed(account_number=number) if body is not None:
-            return PlatformChange(copied=rows_of(read_submission(body).account, number, recorded.recorded_at))
+            return PlatformChange(copied=rows_of(imported_account(body), number, recorded.recorded_at))
         case RecordImported(account_number=number) if body is not None:
             return record_change(_record_in(recorded.stream, body), recorded, number)
         case RecordCancellationChanged(account_number=number) if body is not None:

@@ -72,13 +72,19 @@ class InlineView(Projection):
         self.events = view.events
         self.folds_all = view.folds_all  # type: ignore[misc]
         self.skipped = view.skipped
+        places = {column: place for place, column in enumerate(view.columns)}
+        self._created_at, self._created_position = places.get("created_at"), places.get("created_position")
 
     def rows(self, seen: Seen) -> Rows:
         row = self.view.project(seen.recorded, seen.recorded.position)
         if row is None:
             return {}
-        firsts = {"created_at": seen.first_at, "created_position": seen.first_position}
-        return {self.name: [tuple(firsts.get(c, v) for c, v in zip(self.view.columns, row, strict=True))]}
+        firsts = [*row]
+        if self._created_at is not None:
+            firsts[self._created_at] = seen.first_at
+        if self._created_position is not None:
+            firsts[self._created_position] = seen.first_position
+        return {self.name: [tuple(firsts)]}
 
     def apply(self, connection: Connection[Any], schema: str, batch: Sequence[Seen]) -> None:
         statement = self._upsert_into(schema)

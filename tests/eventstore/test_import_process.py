@@ -8,13 +8,14 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 from eventstore.aggregate import Event
-from eventstore.errors import AlreadyImported, IllegalTransition, ImportInProgress, Refused
+from eventstore.errors import AccountErased, AlreadyImported, IllegalTransition, ImportInProgress, Refused
 from eventstore.import_process import (
     IMPORT_PROCESS,
     CancelImport,
     CompleteImport,
     DryRunErrored,
     DryRunSucceeded,
+    EraseSubject,
     FailImport,
     ImportCancelled,
     ImportCommand,
@@ -25,6 +26,7 @@ from eventstore.import_process import (
     ImportRetried,
     PostponeImport,
     RetryImport,
+    SubjectErased,
     decide,
     evolve,
     identity_of,
@@ -176,6 +178,7 @@ COMMANDS = st.one_of(
     st.builds(PostponeImport, attempt=st.integers(1, 3), code=st.just("x"), due_at=st.just(NOON)),
     st.builds(CancelImport),
     st.builds(RetryImport),
+    st.builds(EraseSubject),
 )
 
 
@@ -195,7 +198,7 @@ def test_whatever_is_asked_repeating_changes_nothing_and_one_account_is_made_at_
         made += isinstance(event, ImportProcessed)
         assert made <= 1
         assert process.attempt >= 0
-        assert before.status != "PROCESSED", "nothing follows an account"
+        assert before.status != "PROCESSED" or isinstance(event, SubjectErased), "nothing else follows an account"
         try:
             again = decide(command, process, NOON)
         except Refused:
@@ -206,3 +209,28 @@ def test_whatever_is_asked_repeating_changes_nothing_and_one_account_is_made_at_
 @for_all(st.from_regex(r"[A-Za-z0-9_-]{1,32}", fullmatch=True), st.text(min_size=1))
 def test_a_stream_id_gives_back_whom_it_is_about(supplier: str, external: str) -> None:
     assert identity_of(stream_of(supplier, external)) == (supplier, external)
+
+
+ERASE = EraseSubject(reason="DSR-1")
+
+
+def test_an_account_that_is_erased_stays_processed() -> None:
+    erased = SubjectErased(account_number="A-00000001", reason="DSR-1")
+    given(staged(), started(), processed()).when(ERASE).then(erased)
+    given(staged(), started(), processed(), erased).when(ERASE).then()
+    given(staged(), started(), processed(), erased).when(stage(OTHER_DIGEST)).refuses(AlreadyImported)
+
+
+@pytest.mark.parametrize("history", [(staged(),), (staged(), cancelled()), (staged(), started(), errored())])
+def test_an_import_without_account_ends_with_its_erasure(history: tuple[Event, ...]) -> None:
+    given(*history).when(ERASE).then(SubjectErased(reason="DSR-1"))
+    erased = (*history, SubjectErased(reason="DSR-1"))
+    given(*erased).when(stage(OTHER_DIGEST)).refuses(AccountErased)
+    given(*erased).when(start()).then()
+    given(*erased).when(RetryImport()).refuses(IllegalTransition)
+    given(*erased).when(CancelImport()).then()
+
+
+def test_what_is_in_progress_or_was_never_staged_cannot_be_erased() -> None:
+    given(staged(), started()).when(ERASE).refuses(IllegalTransition)
+    given().when(ERASE).refuses(IllegalTransition)

@@ -209,6 +209,10 @@ class World:
             self._check_streams(connection, findings)
             self._check_views(connection, findings)
         self._check_answers(acknowledged, findings)
+        self.service.cli("seal")
+        verified = self.service.cli("verify", "--all", check=False)
+        if verified.returncode:
+            findings.note(f"the log does not verify: {verified.stderr}")
         return findings
 
     def _check_log(

@@ -178,8 +178,10 @@ def test_a_rebuild_is_switched_in_and_back_and_catches_up_each_time(
 def test_the_service_may_write_to_what_was_switched_in(
     admin: Connection[Any], history: Ledger, database: PostgresUrls
 ) -> None:
+    before = head(admin)
     for projection in PROJECTIONS:
         make_anew(database.admin, admin, projection, jobs=2)
+        assert head(admin) == before  # nothing is said anew: no e-mail, no message
         assert [(one.version, one.state) for one in versions(admin, projection.name)] == [(2, "live")]
     ImportProcessor(history, worker=lambda: 7).process([stage(history, an_account(SUPPLIER, 31))])
     follow(history)

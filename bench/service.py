@@ -1,0 +1,233 @@
+"""A service of a benchmark's own: one database, and the servers on it that are measured in turn."""
+
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import psutil
+import psycopg
+
+from api.auth import new_key
+from cli.operator import caused_by
+from embedded.folder import DataFolder
+from embedded.service import Connections, Service
+from eventstore import organisation, supplier
+from eventstore.clock import now
+from eventstore.ledger import Ledger
+from importer.book import book
+from importer.client import ImportClient
+from projections import INLINE
+
+SUPPLIER = "NORDWIND"
+
+
+class Bench:
+    """One database, and the servers on it that are measured in turn."""
+
+    def __init__(self, folder: Path, seconds: float) -> None:
+        self._service = Service(DataFolder(folder), log_folder=folder)
+        self._folder = folder
+        self._seconds = seconds
+        self._first = 0
+        self.held_rate = 0.0
+        self._token_key = secrets.token_urlsafe(32)
+        self.connections: Connections = self._service.start_servers(None, None, None)
+        self._key = self._prepare()
+
+    def close(self) -> None:
+        self._service.stop()
+
+    def ceiling(self) -> float:
+        with self._server("bench.ceiling") as port:
+            return self._load(port, "/v2/data-import/accounts/")
+
+    def creates(self) -> float:
+        with self._server("cli.main", "api", "--port") as port:
+            return self._load(port, "/v2/data-import/accounts/")
+
+    def validations(self, path: str = "validate") -> float:
+        with self._server("bench.untyped") as port:
+            return self._load(port, f"/v2/data-import/accounts/{path}/")
+
+    def processed(self, count: int) -> float:
+        """Accounts a second from the first create until the last is PROCESSED, with api, relay and one worker."""
+        with self._server("cli.main", "api", "--port") as port, self.role("relay"), self.role("worker"):
+            self._settle()
+            before = self._count_processed()
+            started = time.monotonic()
+            self._load(port, "/v2/data-import/accounts/", count=count)
+            while self._count_processed() - before < count:
+                if time.monotonic() - started > 300:
+                    raise RuntimeError("not everything was processed within five minutes")
+                time.sleep(0.02)
+            return count / (time.monotonic() - started)
+
+    def idle_latency(self, samples: int = 20) -> float:
+        """Seconds from a create's answer until PROCESSED on an idle service: the slowest of so many."""
+        slowest = 0.0
+        with self._server("cli.main", "api", "--port") as port, self.role("relay"), self.role("worker"):
+            self._settle()
+            client = ImportClient(f"http://127.0.0.1:{port}", self._key)
+            for entry in book(SUPPLIER, samples + 1, seed=99, with_errors=False):
+                client.create(entry.body)
+                started = time.monotonic()
+                while client.status(SUPPLIER, entry.external_account_number).body["status"] != "PROCESSED":
+                    time.sleep(0.005)
+                is_warm_up = entry.external_account_number.endswith("0000001")
+                slowest = max(slowest, 0.0 if is_warm_up else time.monotonic() - started)
+                time.sleep(0.1)
+            client.close()
+        return slowest
+
+    def pause_latency(self, samples: int = 5) -> float:
+        """Seconds until a change of a supplier's status is in force in the api: the slowest of so many."""
+        slowest = 0.0
+        ledger = Ledger(self.connections.database_url, views=INLINE)
+        with self._server("cli.main", "api", "--port") as port:
+            client = ImportClient(f"http://127.0.0.1:{port}", self._key)
+            bodies = (entry.body for entry in book(SUPPLIER, 10_000, seed=98, with_errors=False))
+            changes: tuple[tuple[supplier.SupplierStatus, int], ...] = (("paused", 400), ("ongoing", 201))
+            for status, answer in changes * samples:
+                command = supplier.ChangeSupplierStatus(status=status)
+                ledger.execute(supplier.stream_of(SUPPLIER), command, at=now(), by=caused_by())
+                started = time.monotonic()
+                while client.create(next(bodies)).status != answer:
+                    time.sleep(0.01)
+                slowest = max(slowest, time.monotonic() - started)
+            client.close()
+        ledger.close()
+        return slowest
+
+    def hang_latency(self, samples: int = 5) -> float:
+        """Seconds until create and status answer 503 while Postgres hangs: the slowest of so many each."""
+        slowest = 0.0
+        postmaster = psutil.Process(self._service.supervisor.pids()["postgres"])
+        accounts = list(book(SUPPLIER, samples + 1, seed=97, with_errors=False))
+        with self._server("cli.main", "api", "--port") as port:
+            client = ImportClient(f"http://127.0.0.1:{port}", self._key, tries=1)
+            client.create(accounts.pop().body)
+            family = [postmaster, *postmaster.children()]
+            for process in family:
+                process.suspend()
+            try:
+                for entry in accounts:
+                    for ask in (partial(client.create, entry.body), partial(client.status, SUPPLIER, "x")):
+                        started = time.monotonic()
+                        if ask().status != 503:
+                            raise RuntimeError("503 was expected while Postgres hangs")
+                        slowest = max(slowest, time.monotonic() - started)
+            finally:
+                for process in family:
+                    process.resume()
+            while client.create(accounts[0].body).status != 201:
+                time.sleep(0.05)
+            client.close()
+        return slowest
+
+    @contextmanager
+    def steady_load(self, rate: int) -> Iterator[None]:
+        """So many creates a second, all the while; raises RuntimeError when one was refused."""
+        with self._server("cli.main", "api", "--port") as port:
+            command = [sys.executable, "-m", "bench.load", "--port", str(port), "--path", "/v2/data-import/accounts/"]
+            command += ["--token", self._key, "--seconds", "3600", "--rate", str(rate), "--connections", "32"]
+            loading = subprocess.Popen([*command, "--first", str(self._first)], stdout=subprocess.PIPE, text=True)
+            self._first += 1_000_000
+            try:
+                yield
+            finally:
+                loading.terminate()
+                report = json.loads(loading.communicate(timeout=60)[0])
+        if set(report["statuses"]) - {"201"}:
+            raise RuntimeError(f"creates were answered {report['statuses']}")
+        self.held_rate = report["requests"] / report["seconds"]
+
+    def cli(self, *arguments: str) -> subprocess.Popen[str]:
+        """A verb of the command, started."""
+        command = [sys.executable, "-m", "cli.main", *arguments]
+        return subprocess.Popen(command, env=self._environment(), stdout=subprocess.PIPE, text=True)
+
+    def _settle(self) -> None:
+        """Cancel what earlier measurements have left, so that the worker meets only its own load."""
+        with psycopg.connect(self.connections.admin_url, autocommit=True) as connection:
+            connection.execute("UPDATE import_status SET status = 'CANCELLED' WHERE status = 'PENDING'")
+            connection.execute(
+                "INSERT INTO checkpoints SELECT 'relay', max(position) FROM events "
+                "ON CONFLICT (follower) DO UPDATE SET position = excluded.position"
+            )
+            connection.execute("VACUUM ANALYZE")
+
+    def _count_processed(self) -> int:
+        with psycopg.connect(self.connections.admin_url) as connection:
+            row = connection.execute("SELECT count(*) FROM platform.service_account").fetchone()
+            assert row is not None
+            return int(row[0])
+
+    def _load(self, port: int, path: str, count: int = 0) -> float:
+        command = [sys.executable, "-m", "bench.load", "--port", str(port), "--path", path, "--token", self._key]
+        command += ["--first", str(self._first), "--count", str(count)]
+        command += ["--seconds", str(600 if count else self._seconds)]
+        self._first += 1_000_000
+        report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=600).stdout)
+        refused = {status: n for status, n in report["statuses"].items() if status not in ("200", "201")}
+        if refused:
+            raise RuntimeError(f"{path} answered {refused}")
+        return float(report["requests"] / report["seconds"])
+
+    def _prepare(self) -> str:
+        ledger = Ledger(self.connections.database_url, views=INLINE)
+        fresh = new_key()
+        command = organisation.CreateKey(
+            key_id=fresh.key_id, secret_sha256=fresh.secret_sha256, role="importer", suppliers=(SUPPLIER,)
+        )
+        ledger.execute(supplier.stream_of(SUPPLIER), supplier.CreateSupplier(), at=now(), by=caused_by())
+        ledger.execute(organisation.stream_of("bench"), command, at=now(), by=caused_by())
+        ledger.close()
+        return fresh.api_key
+
+    @contextmanager
+    def _server(self, module: str, *arguments: str) -> Iterator[int]:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
+        with self._process([sys.executable, "-m", module, *arguments, str(port)]):
+            for _ in range(200):
+                try:
+                    urllib.request.urlopen(f"http://127.0.0.1:{port}/livez", timeout=1)
+                    break
+                except OSError:
+                    time.sleep(0.05)
+            yield port
+
+    @contextmanager
+    def role(self, role: str) -> Iterator[None]:
+        with self._process([sys.executable, "-m", "cli.main", role]):
+            yield
+
+    @contextmanager
+    def _process(self, command: list[str]) -> Iterator[None]:
+        environment = self._environment()
+        with (self._folder / "servers.log").open("ab") as log:
+            process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+        try:
+            yield
+        finally:
+            process.terminate()
+            process.wait(30)
+
+    def _environment(self) -> dict[str, str]:
+        return os.environ | {
+            "DATABASE_URL": self.connections.database_url,
+            "DATABASE_ADMIN_URL": self.connections.admin_url,
+            "REDIS_URL": self.connections.redis_url or "",
+            "IMPORTLEDGER_TOKEN_KEY": self._token_key,
+            "IMPORTLEDGER_DATA_DIR": str(self._folder),
+        }
