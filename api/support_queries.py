@@ -37,12 +37,14 @@ class SupportQueries:
     async def errors(self, request: Request) -> Response:
         """200 with what went wrong, by day, code and place."""
         supplier = await self._supplier(request)
+        _refuse_others(request, "from_day", "to_day")
         first, last = _day(request, "from_day"), _day(request, "to_day")
         return json_response(await read(self._pool, supplier_errors, supplier, first, last))
 
     async def search(self, request: Request) -> Response:
         """200 with the accounts that the text names, of the suppliers that the key may touch."""
         key = await self._auth.caller(request, AUDITORS)
+        _refuse_others(request, "q", "supplier")
         text = request.query_params.get("q", "").strip()
         if not text or len(text) > MAX_QUERY or "\0" in text:
             raise _not_valid(Problem("q", "invalid", "Give what you look for: 1 to 254 characters."))
@@ -61,6 +63,13 @@ class SupportQueries:
         return supplier
 
 
+def _refuse_others(request: Request, *names: str) -> None:
+    """A mistyped parameter would be an answer to another question."""
+    if others := [name for name in request.query_params if name not in names]:
+        said = f"This is no parameter; there are {' and '.join(names)}."
+        raise _not_valid(*(Problem(name, "unknown_field", said) for name in others))
+
+
 def _day(request: Request, name: str) -> date | None:
     text = request.query_params.get(name)
     if text is None:
@@ -71,5 +80,5 @@ def _day(request: Request, name: str) -> date | None:
         raise _not_valid(Problem(name, "invalid", "Give a day as YYYY-MM-DD.")) from error
 
 
-def _not_valid(problem: Problem) -> NotValid:
-    return NotValid("validation_error", "The query could not be understood.", [problem])
+def _not_valid(*problems: Problem) -> NotValid:
+    return NotValid("validation_error", "The query could not be understood.", problems)

@@ -46,6 +46,7 @@ def test_progress_is_what_the_status_of_each_says(service: RunningService, impor
 def test_errors_are_counted_by_day_code_and_path(service: RunningService, importer: Importer) -> None:
     assert get(service, importer, "errors") == []
     assert get(service, importer, "errors", from_day="2026-01-01", to_day="2026-01-02") == []
+    assert get(service, importer, "errors", form_day="2026-01-01")["errors"][0]["code"] == "unknown_field"
     assert get(service, importer, "errors", from_day="yesterday")["errors"][0]["attr"] == "from_day"
 
 
