@@ -18,6 +18,7 @@ from psycopg.sql import SQL, Identifier
 from eventstore.aggregate import Command
 from eventstore.answers import Answer
 from eventstore.bell import Bell
+from eventstore.copying import copy_into
 from eventstore.errors import IllegalTransition, Refused, StreamUnreadable, VersionConflict
 from eventstore.events import UNREADABLE, Recorded, aggregate_of, read_event, subject_of, supplier_of
 from eventstore.group_commit import GroupCommitter, LoopCommitter
@@ -296,10 +297,8 @@ def apply_change(connection: Connection[Any], change: PlatformChange, *, schema:
         for table, key in change.deleted:
             places = SQL(" AND ").join(SQL("{} = %s").format(Identifier(column)) for column in key)
             cursor.execute(SQL("DELETE FROM {} WHERE {}").format(Identifier(schema, table), places), [*key.values()])
-        for table, rows in change.copied.items():
-            with cursor.copy(SQL("COPY {} FROM STDIN").format(Identifier(schema, table))) as copy:
-                for row in rows:
-                    copy.write_row(row)
+    for table, rows in change.copied.items():
+        copy_into(connection, schema, table, rows)
 
 
 def recorded_of(row: Mapping[str, Any]) -> Recorded:

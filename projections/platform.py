@@ -8,6 +8,7 @@ theirs. Datetimes are stored as instants: without zone they are German market ti
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -143,10 +144,10 @@ def _json(value: Any) -> str | None:
     return None if value is UNSET else _encode_json(value).decode()
 
 
-_NAMES = {"UNSET": UNSET, "instant_of": _instant, "json_of": _json}
+_NAMES = {"UNSET": UNSET, "Decimal": Decimal, "instant_of": _instant, "json_of": _json}
 _AS_IT_IS = "{}"
 _PRESENT = "(None if (x := {}) is UNSET else x)"
-_NUMBER = '(None if (x := {}) is UNSET or x == "" else x)'
+_NUMBER = '(None if (x := {}) is UNSET or x == "" else Decimal(x))'
 _INSTANT, _JSON, _TEXTS = "instant_of({})", "json_of({})", "list({})"
 
 

@@ -14,6 +14,7 @@ from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
 from eventstore.aggregate import Event
+from eventstore.copying import copy_into
 from eventstore.events import Recorded
 from eventstore.ledger import PlatformChange, apply_change
 from eventstore.recorder import View
@@ -172,8 +173,5 @@ def delete_rows(connection: Connection[Any], schema: str, table: str, key: Mappi
 
 def copy_rows(connection: Connection[Any], schema: str, rows: Rows) -> None:
     """COPY rows into the schema's tables."""
-    with connection.cursor() as cursor:
-        for table, values in rows.items():
-            with cursor.copy(SQL("COPY {} FROM STDIN").format(Identifier(schema, table))) as copy:
-                for row in values:
-                    copy.write_row(row)
+    for table, values in rows.items():
+        copy_into(connection, schema, table, values)
