@@ -21,7 +21,7 @@ from eventstore.checkpoints import LogKey, Outside, OutsideUnavailable
 from eventstore.clock import now
 from eventstore.proof import write_proof
 from eventstore.sealing import Sealed, seal, sealing_lock
-from eventstore.verification import Kept, verify_events, verify_payloads
+from eventstore.verification import Kept, verify_events, verifying_payloads
 from eventstore.verifier import Invalid, read_checkpoint
 from projections.history import account_streams
 
@@ -65,8 +65,9 @@ def seal_log(former_key: str | None, as_json: bool) -> None:
     metavar="CHECKPOINT", help="A checkpoint that you have kept; repeatable.",
 )  # fmt: skip
 @click.option("--key", "keys", multiple=True, metavar="VKEY", help="The log's verifier key; repeatable after a change.")
+@click.option("--jobs", default=2, show_default=True, type=click.IntRange(1, 64), help="Processes that open payloads.")
 @click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
-def verify(whole: bool, against: tuple[Path, ...], keys: tuple[str, ...], as_json: bool) -> None:
+def verify(whole: bool, against: tuple[Path, ...], keys: tuple[str, ...], jobs: int, as_json: bool) -> None:
     """Verify the log against its checkpoints: those in the database, those kept outside, and yours.
 
     Without --all the newest 100,000 events are hashed again, and what is before them is taken from the stored tree.
@@ -76,22 +77,24 @@ def verify(whole: bool, against: tuple[Path, ...], keys: tuple[str, ...], as_jso
     trusted = keys or (_known_key(settings),)
     began = time.monotonic()
     problems: list[str] = []
-    with _connected() as connection, connection.transaction(), progress_bar("events") as progress:
+    with _connected() as connection, connection.transaction(), contextlib.ExitStack() as stack:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        opening = stack.enter_context(verifying_payloads(connection, database_url(), jobs=jobs)) if whole else None
+        progress = stack.enter_context(progress_bar("events"))
         kept = list(_kept(connection, settings, against, problems))
         events = verify_events(connection, trusted, kept, whole=whole, progress=progress)
-        hashing_s = time.monotonic() - began
-        payloads = verify_payloads(connection) if whole else None
+        payloads = opening() if opening else None
+    took_s = time.monotonic() - began
     problems += events.problems + (payloads.problems if payloads else [])
     tail = events.head - events.anchored
     if as_json:
-        told = msgspec.to_builtins(events) | {"problems": problems, "unanchored": tail, "seconds": hashing_s}
+        told = msgspec.to_builtins(events) | {"problems": problems, "unanchored": tail, "seconds": took_s}
         told |= {"payloads": payloads.matching, "erased": payloads.erased} if payloads else {}
         click.echo(json.dumps(told))
     else:
         rest = "" if whole else f" of {events.head:,} (the others as the stored tree has them)"
-        rate = events.hashed / max(hashing_s, 0.001)
-        click.echo(f"{events.hashed:,} events{rest} hashed again in {hashing_s:.1f} s, {rate:,.0f} a second")
+        rate = events.hashed / max(took_s, 0.001)
+        click.echo(f"{events.hashed:,} events{rest} hashed again in {took_s:.1f} s, {rate:,.0f} a second")
         if payloads:
             click.echo(f"{payloads.matching:,} payloads match their digests, {payloads.erased:,} persons were erased")
         click.echo(f"anchored up to position {events.anchored:,} by {events.checkpoints:,} checkpoints that agree")
