@@ -94,7 +94,7 @@ def relay() -> None:
     settings = _settings()
     redis_url = _required(settings.redis_url, "REDIS_URL")
     stop = stop_on_signals()
-    ledger = Ledger(_safe_database(settings), views=INLINE)
+    ledger = Ledger(_safe_database(settings), views=INLINE, connections=6)
     followers = _followers(ledger, settings, stop)
     run_relay(ledger, redis_url, stop=stop)
     for follower in followers:

@@ -51,7 +51,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             token_key=_token_key(environment),
             sealing_key=environment.get("IMPORTLEDGER_SEALING_KEY") or None,
             checkpoints_url=_url(environment, "IMPORTLEDGER_CHECKPOINTS_URL", _OBJECT_STORES),
-            seal_every_s=_seconds(environment, "IMPORTLEDGER_SEAL_EVERY_S", "60"),
+            seal_every_s=_interval(environment, "IMPORTLEDGER_SEAL_EVERY_S", "60"),
             smtp_url=_url(environment, "IMPORTLEDGER_SMTP_URL", _SMTP),
             mail_from=_address(environment, "IMPORTLEDGER_MAIL_FROM"),
             has_graphiql=_choice(environment, "IMPORTLEDGER_GRAPHIQL", ("on", "off"), "off") == "on",
@@ -104,6 +104,13 @@ def _seconds(environment: Mapping[str, str], name: str, default: str = "0") -> f
         return float(value)
     except ValueError:
         raise SettingError(f"{name} must be a number of seconds, not {value!r}.") from None
+
+
+def _interval(environment: Mapping[str, str], name: str, default: str) -> float:
+    value = _seconds(environment, name, default)
+    if not 1 <= value <= 86_400:
+        raise SettingError(f"{name} must be a number of seconds from 1 to 86400, not {environment.get(name)!r}.")
+    return value
 
 
 def _choice(environment: Mapping[str, str], name: str, choices: tuple[str, ...], default: str) -> str:

@@ -15,7 +15,7 @@ import msgspec
 import obstore
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from obstore.exceptions import BaseError
+from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import ObjectStore, from_url
 
 from eventstore.verifier import key_id_of
@@ -74,7 +74,7 @@ class Outside:
         """Keep a copy; one that is there already is left as it is. Raises OutsideUnavailable."""
         try:
             obstore.put(self._store(), f"{size:0{_DIGITS}}{SUFFIX}", note.encode(), mode="create")
-        except FileExistsError:
+        except (FileExistsError, AlreadyExistsError):
             return
         except (BaseError, OSError, ValueError) as error:
             raise OutsideUnavailable(f"{self.url}: {type(error).__name__}") from error

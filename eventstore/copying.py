@@ -8,18 +8,24 @@ from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
 _JSON, _TEXT = 114, 25  # the binary form of json is its text
-_types: dict[str, tuple[int, ...]] = {}
+_columns: dict[str, tuple[list[str], list[int]]] = {}
 
 
 def copy_into(connection: Connection[Any], schema: str, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
-    """COPY rows, whose values are of the columns' types: Decimal for numeric, aware datetimes, text for json."""
+    """COPY rows, whose values are of the columns' types: Decimal for numeric, aware datetimes, text for json.
+
+    Columns are named, so that one which a later version adds does not stop this one.
+    """
     name = Identifier(schema, table)
     with connection.cursor(row_factory=tuple_row) as cursor:
-        if table not in _types:
+        if table not in _columns:
             cursor.execute(SQL("SELECT * FROM {} LIMIT 0").format(name))
-            oids = [column.type_code for column in cursor.description or ()]
-            _types[table] = tuple(_TEXT if oid == _JSON else oid for oid in oids)
-        with cursor.copy(SQL("COPY {} FROM STDIN (FORMAT BINARY)").format(name)) as copy:
-            copy.set_types(_types[table])
+            found = cursor.description or ()
+            types = [_TEXT if column.type_code == _JSON else column.type_code for column in found]
+            _columns[table] = [column.name for column in found], types
+        names, types = _columns[table]
+        copying = SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)")
+        with cursor.copy(copying.format(name, SQL(", ").join(map(Identifier, names)))) as copy:
+            copy.set_types(types)
             for row in rows:
                 copy.write_row(row)

@@ -115,7 +115,7 @@ def verify_events(
     count = _value(connection, "SELECT count(*) FROM events")
     found = Verified(head=head)
     checkpoints = _checkpoints(kept, keys, found.problems)
-    if not checkpoints:
+    if not checkpoints and head:
         found.problems.append("UNANCHORED  there is no checkpoint that the key has signed: nothing can be proved")
     changes = _Changes()
     start = 0 if whole else max(0, min(head, sealed_size(connection)) - NEWEST_EVENTS) // CHUNK * CHUNK

@@ -37,6 +37,8 @@ def test_values_are_read() -> None:
         ("IMPORTLEDGER_WORKER_THREADS", "many"),
         ("IMPORTLEDGER_WORKER_THREADS", "0"),
         ("IMPORTLEDGER_LOG_LEVEL", "loud"),
+        ("IMPORTLEDGER_SEAL_EVERY_S", "0"),
+        ("IMPORTLEDGER_CHECKPOINTS_URL", "http://h"),
     ],
 )
 def test_a_wrong_value_stops_the_start_and_is_named(name: str, value: str) -> None:

@@ -1,0 +1,45 @@
+"""Copies of checkpoints outside of the database: in a folder and over the S3 protocol, kept once and never changed."""
+
+from pathlib import Path
+
+import pytest
+
+from eventstore.checkpoints import LogKey, Outside, OutsideUnavailable
+from tests.make import NOON
+from tests.workers.test_documents import bucket
+
+__all__ = ["bucket"]
+
+KEY = LogKey.of("A" * 43)
+
+
+@pytest.fixture(params=["folder", "s3"])
+def outside(request: pytest.FixtureRequest, tmp_path: Path) -> Outside:
+    if request.param == "s3":
+        return Outside(f"{request.getfixturevalue('bucket')}/checkpoints")
+    return Outside((tmp_path / "with a blank" / "checkpoints").as_uri())
+
+
+def test_copies_are_kept_in_order_and_the_first_of_a_size_stays(outside: Outside) -> None:
+    assert outside.sizes() == []
+    notes = {size: KEY.sign(size, bytes(32), NOON) for size in (9, 10, 1_000_000)}
+    for size in (1_000_000, 9, 10):
+        outside.keep(size, notes[size])
+    outside.keep(9, "another")
+    assert outside.sizes() == [9, 10, 1_000_000]
+    assert outside.note(9) == notes[9]
+    assert [note for _, note in outside.notes()] == list(notes.values())
+
+
+@pytest.mark.parametrize("url", ["file:///proc/nothing/here", "s3://bucket/prefix"])
+def test_a_place_that_takes_nothing_is_named(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
+        "AWS_ACCESS_KEY_ID": "x",
+        "AWS_SECRET_ACCESS_KEY": "x",
+    }.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(OutsideUnavailable, match=url.split("//")[0]):
+        Outside(url).keep(1, "note")
+    with pytest.raises(OutsideUnavailable):
+        Outside(url).sizes()
