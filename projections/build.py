@@ -31,7 +31,7 @@ def administrator(admin_url: str) -> Iterator[Connection[Any]]:
     """A connection that may make tables, in autocommit and without time limits."""
     with psycopg.connect(admin_url, autocommit=True) as connection:
         connection.execute("SET statement_timeout = 0; SET lock_timeout = 0; SET TIME ZONE 'UTC'")
-        connection.execute("SET synchronous_commit = on")
+        connection.execute("SET synchronous_commit = on; SET maintenance_work_mem = '128MB'")
         yield connection
 
 
@@ -45,6 +45,8 @@ def make_tables(connection: Connection[Any], projection: Projection, schema: str
     )
     for table in projection.tables:
         connection.execute(like.format(Identifier(schema, table), Identifier(projection.home, table)))
+        # Nobody reads it before it is whole: statistics are made once then, by `build`.
+        connection.execute(SQL("ALTER TABLE {} SET (autovacuum_enabled = off)").format(Identifier(schema, table)))
 
 
 def make_indexes(connection: Connection[Any], projection: Projection, schema: str) -> None:
@@ -77,14 +79,24 @@ def build(
     """Fill empty tables with what the log says up to a position; the streams that had to be left out."""
     if projection.folds_all:
         make_indexes(connection, projection, schema)
-        return apply_events(connection, projection, schema, after=0, upto=upto, progress=progress)
+        parked = apply_events(connection, projection, schema, after=0, upto=upto, progress=progress)
+        _analyze(connection, projection, schema)
+        return parked
     parts = slices(connection, SLICES_A_JOB * jobs, upto=upto)
-    parked: list[Poison] = []
+    parked = []
     for done, found in enumerate(_built(admin_url, connection, projection, schema, parts, upto, jobs), 1):
         parked += found
         progress(upto * done // len(parts))
     make_indexes(connection, projection, schema)
+    _analyze(connection, projection, schema)
     return parked
+
+
+def _analyze(connection: Connection[Any], projection: Projection, schema: str) -> None:
+    for table in projection.tables:
+        name = Identifier(schema, table)
+        connection.execute(SQL("ALTER TABLE {} RESET (autovacuum_enabled)").format(name))
+        connection.execute(SQL("ANALYZE {}").format(name))
 
 
 def apply_events(

@@ -4,6 +4,7 @@ An event that cannot be read is no reason to stop: it is given as `Poison`, and 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, LiteralString
 
@@ -91,6 +92,9 @@ _staged = msgspec.json.Decoder(ImportStaged)
 _topic_of = {event: topic for aggregate in AGGREGATES.values() for topic, event in aggregate.topics.items()}
 
 
+_SCANS = ("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin")
+
+
 def topics_of(events: Iterable[type[Any]]) -> list[str]:
     return sorted(_topic_of[event] for event in events)
 
@@ -116,9 +120,23 @@ def read_last(
     """The last event of these topics of every stream, in batches. `skipped` is a condition on events `e`."""
     wanted = {"topics": list(topics), "upto": upto, "after_stream": part.after, "upto_stream": part.upto}
     with connection.transaction(), connection.cursor("last", binary=True, row_factory=tuple_row) as cursor:
-        cursor.execute(_SELECT_LAST.replace("{columns}", _COLUMNS).replace("{skipped}", skipped), wanted)
+        with _in_order_of_the_index(connection):
+            cursor.execute(_SELECT_LAST.replace("{columns}", _COLUMNS).replace("{skipped}", skipped), wanted)
         while rows := cursor.fetchmany(BATCH):
             yield [_seen(row) for row in rows]
+
+
+@contextmanager
+def _in_order_of_the_index(connection: Connection[Any]) -> Iterator[None]:
+    """Queries are planned to walk along (stream, version).
+
+    For a part of the streams, scans of the whole log are many times slower, and the planner does not know it.
+    """
+    for setting in _SCANS:
+        connection.execute(f"SET LOCAL {setting} = off")
+    yield
+    for setting in _SCANS:
+        connection.execute(f"SET LOCAL {setting} TO DEFAULT")
 
 
 def slices(connection: Connection[Any], count: int, *, upto: int) -> list[Slice]:
