@@ -174,11 +174,12 @@ def _rebuild(connection: Connection[Any], projection: Projection, jobs: int, *, 
     if stays:
         click.echo(f"See `projections diff {projection.name}`, then `projections switch {projection.name} --to …`.")
         return
-    found = _compared(connection, projection, built)
-    former = live_version(connection, projection.name).version
+    former = live_version(connection, projection.name)
+    is_alike = former.definition == projection.definition
+    said = _summary(_compared(connection, projection, built)) if is_alike else "the former version was of another form"
     position = switch_to(connection, projection, built.version)
     drop_versions(connection, projection, unfinished=False)
-    click.echo(f"{projection.name}: {_summary(found)}; switched at position {position:,}, version {former} is kept")
+    click.echo(f"{projection.name}: {said}; switched at position {position:,}, version {former.version} is kept")
 
 
 @projections.command()
@@ -243,6 +244,9 @@ def _chosen(projection: Projection | None, is_all: bool) -> Sequence[Projection]
 
 def _beside(connection: Connection[Any], projection: Projection, version: int | None) -> Version:
     found = [one for one in versions(connection, projection.name) if one.state in ("ready", "retired")]
+    if live_version(connection, projection.name).definition != projection.definition:
+        raise NotPossible(f"{projection.name} is outdated. Rebuild it.")
+    found = [one for one in found if one.definition == projection.definition]
     if version is not None:
         found = [one for one in found if one.version == version]
     if not found:

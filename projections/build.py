@@ -229,9 +229,10 @@ def build_slice(
             try:
                 _add(rows, projection.rows(seen))
             except Exception as error:  # as above
-                recorded = seen.recorded
-                poisons.append(Poison(recorded.stream, recorded.position, f"{type(error).__name__}: {error}"))
-        parked += poisons
+                said = f"{type(error).__name__}: {error}"
+                poisons.append(Poison(seen.recorded.stream, seen.recorded.position, said, seen.first_position))
+        # Nothing of these streams is in the tables: they are left out from their first event on.
+        parked += [Poison(p.stream, p.first_position, f"at position {p.position}: {p.error}") for p in poisons]
         if sum(map(len, rows.values())) > LOAD_ROWS:
             projection.load(connection, schema, rows)
             rows = {}

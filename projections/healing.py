@@ -24,11 +24,11 @@ class Healed(msgspec.Struct, frozen=True):
 def heal(connection: Connection[Any], projection: Projection, streams: list[str]) -> Healed:
     """Make the rows of these streams anew, in one transaction, and let those go on that were parked."""
     with connection.transaction():
+        live = held(connection, projection.name)  # first, here as in a switch
         if projection.home == "platform":
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (PLATFORM_LOCK,))
         elif projection.is_inline:
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOG_LOCK,))
-        live = held(connection, projection.name)
         upto = head(connection) if projection.is_inline else live.position
         parked = _parked(connection, live.name, live.version, streams)
         schema = projection.home

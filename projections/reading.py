@@ -35,11 +35,12 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
 
 
 class Poison(msgspec.Struct, frozen=True):
-    """An event that could not be read or projected, and why."""
+    """An event that could not be read or projected, and why; and where its stream begins, where that is known."""
 
     stream: str
     position: int
     error: str
+    first_position: int = 0
 
 
 class Slice(msgspec.Struct, frozen=True):
@@ -158,7 +159,7 @@ def with_bodies(connection: Connection[Any], batch: Sequence[Seen]) -> list[Seen
     except ValueError as error:
         if len(batch) == 1:
             recorded = batch[0].recorded
-            return [Poison(recorded.stream, recorded.position, str(error))]
+            return [Poison(recorded.stream, recorded.position, str(error), batch[0].first_position)]
     return [found for seen in batch for found in with_bodies(connection, [seen])]
 
 
@@ -192,6 +193,6 @@ def _seen(row: tuple[Any, ...]) -> Seen | Poison:
     try:
         event = read_event(topic, state)
     except UNREADABLE as error:
-        return Poison(stream, position, f"{type(error).__name__}: {error}")
+        return Poison(stream, position, f"{type(error).__name__}: {error}", first)
     recorded = Recorded(stream, version, event, at, supplier, by, command_id, position, code_version)
     return Seen(recorded, previous, first_at, first)

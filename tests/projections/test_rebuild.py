@@ -22,11 +22,13 @@ from projections import FOLLOWING, INLINE, PLATFORM, PROJECTIONS
 from projections.build import administrator, apply_events, build, make_indexes, make_tables
 from projections.compare import compare, verify
 from projections.erasure import erase
+from projections.following import Counter
 from projections.healing import heal
 from projections.history import account_streams
+from projections.import_progress import IMPORT_PROGRESS
 from projections.platform_change import record_change
 from projections.projection import Projection
-from projections.reading import head
+from projections.reading import Seen, head
 from projections.versions import (
     NotPossible,
     alone,
@@ -324,3 +326,51 @@ def test_a_reader_holds_a_switch_up_and_neither_waits_for_ever(admin: Connection
 
         switch(admin, STATUS, built.version, tries=tries)
         assert live_version(admin, "import_status").version == built.version
+
+
+def test_a_counter_that_was_built_without_a_stream_counts_it_when_it_is_healed(
+    admin: Connection[Any], history: Ledger, database: PostgresUrls
+) -> None:
+    progress = BY_NAME["import_progress"]
+    row = admin.execute("SELECT stream FROM events WHERE topic = 'import_errored.v1'").fetchone()
+    assert row is not None
+    stream = row[0]
+    admin.execute("ALTER TABLE events DISABLE TRIGGER USER")
+    last = admin.execute(
+        "SELECT state, position FROM events WHERE stream = %s ORDER BY version DESC LIMIT 1", (stream,)
+    ).fetchone()
+    assert last is not None
+    admin.execute("UPDATE events SET state = '{' WHERE position = %s", (last[1],))
+    make_anew(database.admin, admin, progress)
+    assert parked_streams(admin, "import_progress", 2) == [stream]
+    admin.execute("UPDATE events SET state = %s WHERE position = %s", (last[0], last[1]))
+    assert heal(admin, progress, [stream]).says == "goes on"
+    assert verify(database.admin, admin, progress, limit=3).first == ()
+
+
+def test_a_projection_of_another_form_is_outdated_until_it_is_rebuilt(
+    admin: Connection[Any], history: Ledger, database: PostgresUrls
+) -> None:
+    columns = IMPORT_PROGRESS.columns.replace("PRIMARY KEY (supplier, status)", "PRIMARY KEY (status, supplier)")
+
+    def project(seen: Seen) -> Iterator[tuple[Any, ...]]:
+        yield from IMPORT_PROGRESS.project(seen)
+
+    other = Counter(
+        "import_progress",
+        events=IMPORT_PROGRESS.events,
+        columns=columns,
+        key=("supplier", "status"),
+        folds_all=False,
+        project=project,
+    )
+    position = live_version(admin, "import_progress").position
+    stage(history, an_account(SUPPLIER, 50))
+    with history.connection() as connection:
+        assert not Projector(history, [other]).advance(connection, other)
+    assert live_version(admin, "import_progress").position == position
+    with alone(admin, other):
+        switch(admin, other, build_version(database.admin, admin, other).version)
+    assert verify(database.admin, admin, other, limit=3).first == ()
+    with alone(admin, other), pytest.raises(NotPossible, match="made by other code"):
+        switch(admin, other, 1)
