@@ -1,0 +1,145 @@
+"""Payloads are encrypted, a key per import process, and no race leaves one behind that nobody can read."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from embedded.postgres import PostgresUrls
+from eventstore.errors import AccountErased, VersionConflict
+from eventstore.import_process import StageImport, stream_of
+from eventstore.ledger import Ledger
+from eventstore.participant import ImportParticipant
+from eventstore.payloads import Payload, PayloadErased, is_readable, new_key, opened
+from eventstore.post_account import DELIVERY_NOTE, ImportRecord
+from eventstore.post_account import stream_of as record_stream
+from projections import INLINE
+from tests.make import NOON
+
+STREAM = stream_of("NORDWIND", "NW-1")
+RECORD = record_stream(DELIVERY_NOTE, "NORDWIND", "NW-1", "reference")
+
+
+def stage(payload: Payload) -> StageImport:
+    digest = payload.sha256.hex()
+    return StageImport(payload_sha256=digest, content_sha256=digest, payload_bytes=payload.received_bytes)
+
+
+def record(payload: Payload) -> ImportRecord:
+    digest = payload.sha256.hex()
+    return ImportRecord(
+        account_number="A-1", payload_sha256=digest, content_sha256=digest, cancellation_sha256="", is_cancelled=False
+    )
+
+
+@given(st.binary(max_size=2_000))
+def test_what_is_encrypted_is_opened_with_its_key_in_its_stream_only(body: bytes) -> None:
+    key, payload = new_key(), Payload.of(body)
+    stored = payload.encrypted(STREAM, key, subject=STREAM, is_new=True)
+    assert opened(STREAM, stored.sha256, stored.content, key) == body
+    assert (stored.subject, stored.new_key) == (None, key)
+    assert not is_readable(stored.content, None)
+    with pytest.raises(PayloadErased):
+        opened(STREAM, stored.sha256, stored.content, None)
+    altered = stored.content[:-1] + bytes([stored.content[-1] ^ 1])
+    for stream, content, opener in (
+        (STREAM + "x", stored.content, key),
+        (STREAM, altered, key),
+        (STREAM, stored.content, new_key()),
+        (STREAM, stored.content[:20], key),
+        (STREAM, b"\x01", key),
+        (STREAM, b"", key),
+    ):
+        with pytest.raises(ValueError, match="does not match its digest"):
+            opened(stream, stored.sha256, content, opener)
+
+
+def keys(database: PostgresUrls) -> dict[str, bytes]:
+    with psycopg.connect(database.admin) as connection:
+        return dict(connection.execute("SELECT stream, key FROM payload_keys").fetchall())
+
+
+def test_an_import_and_what_is_attached_to_its_account_share_a_key(ledger: Ledger, database: PostgresUrls) -> None:
+    first, second, note = (Payload.of(body) for body in (b"one", b"two", b"note"))
+    ledger.execute(STREAM, stage(first), at=NOON, by="t", payload=first)
+    ledger.execute(STREAM, stage(second), at=NOON, by="t", payload=second)
+    ledger.execute(RECORD, record(note), at=NOON, by="t", payload=note)
+    assert list(keys(database)) == [STREAM]
+    assert ledger.payloads({STREAM: second.sha256.hex(), RECORD: note.sha256.hex()}) == {
+        STREAM: b"two",
+        RECORD: b"note",
+    }
+    with psycopg.connect(database.admin) as connection:
+        rows = connection.execute("SELECT content FROM payloads").fetchall()
+        connection.execute("DELETE FROM payload_keys")
+    assert all(content.startswith(b"\x01") for (content,) in rows)
+    assert ledger.payloads({STREAM: second.sha256.hex(), RECORD: note.sha256.hex()}) == {}
+
+
+def test_market_wide_data_needs_no_key(ledger: Ledger, database: PostgresUrls) -> None:
+    payload = Payload.of(b"{}")
+    command = ImportParticipant(payload_sha256=payload.sha256.hex())
+    ledger.execute("participant/9900000000001", command, at=NOON, by="t", payload=payload)
+    assert keys(database) == {}
+    assert ledger.payloads({"participant/9900000000001": payload.sha256.hex()}) == {"participant/9900000000001": b"{}"}
+
+
+def test_of_two_who_stage_the_same_new_import_at_once_neither_leaves_what_cannot_be_read(
+    database: PostgresUrls,
+) -> None:
+    ledgers = [Ledger(database.service, views=INLINE) for _ in range(2)]
+
+    async def begin(ledger: Ledger, stream: str, payload: Payload) -> None:
+        try:
+            await ledger.begin(stream, stage(payload), at=NOON, by="t", payload=payload)
+        except VersionConflict:
+            await asyncio.to_thread(ledger.execute, stream, stage(payload), at=NOON, by="t", payload=payload)
+
+    async def race() -> dict[str, list[Payload]]:
+        sent: dict[str, list[Payload]] = {}
+        for n in range(30):
+            stream = stream_of("S", str(n))
+            sent[stream] = [Payload.of(f"{n} {who}".encode()) for who in range(2)]
+            await asyncio.gather(*(begin(one, stream, body) for one, body in zip(ledgers, sent[stream], strict=True)))
+        return sent
+
+    for stream, payloads in asyncio.run(race()).items():
+        for payload in payloads:
+            assert ledgers[0].payloads({stream: payload.sha256.hex()}).keys() == {stream}
+    for ledger in ledgers:
+        ledger.close()
+
+
+def test_whoever_needs_a_key_that_is_not_there_yet_gets_the_same(database: PostgresUrls) -> None:
+    """An account from before payloads were encrypted: several records arrive at once."""
+    ledgers = [Ledger(database.service, views=INLINE) for _ in range(4)]
+
+    def attach(n: int) -> tuple[str, Payload]:
+        stream, payload = record_stream(DELIVERY_NOTE, "NORDWIND", "OLD", str(n)), Payload.of(str(n).encode())
+        ledgers[n % 4].execute(stream, record(payload), at=NOON, by="t", payload=payload)
+        return stream, payload
+
+    with ThreadPoolExecutor(8) as pool:
+        attached = list(pool.map(attach, range(40)))
+    found = ledgers[0].payloads({stream: payload.sha256.hex() for stream, payload in attached})
+    assert len(found) == 40
+    for ledger in ledgers:
+        ledger.close()
+
+
+def test_nothing_about_an_erased_person_is_stored(ledger: Ledger, database: PostgresUrls) -> None:
+    with psycopg.connect(database.admin) as connection:
+        connection.execute("INSERT INTO payload_keys (stream, erased_at) VALUES (%s, now())", (STREAM,))
+    note = Payload.of(b"note")
+    with pytest.raises(AccountErased):
+        ledger.execute(RECORD, record(note), at=NOON, by="t", payload=note)
+    assert ledger.history(RECORD) == []
+
+
+def test_the_service_may_not_change_keys(database: PostgresUrls) -> None:
+    for statement in ("UPDATE payload_keys SET key = NULL, erased_at = now()", "DELETE FROM payload_keys"):
+        with psycopg.connect(database.service) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute(statement.encode())
