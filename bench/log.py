@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -91,7 +91,7 @@ def measure(bench: Bench, jobs: int, console: Console) -> list[Figure]:
     figures.append(
         Figure(f"inclusion proof, slowest of {PROOFS}", _slowest_proof(bench), PROOF_BAR_S, "s", is_most=True)
     )
-    with bench.steady_load(CREATES_A_SECOND):
+    with bench.role("relay"), bench.steady_load(CREATES_A_SECOND):
         time.sleep(2)
         for projection in PROJECTIONS:
             if projection.name not in ("import_supplier", "access_key"):  # these have a handful of rows
@@ -102,9 +102,8 @@ def measure(bench: Bench, jobs: int, console: Console) -> list[Figure]:
 
 def _rebuild(bench: Bench, projection: Projection, jobs: int, console: Console) -> list[Figure]:
     name = projection.name
-    with nullcontext() if projection.is_inline else bench.role("relay"):
-        told, memory, _ = _run(bench, "projections", "rebuild", name, "--jobs", str(jobs))
-        after = json.loads(next(line for line in _run(bench, "projections", "--json")[0].splitlines()
+    told, memory, _ = _run(bench, "projections", "rebuild", name, "--jobs", str(jobs))
+    after = json.loads(next(line for line in _run(bench, "projections", "--json")[0].splitlines()
                                 if f'"{name}"' in line and '"live"' in line))  # fmt: skip
     console.print(told.strip())
     rate = float(told.splitlines()[0].split(" events, ")[1].split(" ")[0].replace(",", ""))

@@ -46,11 +46,12 @@ _SELECT_WITHOUT_PAYLOAD = """
 SELECT position, stream
 FROM (
     SELECT position, stream,
-           decode(substring(convert_from(state, 'UTF8') FROM '"payload_sha256":"([0-9a-f]{64})"'), 'hex') AS digest
+           split_part(split_part(convert_from(state, 'UTF8'), '"payload_sha256":"', 2), '"', 1) AS digest
     FROM events
     WHERE topic = ANY(%(topics)s)
 ) AS speaking
-WHERE NOT EXISTS (SELECT FROM payloads WHERE payloads.stream = speaking.stream AND sha256 = digest)
+WHERE NOT EXISTS (
+      SELECT FROM payloads WHERE payloads.stream = speaking.stream AND encode(sha256, 'hex') = digest)
   AND NOT EXISTS (
       SELECT FROM events AS erasure
       WHERE erasure.topic = 'subject_erased.v1'
