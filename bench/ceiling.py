@@ -1,4 +1,4 @@
-"""The ceiling: a bare ASGI app that decodes untyped, hashes, compresses and writes the same rows in the same batches.
+"""The ceiling: a bare ASGI app that decodes untyped, hashes, compresses, encrypts and writes the same rows in batches.
 
 No routing, no tokens, no validation, no domain code: what is left is what durable intake costs at least.
 """
@@ -15,6 +15,7 @@ import msgspec
 import psycopg
 import uvicorn
 import zstandard
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from eventstore.group_commit import MAX_BATCH_EVENTS
 from eventstore.recorder import SESSION, append_statement
@@ -39,6 +40,7 @@ class Ceiling:
         if scope["type"] == "lifespan":
             await receive()
             writer = asyncio.create_task(self._write_batches())
+            writer.add_done_callback(_stop_when_failed)
             await send({"type": "lifespan.startup.complete"})
             await receive()
             writer.cancel()
@@ -76,10 +78,18 @@ class Ceiling:
                 item[5].set_result(None)
 
 
+def _stop_when_failed(writer: "asyncio.Task[None]") -> None:
+    """A writer that has failed would keep everybody waiting."""
+    if not writer.cancelled() and writer.exception() is not None:
+        print(writer.exception(), file=sys.stderr)
+        os._exit(1)
+
+
 def _arrays(batch: list[Item]) -> dict[str, Any]:
     n, now = len(batch), datetime.now(UTC)
     suppliers, numbers, digests, sizes, contents, _ = zip(*batch, strict=True)
     streams = [f"import/{s}/{e}" for s, e in zip(suppliers, numbers, strict=True)]
+    keys = [os.urandom(32) for _ in batch]
     times, ones, places, nothing = [now] * n, [1] * n, list(range(1, n + 1)), [None] * n
     view = {
         "supplier": list(suppliers),
@@ -105,7 +115,13 @@ def _arrays(batch: list[Item]) -> dict[str, Any]:
         "payload_digests": list(digests),
         "payload_times": times,
         "payload_sizes": list(sizes),
-        "payload_contents": list(contents),
+        "payload_contents": [
+            b"\1" + key[:12] + AESGCM(key).encrypt(key[:12], content, stream.encode())
+            for key, content, stream in zip(keys, contents, streams, strict=True)
+        ],
+        "payload_subjects": nothing,
+        "key_streams": streams,
+        "keys": keys,
         **{f"import_status_{column}": view.get(column, nothing) for column in IMPORT_STATUS.columns},
     }
 
