@@ -21,6 +21,8 @@ from projections.versions import held, park, parked_streams
 
 LOCK = 7015006
 RETRY_S = 1.0
+PAUSE_S = 0.25
+"""How long events gather before they are taken in: a few large batches cost less than many small ones."""
 
 logger = structlog.get_logger()
 
@@ -55,6 +57,7 @@ class Projector:
             while not stop.is_set():
                 went_on = [self.advance(connection, projection) for projection in self._projections]
                 if not any(went_on):
+                    stop.wait(PAUSE_S)
                     follow.wait(connection)
         finally:
             if not connection.closed:
