@@ -18,8 +18,9 @@ from eventstore.errors import IllegalTransition
 from eventstore.import_process import identity_of
 from eventstore.ledger import Ledger
 from eventstore.migrate import role_of
+from eventstore.payload_verification import verify_payloads
 from eventstore.payloads import SELECT_ERASED
-from eventstore.verification import gaps, verify_payloads
+from eventstore.verification import gaps
 from projections import INLINE, PROJECTIONS
 from projections.build import administrator
 from projections.compare import verify as verify_projection

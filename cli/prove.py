@@ -19,9 +19,10 @@ from cli.settings import SettingError, Settings
 from embedded.folder import DataFolder
 from eventstore.checkpoints import LogKey, Outside, OutsideUnavailable
 from eventstore.clock import now
+from eventstore.payload_verification import verifying_payloads
 from eventstore.proof import write_proof
 from eventstore.sealing import Sealed, seal, sealing_lock
-from eventstore.verification import Kept, verify_events, verifying_payloads
+from eventstore.verification import Kept, verify_events
 from eventstore.verifier import Invalid, read_checkpoint
 from projections.history import account_streams
 

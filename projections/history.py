@@ -12,21 +12,9 @@ from psycopg.rows import dict_row
 
 from eventstore import customer_mail, import_process
 from eventstore.events import Recorded, aggregate_of
-from eventstore.import_process import (
-    DryRunErrored,
-    DryRunSucceeded,
-    ImportCancelled,
-    ImportErrored,
-    ImportPostponed,
-    ImportProcessed,
-    ImportRetried,
-    ImportStaged,
-    ImportStarted,
-    SubjectErased,
-)
 from eventstore.ledger import recorded_of
 from projections.account_record import SELECT_RECORDS
-from projections.import_status import LEAVES_STATUS, status_row
+from projections.import_status import LEAVES_STATUS, STATUS_AFTER, status_row
 from schemas.base import Wire, instant
 from schemas.status import ImportStatus, LatestError
 
@@ -120,18 +108,8 @@ ORDER BY position
 """
 
 _STATUS_OF_TOPIC = {
-    topic: status
+    topic: STATUS_AFTER.get(event, "CANCELLED")  # of erasures, only those without an account are asked about
     for topic, event in import_process.TOPICS.items()
-    for kinds, status in (
-        ((ImportStaged, ImportPostponed, ImportRetried), "PENDING"),
-        ((ImportStarted,), "IN_PROGRESS"),
-        ((ImportProcessed,), "PROCESSED"),
-        ((ImportErrored,), "ERRORED"),
-        ((DryRunSucceeded,), "DRY_RUN_SUCCEEDED"),
-        ((DryRunErrored,), "DRY_RUN_ERRORED"),
-        ((ImportCancelled, SubjectErased), "CANCELLED"),
-    )
-    if event in kinds
 }
 
 _SELECT_LAST_TOPICS = f"""

@@ -5,34 +5,13 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from eventstore.import_process import (
-    DryRunErrored,
-    DryRunSucceeded,
-    ImportCancelled,
-    ImportErrored,
-    ImportPostponed,
-    ImportProcessed,
-    ImportRetried,
-    ImportStaged,
-    ImportStarted,
-    SubjectErased,
-)
+from eventstore.import_process import SubjectErased
 from projections.following import Counter
+from projections.import_status import STATUS_AFTER
 from projections.reading import Seen, topics_of
 from schemas.status import SupplierProgress
 
-_STATUS_AFTER: dict[type[Any], str] = {
-    ImportStaged: "PENDING",
-    ImportRetried: "PENDING",
-    ImportPostponed: "PENDING",
-    ImportStarted: "IN_PROGRESS",
-    ImportProcessed: "PROCESSED",
-    ImportErrored: "ERRORED",
-    DryRunSucceeded: "DRY_RUN_SUCCEEDED",
-    DryRunErrored: "DRY_RUN_ERRORED",
-    ImportCancelled: "CANCELLED",
-}
-_STATUS_OF_TOPIC = {topics_of([event])[0]: status for event, status in _STATUS_AFTER.items()}
+_STATUS_OF_TOPIC = {topics_of([event])[0]: status for event, status in STATUS_AFTER.items()}
 
 
 def project(seen: Seen) -> Iterator[tuple[str, str, int]]:
@@ -41,14 +20,14 @@ def project(seen: Seen) -> Iterator[tuple[str, str, int]]:
     if isinstance(event, SubjectErased):
         yield supplier, "PROCESSED" if event.account_number else "CANCELLED", 1
     else:
-        yield supplier, _STATUS_AFTER[type(event)], 1
+        yield supplier, STATUS_AFTER[type(event)], 1
     if seen.previous is not None:
         yield supplier, _STATUS_OF_TOPIC[seen.previous], -1
 
 
 IMPORT_PROGRESS = Counter(
     "import_progress",
-    events=(*_STATUS_AFTER, SubjectErased),
+    events=(*STATUS_AFTER, SubjectErased),
     columns="supplier text NOT NULL, status text NOT NULL, number bigint NOT NULL, PRIMARY KEY (supplier, status)",
     key=("supplier", "status"),
     folds_all=False,

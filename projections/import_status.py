@@ -11,6 +11,7 @@ import msgspec
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
+from eventstore.aggregate import Event
 from eventstore.events import Recorded
 from eventstore.import_process import (
     IMPORT_PROCESS,
@@ -32,6 +33,20 @@ LEAVES_STATUS: LiteralString = (
     """e.topic = 'subject_erased.v1' AND convert_from(e.state, 'UTF8') LIKE '%%"account_number":%%'"""
 )
 """An erasure where there is an account: the import stays PROCESSED."""
+
+
+STATUS_AFTER: dict[type[Event], str] = {
+    ImportStaged: "PENDING",
+    ImportRetried: "PENDING",
+    ImportPostponed: "PENDING",
+    ImportStarted: "IN_PROGRESS",
+    ImportProcessed: "PROCESSED",
+    ImportErrored: "ERRORED",
+    DryRunSucceeded: "DRY_RUN_SUCCEEDED",
+    DryRunErrored: "DRY_RUN_ERRORED",
+    ImportCancelled: "CANCELLED",
+}
+"""The status after an event, whatever it says; an erasure depends on whether there is an account."""
 
 
 class StatusRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,9 +18,10 @@ from eventstore.checkpoints import LogKey, Outside
 from eventstore.clock import now
 from eventstore.ledger import Ledger
 from eventstore.migrate import migrate
+from eventstore.payload_verification import verify_payloads
 from eventstore.sealing import Sealed, SealRefused, seal
 from eventstore.supplier import CreateSupplier
-from eventstore.verification import Kept, gaps, verify_events, verify_payloads
+from eventstore.verification import Kept, gaps, verify_events
 from projections import INLINE
 from projections.erasure import erase
 from tests.make import NOON
