@@ -1,8 +1,6 @@
 """Verification of payloads: each is opened and compared with the digest in the log; who was erased has none."""
 
-import multiprocessing
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +12,7 @@ from psycopg.sql import SQL
 
 from eventstore.customer_mail import MailRequested
 from eventstore.events import AGGREGATES
+from eventstore.parallel import processes
 from eventstore.payloads import opened
 
 _TOPICS_WITH_PAYLOAD = [
@@ -78,8 +77,7 @@ def verifying_payloads(
     """The same by several processes, which see what the connection's transaction sees; what is given waits for them."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         [snapshot] = cursor.execute("SELECT pg_export_snapshot()").fetchone() or ("",)
-    context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+    with processes(jobs) as pool:
         parts = [pool.submit(_open_payloads_alone, database_url, snapshot, part, jobs) for part in range(jobs)]
 
         def all_of_them() -> VerifiedPayloads:

@@ -4,9 +4,8 @@ The bulk is read as the last event of each stream and written by COPY into table
 as asked for; indexes come afterwards. Memory does not grow with the log.
 """
 
-import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,6 +14,7 @@ from psycopg import Connection
 from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
+from eventstore.parallel import processes
 from projections.following import Following
 from projections.projection import Projection, Rows
 from projections.reading import Poison, Seen, Slice, read_last, read_ordered, slices, with_bodies
@@ -198,15 +198,10 @@ def _built(
         for part in parts:
             yield build_slice(connection, projection, schema, part, upto)
         return
-    # Forked, so that the processes share what they have in common; each opens a connection of its own.
-    context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+    with processes(jobs) as pool:
         futures = [pool.submit(_build_slice_alone, admin_url, projection, schema, part, upto) for part in parts]
-        try:
-            for future in as_completed(futures):
-                yield future.result()
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+        for future in as_completed(futures):
+            yield future.result()
 
 
 def _build_slice_alone(admin_url: str, projection: Projection, schema: str, part: Slice, upto: int) -> list[Poison]:

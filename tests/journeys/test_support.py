@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import psutil
 import psycopg
 
 from tests.conftest import temporary_folder
@@ -108,8 +109,11 @@ def killed_while_rebuilding(service: RunningService) -> None:
             command, env=os.environ | service.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         time.sleep(after_s)
+        children = psutil.Process(rebuilding.pid).children()
         rebuilding.send_signal(signal.SIGKILL)
         rebuilding.wait()
+        psutil.wait_procs(children, timeout=30)
+        assert not any(child.is_running() for child in children), "whoever worked for it has ended as well"
 
 
 def spoil(service: RunningService) -> None:

@@ -1,0 +1,41 @@
+"""Processes that work for this one, and end with it, however it ends."""
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+
+
+@contextmanager
+def processes(count: int) -> Iterator[ProcessPoolExecutor]:
+    """So many processes; what has not begun when the block ends is left undone.
+
+    Forked, so that they share what they have in common: call this before there are threads. Each opens connections
+    of its own. An interrupt from the keyboard is this process's matter.
+    """
+    context = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(count, mp_context=context, initializer=_belong_to, initargs=(os.getpid(),)) as pool:
+        with warnings.catch_warnings():  # there are threads in tests, which share nothing with what is done here
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pool.submit(os.getpid)  # the first call makes them all
+        try:
+            yield pool
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _belong_to(parent: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    """A process that was killed cannot tell its children."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
