@@ -15,7 +15,8 @@ import msgspec
 import psycopg
 from eventsourcing.persistence import IntegrityError, StoredEvent
 from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
-from psycopg import Connection
+from psycopg import Connection, Cursor
+from psycopg.pq import Format
 from psycopg.rows import DictRow, dict_row, tuple_row
 from psycopg.sql import SQL, Composed, Identifier
 from psycopg_pool import ConnectionPool, PoolTimeout
@@ -185,20 +186,44 @@ class LedgerRecorder(PostgresApplicationRecorder):
         *,
         ends_transaction: bool = False,
     ) -> int:
+        kind = ("answer_ids" in arrays, views)
+        if kind not in self._statements:
+            self._statements[kind] = append_statement(views, is_answered=kind[0])
+        if ends_transaction:
+            return cast(int, _execute_and_commit(connection, self._statements[kind], arrays)[0])
         with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
-            kind = ("answer_ids" in arrays, views)
-            if kind not in self._statements:
-                self._statements[kind] = append_statement(views, is_answered=kind[0])
-            if ends_transaction:
-                with connection.pipeline():
-                    cursor.execute(self._statements[kind], arrays, prepare=True)
-                    # Never prepared: in a pipeline that fails, psycopg would remember a name the server never heard.
-                    connection.execute("COMMIT", prepare=False)
-            else:
-                cursor.execute(self._statements[kind], arrays, prepare=True)
-            row = cursor.fetchone()
+            row = cursor.execute(self._statements[kind], arrays, prepare=True).fetchone()
             assert row is not None
             return cast(int, row[0])
+
+
+class _Queued(Cursor[tuple[Any, ...]]):
+    """A cursor whose statement waits in the pipeline's queue instead of being sent by itself."""
+
+    def _execute_gen(self, query: Any, params: Any = None, *, prepare: Any = None, binary: Any = None) -> Any:
+        yield from self._start_query(query)
+        converted = self._convert_query(query, params)
+        yield from self._maybe_prepare_gen(converted, prepare=prepare, binary=binary)
+        self._last_query = query
+
+
+def _execute_and_commit(connection: Connection[Any], statement: bytes, parameters: Any) -> tuple[Any, ...]:
+    """The first row that the statement gives, which is sent in one breath with COMMIT.
+
+    Between one send and another a process can be stopped, or a thread be kept waiting, while it holds the log's lock.
+    """
+    with connection.pipeline() as pipeline:
+        cursor = _Queued(connection, row_factory=tuple_row)
+        cursor.format = Format.BINARY
+        cursor.execute(statement, parameters, prepare=True)
+        # Never prepared: in a pipeline that fails, psycopg would remember a name the server never heard.
+        _Queued(connection, row_factory=tuple_row).execute("COMMIT", prepare=False)
+        while pipeline.command_queue:
+            pipeline.command_queue.popleft()()  # into libpq's buffer
+        connection.pgconn.flush()
+    row = cursor.fetchone()
+    assert row is not None
+    return row
 
 
 def append_statement(views: Sequence[View], *, is_answered: bool = False) -> bytes:

@@ -1,5 +1,6 @@
 """The roles of this package as they run: a worker process, and the relay."""
 
+import sys
 import threading
 
 import dramatiq
@@ -21,6 +22,8 @@ from workers.relay import Relay
 from workers.send_mails import MailSender, MailServer
 
 STOP_TIMEOUT_MS = 20_000
+SWITCH_INTERVAL_S = 0.0005
+"""How long one thread may keep another from the interpreter: between an append and its commit, all writers wait."""
 
 logger = structlog.get_logger()
 
@@ -43,6 +46,7 @@ def run_worker(
     Without Redis the relay runs here as well, since the bell does not leave this process. E-mails have a thread of
     their own, so that a slow mail server holds no import up.
     """
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     liveness = Liveness(ledger)
     liveness.start(stop)
     broker = broker_for(redis_url)
