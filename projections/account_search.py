@@ -4,7 +4,7 @@ Follows the log, from the newest payload of each import on; who was erased is no
 """
 
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -121,10 +121,6 @@ async def found_accounts(
         async with connection.cursor(row_factory=args_row(_found)) as cursor:
             await cursor.execute(query, wanted)
             found |= dict.fromkeys(await cursor.fetchall())
-    return _first(found)
-
-
-def _first(found: Iterable[FoundAccount]) -> list[FoundAccount]:
     return list(found)[:MAX_FOUND]
 
 
