@@ -2,9 +2,7 @@
 
 import asyncio
 import contextlib
-import gc
 import os
-import sys
 from collections.abc import AsyncIterator
 
 from psycopg import AsyncConnection, ProgrammingError
@@ -33,12 +31,10 @@ from api.status_queries import StatusQueries
 from api.store import read, reading_pool
 from api.support_queries import SupportQueries
 from eventstore.errors import StoreUnavailable
+from eventstore.interpreter import tune_interpreter
 from eventstore.ledger import Ledger
 from eventstore.migrate import NEWEST
 from projections import INLINE
-
-SWITCH_INTERVAL_S = 0.0005
-"""How long the event loop may keep the interpreter from the writer thread, in seconds."""
 
 
 def create_app(
@@ -85,7 +81,7 @@ def create_app(
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        _tune_interpreter()
+        tune_interpreter()
         async with pool, lists:
             tasks = [asyncio.create_task(work()) for work in (directory.keep_fresh, refusals.keep_appending)]
             yield
@@ -149,11 +145,3 @@ def create_app(
     app.router.redirect_slashes = False
     app.state.auth = auth
     return app
-
-
-def _tune_interpreter() -> None:
-    """Requests leave no cycles behind: what is loaded now need not be searched for any, and the rest seldom."""
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 100)

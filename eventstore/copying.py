@@ -5,7 +5,9 @@ from typing import Any
 
 from psycopg import Connection
 from psycopg.rows import tuple_row
-from psycopg.sql import SQL, Identifier
+from psycopg.sql import SQL, Composed, Identifier
+
+from eventstore.copy_format import SIGNATURE, TRAILER
 
 _JSON, _TEXT = 114, 25  # the binary form of json is its text
 _columns: dict[str, tuple[list[str], list[int]]] = {}
@@ -16,16 +18,29 @@ def copy_into(connection: Connection[Any], schema: str, table: str, rows: Iterab
 
     Columns are named, so that one which a later version adds does not stop this one.
     """
+    statement, types = _copying(connection, schema, table)
+    with connection.cursor() as cursor, cursor.copy(statement) as copy:
+        copy.set_types(types)
+        for row in rows:
+            copy.write_row(row)
+
+
+def copy_written(connection: Connection[Any], schema: str, table: str, rows: Iterable[bytes]) -> None:
+    """COPY rows that are in COPY's format already, all columns in the table's order (`copy_format`)."""
+    statement, _ = _copying(connection, schema, table)
+    with connection.cursor() as cursor, cursor.copy(statement) as copy:
+        copy.write(b"".join((SIGNATURE, *rows, TRAILER)))
+
+
+def _copying(connection: Connection[Any], schema: str, table: str) -> tuple[Composed, list[int]]:
+    """The statement, and the types of its columns."""
     name = Identifier(schema, table)
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        if table not in _columns:
+    if table not in _columns:
+        with connection.cursor(row_factory=tuple_row) as cursor:
             cursor.execute(SQL("SELECT * FROM {} LIMIT 0").format(name))
             found = cursor.description or ()
-            types = [_TEXT if column.type_code == _JSON else column.type_code for column in found]
-            _columns[table] = [column.name for column in found], types
-        names, types = _columns[table]
-        copying = SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)")
-        with cursor.copy(copying.format(name, SQL(", ").join(map(Identifier, names)))) as copy:
-            copy.set_types(types)
-            for row in rows:
-                copy.write_row(row)
+        types = [_TEXT if column.type_code == _JSON else column.type_code for column in found]
+        _columns[table] = [column.name for column in found], types
+    names, types = _columns[table]
+    copying = SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)")
+    return copying.format(name, SQL(", ").join(map(Identifier, names))), types

@@ -18,7 +18,7 @@ from psycopg.sql import SQL, Identifier
 from eventstore.aggregate import Command
 from eventstore.answers import Answer
 from eventstore.bell import Bell
-from eventstore.copying import copy_into
+from eventstore.copying import copy_written
 from eventstore.errors import IllegalTransition, Refused, StreamUnreadable, VersionConflict
 from eventstore.events import UNREADABLE, Recorded, aggregate_of, read_event, subject_of, supplier_of
 from eventstore.group_commit import GroupCommitter, LoopCommitter
@@ -38,8 +38,8 @@ WHERE stream = ANY(%b)
 ORDER BY stream, version
 """
 
-Rows = Mapping[str, Sequence[tuple[Any, ...]]]
-"""Rows for platform tables, by table name, in the order of the table's columns."""
+Rows = Mapping[str, Sequence[bytes]]
+"""Rows for platform tables as COPY takes them, by table name, in the order of the table's columns."""
 
 
 class PlatformChange(msgspec.Struct, frozen=True):
@@ -298,7 +298,7 @@ def apply_change(connection: Connection[Any], change: PlatformChange, *, schema:
             places = SQL(" AND ").join(SQL("{} = %s").format(Identifier(column)) for column in key)
             cursor.execute(SQL("DELETE FROM {} WHERE {}").format(Identifier(schema, table), places), [*key.values()])
     for table, rows in change.copied.items():
-        copy_into(connection, schema, table, rows)
+        copy_written(connection, schema, table, rows)
 
 
 def recorded_of(row: Mapping[str, Any]) -> Recorded:

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 
+from eventstore.interpreter import tune_interpreter
+
 
 @contextmanager
 def processes(count: int) -> Iterator[ProcessPoolExecutor]:
@@ -31,6 +33,7 @@ def processes(count: int) -> Iterator[ProcessPoolExecutor]:
 
 def _belong_to(parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    tune_interpreter()
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 

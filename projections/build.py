@@ -7,7 +7,8 @@ as asked for; indexes come afterwards. Memory does not grow with the log.
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import as_completed
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import Connection
@@ -20,8 +21,9 @@ from projections.projection import Projection, Rows
 from projections.reading import Poison, Seen, Slice, read_last, read_ordered, slices, with_bodies
 
 SLICES_A_JOB = 12
-LOAD_ROWS = 20_000
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 Progress = Callable[[int], None]
 """Told how many events have been looked at."""
 
@@ -49,21 +51,24 @@ def make_tables(connection: Connection[Any], projection: Projection, schema: str
         connection.execute(SQL("ALTER TABLE {} SET (autovacuum_enabled = off)").format(Identifier(schema, table)))
 
 
-def make_indexes(connection: Connection[Any], projection: Projection, schema: str) -> None:
-    """The indexes and keys of the live tables on those of the schema, under the same names."""
+def make_indexes(connection: Connection[Any], table: str, *, projection: Projection, schema: str) -> None:
+    """The indexes and keys of a live table on that of the schema, under the same names."""
     if isinstance(projection, Following):
         return
     with connection.cursor(row_factory=tuple_row) as cursor:
-        for table in projection.tables:
-            cursor.execute(_SELECT_INDEXES, (projection.home, table))
-            for name, definition, constraint in cursor.fetchall():
-                if constraint is not None:
-                    adding = SQL("ALTER TABLE {} ADD CONSTRAINT {} ").format(
-                        Identifier(schema, table), Identifier(name)
-                    )
-                    connection.execute(adding + SQL(constraint))
-                else:
-                    connection.execute(definition.replace(f" ON {projection.home}.", f" ON {schema}.").encode())
+        cursor.execute(_SELECT_INDEXES, (projection.home, table))
+        for name, definition, constraint in cursor.fetchall():
+            if constraint is not None:
+                adding = SQL("ALTER TABLE {} ADD CONSTRAINT {} ").format(Identifier(schema, table), Identifier(name))
+                connection.execute(adding + SQL(constraint))
+            else:
+                connection.execute(definition.replace(f" ON {projection.home}.", f" ON {schema}.").encode())
+
+
+def _finish(connection: Connection[Any], table: str, *, projection: Projection, schema: str) -> None:
+    """What a table has besides its rows, once they are in it: indexes, statistics, autovacuum."""
+    make_indexes(connection, table, projection=projection, schema=schema)
+    _analyze(connection, table, schema=schema)
 
 
 def build(
@@ -78,25 +83,64 @@ def build(
 ) -> list[Poison]:
     """Fill empty tables with what the log says up to a position; the streams that had to be left out."""
     if projection.folds_all:
-        make_indexes(connection, projection, schema)
+        for table in projection.tables:
+            make_indexes(connection, table, projection=projection, schema=schema)
         parked = apply_events(connection, projection, schema, after=0, upto=upto, progress=progress)
-        _analyze(connection, projection, schema)
+        for table in projection.tables:
+            _analyze(connection, table, schema=schema)
         return parked
+    workers = _Workers(admin_url, connection, jobs)
     parts = slices(connection, SLICES_A_JOB * jobs, upto=upto)
     parked = []
-    for done, found in enumerate(_built(admin_url, connection, projection, schema, parts, upto, jobs), 1):
+    building = partial(build_slice, projection=projection, schema=schema, upto=upto)
+    for done, found in enumerate(workers.each(building, parts), 1):
         parked += found
         progress(upto * done // len(parts))
-    make_indexes(connection, projection, schema)
-    _analyze(connection, projection, schema)
+    for _ in workers.each(
+        partial(_finish, projection=projection, schema=schema), _largest_first(connection, projection, schema)
+    ):
+        pass
     return parked
 
 
-def _analyze(connection: Connection[Any], projection: Projection, schema: str) -> None:
-    for table in projection.tables:
-        name = Identifier(schema, table)
-        connection.execute(SQL("ALTER TABLE {} RESET (autovacuum_enabled)").format(name))
-        connection.execute(SQL("ANALYZE {}").format(name))
+class _Workers:
+    """Does work on connections of as many processes as asked for; for one job in this process, on its connection."""
+
+    def __init__(self, admin_url: str, connection: Connection[Any], jobs: int) -> None:
+        self._admin_url = admin_url
+        self._connection = connection
+        self._jobs = jobs
+
+    def each(self, work: Callable[[Connection[Any], Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+        """What the work gives for each item, in any order."""
+        if self._jobs == 1 or len(items) == 1:
+            for item in items:
+                yield work(self._connection, item)
+            return
+        with processes(self._jobs) as pool:
+            futures = [pool.submit(_alone, self._admin_url, work, item) for item in items]
+            for future in as_completed(futures):
+                yield future.result()
+
+
+def _alone(admin_url: str, work: Callable[[Connection[Any], Item], Result], item: Item) -> Result:
+    with administrator(admin_url) as connection:
+        connection.execute("SET max_parallel_maintenance_workers = 0")  # the processes are the parallel workers
+        return work(connection, item)
+
+
+def _largest_first(connection: Connection[Any], projection: Projection, schema: str) -> list[str]:
+    """So that nobody is left with a large one at the end."""
+    query = "SELECT pg_relation_size(to_regclass(format('%%I.%%I', %s::text, %s::text)))"
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        sizes = {table: cursor.execute(query, (schema, table)).fetchone() for table in projection.tables}
+    return sorted(projection.tables, key=lambda table: sizes[table] or (0,), reverse=True)
+
+
+def _analyze(connection: Connection[Any], table: str, *, schema: str) -> None:
+    name = Identifier(schema, table)
+    connection.execute(SQL("ALTER TABLE {} RESET (autovacuum_enabled)").format(name))
+    connection.execute(SQL("ANALYZE {}").format(name))
 
 
 def apply_events(
@@ -185,36 +229,12 @@ def _without_poison(found: Sequence[Seen | Poison], parked: set[str]) -> tuple[l
     return poisons, good
 
 
-def _built(
-    admin_url: str,
-    connection: Connection[Any],
-    projection: Projection,
-    schema: str,
-    parts: Sequence[Slice],
-    upto: int,
-    jobs: int,
-) -> Iterator[list[Poison]]:
-    if jobs == 1 or len(parts) == 1:
-        for part in parts:
-            yield build_slice(connection, projection, schema, part, upto)
-        return
-    with processes(jobs) as pool:
-        futures = [pool.submit(_build_slice_alone, admin_url, projection, schema, part, upto) for part in parts]
-        for future in as_completed(futures):
-            yield future.result()
-
-
-def _build_slice_alone(admin_url: str, projection: Projection, schema: str, part: Slice, upto: int) -> list[Poison]:
-    with administrator(admin_url) as connection:
-        return build_slice(connection, projection, schema, part, upto)
-
-
 def build_slice(
-    connection: Connection[Any], projection: Projection, schema: str, part: Slice, upto: int
+    connection: Connection[Any], part: Slice, *, projection: Projection, schema: str, upto: int
 ) -> list[Poison]:
     """The rows of some streams, from the last event of each."""
     parked: list[Poison] = []
-    rows: dict[str, list[tuple[Any, ...]]] = {}
+    rows: dict[str, list[Any]] = {}
     for found in read_last(connection, projection.topics, part, upto=upto, skipped=projection.skipped):
         poisons, batch = _without_poison(found, set())
         if projection.reads_payloads:
@@ -228,14 +248,14 @@ def build_slice(
                 poisons.append(Poison(seen.recorded.stream, seen.recorded.position, said, seen.first_position))
         # Nothing of these streams is in the tables: they are left out from their first event on.
         parked += [Poison(p.stream, p.first_position, f"at position {p.position}: {p.error}") for p in poisons]
-        if sum(map(len, rows.values())) > LOAD_ROWS:
+        if sum(map(len, rows.values())) > projection.load_rows:
             projection.load(connection, schema, rows)
             rows = {}
     projection.load(connection, schema, rows)
     return parked
 
 
-def _add(rows: dict[str, list[tuple[Any, ...]]], more: Rows) -> None:
+def _add(rows: dict[str, list[Any]], more: Rows) -> None:
     for table, values in more.items():
         rows.setdefault(table, []).extend(values)
 

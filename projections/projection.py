@@ -14,7 +14,7 @@ from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
 from eventstore.aggregate import Event
-from eventstore.copying import copy_into
+from eventstore.copying import copy_into, copy_written
 from eventstore.events import Recorded
 from eventstore.ledger import PlatformChange, apply_change
 from eventstore.recorder import View
@@ -22,7 +22,8 @@ from projections.platform import TABLES
 from projections.platform_change import platform_change
 from projections.reading import Seen, topics_of
 
-Rows = Mapping[str, Sequence[tuple[Any, ...]]]
+Rows = Mapping[str, Sequence[Any]]
+"""Rows by table name: tuples of values, or what `load` of the projection takes instead."""
 
 
 class Projection:
@@ -37,6 +38,8 @@ class Projection:
     """Whether it is written in the append's transaction; others follow the log."""
     reads_payloads: ClassVar[bool] = False
     folds_all: ClassVar[bool] = False
+    load_rows: ClassVar[int] = 20_000
+    """How many rows are collected for a `load`; as many as memory allows, since each COPY has a price."""
     skipped: LiteralString = "false"
     """An SQL condition on events `e` that leave the rows of their stream as they are."""
     definition: str = ""
@@ -130,6 +133,7 @@ class Platform(Projection):
     home = "platform"
     tables = tuple(table.name for table in TABLES)
     reads_payloads = True
+    load_rows = 100_000  # a hundred bytes each
 
     def __init__(self, events: frozenset[type[Event]]) -> None:
         self.events = events
@@ -138,8 +142,12 @@ class Platform(Projection):
         change = platform_change(seen.recorded, seen.body)
         return {} if change is None else change.copied
 
+    def load(self, connection: Connection[Any], schema: str, rows: Rows) -> None:
+        for table, written in rows.items():
+            copy_written(connection, schema, table, written)
+
     def apply(self, connection: Connection[Any], schema: str, batch: Sequence[Seen]) -> None:
-        rows: dict[str, list[tuple[Any, ...]]] = {}
+        rows: dict[str, list[bytes]] = {}
         for seen in batch:
             change = platform_change(seen.recorded, seen.body)
             if change is None:

@@ -6,7 +6,6 @@ the batch fails, it is redone one by one, so that a bad import hurts only itself
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 import msgspec
 import psycopg
@@ -172,7 +171,7 @@ class ImportProcessor:
         at = now()
         with self._ledger.connection() as connection:
             numbers = list(draw_account_numbers(connection, len(batch)))
-        rows: dict[str, list[tuple[Any, ...]]] = {}
+        rows: dict[str, list[bytes]] = {}
         commands: dict[str, Command] = {}
         for one, number in zip(batch, numbers, strict=True):
             for table, values in rows_of(one.account, number, at).items():

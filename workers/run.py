@@ -1,11 +1,11 @@
 """The roles of this package as they run: a worker process, and the relay."""
 
-import sys
 import threading
 
 import dramatiq
 import structlog
 
+from eventstore.interpreter import tune_interpreter
 from eventstore.ledger import Ledger
 from workers.broker import (
     IMPORTS,
@@ -22,8 +22,6 @@ from workers.relay import Relay
 from workers.send_mails import MailSender, MailServer
 
 STOP_TIMEOUT_MS = 20_000
-SWITCH_INTERVAL_S = 0.0005
-"""How long one thread may keep another from the interpreter: between an append and its commit, all writers wait."""
 
 logger = structlog.get_logger()
 
@@ -46,7 +44,7 @@ def run_worker(
     Without Redis the relay runs here as well, since the bell does not leave this process. E-mails have a thread of
     their own, so that a slow mail server holds no import up.
     """
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    tune_interpreter()
     liveness = Liveness(ledger)
     liveness.start(stop)
     broker = broker_for(redis_url)
@@ -66,4 +64,5 @@ def run_worker(
 
 def run_relay(ledger: Ledger, redis_url: str, *, stop: threading.Event) -> None:
     """Relay, or stand by, until `stop` is set."""
+    tune_interpreter()
     Relay(ledger, BrokerDoorbell(redis_broker(redis_url))).run(stop)

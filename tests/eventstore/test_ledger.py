@@ -13,6 +13,7 @@ from embedded.postgres import PostgresUrls
 from eventstore import follow, import_process
 from eventstore.answers import Answer
 from eventstore.clock import now
+from eventstore.copy_format import COLUMNS, INTEGER, text
 from eventstore.errors import AlreadyImported, IllegalTransition, LedgerBusy, StoreUnavailable, VersionConflict
 from eventstore.group_commit import GroupCommitter
 from eventstore.import_process import TOPICS, CancelImport, CompleteImport, ImportProcess, RetryImport, stream_of
@@ -69,7 +70,7 @@ def test_many_commands_are_one_transaction(ledger: Ledger) -> None:
 
 
 def test_rows_and_events_stand_and_fall_together(ledger: Ledger, database: PostgresUrls) -> None:
-    row = ("A-1", 1, "ns", "value")
+    row = _a_reference()
     ledger.execute_many({STREAM: stage()}, at=NOON, by="tester")
     with pytest.raises(IllegalTransition):
         ledger.execute_many(
@@ -83,8 +84,12 @@ def test_rows_and_events_stand_and_fall_together(ledger: Ledger, database: Postg
     assert _count(database, "platform.reference") == 1
 
 
+def _a_reference() -> bytes:
+    return COLUMNS[4] + text("A-1") + INTEGER[1] + text("ns") + text("value")
+
+
 def test_a_rehearsal_leaves_nothing_behind(ledger: Ledger, database: PostgresUrls) -> None:
-    ledger.rehearse({"reference": [("A-1", 1, "ns", "value")]})
+    ledger.rehearse({"reference": [_a_reference()]})
     assert _count(database, "platform.reference") == 0
 
 

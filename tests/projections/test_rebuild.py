@@ -146,7 +146,8 @@ def test_bulk_and_event_by_event_come_to_the_same(
         make_tables(admin, projection, schema)
     upto = head(admin)
     assert build(database.admin, admin, projection, "bulk", upto=upto, jobs=2) == []
-    make_indexes(admin, projection, "single")
+    for table in projection.tables:
+        make_indexes(admin, table, projection=projection, schema="single")
     for position in range(upto):
         assert apply_events(admin, projection, "single", after=position, upto=position + 1) == []
     assert compare(admin, projection, "single", "bulk", limit=3).first == ()

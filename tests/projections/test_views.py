@@ -43,7 +43,19 @@ def test_every_table_gets_rows_from_the_complete_account() -> None:
     assert set(rows) == {table.name for table in ACCOUNT_TABLE.all()}
     for table in ACCOUNT_TABLE.all():
         for row in rows[table.name]:
-            assert len(row) == len(table_columns(table))
+            assert len(_values(row)) == int.from_bytes(row[:2]) == len(table_columns(table))
+
+
+def _values(row: bytes) -> list[bytes | None]:
+    """The values of a row in COPY's format."""
+    values: list[bytes | None] = []
+    place = 2
+    while place < len(row):
+        size = int.from_bytes(row[place : place + 4], signed=True)
+        place += 4
+        values.append(row[place : place + size] if size >= 0 else None)
+        place += max(size, 0)
+    return values
 
 
 def live_rows(connection: psycopg.Connection[Any], view: View) -> list[tuple[Any, ...]]:

@@ -1,0 +1,19 @@
+"""How Python runs in the processes that live long or work hard: the api, the roles, the builders of projections."""
+
+import gc
+import sys
+
+SWITCH_INTERVAL_S = 0.0005
+"""How long one thread may keep another from the interpreter: between an append and its commit, all writers wait."""
+
+
+def tune_interpreter() -> None:
+    """Call it when everything is loaded.
+
+    Requests, events and rows leave no cycles behind: what is loaded now need not be searched for any, and the rest
+    seldom. Searching took a fifth of the time of making the platform's rows.
+    """
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
