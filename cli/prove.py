@@ -17,13 +17,13 @@ from cli.operator import database_url
 from cli.progress import progress_bar
 from cli.settings import SettingError, Settings
 from embedded.folder import DataFolder
-from eventstore.checkpoints import LogKey, Outside, OutsideUnavailable
+from eventstore.checkpoints import LogKey, Outside, OutsideUnavailable, read_signed
 from eventstore.clock import now
 from eventstore.payload_verification import verifying_payloads
 from eventstore.proof import write_proof
 from eventstore.sealing import Sealed, seal, sealing_lock
 from eventstore.verification import Kept, verify_events
-from eventstore.verifier import Invalid, read_checkpoint
+from eventstore.verifier import Invalid
 from projections.history import account_streams
 
 CHECKPOINTS = "checkpoints"
@@ -144,7 +144,7 @@ def _sealed(connection: Connection[Any], key: LogKey, settings: Settings, former
 
 def _checkpoint_size(file: Path, key: LogKey) -> int:
     try:
-        return read_checkpoint(file.read_text("utf-8"), key.verifier).size
+        return read_signed(file.read_text("utf-8"), [key.verifier]).size
     except Invalid as error:
         raise click.ClickException(f"{file}: {error}") from error
 

@@ -6,23 +6,27 @@ Copies lie outside of the database as one object a checkpoint, in a folder or an
 
 import base64
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 import obstore
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import ObjectStore, from_url
 
-from eventstore.verifier import key_id_of
+from eventstore.verifier import Checkpoint, Invalid, key_id_of, read_checkpoint
 
 ORIGIN = "importledger"
 SUFFIX = ".note"
 _DIGITS = 20
+_READERS = 8
 
 
 class KeyNotUsable(Exception):
@@ -73,25 +77,34 @@ class Outside:
     def keep(self, size: int, note: str) -> None:
         """Keep a copy; one that is there already is left as it is. Raises OutsideUnavailable."""
         try:
-            obstore.put(self._store(), f"{size:0{_DIGITS}}{SUFFIX}", note.encode(), mode="create")
+            obstore.put(self._store(), _name(size), note.encode(), mode="create")
         except (FileExistsError, AlreadyExistsError):
             return
         except (BaseError, OSError, ValueError) as error:
             raise OutsideUnavailable(f"{self.url}: {type(error).__name__}") from error
 
-    def sizes(self) -> list[int]:
-        """The sizes of the trees that copies speak of, ascending. Raises OutsideUnavailable."""
-        return sorted(int(name.removesuffix(SUFFIX)) for name in self._names())
+    def sizes(self, *, since: int = 0) -> list[int]:
+        """The sizes of the trees that copies speak of, ascending, from one on. Raises OutsideUnavailable."""
+        return sorted(int(name.removesuffix(SUFFIX)) for name in self._names(since))
+
+    def newest(self, *, since: int) -> int | None:
+        """The largest size. A store lists only what is there `since` a size, unless there is nothing.
+
+        Raises OutsideUnavailable.
+        """
+        sizes = self.sizes(since=since) or self.sizes()
+        return sizes[-1] if sizes else None
 
     def notes(self) -> Iterator[tuple[str, str]]:
         """Every copy as (where it lies, note), the smallest tree first. Raises OutsideUnavailable."""
-        store = self._store()
-        for name in sorted(self._names()):
-            yield f"{self.url}/{name}", self._get(store, name)
+        store, names = self._store(), sorted(self._names())
+        with ThreadPoolExecutor(_READERS) as readers:
+            for name, note in zip(names, readers.map(lambda name: self._get(store, name), names), strict=True):
+                yield f"{self.url}/{name}", note
 
     def note(self, size: int) -> str:
         """The copy for a tree of this size. Raises OutsideUnavailable."""
-        return self._get(self._store(), f"{size:0{_DIGITS}}{SUFFIX}")
+        return self._get(self._store(), _name(size))
 
     def _get(self, store: ObjectStore, name: str) -> str:
         try:
@@ -99,9 +112,10 @@ class Outside:
         except (BaseError, OSError) as error:
             raise OutsideUnavailable(f"{self.url}: {type(error).__name__}") from error
 
-    def _names(self) -> list[str]:
+    def _names(self, since: int = 0) -> list[str]:
+        before = _name(since - 1) if since else None  # stores list what comes after a name
         try:
-            found = [entry["path"] for batch in obstore.list(self._store()) for entry in batch]
+            found = [entry["path"] for batch in obstore.list(self._store(), offset=before) for entry in batch]
         except (BaseError, OSError) as error:
             raise OutsideUnavailable(f"{self.url}: {type(error).__name__}") from error
         return [name for name in found if name.endswith(SUFFIX) and name.removesuffix(SUFFIX).isdigit()]
@@ -118,6 +132,27 @@ class Outside:
             )
         except (BaseError, OSError, ValueError) as error:
             raise OutsideUnavailable(f"{self.url}: {type(error).__name__}") from error
+
+
+def read_signed(note: str, keys: Sequence[str]) -> Checkpoint:
+    """A checkpoint that one of the verifier keys has signed. Raises Invalid."""
+    for key in keys[:-1]:
+        with suppress(Invalid):
+            return read_checkpoint(note, key, verify=_is_signed)
+    return read_checkpoint(note, keys[-1], verify=_is_signed)
+
+
+def _is_signed(public: bytes, message: bytes, signature: bytes) -> bool:
+    """As `verifier.ed25519_verify`, in a thirtieth of the time: a log gets a checkpoint a minute."""
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def _name(size: int) -> str:
+    return f"{size:0{_DIGITS}}{SUFFIX}"
 
 
 def _public(private: Ed25519PrivateKey) -> bytes:

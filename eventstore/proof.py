@@ -36,7 +36,7 @@ FROM events
 WHERE stream = ANY(%s)
 ORDER BY position
 """
-_SELECT_COVERING = "SELECT note FROM log_checkpoints WHERE size >= %s ORDER BY size LIMIT 1"
+_SELECT_COVERING = "SELECT note FROM log_checkpoints WHERE size >= %s AND starts_with(note, %s) ORDER BY size LIMIT 1"
 
 
 class NotProvable(Exception):
@@ -71,7 +71,7 @@ def write_proof(
     if not events:
         raise NotProvable("There is no such import, or no checkpoint covers it yet. Run `importledger seal`.")
     read = tile_reader(connection)
-    notes = {checkpoint.size: note} | _covering(connection, [row["position"] for row in events])
+    notes = {checkpoint.size: note} | _covering(connection, checkpoint.origin, events)
     notes |= {size: text for size, text in kept.items() if size <= checkpoint.size}
     index = {
         "format": FORMAT,
@@ -102,12 +102,12 @@ def _event(row: dict[str, Any]) -> dict[str, Any]:
     return row | {"recorded_at": at, "state": row["state"].decode()}
 
 
-def _covering(connection: Connection[Any], positions: Sequence[int]) -> dict[int, str]:
-    """The first checkpoint that covers each of the positions, by size."""
+def _covering(connection: Connection[Any], origin: str, events: Sequence[dict[str, Any]]) -> dict[int, str]:
+    """The first checkpoint that covers each of the events, by size; of this origin, which changes with the key."""
     found: dict[int, str] = {}
     with connection.cursor(row_factory=tuple_row) as cursor:
-        for position in positions:
-            row = cursor.execute(_SELECT_COVERING, (position,)).fetchone()
+        for event in events:
+            row = cursor.execute(_SELECT_COVERING, (event["position"], origin + "\n")).fetchone()
             if row is not None:
                 found[int(row[0].split("\n")[1])] = row[0]
     return found

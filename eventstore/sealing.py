@@ -5,7 +5,7 @@ before, here and outside: a log that was cut or put back is not signed over.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
@@ -13,9 +13,9 @@ import msgspec
 from psycopg import Connection
 from psycopg.rows import tuple_row
 
-from eventstore.checkpoints import LogKey, Outside
+from eventstore.checkpoints import LogKey, Outside, read_signed
 from eventstore.merkle import HASH_BYTES, TILE, Tree, range_root
-from eventstore.verifier import Checkpoint, Invalid, leaf_hash, read_checkpoint
+from eventstore.verifier import Checkpoint, Invalid, leaf_hash
 
 SEAL_LOCK = 7015005
 CHUNK = 64 * TILE
@@ -83,16 +83,16 @@ def seal(
     """
     keys = (key.verifier, former_key) if former_key else (key.verifier,)
     head = _head(connection)
-    kept = outside.sizes()
-    if kept and kept[-1] > head:
-        raise SealRefused(f"TRUNCATED: the log has {head} events, and {outside.url} keeps a checkpoint of {kept[-1]}.")
     before = newest_checkpoint(connection, keys)
+    kept = outside.newest(since=before.size if before else 0)
+    if kept is not None and kept > head:
+        raise SealRefused(f"TRUNCATED: the log has {head} events, and {outside.url} keeps a checkpoint of {kept}.")
     size = _grow(connection, head, progress)
     if not size:
         return None
     expected = [before] if before else []
-    if kept:
-        expected.append(_read(outside.note(kept[-1]), keys))
+    if kept is not None:
+        expected.append(_read(outside.note(kept), keys))
     read = tile_reader(connection)
     for checkpoint in expected:
         if range_root(read, 0, checkpoint.size) != checkpoint.root:
@@ -101,13 +101,15 @@ def seal(
                 f" {checkpoint.time}: it was altered, or put back and gone on with. Run `importledger verify --all`."
             )
     if before is not None and before.size == size:
+        if before.origin != key.name:
+            raise SealRefused("The former key has signed everything already. Seal again when there is a new event.")
         sealed = Sealed(before, _newest_note(connection), is_new=False)
     else:
         root = range_root(read, 0, size)
         note = key.sign(size, root, at)
         connection.execute("INSERT INTO log_checkpoints (size, note, sealed_at) VALUES (%s, %s, %s)", (size, note, at))
         sealed = Sealed(_read(note, keys), note, is_new=True)
-    _keep_outside(connection, outside, after=kept[-1] if kept else 0)
+    _keep_outside(connection, outside, after=kept or 0)
     return sealed
 
 
@@ -189,14 +191,6 @@ def _newest_note(connection: Connection[Any]) -> str:
     with connection.cursor(row_factory=tuple_row) as cursor:
         row = cursor.execute(_SELECT_NEWEST).fetchone()
     return row[0] if row else ""
-
-
-def read_signed(note: str, keys: Sequence[str]) -> Checkpoint:
-    """A checkpoint that one of the verifier keys has signed. Raises Invalid."""
-    for key in keys[:-1]:
-        with suppress(Invalid):
-            return read_checkpoint(note, key)
-    return read_checkpoint(note, keys[-1])
 
 
 def _read(note: str, keys: Sequence[str]) -> Checkpoint:

@@ -12,8 +12,9 @@ import msgspec
 from psycopg import Connection
 from psycopg.rows import tuple_row
 
+from eventstore.checkpoints import read_signed
 from eventstore.merkle import TILE, Tree, range_root, split
-from eventstore.sealing import CHUNK, read_leaves, read_signed, sealed_size, tile_reader
+from eventstore.sealing import CHUNK, read_leaves, sealed_size, tile_reader
 from eventstore.verifier import Checkpoint, Invalid
 
 NEWEST_EVENTS = 6 * CHUNK

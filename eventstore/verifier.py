@@ -134,8 +134,8 @@ def check_consistency(old: int, old_root: bytes, new: int, new_root: bytes, proo
 # --- Checkpoints: C2SP signed-note and tlog-checkpoint
 
 
-def read_checkpoint(note: str, key: str) -> Checkpoint:
-    """A checkpoint that the key has signed. `key` is a note verifier key, NAME+HASH+KEY. Raises Invalid."""
+def read_checkpoint(note: str, key: str, *, verify: Any = None) -> Checkpoint:
+    """A checkpoint signed by the key, NAME+HASH+KEY; `verify` may be a faster Ed25519 than ours. Raises Invalid."""
     name, key_id, public = read_key(key)
     text, separator, signatures = note.partition("\n\n")
     text += "\n"
@@ -154,7 +154,7 @@ def read_checkpoint(note: str, key: str) -> Checkpoint:
         except binascii.Error:
             continue
         if signer == name and signature[:4] == key_id:
-            if not ed25519_verify(public, text.encode(), signature[4:]) or origin != name:
+            if not (verify or ed25519_verify)(public, text.encode(), signature[4:]) or origin != name:
                 raise Invalid(f"the signature of the checkpoint of {size} events is wrong")
             return Checkpoint(origin, size, root, time)
     raise Invalid(f"the checkpoint of {lines[1]} events is not signed by the log's key {name}")

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import zipfile
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -13,15 +14,18 @@ import pytest
 
 from bench.history import append_all
 from embedded.postgres import PostgresUrls
+from eventstore import import_process
 from eventstore.backup import back_up
 from eventstore.checkpoints import LogKey, Outside
 from eventstore.clock import now
 from eventstore.ledger import Ledger
 from eventstore.migrate import migrate
 from eventstore.payload_verification import verify_payloads
+from eventstore.proof import write_proof
 from eventstore.sealing import Sealed, SealRefused, seal
 from eventstore.supplier import CreateSupplier
 from eventstore.verification import Kept, gaps, verify_events
+from eventstore.verifier import check
 from projections import INLINE
 from projections.erasure import erase
 from tests.make import NOON
@@ -54,9 +58,9 @@ class Log:
     def add(self, first: int, last: int, supplier: str = SUPPLIER) -> None:
         append_all(self.urls.service, supplier, range(first, last + 1))
 
-    def seal(self, key: LogKey = KEY, outside: Outside | None = None) -> Sealed:
+    def seal(self, key: LogKey = KEY, former_key: str | None = None) -> Sealed:
         with psycopg.connect(self.urls.service, autocommit=True) as connection:
-            sealed = seal(connection, key, outside or self.outside, at=NOON)
+            sealed = seal(connection, key, self.outside, at=NOON, former_key=former_key)
         assert sealed is not None
         return sealed
 
@@ -254,6 +258,30 @@ def test_another_key_is_found(log: Log) -> None:
     log.seal(OTHER_KEY)
     assert_found(log.problems(), r"NOT SIGNED  in the database, 600: .*not signed by the log's key")
     assert_found(log.problems(), r"UNANCHORED")
+
+
+def test_a_new_key_goes_on_openly_from_what_the_former_one_has_signed(log: Log) -> None:
+    with pytest.raises(SealRefused, match="has signed everything already"):
+        log.seal(OTHER_KEY, former_key=KEY.verifier)
+    log.add(301, 310)
+    with pytest.raises(SealRefused, match="Is it the right sealing key"):
+        log.seal(OTHER_KEY)
+    log.seal(OTHER_KEY, former_key=KEY.verifier)
+    log.add(311, 320)
+    newest = log.seal(OTHER_KEY)
+    assert newest.checkpoint.origin == OTHER_KEY.name
+    with psycopg.connect(log.urls.service) as connection:
+        notes = [log.kept, *(Kept(source, note) for source, note in log.outside.notes())]
+        found = verify_events(connection, [KEY.verifier, OTHER_KEY.verifier], notes, whole=True)
+        assert (found.problems, found.checkpoints) == ([], 5)
+        streams = [import_process.stream_of(SUPPLIER, f"BENCH-{number:07}") for number in (1, 315)]
+        proof = log.folder / "proof.zip"
+        write_proof(
+            connection, proof, streams, (newest.checkpoint, newest.note), OTHER_KEY.verifier, kept={}, payloads=False
+        )
+    with zipfile.ZipFile(proof) as opened:
+        said, wrong = check(opened, OTHER_KEY.verifier, [])
+    assert (len(said), wrong) == (9, [])
 
 
 def test_a_log_that_was_put_back_and_gone_on_with_is_neither_signed_nor_verified(log: Log) -> None:
