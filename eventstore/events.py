@@ -28,6 +28,14 @@ _decoders = {
 _encoder = msgspec.json.Encoder()
 
 
+class Unreadable(Event, frozen=True):
+    """Stands in a history for an event that this version of the code cannot read: what is stored, and why."""
+
+    topic: str
+    state: str
+    error: str
+
+
 class Recorded(msgspec.Struct, frozen=True, gc=False):
     """An event where it stands in the log. `recorded_at` is UTC; `position` is 0 until it is appended."""
 
@@ -43,7 +51,7 @@ class Recorded(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def topic(self) -> str:
-        return _topic_of[type(self.event)]
+        return self.event.topic if isinstance(self.event, Unreadable) else _topic_of[type(self.event)]
 
     @property
     def state(self) -> bytes:
@@ -78,3 +86,11 @@ UNREADABLE = (KeyError, msgspec.MsgspecError, UnicodeDecodeError)
 def read_event(topic: str, state: bytes) -> Event:
     """The stored event. Raises one of UNREADABLE, KeyError for a topic that is not known."""
     return _decoders[topic].decode(state)
+
+
+def shown_event(topic: str, state: bytes) -> Event:
+    """The stored event, or `Unreadable`: for those who look at a history, and decide nothing from it."""
+    try:
+        return read_event(topic, state)
+    except UNREADABLE as error:
+        return Unreadable(topic=topic, state=state.decode("utf-8", "replace"), error=f"{type(error).__name__}: {error}")

@@ -16,7 +16,7 @@ from psycopg import Connection
 from psycopg.rows import dict_row
 
 from eventstore.clock import now
-from eventstore.events import Recorded, read_event
+from eventstore.events import Recorded, shown_event
 from eventstore.payloads import read_payloads
 
 FORMAT = 1
@@ -52,10 +52,11 @@ class EventLine(msgspec.Struct, frozen=True, kw_only=True, tag="event", tag_fiel
     state: msgspec.Raw
 
     def recorded(self) -> Recorded:
+        """The event; `Unreadable` where this version of the code cannot read it."""
         return Recorded(
             stream=self.stream,
             version=self.version,
-            event=read_event(self.topic, bytes(self.state)),
+            event=shown_event(self.topic, bytes(self.state)),
             recorded_at=self.recorded_at,
             supplier=self.supplier,
             caused_by=self.caused_by,
@@ -111,7 +112,7 @@ def export(connection: Connection[Any], file: Path, header: Header, bounds: dict
                     counts["payloads"] += 1
                     writer.write(_encoder.encode(line) + b"\n")
                 counts["events"] += 1
-                writer.write(_encoder.encode(EventLine(**row | {"state": msgspec.Raw(row["state"])})) + b"\n")
+                writer.write(_encoder.encode(EventLine(**row | {"state": _json_of(row["state"])})) + b"\n")
         end = End(**counts)
         writer.write(_encoder.encode(end) + b"\n")
     unfinished.rename(file)
@@ -159,9 +160,18 @@ def _lines(reader: Any) -> Iterator[bytes]:
         yield rest
 
 
+def _json_of(state: bytes) -> msgspec.Raw:
+    """An event's state; where it is no JSON, its text."""
+    try:
+        msgspec.json.decode(state)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return msgspec.Raw(_encoder.encode(state.decode("utf-8", "replace")))
+    return msgspec.Raw(state)
+
+
 def _payload_of(connection: Connection[Any], row: dict[str, Any]) -> PayloadLine | None:
     """The payload that an event speaks of; None when it speaks of none of its own stream, or it was erased."""
-    digest = getattr(read_event(row["topic"], row["state"]), "payload_sha256", None)
+    digest = getattr(shown_event(row["topic"], row["state"]), "payload_sha256", None)
     if digest is None:
         return None
     body = read_payloads(connection, [(row["stream"], digest)]).get((row["stream"], digest))

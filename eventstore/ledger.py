@@ -15,7 +15,7 @@ import psycopg
 from psycopg import Connection
 from psycopg.sql import SQL, Identifier
 
-from eventstore.aggregate import Command
+from eventstore.aggregate import Command, Event
 from eventstore.answers import Answer
 from eventstore.bell import Bell
 from eventstore.copying import copy_written
@@ -301,12 +301,12 @@ def apply_change(connection: Connection[Any], change: PlatformChange, *, schema:
         copy_written(connection, schema, table, rows)
 
 
-def recorded_of(row: Mapping[str, Any]) -> Recorded:
-    """An event as a row of `events` holds it."""
+def recorded_of(row: Mapping[str, Any], *, read: Callable[[str, bytes], Event] = read_event) -> Recorded:
+    """An event as a row of `events` holds it. Raises what `read` does."""
     return Recorded(
         stream=row["stream"],
         version=row["version"],
-        event=read_event(row["topic"], row["state"]),
+        event=read(row["topic"], row["state"]),
         recorded_at=row["recorded_at"],
         supplier=row["supplier"],
         caused_by=row["caused_by"],

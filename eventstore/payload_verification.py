@@ -31,7 +31,7 @@ _SELECT_WITHOUT_PAYLOAD = """
 SELECT position, stream
 FROM (
     SELECT position, stream,
-           split_part(split_part(convert_from(state, 'UTF8'), '"payload_sha256":"', 2), '"', 1) AS digest
+           split_part(split_part(encode(state, 'escape'), '"payload_sha256":"', 2), '"', 1) AS digest
     FROM events
     WHERE topic = ANY(%(topics)s)
 ) AS speaking

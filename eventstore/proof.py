@@ -16,6 +16,7 @@ from psycopg import Connection
 from psycopg.rows import dict_row, tuple_row
 
 from eventstore import verifier
+from eventstore.events import shown_event
 from eventstore.merkle import consistency_proof, inclusion_proof
 from eventstore.payloads import read_payloads
 from eventstore.sealing import tile_reader
@@ -99,7 +100,10 @@ def write_proof(
 def _event(row: dict[str, Any]) -> dict[str, Any]:
     """The row with its time in microseconds and its state as the text that it is."""
     at = row["recorded_at"].astimezone(UTC).isoformat(timespec="microseconds")
-    return row | {"recorded_at": at, "state": row["state"].decode()}
+    try:
+        return row | {"recorded_at": at, "state": row["state"].decode()}
+    except UnicodeDecodeError as error:
+        raise NotProvable(f"The event at position {row['position']} is no text. Run `importledger verify`.") from error
 
 
 def _covering(connection: Connection[Any], origin: str, events: Sequence[dict[str, Any]]) -> dict[int, str]:
@@ -116,7 +120,7 @@ def _covering(connection: Connection[Any], origin: str, events: Sequence[dict[st
 def _payloads(connection: Connection[Any], events: Sequence[dict[str, Any]]) -> dict[str, bytes]:
     wanted = []
     for row in events:
-        digest = msgspec.json.decode(row["state"]).get("payload_sha256")
+        digest = getattr(shown_event(row["topic"], row["state"]), "payload_sha256", None)
         if digest is not None:
             wanted.append((row["stream"], digest))
     return {digest: body for (_, digest), body in read_payloads(connection, wanted).items()}

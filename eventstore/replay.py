@@ -17,9 +17,11 @@ from eventstore import (
 )
 from eventstore.aggregate import Command, Event
 from eventstore.errors import Refused
-from eventstore.events import Recorded, aggregate_of
+from eventstore.events import Recorded, Unreadable, aggregate_of
 
 NO_LIMIT = 10**6
+_UNKNOWN = -2
+"""The version of a stream after an event that cannot be read: nothing that follows can be decided anew."""
 EXHAUSTED = "attempts_exhausted"
 
 _COMMANDS: dict[type[Event], type[Command]] = {
@@ -85,9 +87,14 @@ class Replay:
 
     def _replayed(self, recorded: Recorded) -> str:
         """What is different about this event; "" when nothing is."""
+        if isinstance(recorded.event, Unreadable):
+            self._states[recorded.stream] = (_UNKNOWN, None)
+            return f"cannot be read: {recorded.event.error}"
         aggregate = aggregate_of(recorded.stream)
         version, state = self._states.get(recorded.stream, (0, aggregate.initial))
         if recorded.version != version + 1:
+            if version == _UNKNOWN:
+                return ""
             if version == 0:
                 self.partial.add(recorded.stream)
                 return ""

@@ -11,7 +11,8 @@ from psycopg import AsyncConnection, Connection
 from psycopg.rows import dict_row
 
 from eventstore import customer_mail, import_process
-from eventstore.events import Recorded, aggregate_of
+from eventstore.errors import StreamUnreadable
+from eventstore.events import Recorded, Unreadable, aggregate_of, shown_event
 from eventstore.ledger import recorded_of
 from projections.account_record import SELECT_RECORDS
 from projections.import_status import LEAVES_STATUS, STATUS_AFTER, status_row
@@ -125,12 +126,12 @@ ORDER BY stream, version DESC
 async def account_history(
     connection: AsyncConnection[Any], supplier: str, external: str, as_of: AsOf = NOW
 ) -> list[Recorded]:
-    """Every event of the account, oldest first; [] when there is no import of it."""
+    """Every event of the account, oldest first, `Unreadable` ones as well; [] when there is no import of it."""
     records = await (await connection.execute(SELECT_RECORDS, (supplier, external))).fetchall()
     parameters = as_of.parameters | {"streams": _streams(supplier, external, [row[0] for row in records])}
     async with connection.cursor(binary=True, row_factory=dict_row) as cursor:
         await cursor.execute(_SELECT_EVENTS, parameters)
-        return [recorded_of(row) async for row in cursor]
+        return [recorded_of(row, read=shown_event) async for row in cursor]
 
 
 def read_account_history(
@@ -139,7 +140,7 @@ def read_account_history(
     """The same, for the command line."""
     parameters = as_of.parameters | {"streams": account_streams(connection, supplier, external)}
     with connection.cursor(binary=True, row_factory=dict_row) as cursor:
-        return [recorded_of(row) for row in cursor.execute(_SELECT_EVENTS, parameters)]
+        return [recorded_of(row, read=shown_event) for row in cursor.execute(_SELECT_EVENTS, parameters)]
 
 
 def account_streams(connection: Connection[Any], supplier: str, external: str) -> list[str]:
@@ -150,15 +151,22 @@ def account_streams(connection: Connection[Any], supplier: str, external: str) -
 
 
 def read_statuses(connection: Connection[Any], supplier: str, as_of: AsOf = NOW) -> dict[str, str]:
-    """The status of each of a supplier's imports by external account number, as of then."""
+    """The status of each of a supplier's imports by external account number, as of then; or UNREADABLE."""
     with connection.cursor(row_factory=dict_row) as cursor:
         rows = cursor.execute(_SELECT_LAST_TOPICS, as_of.parameters | {"supplier": supplier})
-        return {import_process.identity_of(row["stream"])[1]: _STATUS_OF_TOPIC[row["topic"]] for row in rows}
+        return {
+            import_process.identity_of(row["stream"])[1]: _STATUS_OF_TOPIC.get(row["topic"], "UNREADABLE")
+            for row in rows
+        }
 
 
 def of_import(events: list[Recorded]) -> list[Recorded]:
-    """Those of the import itself."""
-    return [recorded for recorded in events if aggregate_of(recorded.stream) is import_process.IMPORT_PROCESS]
+    """Those of the import itself. Raises StreamUnreadable."""
+    own = [recorded for recorded in events if aggregate_of(recorded.stream) is import_process.IMPORT_PROCESS]
+    for recorded in own:
+        if isinstance(recorded.event, Unreadable):
+            raise StreamUnreadable(recorded.stream, recorded.position)
+    return own
 
 
 def _streams(supplier: str, external: str, records: list[str]) -> list[str]:

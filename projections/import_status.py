@@ -30,9 +30,9 @@ from eventstore.import_process import (
 from schemas.status import ImportListItem, ImportStatus, LatestError, TransferStatus
 
 LEAVES_STATUS: LiteralString = (
-    """e.topic = 'subject_erased.v1' AND convert_from(e.state, 'UTF8') LIKE '%%"account_number":%%'"""
+    """e.topic = 'subject_erased.v1' AND encode(e.state, 'escape') LIKE '%%"account_number":%%'"""
 )
-"""An erasure where there is an account: the import stays PROCESSED."""
+"""An erasure where there is an account: the import stays PROCESSED. Whatever bytes there are, it can be asked."""
 
 
 STATUS_AFTER: dict[type[Event], str] = {

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from eventstore import customer_mail, post_account, supplier
 from eventstore.aggregate import Event
 from eventstore.errors import Refused
-from eventstore.events import AGGREGATES, Recorded, aggregate_of, read_event
+from eventstore.events import AGGREGATES, Recorded, aggregate_of, read_event, shown_event
 from eventstore.import_process import ImportProcessed, stream_of
 from eventstore.replay import _COMMANDS, Replay
 from tests.eventstore.test_import_process import COMMANDS
@@ -25,6 +25,16 @@ def recorded(stream: str, version: int, event: Event, seconds: int = 0) -> Recor
 
 def history(stream: str, *events: Event) -> list[Recorded]:
     return [recorded(stream, version, event, version) for version, event in enumerate(events, 1)]
+
+
+def test_after_an_event_that_cannot_be_read_nothing_of_its_stream_is_decided_again() -> None:
+    unreadable = shown_event("import_started.v9", b"{}")
+    events = history(stream_of("S", "1"), staged(), unreadable, processed())
+    others = history(stream_of("S", "2"), staged(), started())
+    replay = Replay()
+    [found] = replay.divergences([*events, *others])
+    assert (found.position, found.says) == (2, "cannot be read: KeyError: 'import_started.v9'")
+    assert replay.state_of(stream_of("S", "1")) is None
 
 
 def test_every_event_has_its_command() -> None:

@@ -1,7 +1,10 @@
 """Whatever somebody with every right on the database changes about the log is found; what is harmless is not."""
 
 import hashlib
+import json
+import random
 import re
+import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -25,7 +28,7 @@ from eventstore.proof import write_proof
 from eventstore.sealing import Sealed, SealRefused, seal
 from eventstore.supplier import CreateSupplier
 from eventstore.verification import Kept, gaps, verify_events
-from eventstore.verifier import check
+from eventstore.verifier import Invalid, check, leaf_of, main
 from projections import INLINE
 from projections.erasure import erase
 from tests.make import NOON
@@ -204,6 +207,7 @@ def checkpoints_deleted(log: Log) -> None:
 
 TAMPERINGS: dict[Callable[[Log], None], str] = {
     edited("state", "'{}'"): r"ALTERED  position 100 .*first checkpoint that disagrees: 300 events",
+    edited("state", "'\\xff7b'"): r"ALTERED  position 100 ",
     edited("recorded_at", "recorded_at + interval '1 microsecond'"): r"ALTERED  position 100 ",
     edited("caused_by", "'nobody'"): r"ALTERED  position 100 ",
     edited("topic", "'import_retried.v1'"): r"ALTERED  position 100 ",
@@ -282,6 +286,40 @@ def test_a_new_key_goes_on_openly_from_what_the_former_one_has_signed(log: Log) 
     with zipfile.ZipFile(proof) as opened:
         said, wrong = check(opened, OTHER_KEY.verifier, [])
     assert (len(said), wrong) == (9, [])
+
+
+def test_a_proof_with_any_byte_spoilt_is_refused_or_says_the_same(
+    log: Log, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sealed = log.seal()
+    file, spoilt = log.folder / "proof.zip", log.folder / "spoilt.zip"
+    streams = [import_process.stream_of(SUPPLIER, "BENCH-0000001")]
+    with psycopg.connect(log.urls.service) as connection:
+        newest = (sealed.checkpoint, sealed.note)
+        write_proof(connection, file, streams, newest, KEY.verifier, kept={}, payloads=True)
+    with zipfile.ZipFile(file) as opened:
+        members = {name: opened.read(name) for name in opened.namelist()}
+    before = _leaves(members["events.ndjson"])
+    monkeypatch.setattr(sys, "argv", ["verify.py", str(spoilt), "--key", KEY.verifier])
+    dice = random.Random(1)
+    for _ in range(300):
+        name = dice.choice(["proof.json", "events.ndjson", *(n for n in members if "/" in n)])
+        content = bytearray(members[name])
+        content[dice.randrange(len(content))] ^= 1 << dice.randrange(8)
+        with zipfile.ZipFile(spoilt, "w") as written:
+            for other, kept in members.items():
+                written.writestr(other, bytes(content) if other == name else kept)
+        is_refused = main() == 1
+        assert is_refused == ("NOT PROVED" in capsys.readouterr().err)
+        if name == "events.ndjson":
+            assert is_refused == (_leaves(bytes(content)) != before)
+
+
+def _leaves(events: bytes) -> list[bytes] | None:
+    try:
+        return [leaf_of(json.loads(line)) for line in events.decode().splitlines()]
+    except (Invalid, ValueError):
+        return None
 
 
 def test_a_log_that_was_put_back_and_gone_on_with_is_neither_signed_nor_verified(log: Log) -> None:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import psutil
 import psycopg
@@ -149,10 +150,30 @@ def test_a_poison_event_stops_its_own_account_only() -> None:
         assert importer.client.create(encoded(an_account(importer.supplier, 3))).status == 201
         wait_for(lambda: processed(importer) == 2, "the others are processed")
         wait_for(lambda: "account_search" in parked(service), "the stream is parked")
+        assert_shown_to_auditors(service, importer, account["external_account_number"], folder / "export.zst")
         service.cli("projections", "rebuild", "--all")
         assert {"import_status", "account_search", "import_progress"} <= parked(service)
         healed = service.cli("projections", "heal", importer.supplier, account["external_account_number"], check=False)
         assert (healed.returncode, "still parked" in healed.stdout) == (1, True)
+
+
+def assert_shown_to_auditors(service: RunningService, importer: Importer, external: str, file: Path) -> None:
+    """What cannot be read is shown as it is stored; nothing is concluded from it, and the others are told of."""
+    shown = json.loads(service.cli("history", importer.supplier, external, "--json").stdout)
+    assert (shown["event"], shown["topic"], shown["data"]["state"]) == ("Unreadable", "import_staged.v1", '{"payload')
+    refused = service.cli("status", importer.supplier, external, check=False)
+    assert (refused.returncode, "cannot be read" in refused.stderr) == (1, True)
+    answer, _ = service.request(
+        "GET",
+        f"/v2/data-import/accounts/{importer.supplier}/{external}/?as_of={shown['position']}",
+        b"",
+        {"Authorization": f"Token {importer.api_key}"},
+    )
+    assert (answer.status, answer.body["code"]) == (500, "stream_unreadable")
+    service.cli("export", "--supplier", importer.supplier, "-o", str(file))
+    replayed = service.cli("replay", str(file), check=False)
+    assert replayed.stdout.count("cannot be read") == 1
+    assert "1 would end differently" in replayed.stdout
 
 
 def parked(service: RunningService) -> set[str]:

@@ -229,7 +229,7 @@ def poison(admin: Connection[Any], projection: Projection) -> str:
     """Make the last event of a stream unreadable; the stream."""
     admin.execute("ALTER TABLE events DISABLE TRIGGER USER")
     row = admin.execute(
-        "UPDATE events SET state = '{' WHERE position = ("
+        "UPDATE events SET state = '\\xff7b' WHERE position = ("
         " SELECT max(position) FROM events AS e WHERE topic = ANY(%s) AND NOT EXISTS ("
         "  SELECT FROM events AS o WHERE o.stream = e.stream AND o.topic = 'subject_erased.v1')) RETURNING stream",
         (projection.topics,),
@@ -341,7 +341,7 @@ def test_a_counter_that_was_built_without_a_stream_counts_it_when_it_is_healed(
         "SELECT state, position FROM events WHERE stream = %s ORDER BY version DESC LIMIT 1", (stream,)
     ).fetchone()
     assert last is not None
-    admin.execute("UPDATE events SET state = '{' WHERE position = %s", (last[1],))
+    admin.execute("UPDATE events SET state = '\\xff7b' WHERE position = %s", (last[1],))
     make_anew(database.admin, admin, progress)
     assert parked_streams(admin, "import_progress", 2) == [stream]
     admin.execute("UPDATE events SET state = %s WHERE position = %s", (last[0], last[1]))
