@@ -49,7 +49,10 @@ NOW = AsOf()
 
 
 class HistoryEntry(Wire, frozen=True, kw_only=True):
-    """One event: where and when, what, who, under which code and which rules; `data` is the event itself."""
+    """One event: where and when, what, who, under which code and which rules; `data` is the event itself.
+
+    One that this version cannot read is `Unreadable`: `data` has its stored `state` as text, and the `error`.
+    """
 
     position: int
     stream: str
