@@ -139,10 +139,9 @@ def read_checkpoint(note: str, key: str, *, verify: Any = None) -> Checkpoint:
     """A checkpoint signed by the key, NAME+HASH+KEY; `verify` may be a faster Ed25519 than ours. Raises Invalid."""
     name, key_id, public = read_key(key)
     text, separator, signatures = note.partition("\n\n")
-    text += "\n"
     if not separator:
         raise Invalid("this is no signed checkpoint")
-    lines = text.split("\n")[:-1]
+    lines = text.split("\n")
     try:
         origin, size, root = lines[0], int(lines[1]), base64.b64decode(lines[2], validate=True)
     except (IndexError, ValueError) as error:
@@ -155,7 +154,7 @@ def read_checkpoint(note: str, key: str, *, verify: Any = None) -> Checkpoint:
         except binascii.Error:
             continue
         if signer == name and signature[:4] == key_id:
-            if not (verify or ed25519_verify)(public, text.encode(), signature[4:]) or origin != name:
+            if not (verify or ed25519_verify)(public, (text + "\n").encode(), signature[4:]) or origin != name:
                 raise Invalid(f"the signature of the checkpoint of {size} events is wrong")
             return Checkpoint(origin, size, root, time)
     raise Invalid(f"the checkpoint of {lines[1]} events is not signed by the log's key {name}")
@@ -194,8 +193,7 @@ def _add(a: Any, b: Any) -> Any:
 def _times(number: int, point: Any) -> Any:
     found = (0, 1, 1, 0)
     while number:
-        if number & 1:
-            found = _add(found, point)
+        found = _add(found, point) if number & 1 else found
         point, number = _add(point, point), number >> 1
     return found
 
@@ -256,22 +254,23 @@ def check(proof: zipfile.ZipFile, key: "str | None", against: Sequence[str]) -> 
             said.append(f"{place}: included")
         except Invalid as error:
             wrong.append(f"{place}: {error}")
-    for size, note in [*notes.items(), *((None, text) for text in against)]:
+    for stream in sorted({event["stream"] for event in events}):
+        versions = {event["version"] for event in events if event["stream"] == stream}
+        if left_out := sorted(set(range(1, max(versions))) - versions):
+            wrong.append(f"{stream}: the events {left_out} were left out")
+    for kept, note in [*(("", note) for note in notes.values()), *((" (kept by you)", text) for text in against)]:
         try:
             old = read_checkpoint(note, key)
             if old.size not in consistency and old.size != newest.size:
                 raise Invalid(f"the proof says nothing about {old.size} events; ask for one with --against")
             check_consistency(old.size, old.root, newest.size, newest.root, consistency.get(old.size, []))
-            kept = "" if size else " (kept by you)"
             said.append(f"checkpoint of {old.size} events{kept}: the beginning of the tree of {newest.size}")
         except Invalid as error:
-            wrong.append(f"checkpoint of {size or 'yours'}: {error}")
+            wrong.append(f"checkpoint{kept}: {error}")
     payloads = set(re.findall('"payload_sha256":"([0-9a-f]{64})"', " ".join(event["state"] for event in events)))
-    for name in proof.namelist():
-        if name.startswith("payloads/"):
-            digest = name[len("payloads/") :]
-            is_right = digest in payloads and hashlib.sha256(proof.read(name)).hexdigest() == digest
-            (said if is_right else wrong).append(f"payload {digest}: {'matches' if is_right else 'does not match'}")
+    for digest in (name[len("payloads/") :] for name in proof.namelist() if name.startswith("payloads/")):
+        is_right = digest in payloads and hashlib.sha256(proof.read(f"payloads/{digest}")).hexdigest() == digest
+        (said if is_right else wrong).append(f"payload {digest}: {'matches' if is_right else 'does not match'}")
     return said, wrong
 
 

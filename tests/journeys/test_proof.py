@@ -86,6 +86,11 @@ def test_a_proof_is_checked_without_us(own_service: RunningService, folder: Path
         altered(archive, folder / "z.zip", name, old, new)
         fails = checked(folder / "out", str(folder / "z.zip"))
         assert (fails.returncode, "NOT PROVED" in fails.stderr) == (1, True), name
+    events = zipfile.ZipFile(archive).read("events.ndjson")
+    second = next(line for line in events.splitlines(keepends=True) if json.loads(line)["version"] == 2)
+    altered(archive, folder / "z.zip", "events.ndjson", second, b"")
+    shortened = checked(folder / "out", str(folder / "z.zip"), *trusted)
+    assert (shortened.returncode, "the events [2] were left out" in shortened.stderr) == (1, True)
     without_key = own_service.cli("verify", "--all", "--against", str(folder / "kept.note"))
     assert "payloads match their digests" in without_key.stdout
     whole = json.loads(own_service.cli("verify", "--json").stdout)
