@@ -78,11 +78,12 @@ def verify(whole: bool, against: tuple[Path, ...], keys: tuple[str, ...], jobs: 
     trusted = keys or (_known_key(settings),)
     began = time.monotonic()
     problems: list[str] = []
+    elsewhere = [*_kept_outside(settings, against, problems)]  # before the snapshot: the log goes on, and is sealed
     with _connected() as connection, connection.transaction(), contextlib.ExitStack() as stack:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         opening = stack.enter_context(verifying_payloads(connection, database_url(), jobs=jobs)) if whole else None
         progress = stack.enter_context(progress_bar("events"))
-        kept = list(_kept(connection, settings, against, problems))
+        kept = [*_kept_inside(connection), *elsewhere]
         events = verify_events(connection, trusted, kept, whole=whole, progress=progress)
         payloads = opening() if opening else None
     took_s = time.monotonic() - began
@@ -149,13 +150,14 @@ def _checkpoint_size(file: Path, key: LogKey) -> int:
         raise click.ClickException(f"{file}: {error}") from error
 
 
-def _kept(
-    connection: Connection[Any], settings: Settings, against: tuple[Path, ...], problems: list[str]
-) -> Iterator[Kept]:
-    """Every checkpoint that can be found; that the place outside cannot be read is a problem."""
+def _kept_inside(connection: Connection[Any]) -> Iterator[Kept]:
     with connection.cursor(row_factory=tuple_row) as cursor:
         for size, note in cursor.execute("SELECT size, note FROM log_checkpoints ORDER BY size").fetchall():
             yield Kept(f"in the database, of {size} events", note)
+
+
+def _kept_outside(settings: Settings, against: tuple[Path, ...], problems: list[str]) -> Iterator[Kept]:
+    """What the place outside keeps, and the caller; that the place cannot be read is a problem."""
     try:
         for source, note in outside(settings).notes():
             yield Kept(source, note)

@@ -1,0 +1,36 @@
+"""The verb `verify` beside a log that goes on."""
+
+from collections.abc import Iterator
+
+import pytest
+from click.testing import CliRunner
+
+from cli.prove import verify
+from eventstore.checkpoints import Outside
+from tests.eventstore.test_verification import ACCOUNTS, Log, log
+
+__all__ = ["log"]
+
+
+@pytest.mark.parametrize("options", [[], ["--all"]])
+def test_what_is_appended_and_sealed_meanwhile_is_no_truncation(
+    log: Log, monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    notes = Outside.notes
+
+    def sealed_at_that_moment(outside: Outside) -> Iterator[tuple[str, str]]:
+        log.add(ACCOUNTS + 1, ACCOUNTS + 10)
+        log.seal()
+        return notes(outside)
+
+    monkeypatch.setattr(Outside, "notes", sealed_at_that_moment)
+    for name, value in {
+        "DATABASE_URL": log.urls.service,
+        "IMPORTLEDGER_SEALING_KEY": "A" * 43,
+        "IMPORTLEDGER_CHECKPOINTS_URL": log.outside.url,
+        "IMPORTLEDGER_DATA_DIR": str(log.folder),
+    }.items():
+        monkeypatch.setenv(name, value)
+    told = CliRunner().invoke(verify, options)
+    assert (told.exit_code, "TRUNCATED" in told.output) == (0, False), told.output
+    assert f"anchored up to position {3 * (ACCOUNTS + 10)}" in told.output
