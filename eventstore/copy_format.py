@@ -19,7 +19,7 @@ SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 TRAILER = b"\xff\xff"
 NULL = b"\xff\xff\xff\xff"
 
-_MOST_REMEMBERED = 50_000
+_MOST_REMEMBERED = 20_000
 
 
 class Remembered(dict[Any, bytes]):

@@ -72,10 +72,10 @@ def project(seen: Seen) -> Iterator[tuple[str, str, str, str, list[str]]]:
     account = account.payload or account
     names = [folded(f"{c.given_name or ''} {c.family_name or ''}") for c in account.customers]
     yield (
-        seen.recorded.stream,
-        *identity_of(seen.recorded.stream),
+        seen.stream,
+        *identity_of(seen.stream),
         "|".join(name for name in names if name),
-        sorted({folded(term) for term in (*_terms(account), identity_of(seen.recorded.stream)[1]) if term}),
+        sorted({folded(term) for term in (*_terms(account), identity_of(seen.stream)[1]) if term}),
     )
 
 

@@ -164,8 +164,7 @@ def apply_events(
         found = read_ordered(connection, projection.topics, after=after, upto=upto, streams=streams)
         if not found:
             break
-        last = found[-1]
-        after = last.position if isinstance(last, Poison) else last.recorded.position
+        after = found[-1].position
         for poison in apply_batch(connection, projection, schema, found, left):
             left.add(poison.stream)
             poisons.append(poison)
@@ -196,20 +195,19 @@ def _applied(connection: Connection[Any], projection: Projection, schema: str, b
     except psycopg.OperationalError:
         raise
     except Exception as error:  # whatever a projection's code raises concerns one stream
-        if len({seen.recorded.stream for seen in batch}) == 1:
-            recorded = batch[0].recorded
-            return [Poison(recorded.stream, recorded.position, f"{type(error).__name__}: {error}")]
+        if len({seen.stream for seen in batch}) == 1:
+            return [Poison(batch[0].stream, batch[0].position, f"{type(error).__name__}: {error}")]
     middle = len(batch) // 2
-    streams = {seen.recorded.stream for seen in batch[:middle]}
-    first = [seen for seen in batch if seen.recorded.stream in streams]
-    second = [seen for seen in batch if seen.recorded.stream not in streams]
+    streams = {seen.stream for seen in batch[:middle]}
+    first = [seen for seen in batch if seen.stream in streams]
+    second = [seen for seen in batch if seen.stream not in streams]
     if not second:  # one stream more in the first half: take the streams one by one
         return [p for s in streams for p in _applied(connection, projection, schema, _of(batch, s))]
     return _applied(connection, projection, schema, first) + _applied(connection, projection, schema, second)
 
 
 def _of(batch: Sequence[Seen], stream: str) -> list[Seen]:
-    return [seen for seen in batch if seen.recorded.stream == stream]
+    return [seen for seen in batch if seen.stream == stream]
 
 
 def _without_poison(found: Sequence[Seen | Poison], parked: set[str]) -> tuple[list[Poison], list[Seen]]:
@@ -218,11 +216,10 @@ def _without_poison(found: Sequence[Seen | Poison], parked: set[str]) -> tuple[l
     poisons: list[Poison] = []
     good: list[Seen] = []
     for one in found:
-        stream = one.stream if isinstance(one, Poison) else one.recorded.stream
-        if stream in left:
+        if one.stream in left:
             continue
         if isinstance(one, Poison):
-            left.add(stream)
+            left.add(one.stream)
             poisons.append(one)
         else:
             good.append(one)
@@ -245,7 +242,7 @@ def build_slice(
                 _add(rows, projection.rows(seen))
             except Exception as error:  # as above
                 said = f"{type(error).__name__}: {error}"
-                poisons.append(Poison(seen.recorded.stream, seen.recorded.position, said, seen.first_position))
+                poisons.append(Poison(seen.stream, seen.position, said, seen.first_position))
         # Nothing of these streams is in the tables: they are left out from their first event on.
         parked += [Poison(p.stream, p.first_position, f"at position {p.position}: {p.error}") for p in poisons]
         if sum(map(len, rows.values())) > projection.load_rows:

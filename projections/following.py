@@ -99,7 +99,7 @@ class Index(Following):
         return {self.name: [*self.project(seen)]}
 
     def apply(self, connection: Connection[Any], schema: str, batch: Sequence[Seen]) -> None:
-        last = {seen.recorded.stream: seen for seen in batch}
+        last = {seen.stream: seen for seen in batch}
         query = SQL("DELETE FROM {} WHERE stream = ANY(%s)").format(Identifier(schema, self.name))
         connection.execute(query, (list(last),))
         copy_rows(connection, schema, {self.name: [row for seen in last.values() for row in self.project(seen)]})

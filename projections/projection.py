@@ -80,7 +80,7 @@ class InlineView(Projection):
         self._created_at, self._created_position = places.get("created_at"), places.get("created_position")
 
     def rows(self, seen: Seen) -> Rows:
-        row = self.view.project(seen.recorded, seen.recorded.position)
+        row = self.view.project(seen.recorded, seen.position)
         if row is None:
             return {}
         firsts = [*row]

@@ -33,6 +33,14 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
     first_position: int = 0
     body: bytes | None = None
 
+    @property
+    def stream(self) -> str:
+        return self.recorded.stream
+
+    @property
+    def position(self) -> int:
+        return self.recorded.position
+
 
 class Poison(msgspec.Struct, frozen=True):
     """An event that could not be read or projected, and why; and where its stream begins, where that is known."""
@@ -165,14 +173,14 @@ def with_bodies(connection: Connection[Any], batch: Sequence[Seen]) -> list[Seen
 
 def _with_bodies(connection: Connection[Any], batch: Sequence[Seen]) -> list[Seen]:
     wanted: dict[str, tuple[str, str]] = {}
-    processed = [seen.recorded.stream for seen in batch if isinstance(seen.recorded.event, ImportProcessed)]
+    processed = [seen.stream for seen in batch if isinstance(seen.recorded.event, ImportProcessed)]
     if processed:
         with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
             for stream, state in cursor.execute(_SELECT_STAGED, (processed,)):
                 wanted[stream] = (stream, _staged.decode(state).payload_sha256)
     places = []
     for seen in batch:
-        stream, event = seen.recorded.stream, seen.recorded.event
+        stream, event = seen.stream, seen.recorded.event
         if isinstance(event, ImportStaged | RecordImported | RecordCancellationChanged):
             places.append((stream, event.payload_sha256))
         else:

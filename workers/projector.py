@@ -76,8 +76,7 @@ class Projector:
                 return False
             found = read_ordered(connection, projection.topics, after=live.position, upto=reached)
             if len(found) == BATCH:
-                last = found[-1]
-                reached = last.recorded.position if hasattr(last, "recorded") else last.position
+                reached = found[-1].position
             parked = set(parked_streams(connection, projection.name, live.version))
             poisons = apply_batch(connection, projection, projection.home, found, parked)
             park(connection, projection.name, live.version, poisons)
