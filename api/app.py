@@ -2,14 +2,10 @@
 
 import asyncio
 import contextlib
-import os
 from collections.abc import AsyncIterator
 
-from psycopg import AsyncConnection, ProgrammingError
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.responses import Response
 
 from api import errors
 from api.account_import import AccountImport
@@ -18,6 +14,7 @@ from api.calls import Calls, Handler
 from api.directory import Directory
 from api.documentation import Documentation
 from api.graphql import GraphQL
+from api.health import Health
 from api.history_queries import HistoryQueries
 from api.import_verbs import ImportVerbs
 from api.operations import OPERATIONS
@@ -26,14 +23,11 @@ from api.post_account_import import PostAccountImport
 from api.pre_account_import import PreAccountImport
 from api.rate_limit import RateLimit
 from api.refusal_counts import INTERVAL_S, RefusalCounts
-from api.responses import json_response
 from api.status_queries import StatusQueries
-from api.store import read, reading_pool
+from api.store import reading_pool
 from api.support_queries import SupportQueries
-from eventstore.errors import StoreUnavailable
 from eventstore.interpreter import tune_interpreter
 from eventstore.ledger import Ledger
-from eventstore.migrate import NEWEST
 from projections import INLINE
 
 
@@ -62,23 +56,6 @@ def create_app(
     verbs = ImportVerbs(ledger, pool)
     queries = StatusQueries(pool, lists, auth)
 
-    async def ready(request: Request) -> Response:
-        """200 when the database answers with the schema that this code needs, 503 otherwise."""
-        try:
-            is_ready = await read(pool, has_schema)
-        except ProgrammingError:
-            is_ready = False
-        if not is_ready:
-            raise StoreUnavailable("the schema is missing or older than the code")
-        return json_response({"status": "ready", "pid": os.getpid()})
-
-    async def alive(request: Request) -> Response:
-        return json_response({"status": "alive", "pid": os.getpid()})
-
-    async def has_schema(connection: AsyncConnection) -> bool:
-        cursor = await connection.execute("SELECT FROM schema_migrations WHERE name = %s", (NEWEST,))
-        return cursor.rowcount == 1
-
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         tune_interpreter()
@@ -95,7 +72,7 @@ def create_app(
 
     histories = HistoryQueries(ledger, pool, auth)
     support = SupportQueries(pool, directory, auth)
-    graphql, documentation = GraphQL(auth), Documentation()
+    graphql, documentation, health = GraphQL(auth), Documentation(), Health(pool)
     calls: dict[str, Handler] = {
         "create_account": accounts.create,
         "validate_account": accounts.validate,
@@ -122,8 +99,8 @@ def create_app(
         "list_errors": documentation.errors,
         "read_description": documentation.openapi,
         "read_reference": documentation.reference,
-        "read_liveness": alive,
-        "read_readiness": ready,
+        "read_liveness": health.alive,
+        "read_readiness": health.ready,
     } | Calls(auth, pool, refusals).handlers(calls)
 
     routes = [
