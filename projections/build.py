@@ -34,6 +34,7 @@ def administrator(admin_url: str) -> Iterator[Connection[Any]]:
     with psycopg.connect(admin_url, autocommit=True) as connection:
         connection.execute("SET statement_timeout = 0; SET lock_timeout = 0; SET TIME ZONE 'UTC'")
         connection.execute("SET synchronous_commit = on; SET maintenance_work_mem = '128MB'")
+        connection.execute(_WITHOUT_COMPRESSION)
         yield connection
 
 
@@ -257,6 +258,10 @@ def _add(rows: dict[str, list[Any]], more: Rows) -> None:
         rows.setdefault(table, []).extend(values)
 
 
+_WITHOUT_COMPRESSION = """
+SELECT set_config('wal_compression', 'off', false) WHERE has_parameter_privilege('wal_compression', 'SET')
+"""
+"""Compressing every page of a new index takes a third of the time of making it; not everybody may say so."""
 _SELECT_INDEXES = """
 SELECT i.relname, pg_get_indexdef(i.oid), pg_get_constraintdef(c.oid)
 FROM pg_index AS x
