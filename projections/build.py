@@ -48,7 +48,7 @@ def make_tables(connection: Connection[Any], projection: Projection, schema: str
     )
     for table in projection.tables:
         connection.execute(like.format(Identifier(schema, table), Identifier(projection.home, table)))
-        # Nobody reads it before it is whole: statistics are made once then, by `build`.
+        # Nobody reads it before it is whole: statistics are made once then, by `build`; vacuums come after the switch.
         connection.execute(SQL("ALTER TABLE {} SET (autovacuum_enabled = off)").format(Identifier(schema, table)))
 
 
@@ -67,7 +67,7 @@ def make_indexes(connection: Connection[Any], table: str, *, projection: Project
 
 
 def _finish(connection: Connection[Any], table: str, *, projection: Projection, schema: str) -> None:
-    """What a table has besides its rows, once they are in it: indexes, statistics, autovacuum."""
+    """What a table has besides its rows, once they are in it: indexes and statistics."""
     make_indexes(connection, table, projection=projection, schema=schema)
     _analyze(connection, table, schema=schema)
 
@@ -139,9 +139,7 @@ def _largest_first(connection: Connection[Any], projection: Projection, schema: 
 
 
 def _analyze(connection: Connection[Any], table: str, *, schema: str) -> None:
-    name = Identifier(schema, table)
-    connection.execute(SQL("ALTER TABLE {} RESET (autovacuum_enabled)").format(name))
-    connection.execute(SQL("ANALYZE {}").format(name))
+    connection.execute(SQL("ANALYZE {}").format(Identifier(schema, table)))
 
 
 def apply_events(

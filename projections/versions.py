@@ -29,6 +29,8 @@ CLOSE = 500
 SWITCH_TRIES = 40
 LOCK_TIMEOUT = "500ms"
 """How long readers may be kept waiting by a switch that waits for others; then it steps back and tries again."""
+VACUUM_TIMEOUT = "10s"
+"""How long a switch waits for a vacuum, while nobody waits for it; Postgres ends its own vacuum after a second."""
 
 _LOCKS = 7016
 """First key of the advisory locks that keep two rebuilds of a projection apart; the second is its name's hash."""
@@ -212,7 +214,7 @@ def switch(
                 return _switch(connection, projection, chosen, position, retires=retires)
         except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
             tries(number + 1)
-    raise NotPossible(f"{projection.name} is read all the time: the switch was tried {SWITCH_TRIES} times.")
+    raise NotPossible(f"{projection.name} is read or vacuumed all the time: the switch was tried {SWITCH_TRIES} times.")
 
 
 def _switch(
@@ -220,8 +222,15 @@ def _switch(
 ) -> int:
     """Tables before the log, as writers take them: their statement locks the view's table before the log."""
     name = projection.name
-    connection.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'")
+    connection.execute(f"SET LOCAL lock_timeout = '{VACUUM_TIMEOUT}'")
     live = held(connection, name)
+    for schema in (projection.home, chosen.schema):  # against vacuums only: a long one would outlast every try
+        for table in projection.tables:
+            locking = SQL("LOCK TABLE {} IN SHARE UPDATE EXCLUSIVE MODE")
+            connection.execute(locking.format(Identifier(schema, table)))
+    meanwhile = head(connection)
+    advance(connection, projection, chosen.schema, chosen.version, after=position, upto=meanwhile)
+    connection.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'")
     if projection.home == "platform":
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (PLATFORM_LOCK,))
     for table in projection.tables:
@@ -230,7 +239,7 @@ def _switch(
     if projection.is_inline and projection.home == "public":
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOG_LOCK,))
     reached = head(connection)
-    advance(connection, projection, chosen.schema, chosen.version, after=position, upto=reached)
+    advance(connection, projection, chosen.schema, chosen.version, after=meanwhile, upto=reached)
     if retires:
         connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(live.schema)))
     for table in projection.tables:
@@ -242,6 +251,8 @@ def _switch(
             connection.execute(SQL("DROP TABLE {}").format(Identifier(projection.home, table)))
         move = SQL("ALTER TABLE {} SET SCHEMA {}")
         connection.execute(move.format(Identifier(chosen.schema, table), Identifier(projection.home)))
+        vacuuming = SQL("ALTER TABLE {} RESET (autovacuum_enabled)")
+        connection.execute(vacuuming.format(Identifier(projection.home, table)))
         _grant(connection, projection.home, table, roles)
     connection.execute(SQL("DROP SCHEMA {}").format(Identifier(chosen.schema)))
     at = reached if projection.is_inline else live.position

@@ -1,6 +1,7 @@
 """Projections that are made anew equal the live ones, whichever way they are made; differences are found and told."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -152,6 +153,27 @@ def test_bulk_and_event_by_event_come_to_the_same(
         assert apply_events(admin, projection, "single", after=position, upto=position + 1) == []
     assert compare(admin, projection, "single", "bulk", limit=3).first == ()
     assert compare(admin, projection, projection.home, "bulk", limit=3).first == ()
+
+
+@pytest.mark.parametrize("which", ["live", "new"])
+def test_a_switch_waits_for_a_vacuum_that_outlasts_its_patience_with_readers(
+    admin: Connection[Any], database: PostgresUrls, monkeypatch: pytest.MonkeyPatch, which: str
+) -> None:
+    """A lock as a vacuum holds it: one try has to be enough, and readers and writers notice nothing meanwhile."""
+    monkeypatch.setattr("projections.versions.SWITCH_TRIES", 1)
+    monkeypatch.setattr("projections.versions.LOCK_TIMEOUT", "100ms")
+    with alone(admin, STATUS), psycopg.connect(database.admin) as vacuum:
+        built = build_version(database.admin, admin, STATUS)
+        schema = STATUS.home if which == "live" else built.schema
+        vacuum.execute(f"LOCK TABLE {schema}.import_status IN SHARE UPDATE EXCLUSIVE MODE".encode())
+        with ThreadPoolExecutor(1) as pool:
+            switching = pool.submit(switch, admin, STATUS, built.version)
+            with pytest.raises(TimeoutError):
+                switching.result(timeout=1.0)
+            vacuum.execute("SELECT count(*) FROM import_status")
+            vacuum.commit()
+            assert switching.result(timeout=30) == head(admin)
+    assert live_version(admin, STATUS.name).version == built.version
 
 
 @each
