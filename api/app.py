@@ -8,26 +8,26 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
 from api import errors
-from api.account_import import AccountImport
 from api.auth import Authenticator
 from api.calls import Calls, Handler
 from api.directory import Directory
-from api.documentation import Documentation
-from api.graphql import GraphQL
-from api.health import Health
-from api.history_queries import HistoryQueries
-from api.import_verbs import ImportVerbs
+from api.endpoints.account_import import AccountImport
+from api.endpoints.documentation import Documentation
+from api.endpoints.graphql import GraphQL
+from api.endpoints.health import Health
+from api.endpoints.history_queries import HistoryQueries
+from api.endpoints.import_verbs import ImportVerbs
+from api.endpoints.post_account_import import PostAccountImport
+from api.endpoints.pre_account_import import PreAccountImport
+from api.endpoints.status_queries import StatusQueries
+from api.endpoints.support_queries import SupportQueries
 from api.operations import OPERATIONS
 from api.paths import RawPath, both_forms, only_form
-from api.post_account_import import PostAccountImport
-from api.pre_account_import import PreAccountImport
 from api.rate_limit import RateLimit
 from api.refusal_counts import INTERVAL_S, RefusalCounts
-from api.status_queries import StatusQueries
 from api.store import reading_pool
-from api.support_queries import SupportQueries
 from eventstore.interpreter import tune_interpreter
-from eventstore.ledger import Ledger
+from eventstore.log.ledger import Ledger
 from projections import INLINE
 
 

@@ -22,8 +22,8 @@ from api.refusal_counts import RefusalCounts
 from api.refusals import ApiError
 from api.responses import JsonResponse, read_body
 from api.store import read
-from eventstore.answers import Answer, remembered_answer
 from eventstore.errors import LedgerBusy, LedgerError, StoreUnavailable, VersionConflict
+from eventstore.log.answers import Answer, remembered_answer
 
 _KEY = re.compile(r'"?([!#-\[\]-~ ]{1,255})"?\Z')
 

@@ -8,10 +8,10 @@ import structlog
 from msgspec import inspect
 
 from api.store import in_thread
+from eventstore.aggregates.refusals import CountRefusals, stream_of
 from eventstore.clock import now
 from eventstore.errors import LedgerError
-from eventstore.ledger import Ledger
-from eventstore.refusals import CountRefusals, stream_of
+from eventstore.log.ledger import Ledger
 from schemas.account import WrappedAccount
 from schemas.base import Problem
 from schemas.delivery_note import DeliveryNoteImport

@@ -8,7 +8,7 @@ from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
 from eventstore.errors import StoreUnavailable
-from eventstore.recorder import CONNECT_TIMEOUT_S, SESSION
+from eventstore.log.recorder import CONNECT_TIMEOUT_S, SESSION
 
 T = TypeVar("T")
 

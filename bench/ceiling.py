@@ -17,8 +17,8 @@ import uvicorn
 import zstandard
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from eventstore.group_commit import MAX_BATCH_EVENTS
-from eventstore.recorder import SESSION, append_statement
+from eventstore.log.group_commit import MAX_BATCH_EVENTS
+from eventstore.log.recorder import SESSION, append_statement
 from projections.import_status import IMPORT_STATUS
 
 _STATEMENT = append_statement([IMPORT_STATUS])

@@ -11,11 +11,11 @@ import msgspec
 import psycopg
 from psycopg.rows import dict_row
 
+from eventstore.aggregates.import_process import ImportErrored, ImportProcessed, ImportStaged, ImportStarted, stream_of
 from eventstore.clock import now
 from eventstore.events import Recorded
-from eventstore.import_process import ImportErrored, ImportProcessed, ImportStaged, ImportStarted, stream_of
-from eventstore.payloads import Payload, new_key
-from eventstore.recorder import Append, LedgerDatastore, LedgerRecorder
+from eventstore.log.payloads import Payload, new_key
+from eventstore.log.recorder import Append, LedgerDatastore, LedgerRecorder
 from importer.book import one_account
 
 EVENTS_AN_ACCOUNT = 3

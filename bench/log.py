@@ -23,10 +23,10 @@ from rich.table import Table
 
 from bench.history import EVENTS_AN_ACCOUNT, append_all
 from bench.service import SUPPLIER, Bench
-from eventstore.merkle import inclusion_proof
-from eventstore.sealing import sealed_size, tile_reader
+from eventstore.proof.merkle import inclusion_proof
+from eventstore.proof.sealing import sealed_size, tile_reader
 from projections import PROJECTIONS
-from projections.projection import Projection
+from projections.versioning.projection import Projection
 
 CREATES_A_SECOND = 500
 MEMORY_BYTES = 300_000_000

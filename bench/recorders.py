@@ -9,11 +9,11 @@ from urllib.parse import parse_qs, urlsplit
 from eventsourcing.persistence import StoredEvent
 from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
 
+from eventstore.aggregates.import_process import ImportStaged, stream_of
 from eventstore.events import Recorded
-from eventstore.group_commit import GroupCommitter
-from eventstore.import_process import ImportStaged, stream_of
-from eventstore.payloads import Payload
-from eventstore.recorder import Append, LedgerDatastore, LedgerRecorder
+from eventstore.log.group_commit import GroupCommitter
+from eventstore.log.payloads import Payload
+from eventstore.log.recorder import Append, LedgerDatastore, LedgerRecorder
 from importer.book import book
 
 CALLERS = 64

@@ -20,9 +20,9 @@ from api.auth import new_key
 from cli.operator import caused_by
 from embedded.folder import DataFolder
 from embedded.service import Connections, Service
-from eventstore import organisation, supplier
+from eventstore.aggregates import organisation, supplier
 from eventstore.clock import now
-from eventstore.ledger import Ledger
+from eventstore.log.ledger import Ledger
 from importer.book import book
 from importer.client import ImportClient
 from projections import INLINE

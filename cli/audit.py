@@ -6,9 +6,9 @@ import click
 import msgspec
 
 from cli.operator import open_ledger
+from eventstore.aggregates.import_process import ImportStaged
 from eventstore.events import Recorded
-from eventstore.import_process import ImportStaged
-from eventstore.ledger import Ledger
+from eventstore.log.ledger import Ledger
 from projections.history import (
     NOW,
     AsOf,

@@ -11,22 +11,22 @@ from cli.operator import caused_by, database_url
 from cli.settings import Settings
 from embedded.folder import DataFolder
 from embedded.service import Service
-from eventstore.backup import BackupError, back_up, read_manifest
-from eventstore.backup import restore as restore_log
+from eventstore.aggregates.import_process import identity_of
 from eventstore.clock import now
 from eventstore.errors import IllegalTransition
-from eventstore.import_process import identity_of
-from eventstore.ledger import Ledger
-from eventstore.migrate import role_of
-from eventstore.payload_verification import verify_payloads
-from eventstore.payloads import SELECT_ERASED
-from eventstore.verification import gaps
+from eventstore.log.ledger import Ledger
+from eventstore.log.payloads import SELECT_ERASED
+from eventstore.operations.backup import BackupError, back_up, read_manifest
+from eventstore.operations.backup import restore as restore_log
+from eventstore.operations.migrate import role_of
+from eventstore.proof.payload_verification import verify_payloads
+from eventstore.proof.verification import gaps
 from projections import INLINE, PROJECTIONS
-from projections.build import administrator
-from projections.compare import verify as verify_projection
 from projections.erasure import erase
-from projections.install import migrate_all
-from projections.versions import make_anew
+from projections.versioning.build import administrator
+from projections.versioning.compare import verify as verify_projection
+from projections.versioning.install import migrate_all
+from projections.versioning.versions import make_anew
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 import click
 
 from cli.operator import admin_url, caused_by, open_ledger
-from eventstore.aggregate import Command
+from eventstore.aggregates.aggregate import Command
+from eventstore.aggregates.import_process import CancelImport, RetryImport, stream_of
 from eventstore.clock import now
 from eventstore.errors import IllegalTransition
-from eventstore.import_process import CancelImport, RetryImport, stream_of
-from eventstore.ledger import Ledger
+from eventstore.log.ledger import Ledger
 from projections import INLINE
 from projections.erasure import erase as erase_subject
 from projections.import_status import SELECT_EXTERNALS

@@ -23,9 +23,9 @@ from cli.settings import Settings
 from cli.signals import stop_on_signals
 from embedded.folder import DataFolder
 from embedded.service import Connections, Service
-from eventstore import organisation, supplier
+from eventstore.aggregates import organisation, supplier
 from eventstore.clock import now
-from eventstore.ledger import Ledger
+from eventstore.log.ledger import Ledger
 from importer.book import BookEntry, book
 from importer.client import Answer, ImportClient
 from projections import INLINE

@@ -8,15 +8,15 @@ import click
 
 from cli.audit import Moment
 from cli.operator import open_ledger
+from eventstore.aggregates.import_process import ImportErrored, ImportProcess, ImportProcessed
 from eventstore.events import Recorded
-from eventstore.export import (
+from eventstore.operations.export import (
     PayloadLine,
     body_of,
     header_of,
     read_export,
 )
-from eventstore.export import export as write_export
-from eventstore.import_process import ImportErrored, ImportProcess, ImportProcessed
+from eventstore.operations.export import export as write_export
 from eventstore.replay import Replay
 from projections.history import AsOf
 from workers.process_imports import account_of

@@ -16,15 +16,15 @@ from cli.roles import api, migrate, relay, up, worker
 from cli.settings import SettingError
 from cli.support import projections
 from embedded.folder import FolderInUse, FolderUnreachable
-from eventstore.backup import BackupError
-from eventstore.checkpoints import KeyNotUsable, OutsideUnavailable
 from eventstore.errors import LedgerError
-from eventstore.export import ExportError
-from eventstore.migrate import MigrationError, UnsafeStore
-from eventstore.proof import NotProvable
-from eventstore.sealing import SealRefused
-from eventstore.verifier import Invalid
-from projections.versions import NotPossible
+from eventstore.operations.backup import BackupError
+from eventstore.operations.export import ExportError
+from eventstore.operations.migrate import MigrationError, UnsafeStore
+from eventstore.proof.checkpoints import KeyNotUsable, OutsideUnavailable
+from eventstore.proof.proof import NotProvable
+from eventstore.proof.sealing import SealRefused
+from eventstore.proof.verifier import Invalid
+from projections.versioning.versions import NotPossible
 
 EXPECTED = (
     SettingError,

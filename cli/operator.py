@@ -14,11 +14,11 @@ import msgspec
 from api.auth import new_key
 from cli.settings import SettingError, Settings
 from embedded.folder import DataFolder
-from eventstore import organisation
-from eventstore import refusals as refused
-from eventstore import supplier as suppliers
+from eventstore.aggregates import organisation
+from eventstore.aggregates import refusals as refused
+from eventstore.aggregates import supplier as suppliers
 from eventstore.clock import now
-from eventstore.ledger import Ledger
+from eventstore.log.ledger import Ledger
 from projections import INLINE
 from projections.access_key import SELECT_KEYS
 from projections.import_supplier import SELECT_SUPPLIERS

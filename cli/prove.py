@@ -17,13 +17,13 @@ from cli.operator import database_url
 from cli.progress import progress_bar
 from cli.settings import SettingError, Settings
 from embedded.folder import DataFolder
-from eventstore.checkpoints import LogKey, Outside, OutsideUnavailable, read_signed
 from eventstore.clock import now
-from eventstore.payload_verification import verifying_payloads
-from eventstore.proof import write_proof
-from eventstore.sealing import Sealed, seal, sealing_lock
-from eventstore.verification import Kept, verify_events
-from eventstore.verifier import Invalid
+from eventstore.proof.checkpoints import LogKey, Outside, OutsideUnavailable, read_signed
+from eventstore.proof.payload_verification import verifying_payloads
+from eventstore.proof.proof import write_proof
+from eventstore.proof.sealing import Sealed, seal, sealing_lock
+from eventstore.proof.verification import Kept, verify_events
+from eventstore.proof.verifier import Invalid
 from projections.history import account_streams
 
 CHECKPOINTS = "checkpoints"

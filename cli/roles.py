@@ -21,10 +21,10 @@ from cli.signals import stop_on_signals
 from embedded.folder import DataFolder
 from embedded.service import Connections, Service
 from eventstore.clock import shift_clock
-from eventstore.ledger import Ledger
-from eventstore.migrate import refuse_unsafe, role_of
+from eventstore.log.ledger import Ledger
+from eventstore.operations.migrate import refuse_unsafe, role_of
 from projections import FOLLOWING, INLINE
-from projections.install import migrate_all
+from projections.versioning.install import migrate_all
 from workers.projector import Projector
 from workers.run import run_relay, run_worker
 from workers.sealer import Sealer

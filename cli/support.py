@@ -18,14 +18,14 @@ from cli.operator import admin_url
 from cli.progress import progress_bar
 from eventstore.clock import now
 from projections import PROJECTIONS
-from projections.build import administrator
-from projections.compare import Comparison, Difference, compare, differences, side_by_side
-from projections.compare import verify as verify_projection
-from projections.healing import heal as heal_streams
 from projections.history import account_streams
-from projections.projection import Projection
-from projections.reading import head
-from projections.versions import (
+from projections.versioning.build import administrator
+from projections.versioning.compare import Comparison, Difference, compare, differences, side_by_side
+from projections.versioning.compare import verify as verify_projection
+from projections.versioning.healing import heal as heal_streams
+from projections.versioning.projection import Projection
+from projections.versioning.reading import head
+from projections.versioning.versions import (
     NotPossible,
     Version,
     alone,
@@ -36,7 +36,7 @@ from projections.versions import (
     parked_streams,
     versions,
 )
-from projections.versions import switch as switch_to
+from projections.versioning.versions import switch as switch_to
 
 MAX_TOLD = 5
 _BY_NAME = {projection.name: projection for projection in PROJECTIONS}

@@ -12,8 +12,8 @@ from embedded.postgres import EmbeddedPostgres
 from embedded.redis import EmbeddedRedis, redis_program
 from embedded.supervisor import Program, Supervisor
 from embedded.user import server_user
-from eventstore.migrate import refuse_unsafe, role_of
-from projections.install import migrate_all
+from eventstore.operations.migrate import refuse_unsafe, role_of
+from projections.versioning.install import migrate_all
 
 
 class Connections(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,17 +4,17 @@ from datetime import datetime
 
 import msgspec
 
-from eventstore.aggregate import Aggregate, Event
-from eventstore.customer_mail import CUSTOMER_MAIL
-from eventstore.import_process import IMPORT_PROCESS
-from eventstore.import_process import stream_of as import_stream
-from eventstore.organisation import ORGANISATION
-from eventstore.participant import PARTICIPANT
-from eventstore.post_account import POST_ACCOUNT
-from eventstore.post_account import identity_of as record_identity
-from eventstore.price_sheet import PRICE_SHEET
-from eventstore.refusals import REFUSALS
-from eventstore.supplier import SUPPLIER
+from eventstore.aggregates.aggregate import Aggregate, Event
+from eventstore.aggregates.customer_mail import CUSTOMER_MAIL
+from eventstore.aggregates.import_process import IMPORT_PROCESS
+from eventstore.aggregates.import_process import stream_of as import_stream
+from eventstore.aggregates.organisation import ORGANISATION
+from eventstore.aggregates.participant import PARTICIPANT
+from eventstore.aggregates.post_account import POST_ACCOUNT
+from eventstore.aggregates.post_account import identity_of as record_identity
+from eventstore.aggregates.price_sheet import PRICE_SHEET
+from eventstore.aggregates.refusals import REFUSALS
+from eventstore.aggregates.supplier import SUPPLIER
 
 _ALL = (IMPORT_PROCESS, SUPPLIER, ORGANISATION, PARTICIPANT, PRICE_SHEET, *POST_ACCOUNT, CUSTOMER_MAIL, REFUSALS)
 AGGREGATES = {aggregate.prefix: aggregate for aggregate in _ALL}

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from eventstore import (
+from eventstore.aggregates import (
     customer_mail,
     import_process,
     organisation,
@@ -15,7 +15,7 @@ from eventstore import (
     refusals,
     supplier,
 )
-from eventstore.aggregate import Command, Event
+from eventstore.aggregates.aggregate import Command, Event
 from eventstore.errors import Refused
 from eventstore.events import Recorded, Unreadable, aggregate_of
 

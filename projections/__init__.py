@@ -1,18 +1,18 @@
 """The projections: everything that can be thrown away and derived from the log again. One file each."""
 
-from eventstore.import_process import ImportProcessed, SubjectErased
-from eventstore.post_account import TOPICS as RECORD_TOPICS
-from eventstore.recorder import View
+from eventstore.aggregates.import_process import ImportProcessed, SubjectErased
+from eventstore.aggregates.post_account import TOPICS as RECORD_TOPICS
+from eventstore.log.recorder import View
 from projections.access_key import ACCESS_KEY
 from projections.account_record import ACCOUNT_RECORD
 from projections.account_search import ACCOUNT_SEARCH
 from projections.customer_mail import CUSTOMER_MAIL
 from projections.error_statistics import ERROR_STATISTICS
-from projections.following import Following
 from projections.import_progress import IMPORT_PROGRESS
 from projections.import_status import IMPORT_STATUS
 from projections.import_supplier import IMPORT_SUPPLIER
-from projections.projection import InlineView, Platform, Projection
+from projections.versioning.following import Following
+from projections.versioning.projection import InlineView, Platform, Projection
 
 INLINE: tuple[View, ...] = (IMPORT_STATUS, IMPORT_SUPPLIER, ACCESS_KEY, ACCOUNT_RECORD, CUSTOMER_MAIL)
 """Written in the append's own transaction: whoever posts and then reads sees the write."""

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
+from eventstore.aggregates.organisation import ORGANISATION, KeyCreated, KeyRevoked
 from eventstore.events import Recorded
-from eventstore.organisation import ORGANISATION, KeyCreated, KeyRevoked
 
 
 class KeyRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
+from eventstore.aggregates.post_account import TOPICS, RecordCancellationChanged, RecordImported, identity_of
 from eventstore.events import Recorded
-from eventstore.post_account import TOPICS, RecordCancellationChanged, RecordImported, identity_of
 
 
 class RecordRow(msgspec.Struct, frozen=True, kw_only=True):

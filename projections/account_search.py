@@ -11,9 +11,9 @@ import msgspec
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
-from eventstore.import_process import ImportStaged, SubjectErased, identity_of
-from projections.following import Index
-from projections.reading import Seen
+from eventstore.aggregates.import_process import ImportStaged, SubjectErased, identity_of
+from projections.versioning.following import Index
+from projections.versioning.reading import Seen
 from schemas.status import FoundAccount
 
 MAX_FOUND = 50

@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
-from eventstore.customer_mail import CUSTOMER_MAIL as MAIL
-from eventstore.customer_mail import MailDelivered, MailFailed, MailPostponed, MailRequested, MailStarted
+from eventstore.aggregates.customer_mail import CUSTOMER_MAIL as MAIL
+from eventstore.aggregates.customer_mail import MailDelivered, MailFailed, MailPostponed, MailRequested, MailStarted
+from eventstore.aggregates.import_process import identity_of
 from eventstore.events import Recorded
-from eventstore.import_process import identity_of
 
 
 class MailRow(msgspec.Struct, frozen=True, kw_only=True):

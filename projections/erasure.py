@@ -8,11 +8,11 @@ from typing import Any
 
 from psycopg import Connection
 
+from eventstore.aggregates.import_process import EraseSubject, stream_of
 from eventstore.events import Recorded
-from eventstore.import_process import EraseSubject, stream_of
-from eventstore.ledger import PLATFORM_LOCK, Ledger, PlatformChange
+from eventstore.log.ledger import PLATFORM_LOCK, Ledger, PlatformChange
 from projections.history import read_account_history
-from projections.platform_change import platform_change
+from projections.platform.change import platform_change
 
 _ERASE = (
     "DELETE FROM payloads WHERE stream = ANY(%(streams)s)",

@@ -7,10 +7,10 @@ from typing import Any
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
-from eventstore.import_process import DryRunErrored, ImportErrored
-from eventstore.refusals import RequestsRefused
-from projections.following import Counter
-from projections.reading import Seen
+from eventstore.aggregates.import_process import DryRunErrored, ImportErrored
+from eventstore.aggregates.refusals import RequestsRefused
+from projections.versioning.following import Counter
+from projections.versioning.reading import Seen
 from schemas.base import MARKET_TIME
 from schemas.status import ErrorCount
 

@@ -10,10 +10,10 @@ import msgspec
 from psycopg import AsyncConnection, Connection
 from psycopg.rows import dict_row
 
-from eventstore import customer_mail, import_process
+from eventstore.aggregates import customer_mail, import_process
 from eventstore.errors import StreamUnreadable
 from eventstore.events import Recorded, Unreadable, aggregate_of, shown_event
-from eventstore.ledger import recorded_of
+from eventstore.log.ledger import recorded_of
 from projections.account_record import SELECT_RECORDS
 from projections.import_status import LEAVES_STATUS, STATUS_AFTER, status_row
 from schemas.base import Wire, instant

@@ -5,10 +5,10 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from eventstore.import_process import SubjectErased
-from projections.following import Counter
+from eventstore.aggregates.import_process import SubjectErased
 from projections.import_status import STATUS_AFTER
-from projections.reading import Seen, topics_of
+from projections.versioning.following import Counter
+from projections.versioning.reading import Seen, topics_of
 from schemas.status import SupplierProgress
 
 _STATUS_OF_TOPIC = {topics_of([event])[0]: status for event, status in STATUS_AFTER.items()}

@@ -11,9 +11,8 @@ import msgspec
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
-from eventstore.aggregate import Event
-from eventstore.events import Recorded
-from eventstore.import_process import (
+from eventstore.aggregates.aggregate import Event
+from eventstore.aggregates.import_process import (
     IMPORT_PROCESS,
     DryRunErrored,
     DryRunSucceeded,
@@ -27,6 +26,7 @@ from eventstore.import_process import (
     SubjectErased,
     identity_of,
 )
+from eventstore.events import Recorded
 from schemas.status import ImportListItem, ImportStatus, LatestError, TransferStatus
 
 LEAVES_STATUS: LiteralString = (

@@ -5,8 +5,14 @@ from typing import Any
 
 import msgspec
 
+from eventstore.aggregates.supplier import (
+    SUPPLIER,
+    Supplier,
+    SupplierConfigured,
+    SupplierCreated,
+    SupplierStatusChanged,
+)
 from eventstore.events import Recorded
-from eventstore.supplier import SUPPLIER, Supplier, SupplierConfigured, SupplierCreated, SupplierStatusChanged
 
 
 class SupplierRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ from embedded.redis import EmbeddedRedis, redis_program
 from embedded.service import Service
 from embedded.supervisor import Program
 from embedded.user import server_user
-from eventstore.ledger import Ledger
+from eventstore.log.ledger import Ledger
 from projections import INLINE
 from tests.running import RunningService, renamed, start_service
 

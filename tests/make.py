@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from eventstore.aggregate import Aggregate, Command, Event
-from eventstore.import_process import (
+from eventstore.aggregates.aggregate import Aggregate, Command, Event
+from eventstore.aggregates.import_process import (
     DryRunSucceeded,
     ImportCancelled,
     ImportErrored,

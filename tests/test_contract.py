@@ -12,13 +12,13 @@ import psycopg
 import pytest
 
 from api.description import EXAMPLES
-from eventstore.import_process import (
+from eventstore.aggregates.import_process import (
     CancelImport,
     CompleteImport,
     FailImport,
     stream_of,
 )
-from eventstore.ledger import Ledger
+from eventstore.log.ledger import Ledger
 from market.rule import RuleBook
 from projections.import_status import _SELECT_STATUS, _TRANSFER_STATES
 from schemas.account import Account

@@ -9,7 +9,7 @@ import threading
 import structlog
 
 from eventstore.errors import StoreUnavailable
-from eventstore.ledger import Ledger
+from eventstore.log.ledger import Ledger
 
 WORKER_LOCK_CLASS = 7015
 CHECK_S = 1.0

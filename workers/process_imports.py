@@ -12,11 +12,9 @@ import psycopg
 import structlog
 
 import market
-from eventstore import customer_mail
-from eventstore.aggregate import Command
-from eventstore.clock import now
-from eventstore.errors import LedgerError, Refused, StoreUnavailable
-from eventstore.import_process import (
+from eventstore.aggregates import customer_mail
+from eventstore.aggregates.aggregate import Command
+from eventstore.aggregates.import_process import (
     CompleteImport,
     FailImport,
     ImportProcess,
@@ -25,8 +23,10 @@ from eventstore.import_process import (
     StartImport,
     identity_of,
 )
-from eventstore.ledger import Ledger
-from projections.platform import rows_of
+from eventstore.clock import now
+from eventstore.errors import LedgerError, Refused, StoreUnavailable
+from eventstore.log.ledger import Ledger
+from projections.platform.tables import rows_of
 from schemas.account import Account
 from schemas.base import Problem
 from schemas.shape import UNKNOWN_FIELD, NotJson

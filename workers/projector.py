@@ -11,13 +11,13 @@ from typing import Any
 import structlog
 from psycopg import Connection
 
-from eventstore import follow
 from eventstore.errors import StoreUnavailable
-from eventstore.ledger import Ledger
-from projections.build import apply_batch
-from projections.projection import Projection
-from projections.reading import BATCH, head, read_ordered
-from projections.versions import held, park, parked_streams
+from eventstore.log import follow
+from eventstore.log.ledger import Ledger
+from projections.versioning.build import apply_batch
+from projections.versioning.projection import Projection
+from projections.versioning.reading import BATCH, head, read_ordered
+from projections.versioning.versions import held, park, parked_streams
 
 LOCK = 7015006
 RETRY_S = 1.0

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import structlog
 
-from eventstore import participant
-from eventstore.ledger import Ledger
+from eventstore.aggregates import participant
+from eventstore.log.ledger import Ledger
 from projections.import_supplier import SELECT_TREATMENT
 from schemas.account import Account
 from schemas.base import Problem

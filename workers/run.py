@@ -6,7 +6,7 @@ import dramatiq
 import structlog
 
 from eventstore.interpreter import tune_interpreter
-from eventstore.ledger import Ledger
+from eventstore.log.ledger import Ledger
 from workers.broker import (
     IMPORTS,
     MAILS,

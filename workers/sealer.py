@@ -7,11 +7,11 @@ import threading
 
 import structlog
 
-from eventstore.checkpoints import LogKey, Outside, OutsideUnavailable
 from eventstore.clock import now
 from eventstore.errors import StoreUnavailable
-from eventstore.ledger import Ledger
-from eventstore.sealing import SealRefused, seal, sealing_lock
+from eventstore.log.ledger import Ledger
+from eventstore.proof.checkpoints import LogKey, Outside, OutsideUnavailable
+from eventstore.proof.sealing import SealRefused, seal, sealing_lock
 
 logger = structlog.get_logger()
 

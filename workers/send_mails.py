@@ -17,10 +17,9 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 import structlog
 
-from eventstore import import_process
-from eventstore.aggregate import Command
-from eventstore.clock import now
-from eventstore.customer_mail import (
+from eventstore.aggregates import import_process
+from eventstore.aggregates.aggregate import Command
+from eventstore.aggregates.customer_mail import (
     CustomerMail,
     DeliverMail,
     FailMail,
@@ -28,8 +27,9 @@ from eventstore.customer_mail import (
     PostponeMail,
     StartMail,
 )
+from eventstore.clock import now
 from eventstore.errors import StoreUnavailable
-from eventstore.ledger import Ledger
+from eventstore.log.ledger import Ledger
 from schemas.shape import NotJson
 from schemas.submission import read_submission
 from workers.backoff import backoff

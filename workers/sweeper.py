@@ -11,10 +11,10 @@ from typing import Any
 import structlog
 from psycopg import Connection
 
-from eventstore import customer_mail
+from eventstore.aggregates import customer_mail
+from eventstore.aggregates.import_process import PostponeImport, stream_of
 from eventstore.clock import now
-from eventstore.import_process import PostponeImport, stream_of
-from eventstore.ledger import Ledger
+from eventstore.log.ledger import Ledger
 from projections.customer_mail import SELECT_ABANDONED_MAILS, SELECT_WAITING_MAILS
 from workers.backoff import backoff
 from workers.broker import MAILS, STREAMS_PER_MESSAGE, Doorbell

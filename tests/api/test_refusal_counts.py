@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from api.refusal_counts import MAX_PLACES, OTHER, RefusalCounts, place_of
-from eventstore.ledger import Ledger
-from eventstore.refusals import RequestsRefused, stream_of
+from eventstore.aggregates.refusals import RequestsRefused, stream_of
+from eventstore.log.ledger import Ledger
 from schemas.base import Problem
 from tests.make import an_account, changed, encoded
 from tests.running import RunningService

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from cli.prove import verify
-from eventstore.checkpoints import Outside
+from eventstore.proof.checkpoints import Outside
 from tests.eventstore.test_verification import ACCOUNTS, Log, log
 
 __all__ = ["log"]

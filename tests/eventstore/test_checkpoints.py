@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from eventstore.checkpoints import LogKey, Outside, OutsideUnavailable
+from eventstore.proof.checkpoints import LogKey, Outside, OutsideUnavailable
 from tests.make import NOON
 from tests.workers.test_documents import bucket
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from embedded.postgres import PostgresUrls
-from eventstore import copy_format
-from eventstore.copy_format import BIGINT, BOOLEAN, CHOICE, COLUMNS, DATE, INTEGER, NUMERIC, remembered, text, texts
-from eventstore.copying import copy_into, copy_written
+from eventstore.log import copy_format
+from eventstore.log.copy_format import BIGINT, BOOLEAN, CHOICE, COLUMNS, DATE, INTEGER, NUMERIC, remembered, text, texts
+from eventstore.log.copying import copy_into, copy_written
 
 TABLE = """
 CREATE TABLE public.pieces (

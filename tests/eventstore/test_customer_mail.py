@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from eventstore.customer_mail import (
+from eventstore.aggregates.customer_mail import (
     CUSTOMER_MAIL,
     DeliverMail,
     FailMail,

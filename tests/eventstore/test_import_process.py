@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from eventstore.aggregate import Event
-from eventstore.errors import AccountErased, AlreadyImported, IllegalTransition, ImportInProgress, Refused
-from eventstore.import_process import (
+from eventstore.aggregates.aggregate import Event
+from eventstore.aggregates.import_process import (
     IMPORT_PROCESS,
     CancelImport,
     CompleteImport,
@@ -32,6 +31,7 @@ from eventstore.import_process import (
     identity_of,
     stream_of,
 )
+from eventstore.errors import AccountErased, AlreadyImported, IllegalTransition, ImportInProgress, Refused
 from tests.make import (
     NOON,
     OTHER_DIGEST,

@@ -10,17 +10,25 @@ import psycopg
 import pytest
 
 from embedded.postgres import PostgresUrls
-from eventstore import follow, import_process
-from eventstore.answers import Answer
+from eventstore.aggregates import import_process
+from eventstore.aggregates.import_process import (
+    TOPICS,
+    CancelImport,
+    CompleteImport,
+    ImportProcess,
+    RetryImport,
+    stream_of,
+)
+from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.clock import now
-from eventstore.copy_format import COLUMNS, INTEGER, text
 from eventstore.errors import AlreadyImported, IllegalTransition, LedgerBusy, StoreUnavailable, VersionConflict
-from eventstore.group_commit import GroupCommitter
-from eventstore.import_process import TOPICS, CancelImport, CompleteImport, ImportProcess, RetryImport, stream_of
-from eventstore.ledger import Ledger
-from eventstore.payloads import Payload
-from eventstore.recorder import Append, LedgerDatastore, LedgerRecorder
-from eventstore.supplier import CreateSupplier
+from eventstore.log import follow
+from eventstore.log.answers import Answer
+from eventstore.log.copy_format import COLUMNS, INTEGER, text
+from eventstore.log.group_commit import GroupCommitter
+from eventstore.log.ledger import Ledger
+from eventstore.log.payloads import Payload
+from eventstore.log.recorder import Append, LedgerDatastore, LedgerRecorder
 from projections import INLINE
 from tests.make import NOON, OTHER_DIGEST, errored, processed, stage, staged, start
 
@@ -203,7 +211,7 @@ def test_a_database_that_is_away_is_said_to_be() -> None:
 
 
 def test_the_writer_takes_no_more_than_it_can_hold(database: PostgresUrls, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eventstore.group_commit.MAX_WAITING", 0)
+    monkeypatch.setattr("eventstore.log.group_commit.MAX_WAITING", 0)
     datastore = LedgerDatastore(database.service, connections=1)
     committer = GroupCommitter(LedgerRecorder(datastore))
     with pytest.raises(LedgerBusy):

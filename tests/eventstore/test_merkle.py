@@ -11,10 +11,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventstore import verifier
-from eventstore.checkpoints import KeyNotUsable, LogKey
-from eventstore.merkle import EMPTY_ROOT, ReadTile, Tree, consistency_proof, inclusion_proof
-from eventstore.verifier import (
+from eventstore.proof import verifier
+from eventstore.proof.checkpoints import KeyNotUsable, LogKey
+from eventstore.proof.merkle import EMPTY_ROOT, ReadTile, Tree, consistency_proof, inclusion_proof
+from eventstore.proof.verifier import (
     Invalid,
     check_consistency,
     ed25519_verify,

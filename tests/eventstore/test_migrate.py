@@ -9,11 +9,11 @@ import pytest
 from psycopg.sql import SQL, Identifier
 
 from embedded.postgres import PostgresUrls
-from eventstore import migrate as module
+from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.clock import now
-from eventstore.ledger import Ledger
-from eventstore.migrate import MigrationError, UnsafeStore, migrate, refuse_unsafe, role_of
-from eventstore.supplier import CreateSupplier
+from eventstore.log.ledger import Ledger
+from eventstore.operations import migrate as module
+from eventstore.operations.migrate import MigrationError, UnsafeStore, migrate, refuse_unsafe, role_of
 from tests.running import renamed, wait_for
 
 

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from embedded.postgres import PostgresUrls
+from eventstore.aggregates.import_process import StageImport, stream_of
+from eventstore.aggregates.participant import ImportParticipant
+from eventstore.aggregates.post_account import DELIVERY_NOTE, ImportRecord
+from eventstore.aggregates.post_account import stream_of as record_stream
 from eventstore.errors import AccountErased, VersionConflict
-from eventstore.import_process import StageImport, stream_of
-from eventstore.ledger import Ledger
-from eventstore.participant import ImportParticipant
-from eventstore.payloads import Payload, PayloadErased, is_readable, new_key, opened
-from eventstore.post_account import DELIVERY_NOTE, ImportRecord
-from eventstore.post_account import stream_of as record_stream
+from eventstore.log.ledger import Ledger
+from eventstore.log.payloads import Payload, PayloadErased, is_readable, new_key, opened
 from projections import INLINE
 from tests.make import NOON
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from eventstore.post_account import (
+from eventstore.aggregates.post_account import (
     DELIVERY_NOTE,
     ENERGY_AMOUNT,
     ImportRecord,

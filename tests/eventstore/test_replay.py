@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventstore import customer_mail, post_account, supplier
-from eventstore.aggregate import Event
+from eventstore.aggregates import customer_mail, post_account, supplier
+from eventstore.aggregates.aggregate import Event
+from eventstore.aggregates.import_process import ImportProcessed, stream_of
 from eventstore.errors import Refused
 from eventstore.events import AGGREGATES, Recorded, aggregate_of, read_event, shown_event
-from eventstore.import_process import ImportProcessed, stream_of
 from eventstore.replay import _COMMANDS, Replay
 from tests.eventstore.test_import_process import COMMANDS
 from tests.eventstore.test_stored_events import STORED, TOPICS

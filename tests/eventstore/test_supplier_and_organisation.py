@@ -1,9 +1,8 @@
 """Suppliers open, pause and close; keys are issued and revoked."""
 
-from eventstore.aggregate import Event
-from eventstore.errors import IllegalTransition
-from eventstore.organisation import ORGANISATION, CreateKey, KeyCreated, KeyRevoked, RevokeKey
-from eventstore.supplier import (
+from eventstore.aggregates.aggregate import Event
+from eventstore.aggregates.organisation import ORGANISATION, CreateKey, KeyCreated, KeyRevoked, RevokeKey
+from eventstore.aggregates.supplier import (
     SUPPLIER,
     ChangeSupplierStatus,
     ConfigureSupplier,
@@ -12,6 +11,7 @@ from eventstore.supplier import (
     SupplierCreated,
     SupplierStatusChanged,
 )
+from eventstore.errors import IllegalTransition
 from tests.make import Given
 
 CREATE_KEY = CreateKey(key_id="k1", secret_sha256="d", role="importer", suppliers=("A",))

@@ -17,18 +17,18 @@ import pytest
 
 from bench.history import append_all
 from embedded.postgres import PostgresUrls
-from eventstore import import_process
-from eventstore.backup import back_up
-from eventstore.checkpoints import LogKey, Outside
+from eventstore.aggregates import import_process
+from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.clock import now
-from eventstore.ledger import Ledger
-from eventstore.migrate import migrate
-from eventstore.payload_verification import verify_payloads
-from eventstore.proof import write_proof
-from eventstore.sealing import Sealed, SealRefused, seal
-from eventstore.supplier import CreateSupplier
-from eventstore.verification import Kept, gaps, verify_events
-from eventstore.verifier import Invalid, check, leaf_of, main
+from eventstore.log.ledger import Ledger
+from eventstore.operations.backup import back_up
+from eventstore.operations.migrate import migrate
+from eventstore.proof.checkpoints import LogKey, Outside
+from eventstore.proof.payload_verification import verify_payloads
+from eventstore.proof.proof import write_proof
+from eventstore.proof.sealing import Sealed, SealRefused, seal
+from eventstore.proof.verification import Kept, gaps, verify_events
+from eventstore.proof.verifier import Invalid, check, leaf_of, main
 from projections import INLINE
 from projections.erasure import erase
 from tests.make import NOON
@@ -342,8 +342,8 @@ def test_what_is_not_anchored_is_named(log: Log) -> None:
 def test_without_all_the_newest_events_are_hashed_and_the_tree_is_taken_for_the_others(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("eventstore.verification.CHUNK", 256)
-    monkeypatch.setattr("eventstore.verification.NEWEST_EVENTS", 256)
+    monkeypatch.setattr("eventstore.proof.verification.CHUNK", 256)
+    monkeypatch.setattr("eventstore.proof.verification.NEWEST_EVENTS", 256)
     assert log.problems(whole=False) == []
     edited("caused_by", "'nobody'")(log)
     assert log.problems(whole=False) == []

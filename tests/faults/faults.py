@@ -15,7 +15,7 @@ import psutil
 import psycopg
 
 from eventstore.errors import LedgerError
-from eventstore.ledger import Ledger
+from eventstore.log.ledger import Ledger
 from projections import INLINE
 from tests.faults.proxy import CuttingProxy
 from tests.faults.world import DataConnections, World, a_heavy_account, suspended

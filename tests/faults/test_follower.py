@@ -10,12 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
 from embedded.postgres import PostgresUrls
-from eventstore import follow
+from eventstore.aggregates.import_process import TOPICS, stream_of
 from eventstore.events import Recorded
-from eventstore.import_process import TOPICS, stream_of
-from eventstore.ledger import Ledger
-from eventstore.payloads import Payload
-from eventstore.recorder import Append, LedgerDatastore, LedgerRecorder
+from eventstore.log import follow
+from eventstore.log.ledger import Ledger
+from eventstore.log.payloads import Payload
+from eventstore.log.recorder import Append, LedgerDatastore, LedgerRecorder
 from projections import INLINE
 from tests.make import NOON, staged
 from workers.broker import IMPORTS, Bell

@@ -16,10 +16,10 @@ import psycopg
 from psycopg.rows import dict_row
 
 from eventstore.events import aggregate_of
-from eventstore.ledger import recorded_of
+from eventstore.log.ledger import recorded_of
 from importer.client import ImportClient
 from projections import PROJECTIONS
-from projections.compare import verify
+from projections.versioning.compare import verify
 from tests.journeys.test_faults import admin_url
 from tests.make import an_account, changed, encoded
 from tests.running import Importer, RunningService, free_port, start_service, wait_for

@@ -7,7 +7,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from eventstore.backup import MANIFEST
+from eventstore.operations.backup import MANIFEST
 from tests.api.test_post_account_import import PATHS, RECORDS
 from tests.journeys.test_faults import admin_url, assert_whole
 from tests.make import an_account, changed, encoded

@@ -9,13 +9,13 @@ import psycopg
 
 from embedded.postgres import PostgresUrls
 from eventstore.clock import now
-from eventstore.ledger import Ledger
+from eventstore.log.ledger import Ledger
 from projections import PROJECTIONS
-from projections.build import administrator
-from projections.compare import verify
-from projections.following import Following
-from projections.healing import heal
-from projections.versions import alone, build_version, install, live_version, switch
+from projections.versioning.build import administrator
+from projections.versioning.compare import verify
+from projections.versioning.following import Following
+from projections.versioning.healing import heal
+from projections.versioning.versions import alone, build_version, install, live_version, switch
 from schemas.base import MARKET_TIME
 from tests.make import an_account
 from tests.workers.test_processing import SUPPLIER, stage

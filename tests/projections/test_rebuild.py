@@ -10,27 +10,27 @@ import pytest
 from psycopg import Connection
 
 from embedded.postgres import PostgresUrls
+from eventstore.aggregates.organisation import CreateKey, RevokeKey
+from eventstore.aggregates.post_account import DELIVERY_NOTE, ImportRecord
+from eventstore.aggregates.post_account import stream_of as record_stream
+from eventstore.aggregates.refusals import CountRefusals
+from eventstore.aggregates.supplier import ChangeSupplierStatus, ConfigureSupplier, CreateSupplier
+from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.clock import now
-from eventstore.ledger import Ledger
-from eventstore.organisation import CreateKey, RevokeKey
-from eventstore.payloads import Payload
-from eventstore.post_account import DELIVERY_NOTE, ImportRecord
-from eventstore.post_account import stream_of as record_stream
-from eventstore.refusals import CountRefusals
-from eventstore.supplier import ChangeSupplierStatus, ConfigureSupplier, CreateSupplier
-from eventstore.supplier import stream_of as supplier_stream
+from eventstore.log.ledger import Ledger
+from eventstore.log.payloads import Payload
 from projections import FOLLOWING, INLINE, PLATFORM, PROJECTIONS
-from projections.build import administrator, apply_events, build, make_indexes, make_tables
-from projections.compare import compare, verify
 from projections.erasure import erase
-from projections.following import Counter
-from projections.healing import heal
 from projections.history import account_streams
 from projections.import_progress import IMPORT_PROGRESS
-from projections.platform_change import record_change
-from projections.projection import Projection
-from projections.reading import Seen, head
-from projections.versions import (
+from projections.platform.change import record_change
+from projections.versioning.build import administrator, apply_events, build, make_indexes, make_tables
+from projections.versioning.compare import compare, verify
+from projections.versioning.following import Counter
+from projections.versioning.healing import heal
+from projections.versioning.projection import Projection
+from projections.versioning.reading import Seen, head
+from projections.versioning.versions import (
     NotPossible,
     alone,
     build_version,
@@ -160,8 +160,8 @@ def test_a_switch_waits_for_a_vacuum_that_outlasts_its_patience_with_readers(
     admin: Connection[Any], database: PostgresUrls, monkeypatch: pytest.MonkeyPatch, which: str
 ) -> None:
     """A lock as a vacuum holds it: one try has to be enough, and readers and writers notice nothing meanwhile."""
-    monkeypatch.setattr("projections.versions.SWITCH_TRIES", 1)
-    monkeypatch.setattr("projections.versions.LOCK_TIMEOUT", "100ms")
+    monkeypatch.setattr("projections.versioning.versions.SWITCH_TRIES", 1)
+    monkeypatch.setattr("projections.versioning.versions.LOCK_TIMEOUT", "100ms")
     with alone(admin, STATUS), psycopg.connect(database.admin) as vacuum:
         built = build_version(database.admin, admin, STATUS)
         schema = STATUS.home if which == "live" else built.schema
@@ -304,7 +304,7 @@ def test_what_a_killed_rebuild_leaves_behind_is_cleared_away(
     admin: Connection[Any], database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with alone(admin, STATUS):
-        monkeypatch.setattr("projections.versions.build", interrupted)
+        monkeypatch.setattr("projections.versioning.versions.build", interrupted)
         with pytest.raises(KeyboardInterrupt):
             build_version(database.admin, admin, STATUS)
         assert [one.version for one in versions(admin, "import_status")] == [1]

@@ -8,17 +8,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from embedded.postgres import PostgresUrls
+from eventstore.aggregates.import_process import stream_of
+from eventstore.aggregates.organisation import CreateKey, RevokeKey
+from eventstore.aggregates.supplier import ChangeSupplierStatus, ConfigureSupplier, CreateSupplier
 from eventstore.errors import Refused
-from eventstore.import_process import stream_of
-from eventstore.ledger import Ledger
-from eventstore.organisation import CreateKey, RevokeKey
-from eventstore.recorder import View
-from eventstore.supplier import ChangeSupplierStatus, ConfigureSupplier, CreateSupplier
+from eventstore.log.ledger import Ledger
+from eventstore.log.recorder import View
 from projections import INLINE
 from projections.access_key import ACCESS_KEY
 from projections.import_status import IMPORT_STATUS, status_row
 from projections.import_supplier import IMPORT_SUPPLIER
-from projections.platform import ACCOUNT_TABLE, TABLES, rows_of, table_columns
+from projections.platform.tables import ACCOUNT_TABLE, TABLES, rows_of, table_columns
 from schemas.submission import read_submission
 from tests.eventstore.test_import_process import COMMANDS
 from tests.make import NOON, an_account, encoded

@@ -17,9 +17,8 @@ from typing import Any
 
 import msgspec
 
-from eventstore.aggregate import Command, Event
-from eventstore.errors import Refused
-from eventstore.import_process import (
+from eventstore.aggregates.aggregate import Command, Event
+from eventstore.aggregates.import_process import (
     IMPORT_PROCESS,
     CancelImport,
     CompleteImport,
@@ -34,6 +33,7 @@ from eventstore.import_process import (
     StageImport,
     StartImport,
 )
+from eventstore.errors import Refused
 
 BEGIN = datetime(2026, 11, 1, tzinfo=UTC)
 LEASE_S = 60.0

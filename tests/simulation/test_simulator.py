@@ -5,7 +5,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from eventstore.import_process import IMPORT_PROCESS, CompleteImport, ImportProcess, ImportProcessed, StageImport
+from eventstore.aggregates.import_process import (
+    IMPORT_PROCESS,
+    CompleteImport,
+    ImportProcess,
+    ImportProcessed,
+    StageImport,
+)
 from tests.simulation.simulator import Broken, Simulation
 
 REGRESSIONS: tuple[int, ...] = ()

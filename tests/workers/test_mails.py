@@ -10,19 +10,19 @@ import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
-from eventstore import customer_mail
-from eventstore.clock import now
-from eventstore.customer_mail import (
+from eventstore.aggregates import customer_mail
+from eventstore.aggregates.customer_mail import (
     MailDelivered,
     MailFailed,
     MailPostponed,
     MailRequested,
     StartMail,
 )
-from eventstore.import_process import identity_of
-from eventstore.ledger import Ledger
-from eventstore.supplier import ConfigureSupplier, CreateSupplier
-from eventstore.supplier import stream_of as supplier_stream
+from eventstore.aggregates.import_process import identity_of
+from eventstore.aggregates.supplier import ConfigureSupplier, CreateSupplier
+from eventstore.aggregates.supplier import stream_of as supplier_stream
+from eventstore.clock import now
+from eventstore.log.ledger import Ledger
 from tests.make import NOON, an_account, changed
 from tests.running import free_port, wait_for
 from tests.workers.test_processing import SUPPLIER, stage

@@ -9,9 +9,7 @@ import psycopg
 import pytest
 
 from embedded.postgres import PostgresUrls
-from eventstore import follow
-from eventstore.clock import now
-from eventstore.import_process import (
+from eventstore.aggregates.import_process import (
     CancelImport,
     ImportErrored,
     ImportPostponed,
@@ -20,8 +18,10 @@ from eventstore.import_process import (
     StartImport,
     stream_of,
 )
-from eventstore.ledger import Ledger
-from eventstore.payloads import Payload
+from eventstore.clock import now
+from eventstore.log import follow
+from eventstore.log.ledger import Ledger
+from eventstore.log.payloads import Payload
 from tests.make import an_account, changed, encoded
 from tests.running import wait_for
 from workers import process_imports

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from eventstore.aggregates.import_process import ImportErrored, ImportPostponed, ImportProcessed
+from eventstore.aggregates.participant import ImportParticipant
+from eventstore.aggregates.participant import stream_of as participant_stream
+from eventstore.aggregates.supplier import ConfigureSupplier, CreateSupplier
+from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.clock import now
-from eventstore.import_process import ImportErrored, ImportPostponed, ImportProcessed
-from eventstore.ledger import Ledger
-from eventstore.participant import ImportParticipant
-from eventstore.participant import stream_of as participant_stream
-from eventstore.supplier import ConfigureSupplier, CreateSupplier
-from eventstore.supplier import stream_of as supplier_stream
+from eventstore.log.ledger import Ledger
 from tests.make import an_account
 from tests.workers.test_processing import SUPPLIER, stage
 from workers.process_imports import ImportProcessor

@@ -1,0 +1,82 @@
+"""The service's description of itself: openapi.json, the list of error codes, the reference page, GraphiQL.
+
+Pages and their assets come with the package; a page may load nothing from anywhere else. None of them needs a token.
+"""
+
+import asyncio
+import gzip
+import hashlib
+from functools import cache
+from pathlib import Path
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from api.catalogue import CATALOGUE
+from api.description import openapi
+from api.errors import not_found
+from api.responses import JsonResponse
+
+_HERE = Path(__file__).parent.parent
+_ASSETS = {
+    file.name: file
+    for folder in ("pages", "vendor/swagger-ui", "vendor/graphiql")
+    for file in (_HERE / folder).iterdir()
+    if file.suffix in (".js", ".css")
+}
+_TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
+_PAGE_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; font-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+
+
+class Documentation:
+    """The handlers. What is answered is made once."""
+
+    def __init__(self) -> None:
+        self._openapi = msgspec.json.encode(openapi())
+        self._etag = f'"{hashlib.sha256(self._openapi).hexdigest()[:32]}"'
+        self._errors = msgspec.json.encode(CATALOGUE)
+
+    async def openapi(self, request: Request) -> Response:
+        """The OpenAPI 3.1 document; 304 when the client has it already."""
+        headers = {"ETag": self._etag, "Cache-Control": "no-cache"}
+        if request.headers.get("if-none-match") == self._etag:
+            return Response(status_code=304, headers=headers)
+        return JsonResponse(self._openapi, 200, headers)
+
+    async def errors(self, request: Request) -> Response:
+        """Every code that the service answers with."""
+        return JsonResponse(self._errors, 200)
+
+    async def reference(self, request: Request) -> Response:
+        return _page("docs.html")
+
+    async def graphiql(self, request: Request) -> Response:
+        return _page("graphiql.html")
+
+    async def asset(self, request: Request) -> Response:
+        """A script or style sheet of the pages."""
+        file = _ASSETS.get(request.path_params["name"])
+        if file is None:
+            raise not_found()
+        is_compressed = "gzip" in request.headers.get("accept-encoding", "")
+        headers = {"Cache-Control": "max-age=3600", "Vary": "Accept-Encoding", **_PAGE_HEADERS}
+        headers |= {"Content-Encoding": "gzip"} if is_compressed else {}
+        content = await asyncio.to_thread(_asset, file, is_compressed)
+        return Response(content, media_type=_TYPES[file.suffix], headers=headers)
+
+
+@cache
+def _asset(file: Path, is_compressed: bool) -> bytes:
+    """An asset's bytes, compressed once."""
+    return gzip.compress(file.read_bytes(), 9) if is_compressed else file.read_bytes()
+
+
+def _page(name: str) -> Response:
+    return Response((_HERE / "pages" / name).read_bytes(), media_type="text/html", headers=_PAGE_HEADERS)

@@ -1,0 +1,78 @@
+"""What happened to an account, for auditors: its history, and what differs between two of its payloads."""
+
+import msgspec
+from psycopg_pool import AsyncConnectionPool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from api.auth import AUDITORS, Authenticator
+from api.errors import NotValid, not_found
+from api.paths import identifier
+from api.responses import JsonResponse, json_response
+from api.store import in_thread, read
+from eventstore.aggregates.import_process import ImportStaged, stream_of
+from eventstore.events import Recorded
+from eventstore.log.ledger import Ledger
+from projections.history import NOW, AsOf, account_history, history_entry, of_import
+from schemas.base import Problem
+from schemas.difference import difference
+
+_encoder = msgspec.json.Encoder(decimal_format="number")
+
+
+def as_of(request: Request) -> AsOf:
+    """The moment in `?as_of=`. Raises NotValid."""
+    text = request.query_params.get("as_of")
+    if text is None:
+        return NOW
+    try:
+        return AsOf.of(text)
+    except ValueError as error:
+        raise _not_valid(Problem("as_of", "invalid", str(error))) from error
+
+
+class HistoryQueries:
+    """The handlers of …/history/ and …/history/difference/."""
+
+    def __init__(self, ledger: Ledger, pool: AsyncConnectionPool, auth: Authenticator) -> None:
+        self._ledger = ledger
+        self._pool = pool
+        self._auth = auth
+
+    async def history(self, request: Request) -> Response:
+        """200 with every event of the account, oldest first; 404 when there is no import of it."""
+        events = await self._events(request)
+        return json_response([history_entry(recorded) for recorded in events])
+
+    async def difference(self, request: Request) -> Response:
+        """200 with what differs between the payloads of two staged events, named by their versions."""
+        events = of_import(await self._events(request))
+        stream, digests = events[0].stream, [_digest(events, request, name) for name in ("from", "to")]
+        bodies = [(await in_thread(self._ledger.payloads, {stream: digest})).get(stream) for digest in digests]
+        before, after = bodies
+        if before is None or after is None:
+            raise not_found("A payload was erased.")
+        return JsonResponse(_encoder.encode(difference(before, after)), 200)
+
+    async def _events(self, request: Request) -> list[Recorded]:
+        key = await self._auth.caller(request, AUDITORS)
+        supplier, external = identifier(request, "supplier"), identifier(request, "external")
+        if not key.may_touch(supplier):
+            raise not_found()
+        events = await read(self._pool, account_history, supplier, external, as_of(request))
+        if not any(recorded.stream == stream_of(supplier, external) for recorded in events):
+            raise not_found()
+        return events
+
+
+def _digest(events: list[Recorded], request: Request, name: str) -> str:
+    """The digest of the payload that the event of this version has staged. Raises NotValid."""
+    asked = request.query_params.get(name, "")
+    for recorded in events:
+        if isinstance(recorded.event, ImportStaged) and str(recorded.version) == asked:
+            return recorded.event.payload_sha256
+    raise _not_valid(Problem(name, "invalid_choice", "Give the version of an event that has staged a payload."))
+
+
+def _not_valid(problem: Problem) -> NotValid:
+    return NotValid("validation_error", "The query could not be understood.", [problem])

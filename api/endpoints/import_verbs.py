@@ -1,0 +1,87 @@
+"""Cancel and retry one import (v2): for importers and staff, with who and why in the log."""
+
+from collections.abc import Callable
+
+import msgspec
+from psycopg_pool import AsyncConnectionPool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from api.calls import Call
+from api.errors import NotValid, not_found
+from api.paths import identifier
+from api.refusals import ApiError
+from api.responses import JsonResponse, encoded
+from api.store import in_thread, read
+from eventstore.aggregates.aggregate import Command
+from eventstore.aggregates.import_process import CancelImport, RetryImport, stream_of
+from eventstore.clock import now
+from eventstore.errors import IllegalTransition
+from eventstore.log.ledger import Ledger
+from projections.import_status import import_status
+from schemas.account import Reason
+from schemas.shape import Shape
+
+_REASON = Shape(Reason)
+
+
+class _Verb(msgspec.Struct, frozen=True):
+    """A decision about an import, the state that it leads to, and how it is refused in other states."""
+
+    command: Callable[..., Command]
+    status: str
+    code: str
+    rule: str
+
+
+_CANCEL = _Verb(CancelImport, "CANCELLED", "import_cannot_be_cancelled", "Only a pending import can be cancelled")
+_RETRY = _Verb(RetryImport, "PENDING", "import_cannot_be_retried", "Only an errored import can be retried")
+
+
+class ImportVerbs:
+    """The handlers of …/cancel/ and …/retry/. Both answer the status record as it is afterwards."""
+
+    def __init__(self, ledger: Ledger, pool: AsyncConnectionPool) -> None:
+        self._ledger = ledger
+        self._pool = pool
+
+    async def cancel(self, request: Request, call: Call) -> Response:
+        """200 for what was pending or is cancelled; 400 `import_cannot_be_cancelled` for any other state."""
+        return await self._decided(request, call, _CANCEL)
+
+    async def retry(self, request: Request, call: Call) -> Response:
+        """200 for what had erred or is pending; 400 `import_cannot_be_retried` for any other state."""
+        return await self._decided(request, call, _RETRY)
+
+    async def _decided(self, request: Request, call: Call, verb: _Verb) -> Response:
+        supplier, external = identifier(request, "supplier"), identifier(request, "external")
+        command = verb.command(reason=_reason(call.body))
+        found = await read(self._pool, import_status, supplier, external) if call.key.may_touch(supplier) else None
+        if found is None:
+            raise not_found()
+        at = now()
+        body = encoded(msgspec.structs.replace(found, status=verb.status, modified_at=at, latest_error=None))
+        try:
+            recorded = await in_thread(
+                self._ledger.execute,
+                stream_of(supplier, external),
+                command,
+                at=at,
+                by=call.by,
+                answer=call.answer(200, body),
+            )
+        except IllegalTransition as refusal:
+            raise ApiError(400, f"{verb.rule}; this one is {refusal.status}.", code=verb.code) from refusal
+        if recorded is None:
+            body = encoded(await read(self._pool, import_status, supplier, external))
+        return JsonResponse(body, 200)
+
+
+def _reason(body: bytes) -> str:
+    """The reason in an optional body. Raises NotValid for a body that says anything else."""
+    if not body.strip():
+        return ""
+    read, misfits = _REASON.examine(body)
+    if misfits:
+        raise NotValid("validation_error", "The body could not be validated.", misfits)
+    return read.reason

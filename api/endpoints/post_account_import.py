@@ -1,0 +1,174 @@
+"""What is attached to an imported account (v1): delivery notes, energy amounts, market participant invoices.
+
+A record is idempotent by its reference: the same content again is answered as the first time, a changed `cancelled`
+is recorded, other content is refused as `unique`.
+"""
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from psycopg_pool import AsyncConnectionPool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from api.calls import Call
+from api.directory import Directory
+from api.errors import NotValid
+from api.responses import JsonResponse
+from api.store import in_thread, read
+from eventstore.aggregates import post_account
+from eventstore.aggregates.aggregate import Aggregate
+from eventstore.aggregates.post_account import ImportRecord, stream_of
+from eventstore.clock import now
+from eventstore.errors import Refused
+from eventstore.events import Recorded
+from eventstore.log.ledger import Ledger, PlatformChange
+from eventstore.log.payloads import Payload
+from market.post_account import POST_ACCOUNT_BOOKS
+from market.rule import Severity
+from projections.import_status import import_status
+from projections.platform.change import record_change
+from schemas.base import Problem, Wire
+from schemas.delivery_note import DeliveryNote, DeliveryNoteImport
+from schemas.echo import echo
+from schemas.energy_amount import EnergyAmount, EnergyAmountImport
+from schemas.invoice import MarketParticipantInvoice, MarketParticipantInvoiceImport
+from schemas.shape import Shape, untyped
+
+_canonical = msgspec.json.Encoder(order="sorted", decimal_format="number")
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    """A kind of record: its stream, its envelope, its field in there, what names it, what says it is cancelled."""
+
+    aggregate: Aggregate
+    envelope: type[Wire]
+    field: str
+    reference: Callable[[Any], tuple[str, ...]]
+    cancellation: tuple[str, ...]
+
+
+def _note_reference(note: DeliveryNote) -> tuple[str, ...]:
+    return (note.malo_number, note.edifact_reference_number, note.preceding_reference)
+
+
+def _amount_reference(amount: EnergyAmount) -> tuple[str, ...]:
+    return (
+        amount.malo_number,
+        amount.edifact_reference_number,
+        amount.preceding_reference,
+        amount.product_identifier,
+        amount.line_item_identifier,
+        str(amount.period_start_at.timestamp()),
+        str(amount.period_end_at.timestamp()),
+    )
+
+
+def _invoice_reference(invoice: MarketParticipantInvoice) -> tuple[str, ...]:
+    return (invoice.external_id,)
+
+
+_NOTE = _Kind(post_account.DELIVERY_NOTE, DeliveryNoteImport, "delivery_note", _note_reference, ("cancelled",))
+_AMOUNT = _Kind(
+    post_account.ENERGY_AMOUNT,
+    EnergyAmountImport,
+    "energy_amount",
+    _amount_reference,
+    ("cancelled", "cancelled_at", "cancelled_reference"),
+)
+_INVOICE = _Kind(
+    post_account.INVOICE, MarketParticipantInvoiceImport, "market_participant_invoice", _invoice_reference, ()
+)
+_SHAPES: dict[type[Wire], Shape[Any]] = {kind.envelope: Shape(kind.envelope) for kind in (_NOTE, _AMOUNT, _INVOICE)}
+
+
+class PostAccountImport:
+    """The handlers of the post-account imports. All answer 201 with the validated data."""
+
+    def __init__(self, ledger: Ledger, pool: AsyncConnectionPool, directory: Directory) -> None:
+        self._ledger = ledger
+        self._pool = pool
+        self._directory = directory
+
+    async def delivery_note(self, request: Request, call: Call) -> Response:
+        return await self._imported(call, _NOTE)
+
+    async def energy_amount(self, request: Request, call: Call) -> Response:
+        return await self._imported(call, _AMOUNT)
+
+    async def invoice(self, request: Request, call: Call) -> Response:
+        return await self._imported(call, _INVOICE)
+
+    async def _imported(self, call: Call, kind: _Kind) -> Response:
+        envelope, misfits = _SHAPES[kind.envelope].examine(call.body)
+        supplier, external = envelope.import_supplier, envelope.external_account_number
+        bad_places = {problem.attr for problem in misfits}
+        entry = await self._directory.supplier(supplier) if call.key.may_touch(supplier) else None
+        if entry is None and "import_supplier" not in bad_places:
+            raise _not_valid(
+                "", Problem("import_supplier", "invalid_choice", "This is not one of your import suppliers.")
+            )
+        is_strict = entry is not None and entry.strictness == "strict"
+        breaches = POST_ACCOUNT_BOOKS[kind.envelope].breaches(envelope, now(), misfits)
+        errors = [b.problem for b in breaches if is_strict or b.severity is Severity.ERROR]
+        if misfits or errors:
+            raise _not_valid(supplier if entry is not None else "", *misfits, *errors)
+        account_number = await self._account_number(supplier, external)
+        body = echo(untyped(call.body), envelope)
+        await in_thread(self._append, call, kind, envelope, account_number, body)
+        return JsonResponse(body, 201)
+
+    async def _account_number(self, supplier: str, external: str) -> str:
+        """The number of the account that the record belongs to. Raises NotValid while there is none."""
+        found = await read(self._pool, import_status, supplier, external)
+        if found is None:
+            code, detail = "import_process_does_not_exist", "There is no import of this account."
+        elif found.service_identifier is None:
+            code, detail = "account_not_found", f"The account does not exist yet; its import is {found.status}."
+        else:
+            return found.service_identifier
+        raise _not_valid(supplier, Problem("external_account_number", code, detail))
+
+    def _append(self, call: Call, kind: _Kind, envelope: Any, account_number: str, body: bytes) -> None:
+        record = getattr(envelope, kind.field)
+        payload = Payload.of(call.body)
+        at = now()
+        stream = stream_of(
+            kind.aggregate, envelope.import_supplier, envelope.external_account_number, *kind.reference(record)
+        )
+        content, cancellation = _digests(record, kind)
+        command = ImportRecord(
+            account_number=account_number,
+            payload_sha256=payload.sha256.hex(),
+            content_sha256=content,
+            cancellation_sha256=cancellation,
+            is_cancelled=getattr(record, "cancelled", False) is True,
+        )
+
+        def change(recorded: Recorded) -> PlatformChange:
+            return record_change(record, recorded, account_number)
+
+        try:
+            self._ledger.execute(
+                stream, command, at=at, by=call.by, payload=payload, answer=call.answer(201, body), change=change
+            )
+        except Refused as refusal:
+            problem = Problem(f"{kind.field}.non_field_errors", refusal.code, str(refusal))
+            raise _not_valid(envelope.import_supplier, problem) from refusal
+
+
+def _digests(record: Any, kind: _Kind) -> tuple[str, str]:
+    """Digests of what the record says, without and of its cancellation: by meaning, not by spelling."""
+    fields = msgspec.to_builtins(record)
+    cancellation = {name: fields.pop(name, None) or None for name in kind.cancellation}
+    return _sha256(fields), _sha256(cancellation)
+
+
+def _sha256(value: Any) -> str:
+    return hashlib.sha256(_canonical.encode(value)).hexdigest()
+
+
+def _not_valid(supplier: str, *problems: Problem) -> NotValid:
+    return NotValid("validation_error", "The data could not be validated.", problems, supplier=supplier)

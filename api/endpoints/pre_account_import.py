@@ -1,0 +1,124 @@
+"""What is imported before accounts (v1): market participants and their fee price sheets."""
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from api.calls import Call
+from api.errors import NotValid
+from api.responses import JsonResponse, encoded
+from api.store import in_thread, in_time
+from eventstore.aggregates import participant, price_sheet
+from eventstore.clock import now
+from eventstore.errors import VersionConflict
+from eventstore.log.answers import Answer
+from eventstore.log.ledger import Ledger
+from eventstore.log.payloads import Payload
+from market.participant import FEE_BOOK, PARTICIPANT_BOOK
+from schemas.base import Problem
+from schemas.market_participant import MarketParticipant
+from schemas.price_sheet import FeeImport, PriceSheet
+from schemas.shape import Shape
+
+IMPORT_TIMEOUT_S = 30.0
+"""Ten thousand sheets are one transaction, which may take its time."""
+
+_PARTICIPANT = Shape(MarketParticipant)
+_FEES = Shape(FeeImport)
+_canonical = msgspec.json.Encoder(order="sorted")
+
+
+class PreAccountImport:
+    """The handlers of the pre-account imports. What they import is market-wide: any importer's key may."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    async def participant(self, request: Request, call: Call) -> Response:
+        """201 with the record, or 200 with the one that is stored already, which stays unchanged."""
+        read, misfits = _PARTICIPANT.examine(call.body)
+        _refuse([*misfits, *(b.problem for b in PARTICIPANT_BOOK.breaches(read, now(), misfits))])
+        payload = Payload.of(call.body)
+        stream = participant.stream_of(read.code)
+        command = participant.ImportParticipant(payload_sha256=payload.sha256.hex())
+        answer = call.answer(201, call.body)
+        try:
+            await self._ledger.begin(stream, command, at=now(), by=call.by, payload=payload, answer=answer)
+            return JsonResponse(call.body, 201)
+        except VersionConflict:
+            return JsonResponse(await in_thread(self._stored, stream), 200)
+
+    async def fees(self, request: Request, call: Call) -> Response:
+        """201 with the number of sheets that are imported now or were before; 400 and none of them otherwise."""
+        read, misfits = _FEES.examine(call.body)
+        _refuse([*misfits, *(b.problem for b in FEE_BOOK.breaches(read, now(), misfits))])
+        _refuse(_repeated(read.price_sheets))
+        body = encoded({"price_sheets_imported": len(read.price_sheets)})
+        importing = asyncio.to_thread(self._import_sheets, read.price_sheets, call.by, call.answer(201, body))
+        _refuse(await in_time(importing, within_s=IMPORT_TIMEOUT_S))
+        return JsonResponse(body, 201)
+
+    def _stored(self, stream: str) -> bytes:
+        digest = self._ledger.load([stream])[stream].state.payload_sha256
+        return self._ledger.payloads({stream: digest})[stream]
+
+    def _import_sheets(self, sheets: Sequence[PriceSheet], by: str, answer: Answer | None) -> list[Problem]:
+        """Append all sheets in one transaction, or say why none was."""
+        codes = {participant.stream_of(sheet.market_participant_code) for sheet in sheets}
+        known = {stream for stream, loaded in self._ledger.load(codes).items() if loaded.version}
+        problems = [
+            _at(
+                index, "market_participant_code", "market_participant_not_found", "There is no such market participant."
+            )
+            for index, sheet in enumerate(sheets)
+            if participant.stream_of(sheet.market_participant_code) not in known
+        ]
+        if problems or not sheets:
+            return problems
+        streams = [price_sheet.stream_of(s.market_participant_code, s.document_number) for s in sheets]
+        payloads = {stream: Payload.of(_canonical.encode(s)) for stream, s in zip(streams, sheets, strict=True)}
+        commands = {stream: _command(s, payloads[stream]) for stream, s in zip(streams, sheets, strict=True)}
+        outcomes = self._ledger.execute_many(
+            commands, at=now(), by=by, payloads=payloads, answer=answer, is_all_or_nothing=True
+        )
+        places = {stream: index for index, stream in enumerate(streams)}
+        return [
+            _at(places[outcome.stream], "document_number", outcome.refusal.code, str(outcome.refusal))
+            for outcome in outcomes
+            if outcome.refusal
+        ]
+
+
+def _command(sheet: PriceSheet, payload: Payload) -> price_sheet.ImportPriceSheet:
+    return price_sheet.ImportPriceSheet(
+        payload_sha256=payload.sha256.hex(),
+        price_sheet_type=sheet.price_sheet_type,
+        active_from=sheet.active_from,
+        article_prices=len(sheet.article_prices),
+        is_unused=sheet.is_price_sheet_unused,
+        preceding_document_number=sheet.preceding_document_number,
+    )
+
+
+def _repeated(sheets: Sequence[PriceSheet]) -> list[Problem]:
+    """Documents that one request names twice."""
+    seen: set[tuple[int, str]] = set()
+    problems = []
+    for index, sheet in enumerate(sheets):
+        name = (sheet.market_participant_code, sheet.document_number)
+        if name in seen:
+            problems.append(_at(index, "document_number", "unique", "This request names the document twice."))
+        seen.add(name)
+    return problems
+
+
+def _at(index: int, field: str, code: str, detail: str) -> Problem:
+    return Problem(f"price_sheets.{index}.{field}", code, detail)
+
+
+def _refuse(problems: Sequence[Problem]) -> None:
+    if problems:
+        raise NotValid("validation_error", "The data could not be validated.", problems)

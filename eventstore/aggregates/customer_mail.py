@@ -1,0 +1,162 @@
+"""The e-mail that tells a customer of the new account: requested with the account, sent once at most. Pure.
+
+Between the start of an attempt and its outcome lies the one moment in which a crash leaves open whether the message
+went out. Such a message is failed, `outcome_unknown`, and never sent again.
+"""
+
+from datetime import datetime
+from typing import assert_never
+
+from eventstore.aggregates.aggregate import Aggregate, Command, Event, State
+from eventstore.errors import IllegalTransition
+
+
+class MailRequested(Event, frozen=True):
+    """The account exists and its supplier sends e-mails. The recipient is in the payload with this digest."""
+
+    account_number: str
+    payload_sha256: str
+    language: str
+
+
+class MailStarted(Event, frozen=True):
+    """A worker is about to send; `lease_until` is when it is taken for lost."""
+
+    attempt: int
+    worker: int
+    lease_until: datetime
+
+
+class MailPostponed(Event, frozen=True):
+    """The message was certainly not sent, for a reason that is expected to pass."""
+
+    attempt: int
+    code: str
+    due_at: datetime
+
+
+class MailDelivered(Event, frozen=True):
+    """The mail server has taken the message."""
+
+    attempt: int
+    message_id: str
+
+
+class MailFailed(Event, frozen=True):
+    """The message will not be sent."""
+
+    attempt: int
+    code: str
+    detail: str = ""
+
+
+MailEvent = MailRequested | MailStarted | MailPostponed | MailDelivered | MailFailed
+
+TOPICS: dict[str, type[Event]] = {
+    "mail_requested.v1": MailRequested,
+    "mail_started.v1": MailStarted,
+    "mail_postponed.v1": MailPostponed,
+    "mail_delivered.v1": MailDelivered,
+    "mail_failed.v1": MailFailed,
+}
+
+
+class RequestMail(Command, frozen=True):
+    """Tell the customer of the account."""
+
+    account_number: str
+    payload_sha256: str
+    language: str
+
+
+class StartMail(Command, frozen=True):
+    """Take the message up, if it is due; after `max_attempts` it fails instead."""
+
+    worker: int
+    lease_until: datetime
+    max_attempts: int
+
+
+class PostponeMail(Command, frozen=True):
+    """Record that nothing was sent, and try again at `due_at`."""
+
+    attempt: int
+    code: str
+    due_at: datetime
+
+
+class DeliverMail(Command, frozen=True):
+    """Record that the mail server has taken the message."""
+
+    attempt: int
+    message_id: str
+
+
+class FailMail(Command, frozen=True):
+    """Record that the message will not be sent."""
+
+    attempt: int
+    code: str
+    detail: str = ""
+
+
+MailCommand = RequestMail | StartMail | PostponeMail | DeliverMail | FailMail
+
+
+class CustomerMail(State, frozen=True):
+    """The state of one message. `requested` says what it is about."""
+
+    status: str = "NEW"
+    requested: MailRequested | None = None
+    attempt: int = 0
+    due_at: datetime | None = None
+
+
+def decide(command: MailCommand, mail: CustomerMail, at: datetime) -> MailEvent | None:
+    """The event that follows, or none. Raises IllegalTransition."""
+    match command, mail.status:
+        case RequestMail(), "NEW":
+            return MailRequested(
+                account_number=command.account_number,
+                payload_sha256=command.payload_sha256,
+                language=command.language,
+            )
+        case RequestMail(), _:
+            return None
+        case StartMail(), "REQUESTED" if mail.due_at is None or mail.due_at <= at:
+            if mail.attempt >= command.max_attempts:
+                return MailFailed(attempt=mail.attempt, code="attempts_exhausted")
+            return MailStarted(attempt=mail.attempt + 1, worker=command.worker, lease_until=command.lease_until)
+        case StartMail(), _:
+            return None  # taken, ended, or not yet due
+        case PostponeMail(), "SENDING" if command.attempt == mail.attempt:
+            return MailPostponed(attempt=command.attempt, code=command.code, due_at=command.due_at)
+        case DeliverMail(), "SENDING" if command.attempt == mail.attempt:
+            return MailDelivered(attempt=command.attempt, message_id=command.message_id)
+        case FailMail(), "SENDING" if command.attempt == mail.attempt:
+            return MailFailed(attempt=command.attempt, code=command.code, detail=command.detail)
+    raise IllegalTransition(mail.status, type(command).__name__)
+
+
+def evolve(mail: CustomerMail, event: MailEvent) -> CustomerMail:
+    """The state after the event."""
+    match event:
+        case MailRequested():
+            return CustomerMail(status="REQUESTED", requested=event)
+        case MailStarted(attempt=attempt):
+            return CustomerMail(status="SENDING", requested=mail.requested, attempt=attempt)
+        case MailPostponed(attempt=attempt, due_at=due_at):
+            return CustomerMail(status="REQUESTED", requested=mail.requested, attempt=attempt, due_at=due_at)
+        case MailDelivered(attempt=attempt):
+            return CustomerMail(status="DELIVERED", requested=mail.requested, attempt=attempt)
+        case MailFailed(attempt=attempt):
+            return CustomerMail(status="FAILED", requested=mail.requested, attempt=attempt)
+        case _:
+            assert_never(event)
+
+
+def stream_of(supplier: str, external_account_number: str) -> str:
+    return f"customer-mail/{supplier}/{external_account_number}"
+
+
+CUSTOMER_MAIL = Aggregate("customer-mail", TOPICS, CustomerMail(), decide, evolve)

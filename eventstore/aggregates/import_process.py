@@ -1,0 +1,385 @@
+"""The import process: one stream for one account of one supplier. Pure.
+
+    (none) ──stage──▶ PENDING ──start──▶ IN_PROGRESS ──complete──▶ PROCESSED                        terminal
+                        │  ▲                  ├──fail──▶ ERRORED ──stage / retry──▶ PENDING
+                        │  ├─stage again      ├──postpone──▶ PENDING
+                        │  └──────────────────┤
+                        └─cancel─▶ CANCELLED  └──dry run──▶ DRY_RUN_SUCCEEDED / DRY_RUN_ERRORED ──stage──▶ PENDING
+
+Events carry digests and counts, never personal data.
+"""
+
+from datetime import datetime
+from typing import assert_never
+
+from eventstore.aggregates.aggregate import Aggregate, Command, Event, State
+from eventstore.errors import AccountErased, AlreadyImported, IllegalTransition, ImportInProgress
+
+ERROR_DOMAIN = "account_import"
+
+
+class ImportStaged(Event, frozen=True):
+    """The importer's payload is kept; `not_before` is when processing may begin, `not_after` when it should have."""
+
+    payload_sha256: str
+    content_sha256: str
+    payload_bytes: int
+    is_dry_run: bool = False
+    not_before: datetime | None = None
+    not_after: datetime | None = None
+    rules_edition: str = ""
+    warnings: tuple[str, ...] = ()
+    dropped_fields: tuple[str, ...] = ()
+
+
+class ImportStarted(Event, frozen=True):
+    """A worker took the import up; `lease_until` is when others may take it from a worker that hangs."""
+
+    attempt: int
+    worker: int
+    lease_until: datetime
+
+
+class ImportPostponed(Event, frozen=True):
+    """The attempt ended without outcome, for a reason that is expected to pass."""
+
+    attempt: int
+    code: str
+    due_at: datetime
+
+
+class ImportProcessed(Event, frozen=True):
+    """The platform's account exists."""
+
+    attempt: int
+    account_number: str
+    rules_edition: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+class ImportErrored(Event, frozen=True):
+    """The attempt failed for good; `problems` are code@path, without values."""
+
+    attempt: int
+    code: str
+    detail: str
+    domain: str = ERROR_DOMAIN
+    problems: tuple[str, ...] = ()
+    rules_edition: str = ""
+
+
+class DryRunSucceeded(Event, frozen=True):
+    """Everything was done as in a real run, and rolled back."""
+
+    attempt: int
+    rules_edition: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+class DryRunErrored(Event, frozen=True):
+    """The dry run found what would make a real run fail."""
+
+    attempt: int
+    code: str
+    detail: str
+    domain: str = ERROR_DOMAIN
+    problems: tuple[str, ...] = ()
+    rules_edition: str = ""
+
+
+class ImportCancelled(Event, frozen=True):
+    """Somebody decided that this import is not to be processed."""
+
+    reason: str = ""
+
+
+class ImportRetried(Event, frozen=True):
+    """The kept payload is to be processed once more."""
+
+    reason: str = ""
+
+
+class SubjectErased(Event, frozen=True):
+    """The person's data is gone: payloads, key, platform records. `account_number` is "" where there was no account.
+
+    A process without account ends with this; one with an account stays PROCESSED.
+    """
+
+    account_number: str = ""
+    reason: str = ""
+
+
+ImportEvent = (
+    ImportStaged
+    | ImportStarted
+    | ImportPostponed
+    | ImportProcessed
+    | ImportErrored
+    | DryRunSucceeded
+    | DryRunErrored
+    | ImportCancelled
+    | ImportRetried
+    | SubjectErased
+)
+
+TOPICS: dict[str, type[Event]] = {
+    "import_staged.v1": ImportStaged,
+    "import_started.v1": ImportStarted,
+    "import_postponed.v1": ImportPostponed,
+    "import_processed.v1": ImportProcessed,
+    "import_errored.v1": ImportErrored,
+    "dry_run_succeeded.v1": DryRunSucceeded,
+    "dry_run_errored.v1": DryRunErrored,
+    "import_cancelled.v1": ImportCancelled,
+    "import_retried.v1": ImportRetried,
+    "subject_erased.v1": SubjectErased,
+}
+
+
+class StageImport(Command, frozen=True):
+    """Keep this payload and process it."""
+
+    payload_sha256: str
+    content_sha256: str
+    payload_bytes: int
+    is_dry_run: bool = False
+    not_before: datetime | None = None
+    not_after: datetime | None = None
+    rules_edition: str = ""
+    warnings: tuple[str, ...] = ()
+    dropped_fields: tuple[str, ...] = ()
+
+
+class StartImport(Command, frozen=True):
+    """Take the import up, if it is due; after `max_attempts` it ends in ERRORED instead."""
+
+    worker: int
+    lease_until: datetime
+    max_attempts: int
+
+
+class PostponeImport(Command, frozen=True):
+    """Give the attempt up and try again at `due_at`."""
+
+    attempt: int
+    code: str
+    due_at: datetime
+
+
+class CompleteImport(Command, frozen=True):
+    """Record that the account exists; in a dry run, that it would."""
+
+    attempt: int
+    account_number: str
+    rules_edition: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+class FailImport(Command, frozen=True):
+    """Record that the account cannot be created from this payload."""
+
+    attempt: int
+    code: str
+    detail: str
+    problems: tuple[str, ...] = ()
+    rules_edition: str = ""
+
+
+class CancelImport(Command, frozen=True):
+    """Do not process what is pending."""
+
+    reason: str = ""
+
+
+class RetryImport(Command, frozen=True):
+    """Process the payload of a failed import once more."""
+
+    reason: str = ""
+
+
+class EraseSubject(Command, frozen=True):
+    """Throw the person's data away."""
+
+    reason: str = ""
+
+
+ImportCommand = (
+    StageImport | StartImport | PostponeImport | CompleteImport | FailImport | CancelImport | RetryImport | EraseSubject
+)
+
+
+class ImportProcess(State, frozen=True):
+    """The state of one import process. `attempt` counts since the last staging or retry."""
+
+    status: str = "NEW"
+    staged: ImportStaged | None = None
+    attempt: int = 0
+    worker: int = 0
+    due_at: datetime | None = None
+    account_number: str = ""
+    is_erased: bool = False
+
+    @property
+    def is_dry_run(self) -> bool:
+        return self.staged is not None and self.staged.is_dry_run
+
+
+def decide(command: ImportCommand, process: ImportProcess, at: datetime) -> ImportEvent | None:
+    """The event that follows, or none. Raises AlreadyImported, ImportInProgress, AccountErased, IllegalTransition."""
+    match command, process.status:
+        case StageImport(), "PROCESSED":
+            raise AlreadyImported(process.account_number)
+        case StageImport(), _ if process.is_erased:
+            raise AccountErased
+        case StageImport(), "PENDING" | "IN_PROGRESS" if _is_staged(command, process):
+            return None  # already so: the importer repeated itself
+        case StageImport(), "IN_PROGRESS":
+            raise ImportInProgress
+        case StageImport(), _:
+            return _staged(command)
+
+        case StartImport(), "PENDING" if process.due_at is None or process.due_at <= at:
+            return _started(command, process)
+        case StartImport(), _:
+            return None  # taken, ended, or not yet due
+
+        case PostponeImport(), "IN_PROGRESS" if command.attempt == process.attempt:
+            return ImportPostponed(attempt=command.attempt, code=command.code, due_at=command.due_at)
+        case PostponeImport(), "PENDING" if command.attempt == process.attempt:
+            return None
+        case CompleteImport(), "IN_PROGRESS" if command.attempt == process.attempt and process.is_dry_run:
+            return DryRunSucceeded(
+                attempt=command.attempt, rules_edition=command.rules_edition, warnings=command.warnings
+            )
+        case CompleteImport(), "IN_PROGRESS" if command.attempt == process.attempt:
+            return ImportProcessed(
+                attempt=command.attempt,
+                account_number=command.account_number,
+                rules_edition=command.rules_edition,
+                warnings=command.warnings,
+            )
+        case CompleteImport(), "PROCESSED" if command.account_number == process.account_number:
+            return None
+        case CompleteImport(), "DRY_RUN_SUCCEEDED" if command.attempt == process.attempt:
+            return None
+        case FailImport(), "IN_PROGRESS" if command.attempt == process.attempt:
+            return _failed(command, process)
+        case FailImport(), "ERRORED" | "DRY_RUN_ERRORED" if command.attempt == process.attempt:
+            return None
+
+        case CancelImport(), "PENDING":
+            return ImportCancelled(reason=command.reason)
+        case CancelImport(), "CANCELLED":
+            return None
+        case RetryImport(), "ERRORED":
+            return ImportRetried(reason=command.reason)
+        case RetryImport(), "PENDING":
+            return None
+        case EraseSubject(), _ if process.is_erased:
+            return None
+        case EraseSubject(), status if status not in ("NEW", "IN_PROGRESS"):
+            return SubjectErased(account_number=process.account_number, reason=command.reason)
+    raise IllegalTransition(process.status, type(command).__name__)
+
+
+def evolve(process: ImportProcess, event: ImportEvent) -> ImportProcess:
+    """The state after the event."""
+    match event:
+        case ImportStaged():
+            return ImportProcess(status="PENDING", staged=event, due_at=event.not_before)
+        case ImportStarted():
+            return _moved(process, "IN_PROGRESS", attempt=event.attempt, worker=event.worker)
+        case ImportPostponed():
+            return _moved(process, "PENDING", due_at=event.due_at)
+        case ImportProcessed():
+            return _moved(process, "PROCESSED", account_number=event.account_number)
+        case ImportErrored():
+            return _moved(process, "ERRORED")
+        case DryRunSucceeded():
+            return _moved(process, "DRY_RUN_SUCCEEDED")
+        case DryRunErrored():
+            return _moved(process, "DRY_RUN_ERRORED")
+        case ImportCancelled():
+            return _moved(process, "CANCELLED")
+        case ImportRetried():
+            return ImportProcess(status="PENDING", staged=process.staged)
+        case SubjectErased():
+            status = "PROCESSED" if process.account_number else "CANCELLED"
+            return ImportProcess(status=status, account_number=process.account_number, is_erased=True)
+        case _:
+            assert_never(event)
+
+
+def stream_of(supplier: str, external_account_number: str) -> str:
+    """The stream id. A supplier code holds no slash, so the first two slashes separate."""
+    return f"import/{supplier}/{external_account_number}"
+
+
+def identity_of(stream: str) -> tuple[str, str]:
+    """(supplier code, external account number) of an import stream."""
+    _, supplier, external = stream.split("/", 2)
+    return supplier, external
+
+
+def _is_staged(command: StageImport, process: ImportProcess) -> bool:
+    staged = process.staged
+    return staged is not None and (staged.content_sha256, staged.is_dry_run, staged.not_before) == (
+        command.content_sha256,
+        command.is_dry_run,
+        command.not_before,
+    )
+
+
+def _staged(command: StageImport) -> ImportStaged:
+    return ImportStaged(
+        payload_sha256=command.payload_sha256,
+        content_sha256=command.content_sha256,
+        payload_bytes=command.payload_bytes,
+        is_dry_run=command.is_dry_run,
+        not_before=command.not_before,
+        not_after=command.not_after,
+        rules_edition=command.rules_edition,
+        warnings=command.warnings,
+        dropped_fields=command.dropped_fields,
+    )
+
+
+def _started(command: StartImport, process: ImportProcess) -> ImportEvent:
+    if process.attempt < command.max_attempts:
+        return ImportStarted(attempt=process.attempt + 1, worker=command.worker, lease_until=command.lease_until)
+    detail = f"Processing was given up after {process.attempt} attempts. Retry it when the cause is mended."
+    kind = DryRunErrored if process.is_dry_run else ImportErrored
+    return kind(attempt=process.attempt, code="attempts_exhausted", detail=detail)
+
+
+def _failed(command: FailImport, process: ImportProcess) -> ImportEvent:
+    kind = DryRunErrored if process.is_dry_run else ImportErrored
+    return kind(
+        attempt=command.attempt,
+        code=command.code,
+        detail=command.detail,
+        problems=command.problems,
+        rules_edition=command.rules_edition,
+    )
+
+
+def _moved(
+    process: ImportProcess,
+    status: str,
+    *,
+    attempt: int | None = None,
+    worker: int = 0,
+    due_at: datetime | None = None,
+    account_number: str = "",
+) -> ImportProcess:
+    return ImportProcess(
+        status=status,
+        staged=process.staged,
+        attempt=process.attempt if attempt is None else attempt,
+        worker=worker,
+        due_at=due_at,
+        account_number=account_number,
+    )
+
+
+IMPORT_PROCESS = Aggregate("import", TOPICS, ImportProcess(), decide, evolve)

@@ -1,0 +1,129 @@
+"""Records that are attached to an account after its import: delivery notes, energy amounts, invoices. Pure.
+
+The three are alike: a record is imported once under its reference; the same content again is no event, a change of
+its cancellation is one, and any other content is refused.
+"""
+
+import hashlib
+import json
+from datetime import datetime
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from eventstore.aggregates.aggregate import Aggregate, Command, Event, State
+from eventstore.errors import Refused
+
+
+class RecordDiffers(Refused):
+    """A record with this reference was imported with other content."""
+
+    code = "unique"
+
+    def __init__(self) -> None:
+        super().__init__("A record with this reference was imported with other content.")
+
+
+class RecordImported(Event, frozen=True):
+    """The account has the record. `payload_sha256` names the request's bytes, `content_sha256` what they say."""
+
+    account_number: str
+    payload_sha256: str
+    content_sha256: str
+    cancellation_sha256: str
+    is_cancelled: bool = False
+
+
+class RecordCancellationChanged(Event, frozen=True):
+    """The record was cancelled, or is valid again; nothing else about it has changed."""
+
+    account_number: str
+    payload_sha256: str
+    cancellation_sha256: str
+    is_cancelled: bool
+
+
+RecordEvent = RecordImported | RecordCancellationChanged
+
+TOPICS: dict[str, type[Event]] = {
+    "record_imported.v1": RecordImported,
+    "record_cancellation_changed.v1": RecordCancellationChanged,
+}
+
+
+class ImportRecord(Command, frozen=True):
+    """Attach the record. `content_sha256` covers all but the cancellation, `cancellation_sha256` the rest."""
+
+    account_number: str
+    payload_sha256: str
+    content_sha256: str
+    cancellation_sha256: str
+    is_cancelled: bool
+
+
+class Record(State, frozen=True):
+    """`content_sha256` is "" for a record that is not known."""
+
+    content_sha256: str = ""
+    cancellation_sha256: str = ""
+    is_cancelled: bool = False
+
+
+def decide(command: ImportRecord, record: Record, at: datetime) -> RecordEvent | None:
+    """The event that follows; none for the same record again. Raises RecordDiffers."""
+    match command:
+        case ImportRecord() if not record.content_sha256:
+            return RecordImported(
+                account_number=command.account_number,
+                payload_sha256=command.payload_sha256,
+                content_sha256=command.content_sha256,
+                cancellation_sha256=command.cancellation_sha256,
+                is_cancelled=command.is_cancelled,
+            )
+        case ImportRecord() if record.content_sha256 != command.content_sha256:
+            raise RecordDiffers
+        case ImportRecord() if record.cancellation_sha256 == command.cancellation_sha256:
+            return None
+        case ImportRecord() if record.is_cancelled != command.is_cancelled:
+            return RecordCancellationChanged(
+                account_number=command.account_number,
+                payload_sha256=command.payload_sha256,
+                cancellation_sha256=command.cancellation_sha256,
+                is_cancelled=command.is_cancelled,
+            )
+        case ImportRecord():
+            raise RecordDiffers
+
+
+def evolve(record: Record, event: RecordEvent) -> Record:
+    """The state after the event."""
+    match event:
+        case RecordImported():
+            return Record(
+                content_sha256=event.content_sha256,
+                cancellation_sha256=event.cancellation_sha256,
+                is_cancelled=event.is_cancelled,
+            )
+        case RecordCancellationChanged():
+            return replace(record, cancellation_sha256=event.cancellation_sha256, is_cancelled=event.is_cancelled)
+        case _:
+            assert_never(event)
+
+
+def stream_of(aggregate: Aggregate, supplier: str, external_account_number: str, *reference: str) -> str:
+    """The stream id: kind, supplier and account as text, then a digest of the reference, whose parts may be long."""
+    digest = hashlib.sha256(json.dumps(reference).encode()).hexdigest()[:32]
+    return f"{aggregate.prefix}/{supplier}/{external_account_number}/{digest}"
+
+
+def identity_of(stream: str) -> tuple[str, str, str]:
+    """(supplier code, external account number, digest of the reference) of a record's stream."""
+    _, supplier, rest = stream.split("/", 2)
+    external, _, digest = rest.rpartition("/")
+    return supplier, external, digest
+
+
+DELIVERY_NOTE = Aggregate("delivery-note", TOPICS, Record(), decide, evolve)
+ENERGY_AMOUNT = Aggregate("energy-amount", TOPICS, Record(), decide, evolve)
+INVOICE = Aggregate("invoice", TOPICS, Record(), decide, evolve)
+POST_ACCOUNT = (DELIVERY_NOTE, ENERGY_AMOUNT, INVOICE)

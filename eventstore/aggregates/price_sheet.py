@@ -1,0 +1,81 @@
+"""The fee price sheet: one document of one market participant, imported once. Pure."""
+
+from datetime import datetime
+from typing import assert_never
+
+from eventstore.aggregates.aggregate import Aggregate, Command, Event, State
+from eventstore.errors import Refused
+
+
+class DocumentDiffers(Refused):
+    """A sheet with this document number was imported with other content."""
+
+    code = "unique"
+
+    def __init__(self) -> None:
+        super().__init__("A price sheet with this document number was imported with other content.")
+
+
+class PriceSheetImported(Event, frozen=True):
+    """The sheet is known; `payload_sha256` names its content."""
+
+    payload_sha256: str
+    active_from: datetime
+    article_prices: int
+    price_sheet_type: str = ""
+    is_unused: bool = False
+    preceding_document_number: str = ""
+
+
+TOPICS: dict[str, type[Event]] = {"price_sheet_imported.v1": PriceSheetImported}
+
+
+class ImportPriceSheet(Command, frozen=True):
+    """Keep the sheet."""
+
+    payload_sha256: str
+    price_sheet_type: str
+    active_from: datetime
+    article_prices: int
+    is_unused: bool
+    preceding_document_number: str
+
+
+class PriceSheet(State, frozen=True):
+    """`payload_sha256` is "" for a document that is not known."""
+
+    payload_sha256: str = ""
+
+
+def decide(command: ImportPriceSheet, sheet: PriceSheet, at: datetime) -> PriceSheetImported | None:
+    """The event that follows; none for the same document again. Raises DocumentDiffers."""
+    match command:
+        case ImportPriceSheet() if sheet.payload_sha256 == command.payload_sha256:
+            return None
+        case ImportPriceSheet() if sheet.payload_sha256:
+            raise DocumentDiffers
+        case ImportPriceSheet():
+            return PriceSheetImported(
+                payload_sha256=command.payload_sha256,
+                price_sheet_type=command.price_sheet_type,
+                active_from=command.active_from,
+                article_prices=command.article_prices,
+                is_unused=command.is_unused,
+                preceding_document_number=command.preceding_document_number,
+            )
+
+
+def evolve(sheet: PriceSheet, event: PriceSheetImported) -> PriceSheet:
+    """The state after the event."""
+    match event:
+        case PriceSheetImported(payload_sha256=digest):
+            return PriceSheet(payload_sha256=digest)
+        case _:
+            assert_never(event)
+
+
+def stream_of(participant_code: int, document_number: str) -> str:
+    return f"price-sheet/{participant_code}/{document_number}"
+
+
+PRICE_SHEET = Aggregate("price-sheet", TOPICS, PriceSheet(), decide, evolve)

@@ -1,0 +1,145 @@
+"""The import supplier: a group of migrated accounts, whether it takes any more, and how they are judged. Pure."""
+
+from datetime import datetime
+from typing import Literal, assert_never
+
+from msgspec.structs import asdict, replace
+
+from eventstore.aggregates.aggregate import Aggregate, Command, Event, State
+from eventstore.errors import IllegalTransition, Refused
+
+SupplierStatus = Literal["ongoing", "paused", "complete"]
+Strictness = Literal["standard", "strict"]
+"""Strict: what the market's rules only warn of is refused."""
+UnknownFields = Literal["refuse", "ignore"]
+"""Ignore: undocumented fields are dropped, and each drop is recorded with the import."""
+
+
+DocumentsCheck = Literal["off", "warn", "require"]
+"""Whether documents are looked for while processing, and whether a missing one ends the import."""
+Language = Literal["de", "en"]
+
+
+class DocumentsRootMissing(Refused):
+    """Documents cannot be checked below a root that is not set."""
+
+    code = "documents_root_missing"
+
+    def __init__(self) -> None:
+        super().__init__("Set documents-root before documents are checked.")
+
+
+class SupplierCreated(Event, frozen=True):
+    """The platform team has set the supplier up; it takes accounts."""
+
+
+class SupplierStatusChanged(Event, frozen=True):
+    """The platform team opened, paused or closed the supplier."""
+
+    status: SupplierStatus
+    reason: str = ""
+
+
+class SupplierConfigured(Event, frozen=True):
+    """How the supplier's accounts are treated from now on: all of it, not only what has changed."""
+
+    strictness: Strictness
+    unknown_fields: UnknownFields
+    is_dry_run_only: bool
+    documents_root: str = ""
+    documents_check: DocumentsCheck = "off"
+    sends_customer_emails: bool = False
+    email_language: Language = "de"
+
+
+SupplierEvent = SupplierCreated | SupplierStatusChanged | SupplierConfigured
+
+TOPICS: dict[str, type[Event]] = {
+    "supplier_created.v1": SupplierCreated,
+    "supplier_status_changed.v1": SupplierStatusChanged,
+    "supplier_configured.v1": SupplierConfigured,
+}
+
+
+class CreateSupplier(Command, frozen=True):
+    """Set the supplier up."""
+
+
+class ChangeSupplierStatus(Command, frozen=True):
+    """Open, pause or close the supplier."""
+
+    status: SupplierStatus
+    reason: str = ""
+
+
+class ConfigureSupplier(Command, frozen=True):
+    """Change how accounts are treated; None leaves a setting as it is."""
+
+    strictness: Strictness | None = None
+    unknown_fields: UnknownFields | None = None
+    is_dry_run_only: bool | None = None
+    documents_root: str | None = None
+    documents_check: DocumentsCheck | None = None
+    sends_customer_emails: bool | None = None
+    email_language: Language | None = None
+
+
+SupplierCommand = CreateSupplier | ChangeSupplierStatus | ConfigureSupplier
+
+
+class Supplier(State, frozen=True):
+    """The state of a supplier; a new one judges by the contract. `documents_root` is a URL, "" for none."""
+
+    status: str = "new"
+    strictness: Strictness = "standard"
+    unknown_fields: UnknownFields = "refuse"
+    is_dry_run_only: bool = False
+    documents_root: str = ""
+    documents_check: DocumentsCheck = "off"
+    sends_customer_emails: bool = False
+    email_language: Language = "de"
+
+
+def decide(command: SupplierCommand, supplier: Supplier, at: datetime) -> SupplierEvent | None:
+    """The event that follows, or none. Raises IllegalTransition for a supplier that does not exist,
+    DocumentsRootMissing."""
+    match command, supplier.status:
+        case CreateSupplier(), "new":
+            return SupplierCreated()
+        case CreateSupplier(), _:
+            return None
+        case ChangeSupplierStatus(status=status), present if present == status:
+            return None
+        case ChangeSupplierStatus(status=status, reason=reason), "ongoing" | "paused" | "complete":
+            return SupplierStatusChanged(status=status, reason=reason)
+        case ConfigureSupplier(), "ongoing" | "paused" | "complete":
+            configured = _configured(command, supplier)
+            if configured.documents_check != "off" and not configured.documents_root:
+                raise DocumentsRootMissing
+            return None if evolve(supplier, configured) == supplier else configured
+    raise IllegalTransition(supplier.status, type(command).__name__)
+
+
+def evolve(supplier: Supplier, event: SupplierEvent) -> Supplier:
+    """The state after the event."""
+    match event:
+        case SupplierCreated():
+            return Supplier(status="ongoing")
+        case SupplierStatusChanged(status=status):
+            return replace(supplier, status=status)
+        case SupplierConfigured():
+            return replace(supplier, **asdict(event))
+        case _:
+            assert_never(event)
+
+
+def _configured(command: ConfigureSupplier, supplier: Supplier) -> SupplierConfigured:
+    present = {name: getattr(supplier, name) for name in SupplierConfigured.__struct_fields__}
+    return SupplierConfigured(**present | {name: new for name, new in asdict(command).items() if new is not None})
+
+
+def stream_of(code: str) -> str:
+    return f"supplier/{code}"
+
+
+SUPPLIER = Aggregate("supplier", TOPICS, Supplier(), decide, evolve)

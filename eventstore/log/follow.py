@@ -1,0 +1,70 @@
+"""Following the log: batches of events after a checkpoint, waiting for the bell.
+
+Positions are dense and in commit order, so one integer is a complete checkpoint. Listening is for speed; a poll
+every half second is for safety, since the first ring after LISTEN can be lost.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from psycopg import Connection
+
+from eventstore.log.bell import CHANNEL
+
+POLL_S = 0.5
+
+_SELECT_AFTER = """
+SELECT position, stream, topic, state
+FROM events
+WHERE position > %b AND topic = ANY(%b)
+ORDER BY position
+LIMIT %b
+"""
+_SELECT_HEAD = "SELECT coalesce(max(position), 0) AS head FROM events"
+_SELECT_CHECKPOINT = "SELECT position FROM checkpoints WHERE follower = %s"
+_UPSERT_CHECKPOINT = """
+INSERT INTO checkpoints (follower, position) VALUES (%s, %s)
+ON CONFLICT (follower) DO UPDATE SET position = excluded.position, updated_at = clock_timestamp()
+"""
+
+
+class Followed(msgspec.Struct, frozen=True):
+    """An event as a follower sees it."""
+
+    position: int
+    stream: str
+    topic: str
+    state: bytes
+
+
+def listen(connection: Connection[Any]) -> None:
+    connection.execute(f"LISTEN {CHANNEL}")
+
+
+def wait(connection: Connection[Any], timeout_s: float = POLL_S) -> None:
+    """Return when the bell rings, or after the timeout."""
+    for _ in connection.notifies(timeout=timeout_s, stop_after=1):
+        pass
+
+
+def read_after(
+    connection: Connection[Any], position: int, topics: Sequence[str], *, limit: int
+) -> tuple[list[Followed], int]:
+    """Events of these topics after the position, and how far the log has been read with them."""
+    with connection.cursor(binary=True) as cursor:
+        head = cursor.execute(_SELECT_HEAD).fetchone()["head"]  # type: ignore[index]
+        cursor.execute(_SELECT_AFTER, (position, list(topics), limit), prepare=True)
+        found = [Followed(r["position"], r["stream"], r["topic"], r["state"]) for r in cursor]
+    if len(found) == limit:
+        return found, found[-1].position
+    return found, max(head, found[-1].position if found else position)
+
+
+def checkpoint(connection: Connection[Any], follower: str) -> int:
+    row = connection.execute(_SELECT_CHECKPOINT, (follower,)).fetchone()
+    return row["position"] if row else 0
+
+
+def set_checkpoint(connection: Connection[Any], follower: str, position: int) -> None:
+    connection.execute(_UPSERT_CHECKPOINT, (follower, position))

@@ -1,0 +1,282 @@
+"""Group commit: many small appends share one transaction and one flush.
+
+`GroupCommitter` is one thread per process that writes whatever has queued up, bounded by count and bytes, and never
+sleeps to collect. `LoopCommitter` stands between it and an event loop: it hands over what the loop has collected when
+the last batch is done, so that thread and loop do not wake each other for every single append.
+"""
+
+import asyncio
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import accumulate
+from typing import Any
+
+from psycopg import Connection
+
+from eventstore.errors import LedgerBusy, StoreUnavailable, VersionConflict
+from eventstore.log.recorder import Append, LedgerRecorder, store_errors
+
+MAX_BATCH_EVENTS = 200
+MAX_BATCH_BYTES = 2_000_000
+MAX_WAITING = 2_000
+HELD_S = 1.0
+ANSWER_TIMEOUT_S = 1.5
+
+Result = int | BaseException
+"""The position of an append's first event, or why there is none: VersionConflict, StoreUnavailable."""
+
+
+class _Job:
+    """Appends that were handed over together; `done` is called in the writer's thread with one result for each."""
+
+    def __init__(self, appends: Sequence[Append], done: Callable[[list[Result]], None]) -> None:
+        self.appends = appends
+        self._done = done
+        self._results: list[Result] = [0] * len(appends)
+        self._left = len(appends)
+
+    def settle(self, index: int, result: Result) -> None:
+        self._results[index] = result
+        self._left -= 1
+        if self._left == 0:
+            self._done(self._results)
+
+
+class _Item:
+    """One append of a job; `names` are what no other append of a batch may name: streams, command ids."""
+
+    __slots__ = ("append", "index", "job", "names")
+
+    def __init__(self, job: _Job, index: int) -> None:
+        self.job = job
+        self.index = index
+        self.append = job.appends[index]
+        self.names = {event.stream for event in self.append.events}
+        for answer in self.append.answers.values():
+            self.names.add(answer.command_id)
+
+    def settle(self, result: Result) -> None:
+        self.job.settle(self.index, result)
+
+
+class _HeldConnection:
+    """A connection that the writer keeps while it is busy: fetching and checking one for each batch costs too much."""
+
+    def __init__(self, pool: Any) -> None:
+        self._pool = pool
+        self._connection: Connection[Any] | None = None
+        self._used_at = 0.0
+
+    @contextmanager
+    def used(self) -> Iterator[Connection[Any]]:
+        """The held connection, or, after a pause or an error, one that the pool has checked."""
+        if time.monotonic() - self._used_at > HELD_S:
+            self.give_back()
+        if self._connection is None:
+            self._connection = self._pool.getconn()
+        try:
+            yield self._connection
+        except BaseException:
+            self.give_back()
+            raise
+        self._used_at = time.monotonic()
+
+    def give_back(self) -> None:
+        if self._connection is not None:
+            self._pool.putconn(self._connection)
+            self._connection = None
+
+
+class GroupCommitter:
+    """The writer thread. A conflicting append fails alone; a full queue raises LedgerBusy instead of growing.
+
+    `after_commit` is called in the writer's thread after each batch.
+    """
+
+    def __init__(self, recorder: LedgerRecorder, after_commit: Callable[[], None] = lambda: None) -> None:
+        self._recorder = recorder
+        self._after_commit = after_commit
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._held: list[_Item] = []
+        self._connection = _HeldConnection(recorder.datastore.pool)
+        self._thread = threading.Thread(target=self._write_batches, name="group-committer", daemon=True)
+        self._thread.start()
+
+    def append(self, append: Append) -> int:
+        """Append and wait; the first event's position. Raises VersionConflict, StoreUnavailable, LedgerBusy."""
+        answered = threading.Lock()
+        answered.acquire()
+        answer: list[Result] = []
+
+        def done(results: list[Result]) -> None:
+            answer.extend(results)
+            answered.release()
+
+        self.submit_all([append], done)
+        answered.acquire()
+        [result] = answer
+        if isinstance(result, BaseException):
+            raise result
+        return result
+
+    def submit_all(self, appends: Sequence[Append], done: Callable[[list[Result]], None]) -> None:
+        """Append each of these, independently of the others; `done` gets a result for each. Raises LedgerBusy."""
+        if self._jobs.qsize() >= MAX_WAITING:
+            raise LedgerBusy(f"{MAX_WAITING} appends are waiting")
+        self._jobs.put(_Job(appends, done))
+
+    def close(self) -> None:
+        """Write what is queued and stop."""
+        self._jobs.put(None)
+        self._thread.join()
+
+    def _write_batches(self) -> None:
+        is_open = True
+        while is_open or self._held:
+            is_open = self._collect() and is_open
+            batch = self._next_batch()
+            if batch:
+                self._write(batch)
+        self._connection.give_back()
+
+    def _collect(self) -> bool:
+        """Hold all that has queued up, waiting only when there is nothing to do; False at the end."""
+        try:
+            while True:
+                job = self._jobs.get_nowait() if self._held else self._jobs.get()
+                if job is None:
+                    return False
+                self._held += [_Item(job, index) for index in range(len(job.appends))]
+        except queue.Empty:
+            return True
+
+    def _next_batch(self) -> list[_Item]:
+        """What is written next: bounded, and meeting no stream and no command twice. The rest stays held, in order."""
+        batch: list[_Item] = []
+        left: list[_Item] = []
+        names: set[str] = set()
+        size = count = 0
+        for item in self._held:
+            is_full = size >= MAX_BATCH_BYTES or count >= MAX_BATCH_EVENTS
+            if is_full or item.names & names:
+                left.append(item)
+                continue
+            batch.append(item)
+            names |= item.names
+            size, count = size + item.append.bytes, count + len(item.append.events)
+        self._held = left
+        return batch
+
+    def _write(self, batch: list[_Item]) -> None:
+        while batch:
+            try:
+                positions = self._append(batch)
+            except VersionConflict as conflict:
+                batch = _without_conflicting(batch, str(conflict))
+                continue
+            except Exception as error:  # the callers get it; the writer goes on
+                for item in batch:
+                    item.settle(error)
+                return
+            for item, position in zip(batch, positions, strict=True):
+                item.settle(position)
+            self._after_commit()
+            return
+
+    def _append(self, batch: Sequence[_Item]) -> list[int]:
+        events = [event for item in batch for event in item.append.events]
+        payloads = {stream: payload for item in batch for stream, payload in item.append.payloads.items()}
+        firsts = list(accumulate((len(item.append.events) for item in batch), initial=0))[:-1]
+        answers = {
+            first + index: answer
+            for first, item in zip(firsts, batch, strict=True)
+            for index, answer in item.append.answers.items()
+        }
+        with store_errors(), self._connection.used() as connection:
+            position = 1 + self._recorder.append(connection, Append(events, payloads, answers))
+        return [position + first for first in firsts]
+
+
+def _without_conflicting(batch: Sequence[_Item], numbers: str) -> list[_Item]:
+    """Fail those whose events conflicted, by their numbers in the batch from 1, and return the others."""
+    conflicting = {int(number) for number in numbers.split(",") if number}
+    others, n = [], 0
+    for item in batch:
+        span = range(n + 1, n + 1 + len(item.append.events))
+        n += len(item.append.events)
+        if not conflicting or conflicting.intersection(span):
+            item.settle(VersionConflict(item.append.events[0].stream))
+        else:
+            others.append(item)
+    return others
+
+
+class LoopCommitter:
+    """The committer as seen from one event loop: futures of the loop, one hand-over per batch.
+
+    When a batch takes too long, as it does while the database hangs, everybody who waits gets StoreUnavailable.
+    What was asked may have been stored all the same; repeating it is safe.
+    """
+
+    def __init__(self, committer: GroupCommitter) -> None:
+        self._committer = committer
+        self._waiting: list[tuple[Append, asyncio.Future[int]]] = []
+        self._writing: list[asyncio.Future[int]] = []
+        self._is_busy = False
+        self._alarm: asyncio.TimerHandle | None = None
+
+    def submit(self, append: Append) -> "asyncio.Future[int]":
+        """As GroupCommitter.append, for callers in the event loop: a future of the position. Raises LedgerBusy."""
+        if len(self._waiting) >= MAX_WAITING:
+            raise LedgerBusy(f"{MAX_WAITING} appends are waiting")
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[int] = loop.create_future()
+        self._waiting.append((append, future))
+        if not self._is_busy:
+            self._is_busy = True
+            loop.call_soon(self._hand_over, loop)  # after what else is ready now
+        return future
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        batch, self._waiting = self._waiting, []
+        self._writing = [future for _, future in batch]
+        self._is_busy = bool(batch)
+        if batch:
+            self._alarm = loop.call_later(ANSWER_TIMEOUT_S, self._give_up, loop)
+            futures = self._writing
+
+            def done(results: list[Result]) -> None:
+                loop.call_soon_threadsafe(self._settle, loop, futures, results)
+
+            try:
+                self._committer.submit_all([append for append, _ in batch], done)
+            except LedgerBusy as busy:  # nothing was handed over: say so, and be ready for the next
+                self._settle(loop, futures, [busy] * len(futures))
+
+    def _settle(
+        self, loop: asyncio.AbstractEventLoop, futures: Sequence["asyncio.Future[int]"], results: Sequence[Result]
+    ) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._hand_over(loop)
+        for future, result in zip(futures, results, strict=True):
+            _settle_future(future, result)
+
+    def _give_up(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Answer all who wait; those who come while the writer still hangs are answered the next time."""
+        for future in (*self._writing, *(future for _, future in self._waiting)):
+            _settle_future(future, StoreUnavailable("the database does not answer in time"))
+        self._waiting = []
+        self._alarm = loop.call_later(ANSWER_TIMEOUT_S, self._give_up, loop)
+
+
+def _settle_future(future: "asyncio.Future[int]", result: Result) -> None:
+    if future.done():
+        return
+    if isinstance(result, BaseException):
+        future.set_exception(result)
+    else:
+        future.set_result(result)

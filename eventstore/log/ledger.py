@@ -1,0 +1,316 @@
+"""The one write path: load, decide, append at the expected version, again on conflict.
+
+API, workers and command line all come through here. One call is one transaction.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+import psycopg
+from psycopg import Connection
+from psycopg.sql import SQL, Identifier
+
+from eventstore.aggregates.aggregate import Command, Event
+from eventstore.errors import IllegalTransition, Refused, StreamUnreadable, VersionConflict
+from eventstore.events import UNREADABLE, Recorded, aggregate_of, read_event, subject_of, supplier_of
+from eventstore.log.answers import Answer
+from eventstore.log.bell import Bell
+from eventstore.log.copying import copy_written
+from eventstore.log.group_commit import GroupCommitter, LoopCommitter
+from eventstore.log.payloads import Payload, keys_for, new_key, read_payloads, refuse_erased
+from eventstore.log.recorder import CODE_VERSION, Append, LedgerDatastore, LedgerRecorder, View, store_errors
+
+TRIES = 5
+LOG_LOCK = 7015001
+"""Advisory lock of the log, which `append_events` takes."""
+PLATFORM_LOCK = 7015002
+"""Advisory lock: shared by those who write platform rows, exclusive for a switch of the platform's tables."""
+
+_SELECT_STREAMS = """
+SELECT stream, version, topic, recorded_at, supplier, caused_by, command_id, position, code_version, state
+FROM events
+WHERE stream = ANY(%b)
+ORDER BY stream, version
+"""
+
+Rows = Mapping[str, Sequence[bytes]]
+"""Rows for platform tables as COPY takes them, by table name, in the order of the table's columns."""
+
+
+class PlatformChange(msgspec.Struct, frozen=True):
+    """What an event changes in the platform's tables: rows to delete, by table and column values; rows to copy then."""
+
+    deleted: Sequence[tuple[str, Mapping[str, str]]] = ()
+    copied: Rows = {}
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """A stream as it is now: its state and its last version, 0 for a stream without events."""
+
+    state: Any
+    version: int
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What became of one command of many: the event (None when its effect already held) or the refusal; the state."""
+
+    stream: str
+    state: Any
+    recorded: Recorded | None = None
+    refusal: Refused | None = None
+
+
+class Ledger:
+    """The log, for writing and for reading single streams. Thread-safe; close it at the end."""
+
+    def __init__(self, database_url: str, *, views: Sequence[View], connections: int = 4) -> None:
+        self._datastore = LedgerDatastore(database_url, connections=connections)
+        self._recorder = LedgerRecorder(self._datastore, views)
+        self._bell = Bell(self._datastore)
+        self._committer = GroupCommitter(self._recorder, self._bell.ring)
+        self._loop_committer = LoopCommitter(self._committer)
+
+    def close(self) -> None:
+        self._committer.close()
+        self._bell.close()
+        self._datastore.close()
+
+    @contextmanager
+    def connection(self) -> Iterator[Connection[Any]]:
+        """A connection in autocommit, for reads and for what runs beside the log. Raises StoreUnavailable."""
+        with store_errors(), self._datastore.pool.connection() as connection:
+            yield connection
+
+    def begin(
+        self,
+        stream: str,
+        command: Command,
+        *,
+        at: datetime,
+        by: str,
+        payload: Payload | None = None,
+        answer: Answer | None = None,
+    ) -> "asyncio.Future[int]":
+        """Start appending to a stream that is assumed to be new; for callers in the one event loop of a process.
+
+        The future gives the event's position, and raises VersionConflict when the stream exists; then call
+        `execute`, which loads it. Raises LedgerBusy when too many appends are waiting.
+        """
+        aggregate = aggregate_of(stream)
+        event = aggregate.decide(command, aggregate.initial, at)
+        assert event is not None, "a command on a new stream has an effect"
+        recorded = Recorded(stream, 1, event, at, supplier_of(stream), by, answer.command_id if answer else None)
+        if payload is not None and subject_of(stream) == stream:
+            payload = payload.encrypted(stream, new_key(), subject=stream, is_new=True)
+        return self._loop_committer.submit(
+            Append([recorded], {stream: payload} if payload else {}, {0: answer} if answer else {})
+        )
+
+    def execute(
+        self,
+        stream: str,
+        command: Command,
+        *,
+        at: datetime,
+        by: str,
+        payload: Payload | None = None,
+        answer: Answer | None = None,
+        change: Callable[[Recorded], PlatformChange] | None = None,
+        beside: Callable[[Connection[Any]], None] = lambda connection: None,
+    ) -> Recorded | None:
+        """Decide on the command and append what follows; return the event, or None when nothing does.
+
+        Safe to repeat: a command whose effect already holds appends nothing. `at` is UTC. `change` says what the
+        event changes in the platform's tables, in the same transaction, in which `beside` runs first. On a version
+        conflict the stream is read again, five times at most. Raises Refused when the command is not allowed now,
+        VersionConflict when the last try lost as well or the answer was remembered before, StoreUnavailable.
+        """
+        for _ in range(TRIES):
+            loaded = self.load([stream])[stream]
+            event = aggregate_of(stream).decide(command, loaded.state, at)
+            if event is None:
+                return None
+            command_id = answer.command_id if answer else None
+            recorded = Recorded(stream, loaded.version + 1, event, at, supplier_of(stream), by, command_id)
+            kept = self._encrypted({stream: payload} if payload else {})
+            append = Append([recorded], kept, {0: answer} if answer else {})
+            try:
+                if change is not None:
+                    return self._append_with_change(append, change(recorded), beside)[stream]
+                position = self._committer.append(append)
+            except VersionConflict:
+                continue
+            return msgspec.structs.replace(recorded, position=position, code_version=CODE_VERSION)
+        raise VersionConflict(stream)
+
+    def execute_many(
+        self,
+        commands: Mapping[str, Command],
+        *,
+        at: datetime,
+        by: str,
+        rows: Rows | None = None,
+        payloads: Mapping[str, Payload] | None = None,
+        answer: Answer | None = None,
+        is_all_or_nothing: bool = False,
+    ) -> list[Outcome]:
+        """Decide on one command per stream and append all that follows, with platform rows, in one transaction.
+
+        With `is_all_or_nothing`, one refusal among the outcomes means that nothing was appended.
+
+        A refused command is an outcome, not an exception, unless there are rows: then one refusal undoes all
+        and is raised, since its rows must not stay; so is a command without effect. Raises as `execute` does.
+        """
+        for _ in range(TRIES):
+            outcomes = self._decide_all(commands, at, by, answer.command_id if answer else None)
+            ineffective = next((outcome for outcome in outcomes if outcome.recorded is None), None)
+            if rows and ineffective:
+                raise ineffective.refusal or IllegalTransition("settled", type(commands[ineffective.stream]).__name__)
+            if is_all_or_nothing and any(outcome.refusal for outcome in outcomes):
+                return outcomes
+            events = [outcome.recorded for outcome in outcomes if outcome.recorded]
+            kept = self._encrypted({e.stream: payloads[e.stream] for e in events} if payloads else {})
+            try:
+                append = Append(events, kept, {0: answer} if answer else {})
+                appended = self._append_with_change(append, PlatformChange(copied=rows or {}))
+            except VersionConflict:
+                continue
+            return [msgspec.structs.replace(outcome, recorded=appended.get(outcome.stream)) for outcome in outcomes]
+        raise VersionConflict(", ".join(commands))
+
+    def rehearse(self, rows: Rows) -> None:
+        """Write platform rows and roll them back. Raises what writing them for real would raise."""
+        with self.connection() as connection, connection.transaction(force_rollback=True):
+            apply_change(connection, PlatformChange(copied=rows))
+
+    def load(self, streams: Iterable[str]) -> dict[str, Loaded]:
+        """The present state of each stream, folded from its events. Raises StreamUnreadable."""
+        loaded = {}
+        for stream, found in self._load(streams).items():
+            if isinstance(found, StreamUnreadable):
+                raise found
+            loaded[stream] = found
+        return loaded
+
+    def _load(self, streams: Iterable[str]) -> dict[str, Loaded | StreamUnreadable]:
+        wanted = list(streams)
+        loaded: dict[str, Loaded | StreamUnreadable] = {
+            stream: Loaded(aggregate_of(stream).initial, 0) for stream in wanted
+        }
+        for row in self._rows(wanted):
+            stream = row["stream"]
+            before = loaded[stream]
+            if isinstance(before, StreamUnreadable):
+                continue
+            try:
+                state = aggregate_of(stream).evolve(before.state, read_event(row["topic"], row["state"]))
+                loaded[stream] = Loaded(state, row["version"])
+            except UNREADABLE:
+                loaded[stream] = StreamUnreadable(stream, row["position"])
+        return loaded
+
+    def history(self, *streams: str) -> list[Recorded]:
+        """Every event of the streams, oldest first."""
+        return sorted(map(recorded_of, self._rows(list(streams))), key=attrgetter("position"))
+
+    def payloads(self, digests: Mapping[str, str]) -> dict[str, bytes]:
+        """Request bodies by stream, for hexadecimal digests by stream; what was erased is missing."""
+        with self.connection() as connection:
+            found = read_payloads(connection, digests.items())
+        return {stream: body for (stream, _), body in found.items()}
+
+    def _rows(self, streams: list[str]) -> list[dict[str, Any]]:
+        with self.connection() as connection, connection.cursor(binary=True) as cursor:
+            return cursor.execute(_SELECT_STREAMS, (streams,), prepare=True).fetchall()
+
+    def _decide_all(
+        self, commands: Mapping[str, Command], at: datetime, by: str, command_id: str | None
+    ) -> list[Outcome]:
+        outcomes = []
+        for stream, loaded in self._load(commands).items():
+            if isinstance(loaded, StreamUnreadable):
+                outcomes.append(Outcome(stream, None, refusal=loaded))
+                continue
+            aggregate = aggregate_of(stream)
+            try:
+                event = aggregate.decide(commands[stream], loaded.state, at)
+            except Refused as refusal:
+                outcomes.append(Outcome(stream, loaded.state, refusal=refusal))
+                continue
+            if event is None:
+                outcomes.append(Outcome(stream, loaded.state))
+                continue
+            recorded = Recorded(stream, loaded.version + 1, event, at, supplier_of(stream), by, command_id)
+            outcomes.append(Outcome(stream, aggregate.evolve(loaded.state, event), recorded))
+        return outcomes
+
+    def _encrypted(self, payloads: Mapping[str, Payload]) -> dict[str, Payload]:
+        """The payloads of persons with the keys that they have or get now. Raises AccountErased."""
+        subjects = {stream: subject for stream in payloads if (subject := subject_of(stream)) is not None}
+        if not subjects:
+            return dict(payloads)
+        with self.connection() as connection:
+            keys = keys_for(connection, set(subjects.values()))
+        return dict(payloads) | {
+            stream: payloads[stream].encrypted(stream, keys[subject], subject=subject, is_new=False)
+            for stream, subject in subjects.items()
+        }
+
+    def _append_with_change(
+        self,
+        append: Append,
+        change: PlatformChange,
+        beside: Callable[[Connection[Any]], None] = lambda connection: None,
+    ) -> dict[str, Recorded]:
+        """Platform rows before the log, here as everywhere: the other order deadlocks with a switch."""
+        if not append.events:
+            return {}
+        with self.connection() as connection:
+            connection.execute("BEGIN", prepare=False)
+            try:
+                beside(connection)
+                if change.deleted or change.copied:
+                    apply_change(connection, change)
+                if append.payloads:
+                    refuse_erased(connection, {p.subject for p in append.payloads.values() if p.subject})
+                base = self._recorder.append(connection, append, ends_transaction=True)
+            except BaseException:
+                with suppress(psycopg.Error):
+                    connection.execute("ROLLBACK", prepare=False)
+                raise
+        self._bell.ring()
+        return {
+            recorded.stream: msgspec.structs.replace(recorded, position=base + n, code_version=CODE_VERSION)
+            for n, recorded in enumerate(append.events, 1)
+        }
+
+
+def apply_change(connection: Connection[Any], change: PlatformChange, *, schema: str = "platform") -> None:
+    """Delete from and COPY into the tables of the schema, in the connection's transaction."""
+    connection.execute("SELECT pg_advisory_xact_lock_shared(%s)", (PLATFORM_LOCK,))
+    with connection.cursor() as cursor:
+        for table, key in change.deleted:
+            places = SQL(" AND ").join(SQL("{} = %s").format(Identifier(column)) for column in key)
+            cursor.execute(SQL("DELETE FROM {} WHERE {}").format(Identifier(schema, table), places), [*key.values()])
+    for table, rows in change.copied.items():
+        copy_written(connection, schema, table, rows)
+
+
+def recorded_of(row: Mapping[str, Any], *, read: Callable[[str, bytes], Event] = read_event) -> Recorded:
+    """An event as a row of `events` holds it. Raises what `read` does."""
+    return Recorded(
+        stream=row["stream"],
+        version=row["version"],
+        event=read(row["topic"], row["state"]),
+        recorded_at=row["recorded_at"],
+        supplier=row["supplier"],
+        caused_by=row["caused_by"],
+        command_id=row["command_id"],
+        position=row["position"],
+        code_version=row["code_version"],
+    )

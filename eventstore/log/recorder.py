@@ -1,0 +1,267 @@
+"""The append path. The only file that meets the `eventsourcing` library.
+
+`LedgerRecorder` is the library's application recorder on our table, with another way in: one advisory lock per
+log instead of the table lock, dense positions in commit order, and one statement per batch that carries payloads,
+events and view rows as binary arrays.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any, LiteralString, Protocol, cast
+
+import msgspec
+import psycopg
+from eventsourcing.persistence import IntegrityError, StoredEvent
+from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
+from psycopg import Connection, Cursor
+from psycopg.pq import Format
+from psycopg.rows import DictRow, dict_row, tuple_row
+from psycopg.sql import SQL, Composed, Identifier
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from eventstore.aggregates.aggregate import Event
+from eventstore.errors import StoreUnavailable, VersionConflict
+from eventstore.events import Recorded
+from eventstore.log.answers import Answer
+from eventstore.log.payloads import Payload
+
+CODE_VERSION = version("importledger")
+VERSION_CONFLICT = "LG001"
+CONNECT_TIMEOUT_S = 0.7
+SESSION = (
+    "SET synchronous_commit = on; SET statement_timeout = '15s'; SET lock_timeout = '5s';"
+    "SET idle_in_transaction_session_timeout = '30s'; SET TIME ZONE 'UTC'"
+)
+
+_EVENTS = """
+        %(streams)b::text[], %(versions)b::integer[], %(topics)b::text[], %(times)b::timestamptz[],
+        %(suppliers)b::text[], %(causes)b::text[], %(command_ids)b::text[], %(code_version)b::text,
+        %(states)b::bytea[], %(payload_streams)b::text[], %(payload_digests)b::bytea[],
+        %(payload_times)b::timestamptz[], %(payload_sizes)b::integer[], %(payload_contents)b::bytea[],
+        %(payload_subjects)b::text[], %(key_streams)b::text[], %(keys)b::bytea[]"""
+_ANSWERS = """,
+        %(answer_ids)b::text[], %(answer_numbers)b::integer[], %(answer_digests)b::bytea[],
+        %(answer_statuses)b::integer[], %(answer_bodies)b::bytea[]"""
+_APPEND = f"WITH appended AS MATERIALIZED (SELECT append_events({_EVENTS}) AS base)"
+_APPEND_ANSWERED = f"WITH appended AS MATERIALIZED (SELECT append_answered_events({_EVENTS}{_ANSWERS}) AS base)"
+
+
+class View(Protocol):
+    """A view that is written in the append's transaction: its name, its columns, its rows, its statement."""
+
+    name: str
+    columns: tuple[str, ...]
+    key_columns: int
+    """How many of the first columns name a row."""
+    upsert: LiteralString
+    """An INSERT that reads `appended.base` and parameters `<name>_<column>`; positions are relative to the base."""
+
+    @property
+    def events(self) -> frozenset[type[Event]]:
+        """What it is made from; it is not asked about any other event."""
+
+    folds_all: bool
+    """Whether a row needs every event of its stream; if not, the last one says it all, but for `created_…` columns."""
+    skipped: LiteralString
+    """An SQL condition on events `e` that leave their row as it is."""
+
+    def key_of(self, stream: str) -> Mapping[str, str] | None:
+        """The columns and values that name the rows of a stream; None where it has none."""
+
+    def project(self, recorded: Recorded, position: int) -> tuple[Any, ...] | None:
+        """The row that follows from the event at this position, or None. Pure; never raises."""
+
+
+class Append(msgspec.Struct, frozen=True):
+    """What one caller wants in the log: events, all or none, payloads by stream, answers by the event's index."""
+
+    events: Sequence[Recorded]
+    payloads: Mapping[str, Payload] = {}
+    answers: Mapping[int, Answer] = {}
+
+    @property
+    def bytes(self) -> int:
+        return sum(len(payload.content) for payload in self.payloads.values())
+
+
+@contextmanager
+def store_errors() -> Iterator[None]:
+    """Turn the loss of the database into StoreUnavailable, and a conflict into VersionConflict."""
+    try:
+        yield
+    except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as error:
+        raise StoreUnavailable(str(error)) from error
+    except psycopg.Error as error:
+        if error.sqlstate == VERSION_CONFLICT:
+            raise VersionConflict(error.diag.message_detail or "") from error
+        raise
+
+
+class LedgerDatastore(PostgresDatastore):
+    """The library's datastore on a database URL, with the session settings that the log needs."""
+
+    def __init__(self, database_url: str, *, connections: int) -> None:
+        super().__init__("", "", "", "", "", originator_id_type="text")
+        self.pool: Any = ConnectionPool(
+            database_url,
+            kwargs={"row_factory": dict_row, "connect_timeout": 2, "application_name": "importledger"},
+            min_size=0,
+            max_size=connections,
+            open=False,
+            configure=_configure,
+            check=ConnectionPool.check_connection,
+            timeout=CONNECT_TIMEOUT_S,
+            reconnect_timeout=1.0,
+        )
+        self.pool.open(wait=False)
+
+    def register_type_adapters(self) -> None:
+        """No composite types here: binary arrays of columns are faster."""
+
+
+def _configure(connection: Connection[DictRow]) -> None:
+    connection.autocommit = True
+    connection.execute(SESSION)
+
+
+class LedgerRecorder(PostgresApplicationRecorder):
+    """The library's recorder contract over the table `events`, and `append` for batches with payloads and views."""
+
+    def __init__(self, datastore: LedgerDatastore, views: Sequence[View] = ()) -> None:
+        super().__init__(datastore, events_table_name="stored_events")  # for reads: a view with the library's names
+        self.views = tuple(views)
+        self._statements: dict[tuple[bool, tuple[View, ...]], bytes] = {}
+
+    def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int] | None:
+        """The library's way in; returns the positions. Raises IntegrityError on a version conflict."""
+        now = datetime.now(UTC)
+        arrays = _event_arrays(
+            [(str(e.originator_id), e.originator_version, e.topic, now, None, "", None, e.state) for e in stored_events]
+        )
+        try:
+            with store_errors(), self.datastore.pool.connection() as connection:
+                base = self._run(connection, (), arrays | _payload_arrays({}, now))
+        except VersionConflict as conflict:
+            raise IntegrityError(str(conflict)) from conflict
+        return range(base + 1, base + 1 + len(stored_events))
+
+    def append(self, connection: Connection[Any], append: Append, *, ends_transaction: bool = False) -> int:
+        """Append in the connection's transaction, or in one of its own; returns the position before the first event.
+
+        With `ends_transaction` the commit is sent along with the append, so that a process that is stopped in between
+        does not keep the log's lock.
+
+        Raises VersionConflict, whose message lists the numbers (from 1) of the events that conflicted.
+        """
+        events = append.events
+        arrays = _event_arrays(
+            [
+                (e.stream, e.version, e.topic, e.recorded_at, e.supplier, e.caused_by, e.command_id, e.state)
+                for e in events
+            ]
+        )
+        arrays |= _payload_arrays(append.payloads, events[0].recorded_at)
+        if append.answers:
+            arrays |= _answer_arrays(append.answers)
+        used = []
+        kinds = {type(e.event) for e in events}
+        for view in self.views:
+            if view.events.isdisjoint(kinds):
+                continue
+            rows = [row for n, e in enumerate(events, 1) if (row := view.project(e, n)) is not None]
+            if rows:
+                used.append(view)
+                for column, values in zip(view.columns, zip(*rows, strict=True), strict=True):
+                    arrays[f"{view.name}_{column}"] = list(values)
+        with store_errors():
+            return self._run(connection, tuple(used), arrays, ends_transaction=ends_transaction)
+
+    def _run(
+        self,
+        connection: Connection[Any],
+        views: tuple[View, ...],
+        arrays: dict[str, Any],
+        *,
+        ends_transaction: bool = False,
+    ) -> int:
+        kind = ("answer_ids" in arrays, views)
+        if kind not in self._statements:
+            self._statements[kind] = append_statement(views, is_answered=kind[0])
+        if ends_transaction:
+            return cast(int, _execute_and_commit(connection, self._statements[kind], arrays)[0])
+        with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
+            row = cursor.execute(self._statements[kind], arrays, prepare=True).fetchone()
+            assert row is not None
+            return cast(int, row[0])
+
+
+class _Queued(Cursor[tuple[Any, ...]]):
+    """A cursor whose statement waits in the pipeline's queue instead of being sent by itself."""
+
+    def _execute_gen(self, query: Any, params: Any = None, *, prepare: Any = None, binary: Any = None) -> Any:
+        yield from self._start_query(query)
+        converted = self._convert_query(query, params)
+        yield from self._maybe_prepare_gen(converted, prepare=prepare, binary=binary)
+        self._last_query = query
+
+
+def _execute_and_commit(connection: Connection[Any], statement: bytes, parameters: Any) -> tuple[Any, ...]:
+    """The first row that the statement gives, which is sent in one breath with COMMIT.
+
+    Between one send and another a process can be stopped, or a thread be kept waiting, while it holds the log's lock.
+    """
+    with connection.pipeline() as pipeline:
+        cursor = _Queued(connection, row_factory=tuple_row)
+        cursor.format = Format.BINARY
+        cursor.execute(statement, parameters, prepare=True)
+        # Never prepared: in a pipeline that fails, psycopg would remember a name the server never heard.
+        _Queued(connection, row_factory=tuple_row).execute("COMMIT", prepare=False)
+        while pipeline.command_queue:
+            pipeline.command_queue.popleft()()  # into libpq's buffer
+        connection.pgconn.flush()
+    row = cursor.fetchone()
+    assert row is not None
+    return row
+
+
+def append_statement(views: Sequence[View], *, is_answered: bool = False) -> bytes:
+    """Append and the upserts of these views as one statement: one round trip, one transaction."""
+    append = SQL(_APPEND_ANSWERED if is_answered else _APPEND)
+    upserts = [
+        SQL(", {name} AS ({upsert})").format(name=Identifier(f"into_{view.name}"), upsert=SQL(view.upsert))
+        for view in views
+    ]
+    return (append + Composed(upserts) + SQL(" SELECT base FROM appended")).as_bytes()
+
+
+def _event_arrays(rows: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
+    names = ("streams", "versions", "topics", "times", "suppliers", "causes", "command_ids", "states")
+    columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in names]
+    return dict(zip(names, columns, strict=True)) | {"code_version": CODE_VERSION}
+
+
+def _payload_arrays(payloads: Mapping[str, Payload], at: datetime) -> dict[str, Any]:
+    kept = list(payloads.values())
+    return {
+        "payload_streams": list(payloads),
+        "payload_digests": [payload.sha256 for payload in kept],
+        "payload_times": [at] * len(kept),
+        "payload_sizes": [payload.received_bytes for payload in kept],
+        "payload_contents": [payload.content for payload in kept],
+        "payload_subjects": [payload.subject for payload in kept],
+        "key_streams": [stream for stream, payload in payloads.items() if payload.new_key],
+        "keys": [payload.new_key for payload in kept if payload.new_key],
+    }
+
+
+def _answer_arrays(answers: Mapping[int, Answer]) -> dict[str, Any]:
+    kept = list(answers.values())
+    return {
+        "answer_ids": [answer.command_id for answer in kept],
+        "answer_numbers": [index + 1 for index in answers],
+        "answer_digests": [answer.request_sha256 for answer in kept],
+        "answer_statuses": [answer.status for answer in kept],
+        "answer_bodies": [answer.body for answer in kept],
+    }

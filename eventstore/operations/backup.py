@@ -1,0 +1,197 @@
+"""Backup of the log and what stands beside it, from one snapshot, while the service runs; and its restore.
+
+A backup is a folder: a manifest, and one zstd-compressed COPY file for each table that cannot be derived. Views and
+platform records are not in it: they are made anew from the log. It can be read by any Postgres that has COPY.
+"""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psycopg
+import zstandard
+from psycopg import Connection
+from psycopg.sql import SQL, Identifier
+
+from eventstore.clock import now
+from eventstore.log.follow import set_checkpoint
+from eventstore.log.recorder import CODE_VERSION
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+FOLLOWERS = ("relay",)
+_CHUNK = 1 << 20
+
+ENCRYPTED_SINCE = "0009_erasure.sql"
+KEYS = "payload_keys"
+"""The one part that may be kept elsewhere, so that who was erased since does not come back with a restore."""
+
+TABLES: dict[str, tuple[str, str]] = {
+    "events": ("public.events", "position"),
+    "payloads": ("public.payloads", "stream, sha256"),
+    "remembered_answers": ("public.remembered_answers", "command_id"),
+    "account_number_key": ("platform.account_number_key", "key"),
+    "log_tiles": ("public.log_tiles", "level, index"),
+    "log_checkpoints": ("public.log_checkpoints", "size"),
+    KEYS: ("public.payload_keys", "stream"),
+}
+"""By file name: the table, and the order of its rows."""
+
+Progress = Callable[[str], None]
+
+
+class BackupError(Exception):
+    """A backup cannot be made or restored here; the message says why and what to do."""
+
+
+_FORMER_COLUMNS = {"payloads": ("stream", "sha256", "recorded_at", "received_bytes", "content")}
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One table in a backup: how many rows, the digest of its file, and its columns in their order."""
+
+    rows: int
+    sha256: str
+    columns: tuple[str, ...] = ()
+
+    def columns_of(self, name: str) -> tuple[str, ...]:
+        """Also for backups that did not say them, from before payloads were encrypted."""
+        return self.columns or _FORMER_COLUMNS.get(name, ())
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a backup holds. `position` is the last event's; `accounts_drawn` is how far account numbers were drawn."""
+
+    format: int
+    created_at: datetime
+    position: int
+    code_version: str
+    schema: list[str]
+    accounts_drawn: int
+    parts: dict[str, Part]
+
+    @property
+    def needs_keys(self) -> bool:
+        """Whether payloads are encrypted with keys that are kept elsewhere."""
+        return KEYS not in self.parts and ENCRYPTED_SINCE in self.schema
+
+
+def back_up(database_url: str, folder: Path, *, keys: Path | None = None, has_keys: bool = True) -> Manifest:
+    """Write a backup into a folder that is new or empty. Raises BackupError.
+
+    The payloads' keys go into a folder of their own where one is named, and nowhere without `has_keys`.
+
+    Everything comes from one snapshot: what was acknowledged before this began is in it. The manifest is written last,
+    so that a backup that was cut off is none.
+    """
+    for place in (folder, keys) if keys else (folder,):
+        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if any(place.iterdir()):
+            raise BackupError(f"{place} is not empty. Name a folder that is new.")
+    homes = {name: folder for name in TABLES if name != KEYS} | ({KEYS: keys or folder} if has_keys else {})
+    with psycopg.connect(database_url) as connection:
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        connection.execute("SET LOCAL statement_timeout = 0")
+        position = _value(connection, "SELECT coalesce(max(position), 0) FROM events")
+        schema = [name for (name,) in connection.execute("SELECT name FROM schema_migrations ORDER BY name")]
+        parts = {name: _write(connection, *TABLES[name], home / f"{name}.copy.zst") for name, home in homes.items()}
+        # A sequence stands outside of snapshots: read last, it is never behind what was read before.
+        drawn = _value(connection, "SELECT last_value FROM platform.account_sequence")
+    manifest = Manifest(
+        format=FORMAT,
+        created_at=now(),
+        position=position,
+        code_version=CODE_VERSION,
+        schema=schema,
+        accounts_drawn=drawn,
+        parts={name: part for name, part in parts.items() if homes[name] == folder},
+    )
+    if keys is not None and has_keys:
+        _write_manifest(keys, msgspec.structs.replace(manifest, parts={KEYS: parts[KEYS]}))
+    _write_manifest(folder, manifest)
+    return manifest
+
+
+def _write_manifest(folder: Path, manifest: Manifest) -> None:
+    unfinished = folder / f"{MANIFEST}.unfinished"
+    unfinished.write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
+    unfinished.rename(folder / MANIFEST)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Raises BackupError for a folder that holds no whole backup, or one that has been altered."""
+    try:
+        manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
+    except (OSError, msgspec.DecodeError) as error:
+        raise BackupError(f"{folder} holds no whole backup: its manifest cannot be read.") from error
+    if manifest.format != FORMAT:
+        raise BackupError(f"The backup has format {manifest.format}; this version reads {FORMAT}.")
+    for name, part in manifest.parts.items():
+        file = folder / f"{name}.copy.zst"
+        if not file.exists() or _digest(file) != part.sha256:
+            raise BackupError(f"{file} is missing or not as it was written. Take another backup.")
+    return manifest
+
+
+def restore(admin_url: str, folder: Path, manifest: Manifest, *, keys: Path | None = None) -> None:
+    """Load a backup into a database that has the schema and no event; then the views are to be made anew.
+
+    `keys` is a backup's folder of keys; a newer one than the backup is best: it knows who was erased since.
+
+    All or nothing. Work that was in progress is found again by the sweeper. Raises BackupError.
+    """
+    with psycopg.connect(admin_url) as connection:
+        connection.execute("SET LOCAL statement_timeout = 0")
+        if _value(connection, "SELECT count(*) FROM events"):
+            raise BackupError("The database holds events already. Restore into an empty one.")
+        present = {name for (name,) in connection.execute("SELECT name FROM schema_migrations")}
+        if unknown := set(manifest.schema) - present:
+            raise BackupError(f"The backup has schema {max(unknown)}, which this version does not know.")
+        connection.execute("DELETE FROM platform.account_number_key")
+        parts = {name: (folder, part) for name, part in manifest.parts.items()}
+        if keys is not None:
+            parts[KEYS] = (keys, read_manifest(keys).parts[KEYS])
+        for name, (home, part) in parts.items():
+            rows = _load(connection, TABLES[name][0], part.columns_of(name), home / f"{name}.copy.zst")
+            if rows != part.rows:
+                raise BackupError(f"{name} has {rows} rows instead of {part.rows}.")
+        connection.execute("SELECT setval('platform.account_sequence', %s)", (max(manifest.accounts_drawn, 1),))
+        for follower in FOLLOWERS:
+            set_checkpoint(connection, follower, manifest.position)
+
+
+def _write(connection: Connection[Any], table: str, order: str, file: Path) -> Part:
+    query = SQL("COPY (SELECT * FROM {} ORDER BY {}) TO STDOUT").format(
+        Identifier(*table.split(".")), SQL(", ").join(Identifier(column) for column in order.split(", "))
+    )
+    with file.open("wb") as output, zstandard.ZstdCompressor(level=3).stream_writer(output) as writer:
+        with connection.cursor() as cursor, cursor.copy(query) as copy:
+            for block in copy:
+                writer.write(block)
+        rows = cursor.rowcount
+    names = connection.execute(SQL("SELECT * FROM {} LIMIT 0").format(Identifier(*table.split(".")))).description
+    return Part(rows, _digest(file), tuple(column.name for column in names or ()))
+
+
+def _load(connection: Connection[Any], table: str, columns: Sequence[str], file: Path) -> int:
+    of = SQL("({})").format(SQL(", ").join(map(Identifier, columns))) if columns else SQL("")
+    copying = SQL("COPY {} {} FROM STDIN").format(Identifier(*table.split(".")), of)
+    with file.open("rb") as source, zstandard.ZstdDecompressor().stream_reader(source) as reader:
+        with connection.cursor() as cursor, cursor.copy(copying) as copy:
+            while block := reader.read(_CHUNK):
+                copy.write(block)
+        return cursor.rowcount
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as source:
+        return hashlib.file_digest(source, "sha256").hexdigest()
+
+
+def _value(connection: Connection[Any], query: str) -> int:
+    row = connection.execute(query.encode()).fetchone()
+    assert row is not None
+    return int(row[0])

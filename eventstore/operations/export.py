@@ -1,0 +1,180 @@
+"""A supplier's history as a file: zstd-compressed lines of JSON, streamed in constant memory.
+
+The first line is a header, the last says how much there was; between them are events in the order of the log, each
+after the payload that it speaks of, where payloads were asked for.
+"""
+
+import base64
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import zstandard
+from psycopg import Connection
+from psycopg.rows import dict_row
+
+from eventstore.clock import now
+from eventstore.events import Recorded, shown_event
+from eventstore.log.payloads import read_payloads
+
+FORMAT = 1
+_BATCH = 2_000
+
+
+class ExportError(Exception):
+    """The file is no whole export; the message says why."""
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True, tag="header", tag_field="kind"):
+    """What was asked for; None where that was open."""
+
+    format: int
+    exported_at: datetime
+    supplier: str
+    first: str | None
+    last: str | None
+
+
+class EventLine(msgspec.Struct, frozen=True, kw_only=True, tag="event", tag_field="kind"):
+    """An event as its row in the log has it; `state` is the event's own JSON."""
+
+    position: int
+    stream: str
+    version: int
+    topic: str
+    recorded_at: datetime
+    supplier: str | None
+    caused_by: str
+    command_id: str | None
+    code_version: str
+    state: msgspec.Raw
+
+    def recorded(self) -> Recorded:
+        """The event; `Unreadable` where this version of the code cannot read it."""
+        return Recorded(
+            stream=self.stream,
+            version=self.version,
+            event=shown_event(self.topic, bytes(self.state)),
+            recorded_at=self.recorded_at,
+            supplier=self.supplier,
+            caused_by=self.caused_by,
+            command_id=self.command_id,
+            position=self.position,
+            code_version=self.code_version,
+        )
+
+
+class PayloadLine(msgspec.Struct, frozen=True, kw_only=True, tag="payload", tag_field="kind"):
+    """A payload's bytes as they were received, in base 64."""
+
+    stream: str
+    sha256: str
+    body: str
+
+
+class End(msgspec.Struct, frozen=True, kw_only=True, tag="end", tag_field="kind"):
+    """How many lines of each kind there were."""
+
+    events: int
+    payloads: int
+
+
+Line = Header | EventLine | PayloadLine | End
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Line)
+
+_SELECT = """
+SELECT position, stream, version, topic, recorded_at, supplier, caused_by, command_id, code_version, state
+FROM events
+WHERE supplier = %(supplier)s
+  AND (%(first_position)s::bigint IS NULL OR position >= %(first_position)s)
+  AND (%(first_time)s::timestamptz IS NULL OR recorded_at >= %(first_time)s)
+  AND (%(last_position)s::bigint IS NULL OR position <= %(last_position)s)
+  AND (%(last_time)s::timestamptz IS NULL OR recorded_at <= %(last_time)s)
+ORDER BY position
+"""
+
+
+def export(connection: Connection[Any], file: Path, header: Header, bounds: dict[str, Any], *, payloads: bool) -> End:
+    """Write the file. `bounds` has first_position, first_time, last_position and last_time, each perhaps None."""
+    unfinished = file.with_name(f"{file.name}.unfinished")
+    counts = {"events": 0, "payloads": 0}
+    with unfinished.open("wb") as output, zstandard.ZstdCompressor(level=3).stream_writer(output) as writer:
+        writer.write(_encoder.encode(header) + b"\n")
+        with connection.transaction(), connection.cursor("export", binary=True, row_factory=dict_row) as cursor:
+            cursor.itersize = _BATCH
+            cursor.execute(_SELECT, bounds | {"supplier": header.supplier})
+            for row in cursor:
+                if payloads and (line := _payload_of(connection, row)):
+                    counts["payloads"] += 1
+                    writer.write(_encoder.encode(line) + b"\n")
+                counts["events"] += 1
+                writer.write(_encoder.encode(EventLine(**row | {"state": _json_of(row["state"])})) + b"\n")
+        end = End(**counts)
+        writer.write(_encoder.encode(end) + b"\n")
+    unfinished.rename(file)
+    return end
+
+
+def header_of(supplier: str, first: str | None, last: str | None) -> Header:
+    return Header(format=FORMAT, exported_at=now(), supplier=supplier, first=first, last=last)
+
+
+def read_export(file: Path) -> Iterator[EventLine | PayloadLine]:
+    """The events and payloads of an export, as they stream from the file. Raises ExportError, perhaps at its end."""
+    counts = {EventLine: 0, PayloadLine: 0}
+    end: End | None = None
+    try:
+        with file.open("rb") as source, zstandard.ZstdDecompressor().stream_reader(source) as reader:
+            for number, raw in enumerate(_lines(reader)):
+                line = _decoder.decode(raw)
+                match line:
+                    case Header() if number == 0 and line.format == FORMAT:
+                        pass
+                    case EventLine() | PayloadLine() if number > 0 and end is None:
+                        counts[type(line)] += 1
+                        yield line
+                    case End():
+                        end = line
+                    case _:
+                        raise ExportError(f"{file} is no export of format {FORMAT}.")
+    except (msgspec.DecodeError, zstandard.ZstdError, UnicodeDecodeError) as error:
+        raise ExportError(f"{file} cannot be read: {error}.") from error
+    if end is None or (end.events, end.payloads) != (counts[EventLine], counts[PayloadLine]):
+        raise ExportError(f"{file} was cut off: its end is missing.")
+
+
+def body_of(line: PayloadLine) -> bytes:
+    return base64.b64decode(line.body)
+
+
+def _lines(reader: Any) -> Iterator[bytes]:
+    rest = b""
+    while block := reader.read(1 << 18):
+        *whole, rest = (rest + block).split(b"\n")
+        yield from whole
+    if rest:
+        yield rest
+
+
+def _json_of(state: bytes) -> msgspec.Raw:
+    """An event's state; where it is no JSON, its text."""
+    try:
+        msgspec.json.decode(state)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return msgspec.Raw(_encoder.encode(state.decode("utf-8", "replace")))
+    return msgspec.Raw(state)
+
+
+def _payload_of(connection: Connection[Any], row: dict[str, Any]) -> PayloadLine | None:
+    """The payload that an event speaks of; None when it speaks of none of its own stream, or it was erased."""
+    digest = getattr(shown_event(row["topic"], row["state"]), "payload_sha256", None)
+    if digest is None:
+        return None
+    body = read_payloads(connection, [(row["stream"], digest)]).get((row["stream"], digest))
+    if body is None:
+        return None
+    return PayloadLine(stream=row["stream"], sha256=digest, body=base64.b64encode(body).decode())

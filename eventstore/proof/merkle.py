@@ -1,0 +1,150 @@
+"""The Merkle tree over the log (RFC 6962): grown leaf by leaf, kept in tiles, asked for roots and proofs. Pure.
+
+A tile holds up to 256 hashes side by side. Tile `index` of level 0 holds the hashes of the leaves from 256 · index on;
+one of level L the roots of complete subtrees of 256^L leaves. A proof needs a handful of tiles, whatever the size.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+
+from eventstore.proof.verifier import node_hash
+
+HASH_BYTES = 32
+TILE = 256
+_TILE_HEIGHT = 8
+EMPTY_ROOT = hashlib.sha256(b"").digest()
+
+ReadTile = Callable[[int, int], bytes]
+"""The hashes of a tile, by level and index."""
+
+
+class Tree:
+    """A tree that grows at its right edge, in memory that does not grow with it.
+
+    Full tiles are handed to `full` as (level, index, hashes) when they fill up.
+    """
+
+    def __init__(self, full: Callable[[int, int, bytes], None] = lambda level, index, hashes: None) -> None:
+        self.size = 0
+        self._full = full
+        self._edge: list[list[bytes]] = [[]]
+
+    @classmethod
+    def resumed(
+        cls,
+        size: int,
+        read: ReadTile,
+        full: Callable[[int, int, bytes], None] = lambda level, index, hashes: None,
+    ) -> "Tree":
+        """The tree of this size, from its tiles."""
+        tree = cls(full)
+        tree.size = size
+        tree._edge = [
+            split(read(level, index)[: width * HASH_BYTES]) if width else [] for level, index, width in _edge_of(size)
+        ] or [[]]
+        return tree
+
+    def add(self, leaf: bytes) -> None:
+        """One more leaf, by its hash."""
+        self.size += 1
+        self._edge[0].append(leaf)
+        if len(self._edge[0]) == TILE:
+            self._carry()
+
+    def _carry(self) -> None:
+        level = 0
+        while len(self._edge[level]) == TILE:
+            hashes, self._edge[level] = self._edge[level], []
+            self._full(level, (self.size >> (_TILE_HEIGHT * (level + 1))) - 1, b"".join(hashes))
+            level += 1
+            if level == len(self._edge):
+                self._edge.append([])
+            self._edge[level].append(_perfect_root(hashes))
+
+    def edge(self) -> Iterator[tuple[int, int, bytes]]:
+        """The tiles that are not full: (level, index, hashes)."""
+        for level, hashes in enumerate(self._edge):
+            if hashes:
+                yield level, self.size >> (_TILE_HEIGHT * (level + 1)), b"".join(hashes)
+
+    def root(self) -> bytes:
+        """The root of the tree as it is now."""
+        found: bytes | None = None
+        for hashes in self._edge:
+            end = len(hashes)
+            for bit in range(_TILE_HEIGHT):
+                if len(hashes) & (1 << bit):
+                    subtree = _perfect_root(hashes[end - (1 << bit) : end])
+                    found = subtree if found is None else node_hash(subtree, found)
+                    end -= 1 << bit
+        return EMPTY_ROOT if found is None else found
+
+
+def inclusion_proof(read: ReadTile, index: int, size: int) -> list[bytes]:
+    """The path from the leaf at an index from 0 to the root of the tree of this size (RFC 6962, 2.1.1)."""
+    low, high = 0, size
+    proof: list[bytes] = []
+    while high - low > 1:
+        middle = low + _split_at(high - low)
+        if index < middle:
+            proof.append(range_root(read, middle, high))
+            high = middle
+        else:
+            proof.append(range_root(read, low, middle))
+            low = middle
+    return proof[::-1]
+
+
+def consistency_proof(read: ReadTile, old: int, new: int) -> list[bytes]:
+    """Why the tree of the old size is the beginning of that of the new size (RFC 6962, 2.1.2); [] for the same size."""
+    low, high = 0, new
+    proof: list[bytes] = []
+    is_whole = True
+    while old < high:
+        middle = low + _split_at(high - low)
+        if old <= middle:
+            proof.append(range_root(read, middle, high))
+            high = middle
+        else:
+            proof.append(range_root(read, low, middle))
+            low, is_whole = middle, False
+    if not is_whole:
+        proof.append(range_root(read, low, high))
+    return proof[::-1]
+
+
+def range_root(read: ReadTile, low: int, high: int) -> bytes:
+    """The root over the leaves from one index up to another, which begins where a subtree of that width may begin."""
+    width = high - low
+    if width & (width - 1) == 0:
+        level, below = divmod(width.bit_length() - 1, _TILE_HEIGHT)
+        first = low >> (_TILE_HEIGHT * level)
+        start = first % TILE
+        return _perfect_root(split(read(level, first // TILE))[start : start + (1 << below)])
+    middle = low + _split_at(width)
+    return node_hash(range_root(read, low, middle), range_root(read, middle, high))
+
+
+def split(hashes: bytes) -> list[bytes]:
+    return [hashes[i : i + HASH_BYTES] for i in range(0, len(hashes), HASH_BYTES)]
+
+
+def _edge_of(size: int) -> Iterator[tuple[int, int, int]]:
+    """(level, index, width) of the tile at the right edge of each level; of some the width is 0."""
+    level = 0
+    while size:
+        yield level, size // TILE, size % TILE
+        size //= TILE
+        level += 1
+
+
+def _perfect_root(hashes: Sequence[bytes]) -> bytes:
+    """The root over 2^n hashes."""
+    while len(hashes) > 1:
+        hashes = [node_hash(hashes[i], hashes[i + 1]) for i in range(0, len(hashes), 2)]
+    return hashes[0]
+
+
+def _split_at(width: int) -> int:
+    """The largest power of two below the width."""
+    return 1 << ((width - 1).bit_length() - 1)

@@ -1,0 +1,133 @@
+"""Verification of payloads: each is opened and compared with the digest in the log; who was erased has none."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+import psycopg
+from psycopg import Connection
+from psycopg.rows import tuple_row
+from psycopg.sql import SQL
+
+from eventstore.aggregates.customer_mail import MailRequested
+from eventstore.events import AGGREGATES
+from eventstore.log.payloads import opened
+from eventstore.parallel import processes
+
+_TOPICS_WITH_PAYLOAD = [
+    topic
+    for aggregate in AGGREGATES.values()
+    for topic, event in aggregate.topics.items()
+    if "payload_sha256" in event.__struct_fields__ and event is not MailRequested
+]
+_SELECT_PAYLOADS = """
+SELECT payloads.stream, sha256, content, key
+FROM payloads
+LEFT JOIN payload_keys ON payload_keys.stream = coalesce(subject, payloads.stream)
+WHERE abs(hashtext(payloads.stream)::bigint) %% %s = %s
+"""
+_SELECT_WITHOUT_PAYLOAD = """
+SELECT position, stream
+FROM (
+    SELECT position, stream,
+           split_part(split_part(encode(state, 'escape'), '"payload_sha256":"', 2), '"', 1) AS digest
+    FROM events
+    WHERE topic = ANY(%(topics)s)
+) AS speaking
+WHERE NOT EXISTS (
+      SELECT FROM payloads WHERE payloads.stream = speaking.stream AND encode(sha256, 'hex') = digest)
+  AND NOT EXISTS (
+      SELECT FROM events AS erasure
+      WHERE erasure.topic = 'subject_erased.v1'
+        AND erasure.stream = regexp_replace(speaking.stream, '^(?!import/)[^/]+/(.*)/[^/]*$', 'import/\\1'))
+ORDER BY position
+LIMIT 5
+"""
+_SELECT_UNERASED = """
+SELECT erasure.stream
+FROM events AS erasure
+WHERE erasure.topic = 'subject_erased.v1'
+  AND (EXISTS (SELECT FROM payload_keys WHERE payload_keys.stream = erasure.stream AND key IS NOT NULL)
+       OR EXISTS (SELECT FROM payloads WHERE payloads.stream = erasure.stream))
+LIMIT 5
+"""
+
+
+class VerifiedPayloads(msgspec.Struct, kw_only=True):
+    """How many payloads match the digests in the log, how many persons were erased, and what is wrong."""
+
+    matching: int = 0
+    erased: int = 0
+    problems: list[str] = []
+
+
+def verify_payloads(connection: Connection[Any]) -> VerifiedPayloads:
+    """Open every payload, in the connection's transaction; whoever was erased by the log has none, the others have."""
+    found = open_payloads(connection, 0, 1)
+    found.problems += missing_payloads(connection)
+    found.erased = _erased(connection)
+    return found
+
+
+@contextmanager
+def verifying_payloads(
+    connection: Connection[Any], database_url: str, *, jobs: int
+) -> Iterator[Callable[[], VerifiedPayloads]]:
+    """The same by several processes, which see what the connection's transaction sees; what is given waits for them."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        [snapshot] = cursor.execute("SELECT pg_export_snapshot()").fetchone() or ("",)
+    with processes(jobs) as pool:
+        parts = [pool.submit(_open_payloads_alone, database_url, snapshot, part, jobs) for part in range(jobs)]
+
+        def all_of_them() -> VerifiedPayloads:
+            found = VerifiedPayloads(problems=missing_payloads(connection))
+            for part in parts:
+                opened_there = part.result()
+                found.matching += opened_there.matching
+                found.problems += opened_there.problems
+            found.erased = _erased(connection)
+            return found
+
+        yield all_of_them
+
+
+def _open_payloads_alone(database_url: str, snapshot: str, part: int, parts: int) -> VerifiedPayloads:
+    with psycopg.connect(database_url) as connection:
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        connection.execute(SQL("SET TRANSACTION SNAPSHOT {}").format(snapshot))
+        connection.execute("SET LOCAL statement_timeout = 0")
+        return open_payloads(connection, part, parts)
+
+
+def open_payloads(connection: Connection[Any], part: int, parts: int) -> VerifiedPayloads:
+    """Open the payloads of one of so many parts of the streams, and compare them with their digests."""
+    found = VerifiedPayloads()
+    with connection.cursor("payloads", binary=True, row_factory=tuple_row) as cursor:
+        cursor.itersize = 500
+        for stream, sha256, content, key in cursor.execute(_SELECT_PAYLOADS, (parts, part)):
+            try:
+                opened(stream, sha256, content, key)
+                found.matching += 1
+            except ValueError as error:
+                found.problems.append(f"PAYLOAD  {error}")
+    return found
+
+
+def missing_payloads(connection: Connection[Any]) -> list[str]:
+    """Events that speak of payloads which are not there, and payloads of persons who were erased."""
+    found = []
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        for position, stream in cursor.execute(_SELECT_WITHOUT_PAYLOAD, {"topics": _TOPICS_WITH_PAYLOAD}):
+            found.append(f"PAYLOAD  position {position} ({stream}): its payload is not there, nor was it erased")
+        for (stream,) in cursor.execute(_SELECT_UNERASED):
+            found.append(f"PAYLOAD  {stream} was erased, and has a payload or a key all the same")
+    return found
+
+
+def _erased(connection: Connection[Any]) -> int:
+    """How many persons were erased, by the log."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        row = cursor.execute("SELECT count(*) FROM events WHERE topic = 'subject_erased.v1'").fetchone()
+    assert row is not None
+    return int(row[0])

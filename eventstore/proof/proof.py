@@ -1,0 +1,130 @@
+"""Proofs: what happened to one account, as a file that anybody can check without us and without a network.
+
+A zip with the events as they are in the log, their inclusion in the tree of the newest checkpoint, checkpoints and
+their consistency with the newest, the public key, and `verify.py`, which is `verifier.py` as it is here.
+"""
+
+import base64
+import zipfile
+from collections.abc import Mapping, Sequence
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from psycopg import Connection
+from psycopg.rows import dict_row, tuple_row
+
+from eventstore.events import shown_event
+from eventstore.log.payloads import read_payloads
+from eventstore.proof import verifier
+from eventstore.proof.merkle import consistency_proof, inclusion_proof
+from eventstore.proof.sealing import tile_reader
+from eventstore.proof.verifier import FORMAT, Checkpoint
+
+README = """\
+This is what the import ledger knows about one account, and the proof that it was not altered.
+
+    python verify.py {name} --key "KEY" --against CHECKPOINT
+
+needs Python 3.9 or newer and nothing else. KEY is the log's verifier key as the operator gave it to you (log.vkey is
+the one that came with this file); CHECKPOINT is a signed checkpoint that you have kept, if you have.
+"""
+
+_SELECT_EVENTS = """
+SELECT position, stream, version, topic, recorded_at, supplier, caused_by, command_id, code_version, state
+FROM events
+WHERE stream = ANY(%s)
+ORDER BY position
+"""
+_SELECT_COVERING = "SELECT note FROM log_checkpoints WHERE size >= %s AND starts_with(note, %s) ORDER BY size LIMIT 1"
+
+
+class NotProvable(Exception):
+    """There is nothing to prove, or not yet; the message says why."""
+
+
+class Proof(msgspec.Struct, frozen=True):
+    """What was written: how many events, in the tree of how many, with how many payloads."""
+
+    events: int
+    size: int
+    payloads: int
+
+
+def write_proof(
+    connection: Connection[Any],
+    file: Path,
+    streams: Sequence[str],
+    newest: tuple[Checkpoint, str],
+    key: str,
+    *,
+    kept: Mapping[int, str],
+    payloads: bool,
+) -> Proof:
+    """Write the proof of these streams up to the newest checkpoint, given with its note, for a verifier key.
+
+    `kept` are checkpoints by size that somebody wants to see in it. Raises NotProvable.
+    """
+    checkpoint, note = newest
+    with connection.cursor(binary=True, row_factory=dict_row) as cursor:
+        events = [row for row in cursor.execute(_SELECT_EVENTS, (list(streams),)) if row["position"] <= checkpoint.size]
+    if not events:
+        raise NotProvable("There is no such import, or no checkpoint covers it yet. Run `importledger seal`.")
+    read = tile_reader(connection)
+    notes = {checkpoint.size: note} | _covering(connection, checkpoint.origin, events)
+    notes |= {size: text for size, text in kept.items() if size <= checkpoint.size}
+    index = {
+        "format": FORMAT,
+        "size": checkpoint.size,
+        "checkpoints": {str(size): f"checkpoints/{size}.note" for size in sorted(notes)},
+        "inclusion": {
+            str(row["position"]): _text(inclusion_proof(read, row["position"] - 1, checkpoint.size)) for row in events
+        },
+        "consistency": {str(size): _text(consistency_proof(read, size, checkpoint.size)) for size in sorted(notes)},
+    }
+    bodies = _payloads(connection, events) if payloads else {}
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as proof:
+        proof.writestr("README.txt", README.format(name=file.name))
+        proof.writestr("verify.py", Path(verifier.__file__).read_text("utf-8"))
+        proof.writestr("log.vkey", key + "\n")
+        proof.writestr("proof.json", msgspec.json.format(msgspec.json.encode(index), indent=1))
+        proof.writestr("events.ndjson", b"".join(msgspec.json.encode(_event(row)) + b"\n" for row in events))
+        for size, text in notes.items():
+            proof.writestr(f"checkpoints/{size}.note", text)
+        for digest, body in bodies.items():
+            proof.writestr(f"payloads/{digest}", body)
+    return Proof(len(events), checkpoint.size, len(bodies))
+
+
+def _event(row: dict[str, Any]) -> dict[str, Any]:
+    """The row with its time in microseconds and its state as the text that it is."""
+    at = row["recorded_at"].astimezone(UTC).isoformat(timespec="microseconds")
+    try:
+        return row | {"recorded_at": at, "state": row["state"].decode()}
+    except UnicodeDecodeError as error:
+        raise NotProvable(f"The event at position {row['position']} is no text. Run `importledger verify`.") from error
+
+
+def _covering(connection: Connection[Any], origin: str, events: Sequence[dict[str, Any]]) -> dict[int, str]:
+    """The first checkpoint that covers each of the events, by size; of this origin, which changes with the key."""
+    found: dict[int, str] = {}
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        for event in events:
+            row = cursor.execute(_SELECT_COVERING, (event["position"], origin + "\n")).fetchone()
+            if row is not None:
+                found[int(row[0].split("\n")[1])] = row[0]
+    return found
+
+
+def _payloads(connection: Connection[Any], events: Sequence[dict[str, Any]]) -> dict[str, bytes]:
+    wanted = []
+    for row in events:
+        digest = getattr(shown_event(row["topic"], row["state"]), "payload_sha256", None)
+        if digest is not None:
+            wanted.append((row["stream"], digest))
+    return {digest: body for (_, digest), body in read_payloads(connection, wanted).items()}
+
+
+def _text(nodes: Sequence[bytes]) -> list[str]:
+    return [base64.b64encode(node).decode() for node in nodes]

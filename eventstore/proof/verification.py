@@ -1,0 +1,210 @@
+"""Verification of the log: every event hashed again, the tree compared with every signed checkpoint that is known.
+
+What an attacker may have changed is not believed: the stored tree only serves to name the position of a change that
+the checkpoints give away. What no checkpoint covers is named, and never called proved.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+from psycopg import Connection
+from psycopg.rows import tuple_row
+
+from eventstore.proof.checkpoints import read_signed
+from eventstore.proof.merkle import TILE, Tree, range_root, split
+from eventstore.proof.sealing import CHUNK, read_leaves, sealed_size, tile_reader
+from eventstore.proof.verifier import Checkpoint, Invalid
+
+NEWEST_EVENTS = 6 * CHUNK
+"""How many events are hashed again when not all are."""
+MAX_TOLD = 5
+
+_SELECT_TILES = "SELECT index, hashes FROM log_tiles WHERE level = 0 AND index >= %s AND index < %s"
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A signed note and where it was found, in words."""
+
+    source: str
+    note: str
+
+
+class Verified(msgspec.Struct, kw_only=True):
+    """What was looked at, and what is wrong, a sentence each."""
+
+    head: int
+    """How many events the log has, by its last position."""
+    hashed: int = 0
+    anchored: int = 0
+    """Up to which position a checkpoint agrees with the log."""
+    checkpoints: int = 0
+    """How many agree with the log."""
+    problems: list[str] = []
+
+
+class _Changes:
+    """Positions at which the log and the stored tree differ, and the sizes at which a checkpoint and the log do."""
+
+    def __init__(self) -> None:
+        self.altered: list[tuple[int, bytes, bytes]] = []
+        self.missing: list[int] = []
+        self.disagreeing: list[tuple[Checkpoint, str]] = []
+
+
+def verify_events(
+    connection: Connection[Any],
+    keys: Sequence[str],
+    kept: Iterable[Kept],
+    *,
+    whole: bool,
+    progress: Callable[[int], None] = lambda position: None,
+) -> Verified:
+    """Verify the log in the connection's transaction, which sees one moment, with note verifier keys.
+
+    `kept` are checkpoints from everywhere. Without `whole` only the newest events are hashed again, and what is
+    before them is taken from the stored tree.
+    """
+    head = _value(connection, "SELECT coalesce(max(position), 0) FROM events")
+    count = _value(connection, "SELECT count(*) FROM events")
+    found = Verified(head=head)
+    checkpoints = _checkpoints(kept, keys, found.problems)
+    if not checkpoints and head:
+        found.problems.append("UNANCHORED  there is no checkpoint that the key has signed: nothing can be proved")
+    changes = _Changes()
+    start = 0 if whole else max(0, min(head, sealed_size(connection)) - NEWEST_EVENTS) // CHUNK * CHUNK
+    read = tile_reader(connection)
+    tree = Tree.resumed(start, read)
+    for size in [size for size in checkpoints if size <= start]:
+        _compare(range_root(read, 0, size), checkpoints[size], changes, found)
+    for low in range(start, head, CHUNK):
+        _hash_again(connection, tree, low, min(low + CHUNK, head), checkpoints, changes, found)
+        progress(low + CHUNK)
+    found.hashed = tree.size - start
+    found.problems += _sentences(connection, changes, count, head)
+    for size in sorted(checkpoints):
+        if size > head:
+            checkpoint, source = checkpoints[size][0]
+            found.problems.append(
+                f"TRUNCATED  the log has {head} events, a signed checkpoint of {checkpoint.size} exists ({source})"
+            )
+    return found
+
+
+def gaps(connection: Connection[Any]) -> Iterator[str]:
+    """Where the log or a stream is not dense, a sentence each; for a log without checkpoints."""
+    count = _value(connection, "SELECT count(*) FROM events")
+    last = _value(connection, "SELECT coalesce(max(position), 0) FROM events")
+    if count != last:
+        yield f"GAP  the log has {count} events, and its last position is {last}"
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        cursor.execute(
+            "SELECT stream FROM events GROUP BY stream HAVING count(*) <> max(version) OR min(version) <> 1 LIMIT 5"
+        )
+        yield from (f"GAP  the stream {stream} is not dense" for (stream,) in cursor.fetchall())
+
+
+def _hash_again(
+    connection: Connection[Any],
+    tree: Tree,
+    low: int,
+    high: int,
+    checkpoints: dict[int, list[tuple[Checkpoint, str]]],
+    changes: _Changes,
+    found: Verified,
+) -> None:
+    leaves = read_leaves(connection, low, high)
+    with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
+        stored: dict[int, bytes] = dict(cursor.execute(_SELECT_TILES, (low // TILE, -(-high // TILE))).fetchall())
+    is_dense = len(leaves) == high - low and leaves[0][0] == low + 1 and leaves[-1][0] == high
+    if not is_dense:
+        present = {position for position, _ in leaves}
+        changes.missing += [position for position in range(low + 1, high + 1) if position not in present]
+    kept = b"".join(stored.get(index, b"") for index in range(low // TILE, -(-high // TILE)))
+    if not is_dense or b"".join(leaf for _, leaf in leaves)[: len(kept)] != kept:
+        tiles = {index: split(hashes) for index, hashes in stored.items()}
+        for position, leaf in leaves:
+            tile = tiles.get((position - 1) // TILE, [])
+            place = (position - 1) % TILE
+            if place < len(tile) and tile[place] != leaf:
+                changes.altered.append((position, tile[place], leaf))
+    ends = sorted(size for size in checkpoints if low < size <= high) if is_dense else []
+    for end in [*ends, None]:
+        for _, leaf in leaves[tree.size - low : None if end is None else end - low] if is_dense else leaves:
+            tree.add(leaf)
+        if end is not None:
+            _compare(tree.root(), checkpoints[end], changes, found)
+    if not is_dense:
+        changes.disagreeing += [kept for size in checkpoints if low < size <= high for kept in checkpoints[size]]
+
+
+def _compare(root: bytes, checkpoints: Sequence[tuple[Checkpoint, str]], changes: _Changes, found: Verified) -> None:
+    for checkpoint, source in checkpoints:
+        if checkpoint.root == root:
+            found.checkpoints += 1
+            found.anchored = max(found.anchored, checkpoint.size)
+        else:
+            changes.disagreeing.append((checkpoint, source))
+
+
+def _checkpoints(
+    kept: Iterable[Kept], keys: Sequence[str], problems: list[str]
+) -> dict[int, list[tuple[Checkpoint, str]]]:
+    """Those that a key has signed, by size; the others are problems."""
+    found: dict[int, list[tuple[Checkpoint, str]]] = defaultdict(list)
+    read: dict[str, Checkpoint] = {}
+    for one in kept:
+        try:
+            if one.note not in read:
+                read[one.note] = read_signed(one.note, keys)
+        except Invalid as error:
+            problems.append(f"NOT SIGNED  {one.source}: {error}")
+        else:
+            found[read[one.note].size].append((read[one.note], one.source))
+    return dict(sorted(found.items()))
+
+
+def _sentences(connection: Connection[Any], changes: _Changes, count: int, head: int) -> Iterator[str]:
+    disagreeing = sorted(changes.disagreeing, key=lambda pair: pair[0].size)
+    for position in changes.missing[:MAX_TOLD]:
+        yield f"MISSING  position {position}: there is no event; {_first_after(disagreeing, position)}"
+    if len(changes.missing) > MAX_TOLD:
+        yield f"MISSING  {len(changes.missing)} events in all"
+    if count > head:
+        yield f"DOUBLED  the log has {count} events and its last position is {head}"
+    for position, stored, recomputed in changes.altered[:MAX_TOLD]:
+        name = "ALTERED" if any(kept.size >= position for kept, _ in disagreeing) else "UNSURE"
+        yield (
+            f"{name}  position {position} ({_stream_at(connection, position)}): stored leaf {stored.hex()[:12]}…"
+            f" recomputed {recomputed.hex()[:12]}…; {_first_after(disagreeing, position)}"
+        )
+    if len(changes.altered) > MAX_TOLD:
+        yield f"ALTERED  {len(changes.altered)} events in all"
+    named = min([position for position, _, _ in changes.altered] + changes.missing, default=head + 1)
+    if disagreeing and disagreeing[0][0].size < named:
+        checkpoint, source = disagreeing[0]
+        yield (
+            f"REWRITTEN  the log does not lead to the checkpoint of {checkpoint.size} events of {checkpoint.time}"
+            f" ({source}), the first that disagrees"
+        )
+
+
+def _first_after(disagreeing: Sequence[tuple[Checkpoint, str]], position: int) -> str:
+    for checkpoint, source in disagreeing:
+        if checkpoint.size >= position:
+            return f"first checkpoint that disagrees: {checkpoint.size} events of {checkpoint.time} ({source})"
+    return "no checkpoint disagrees: the stored tree itself was altered, or none covers the position"
+
+
+def _stream_at(connection: Connection[Any], position: int) -> str:
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        row = cursor.execute("SELECT stream, version FROM events WHERE position = %s", (position,)).fetchone()
+    return f"{row[0]}, version {row[1]}" if row else "nothing"
+
+
+def _value(connection: Connection[Any], query: str) -> int:
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        row = cursor.execute(query.encode()).fetchone()
+    assert row is not None
+    return int(row[0])

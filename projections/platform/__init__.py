@@ -1,0 +1,1 @@
+"""The platform's records: their tables, and what an event changes in them."""

@@ -1,0 +1,65 @@
+"""What an event changes in the platform's records, live and when they are made anew. Pure."""
+
+from typing import Any
+
+from eventstore.aggregates.import_process import ImportProcessed, SubjectErased
+from eventstore.aggregates.import_process import identity_of as import_identity
+from eventstore.aggregates.post_account import RecordCancellationChanged, RecordImported, identity_of
+from eventstore.events import Recorded
+from eventstore.log.ledger import PlatformChange
+from projections.platform.tables import ACCOUNT_TABLE, RECORD_TABLES, TABLES, erased_row, record_rows_of, rows_of
+from schemas.base import Wire
+from schemas.delivery_note import DeliveryNoteImport
+from schemas.energy_amount import EnergyAmountImport
+from schemas.invoice import MarketParticipantInvoiceImport
+from schemas.shape import Shape
+from schemas.submission import imported_account
+
+_ENVELOPES: dict[str, tuple[Shape[Any], str]] = {
+    "delivery-note": (Shape(DeliveryNoteImport), "delivery_note"),
+    "energy-amount": (Shape(EnergyAmountImport), "energy_amount"),
+    "invoice": (Shape(MarketParticipantInvoiceImport), "market_participant_invoice"),
+}
+
+
+def platform_change(recorded: Recorded, body: bytes | None) -> PlatformChange | None:
+    """What an event changes in the platform's records, given the payload that it speaks of. Pure."""
+    match recorded.event:
+        case ImportProcessed(account_number=number) if body is not None:
+            return PlatformChange(copied=rows_of(imported_account(body), number, recorded.recorded_at))
+        case RecordImported(account_number=number) if body is not None:
+            return record_change(_record_in(recorded.stream, body), recorded, number)
+        case RecordCancellationChanged(account_number=number) if body is not None:
+            return record_change(_record_in(recorded.stream, body), recorded, number)
+        case SubjectErased(account_number=number) if number:
+            return _erasure(recorded, number)
+        case _:
+            return None
+
+
+def record_change(record: Wire, recorded: Recorded, account_number: str) -> PlatformChange:
+    """The record's rows, in place of those that it had."""
+    reference = identity_of(recorded.stream)[2]
+    key = {"account_number": account_number, "reference": reference}
+    is_new = isinstance(recorded.event, RecordImported)
+    return PlatformChange(
+        deleted=() if is_new else [(table.name, key) for table in RECORD_TABLES[type(record)].all()],
+        copied=record_rows_of(record, account_number, reference, recorded.recorded_at),
+    )
+
+
+def _erasure(recorded: Recorded, account_number: str) -> PlatformChange:
+    """All that tells of the person is gone; the account's number and keys stay."""
+    row = erased_row(account_number, *import_identity(recorded.stream), recorded.recorded_at)
+    return PlatformChange(
+        deleted=[(table.name, {"account_number": account_number}) for table in TABLES],
+        copied={ACCOUNT_TABLE.name: [row]},
+    )
+
+
+def _record_in(stream: str, body: bytes) -> Wire:
+    shape, field = _ENVELOPES[stream.split("/", 1)[0]]
+    envelope, _ = shape.examine(body)
+    record = getattr(envelope, field)
+    assert isinstance(record, Wire)
+    return record

@@ -1,0 +1,1 @@
+"""What every projection gets for nothing: following the log, versions, rebuilding, comparing, healing."""

@@ -1,0 +1,272 @@
+"""Making a projection's tables anew from the log, beside the live ones: in bulk first, then catching up.
+
+The bulk is read as the last event of each stream and written by COPY into tables without indexes, by as many processes
+as asked for; indexes come afterwards. Memory does not grow with the log.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import as_completed
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import Connection
+from psycopg.rows import tuple_row
+from psycopg.sql import SQL, Identifier
+
+from eventstore.parallel import processes
+from projections.versioning.following import Following
+from projections.versioning.projection import Projection, Rows
+from projections.versioning.reading import Poison, Seen, Slice, read_last, read_ordered, slices, with_bodies
+
+SLICES_A_JOB = 12
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Progress = Callable[[int], None]
+"""Told how many events have been looked at."""
+
+
+@contextmanager
+def administrator(admin_url: str) -> Iterator[Connection[Any]]:
+    """A connection that may make tables, in autocommit and without time limits."""
+    with psycopg.connect(admin_url, autocommit=True) as connection:
+        connection.execute("SET statement_timeout = 0; SET lock_timeout = 0; SET TIME ZONE 'UTC'")
+        connection.execute("SET synchronous_commit = on; SET maintenance_work_mem = '128MB'")
+        connection.execute(_WITHOUT_COMPRESSION)
+        yield connection
+
+
+def make_tables(connection: Connection[Any], projection: Projection, schema: str) -> None:
+    """Empty tables in the schema, without indexes where there are live ones to copy them from later."""
+    if isinstance(projection, Following):
+        projection.create(connection, schema)
+        return
+    like = SQL(
+        "CREATE TABLE {} (LIKE {} INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING COMMENTS INCLUDING STORAGE)"
+    )
+    for table in projection.tables:
+        connection.execute(like.format(Identifier(schema, table), Identifier(projection.home, table)))
+        # Nobody reads it before it is whole: statistics are made once then, by `build`; vacuums come after the switch.
+        connection.execute(SQL("ALTER TABLE {} SET (autovacuum_enabled = off)").format(Identifier(schema, table)))
+
+
+def make_indexes(connection: Connection[Any], table: str, *, projection: Projection, schema: str) -> None:
+    """The indexes and keys of a live table on that of the schema, under the same names."""
+    if isinstance(projection, Following):
+        return
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        cursor.execute(_SELECT_INDEXES, (projection.home, table))
+        for name, definition, constraint in cursor.fetchall():
+            if constraint is not None:
+                adding = SQL("ALTER TABLE {} ADD CONSTRAINT {} ").format(Identifier(schema, table), Identifier(name))
+                connection.execute(adding + SQL(constraint))
+            else:
+                connection.execute(definition.replace(f" ON {projection.home}.", f" ON {schema}.").encode())
+
+
+def _finish(connection: Connection[Any], table: str, *, projection: Projection, schema: str) -> None:
+    """What a table has besides its rows, once they are in it: indexes and statistics."""
+    make_indexes(connection, table, projection=projection, schema=schema)
+    _analyze(connection, table, schema=schema)
+
+
+def build(
+    admin_url: str,
+    connection: Connection[Any],
+    projection: Projection,
+    schema: str,
+    *,
+    upto: int,
+    jobs: int = 1,
+    progress: Progress = lambda done: None,
+) -> list[Poison]:
+    """Fill empty tables with what the log says up to a position; the streams that had to be left out."""
+    if projection.folds_all:
+        for table in projection.tables:
+            make_indexes(connection, table, projection=projection, schema=schema)
+        parked = apply_events(connection, projection, schema, after=0, upto=upto, progress=progress)
+        for table in projection.tables:
+            _analyze(connection, table, schema=schema)
+        return parked
+    workers = _Workers(admin_url, connection, jobs)
+    parts = slices(connection, SLICES_A_JOB * jobs, upto=upto)
+    parked = []
+    building = partial(build_slice, projection=projection, schema=schema, upto=upto)
+    for done, found in enumerate(workers.each(building, parts), 1):
+        parked += found
+        progress(upto * done // len(parts))
+    for _ in workers.each(
+        partial(_finish, projection=projection, schema=schema), _largest_first(connection, projection, schema)
+    ):
+        pass
+    return parked
+
+
+class _Workers:
+    """Does work on connections of as many processes as asked for; for one job in this process, on its connection."""
+
+    def __init__(self, admin_url: str, connection: Connection[Any], jobs: int) -> None:
+        self._admin_url = admin_url
+        self._connection = connection
+        self._jobs = jobs
+
+    def each(self, work: Callable[[Connection[Any], Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+        """What the work gives for each item, in any order."""
+        if self._jobs == 1 or len(items) == 1:
+            for item in items:
+                yield work(self._connection, item)
+            return
+        with processes(self._jobs) as pool:
+            futures = [pool.submit(_alone, self._admin_url, work, item) for item in items]
+            for future in as_completed(futures):
+                yield future.result()
+
+
+def _alone(admin_url: str, work: Callable[[Connection[Any], Item], Result], item: Item) -> Result:
+    with administrator(admin_url) as connection:
+        connection.execute("SET max_parallel_maintenance_workers = 0")  # the processes are the parallel workers
+        return work(connection, item)
+
+
+def _largest_first(connection: Connection[Any], projection: Projection, schema: str) -> list[str]:
+    """So that nobody is left with a large one at the end."""
+    query = "SELECT pg_relation_size(to_regclass(format('%%I.%%I', %s::text, %s::text)))"
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        sizes = {table: cursor.execute(query, (schema, table)).fetchone() for table in projection.tables}
+    return sorted(projection.tables, key=lambda table: sizes[table] or (0,), reverse=True)
+
+
+def _analyze(connection: Connection[Any], table: str, *, schema: str) -> None:
+    connection.execute(SQL("ANALYZE {}").format(Identifier(schema, table)))
+
+
+def apply_events(
+    connection: Connection[Any],
+    projection: Projection,
+    schema: str,
+    *,
+    after: int,
+    upto: int,
+    parked: Sequence[str] = (),
+    streams: Sequence[str] | None = None,
+    progress: Progress = lambda done: None,
+) -> list[Poison]:
+    """Change the tables for the events after one position and up to another, but for parked streams.
+
+    `streams` restricts it to these. Returns the streams that had to be parked on the way.
+    """
+    left = set(parked)
+    poisons: list[Poison] = []
+    while after < upto:
+        found = read_ordered(connection, projection.topics, after=after, upto=upto, streams=streams)
+        if not found:
+            break
+        after = found[-1].position
+        for poison in apply_batch(connection, projection, schema, found, left):
+            left.add(poison.stream)
+            poisons.append(poison)
+        progress(after)
+    progress(upto)
+    return poisons
+
+
+def apply_batch(
+    connection: Connection[Any], projection: Projection, schema: str, found: Sequence[Seen | Poison], parked: set[str]
+) -> list[Poison]:
+    """Apply what can be applied; what cannot be read or applied parks its stream, and nothing else."""
+    poisons, batch = _without_poison(found, parked)
+    if projection.reads_payloads:
+        more, batch = _without_poison(with_bodies(connection, batch), parked | {p.stream for p in poisons})
+        poisons += more
+    return poisons + _applied(connection, projection, schema, batch)
+
+
+def _applied(connection: Connection[Any], projection: Projection, schema: str, batch: Sequence[Seen]) -> list[Poison]:
+    """Apply a batch, and where that fails, its halves: the event that fails alone parks its stream."""
+    if not batch:
+        return []
+    try:
+        with connection.transaction():
+            projection.apply(connection, schema, batch)
+        return []
+    except psycopg.OperationalError:
+        raise
+    except Exception as error:  # whatever a projection's code raises concerns one stream
+        if len({seen.stream for seen in batch}) == 1:
+            return [Poison(batch[0].stream, batch[0].position, f"{type(error).__name__}: {error}")]
+    middle = len(batch) // 2
+    streams = {seen.stream for seen in batch[:middle]}
+    first = [seen for seen in batch if seen.stream in streams]
+    second = [seen for seen in batch if seen.stream not in streams]
+    if not second:  # one stream more in the first half: take the streams one by one
+        return [p for s in streams for p in _applied(connection, projection, schema, _of(batch, s))]
+    return _applied(connection, projection, schema, first) + _applied(connection, projection, schema, second)
+
+
+def _of(batch: Sequence[Seen], stream: str) -> list[Seen]:
+    return [seen for seen in batch if seen.stream == stream]
+
+
+def _without_poison(found: Sequence[Seen | Poison], parked: set[str]) -> tuple[list[Poison], list[Seen]]:
+    """The poisoned events, the first of each stream, and the others but for those of parked streams."""
+    left = set(parked)
+    poisons: list[Poison] = []
+    good: list[Seen] = []
+    for one in found:
+        if one.stream in left:
+            continue
+        if isinstance(one, Poison):
+            left.add(one.stream)
+            poisons.append(one)
+        else:
+            good.append(one)
+    return poisons, good
+
+
+def build_slice(
+    connection: Connection[Any], part: Slice, *, projection: Projection, schema: str, upto: int
+) -> list[Poison]:
+    """The rows of some streams, from the last event of each."""
+    parked: list[Poison] = []
+    rows: dict[str, list[Any]] = {}
+    for found in read_last(connection, projection.topics, part, upto=upto, skipped=projection.skipped):
+        poisons, batch = _without_poison(found, set())
+        if projection.reads_payloads:
+            more, batch = _without_poison(with_bodies(connection, batch), set())
+            poisons += more
+        for seen in batch:
+            try:
+                _add(rows, projection.rows(seen))
+            except Exception as error:  # as above
+                said = f"{type(error).__name__}: {error}"
+                poisons.append(Poison(seen.stream, seen.position, said, seen.first_position))
+        # Nothing of these streams is in the tables: they are left out from their first event on.
+        parked += [Poison(p.stream, p.first_position, f"at position {p.position}: {p.error}") for p in poisons]
+        if sum(map(len, rows.values())) > projection.load_rows:
+            projection.load(connection, schema, rows)
+            rows = {}
+    projection.load(connection, schema, rows)
+    return parked
+
+
+def _add(rows: dict[str, list[Any]], more: Rows) -> None:
+    for table, values in more.items():
+        rows.setdefault(table, []).extend(values)
+
+
+_WITHOUT_COMPRESSION = """
+SELECT set_config('wal_compression', 'off', false) WHERE has_parameter_privilege('wal_compression', 'SET')
+"""
+"""Compressing every page of a new index takes a third of the time of making it; not everybody may say so."""
+_SELECT_INDEXES = """
+SELECT i.relname, pg_get_indexdef(i.oid), pg_get_constraintdef(c.oid)
+FROM pg_index AS x
+JOIN pg_class AS i ON i.oid = x.indexrelid
+JOIN pg_class AS t ON t.oid = x.indrelid
+JOIN pg_namespace AS n ON n.oid = t.relnamespace
+LEFT JOIN pg_constraint AS c ON c.conindid = i.oid AND c.contype IN ('p', 'u')
+WHERE n.nspname = %s AND t.relname = %s
+ORDER BY c.contype NULLS LAST, i.relname
+"""

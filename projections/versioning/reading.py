@@ -1,0 +1,206 @@
+"""Reading the log for projections: every event in order, or the last one of each stream; and payloads.
+
+An event that cannot be read is no reason to stop: it is given as `Poison`, and parks its own stream.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, LiteralString
+
+import msgspec
+from psycopg import Connection
+from psycopg.rows import tuple_row
+
+from eventstore.aggregates.import_process import ImportProcessed, ImportStaged
+from eventstore.aggregates.post_account import RecordCancellationChanged, RecordImported
+from eventstore.events import AGGREGATES, UNREADABLE, Recorded, read_event
+from eventstore.log.payloads import read_payloads
+
+BATCH = 1_000
+
+
+class Seen(msgspec.Struct, frozen=True, gc=False):
+    """An event as projections see it.
+
+    `previous` is the topic of the event before it in its stream, None where that is not asked for; `first_at` and
+    `first_position` are of the stream's first event; `body` is the payload that it speaks of, None when it was erased.
+    """
+
+    recorded: Recorded
+    previous: str | None = None
+    first_at: datetime | None = None
+    first_position: int = 0
+    body: bytes | None = None
+
+    @property
+    def stream(self) -> str:
+        return self.recorded.stream
+
+    @property
+    def position(self) -> int:
+        return self.recorded.position
+
+
+class Poison(msgspec.Struct, frozen=True):
+    """An event that could not be read or projected, and why; and where its stream begins, where that is known."""
+
+    stream: str
+    position: int
+    error: str
+    first_position: int = 0
+
+
+class Slice(msgspec.Struct, frozen=True):
+    """Streams after one and up to another, in the database's order; open where nothing is said."""
+
+    after: str | None = None
+    upto: str | None = None
+
+
+_COLUMNS: LiteralString = """e.stream, e.version, e.topic, e.recorded_at, e.supplier, e.caused_by, e.command_id,
+       e.position, e.code_version, e.state"""
+
+_SELECT_ORDERED = f"""
+SELECT {_COLUMNS}, p.topic, NULL::timestamptz, 0::bigint
+FROM events AS e
+LEFT JOIN events AS p ON p.stream = e.stream AND p.version = e.version - 1
+WHERE e.position > %(after)s AND e.position <= %(upto)s AND e.topic = ANY(%(topics)s)
+  AND (%(streams)s::text[] IS NULL OR e.stream = ANY(%(streams)s))
+ORDER BY e.position
+LIMIT %(limit)s
+"""  # noqa: S608 - constants
+_SELECT_LAST: LiteralString = """
+SELECT l.stream, l.version, l.topic, l.recorded_at, l.supplier, l.caused_by, l.command_id, l.position, l.code_version,
+       l.state, NULL, f.recorded_at, f.position
+FROM (
+    SELECT DISTINCT ON (e.stream) {columns}
+    FROM events AS e
+    WHERE e.topic = ANY(%(topics)s) AND e.position <= %(upto)s
+      AND (%(after_stream)s::text IS NULL OR e.stream > %(after_stream)s)
+      AND (%(upto_stream)s::text IS NULL OR e.stream <= %(upto_stream)s)
+      AND NOT ({skipped})
+    ORDER BY e.stream, e.version DESC
+) AS l
+JOIN events AS f ON f.stream = l.stream AND f.version = 1
+"""
+_SELECT_BOUNDS = """
+SELECT stream
+FROM events TABLESAMPLE SYSTEM (%(percent)s)
+WHERE version = 1 AND position <= %(upto)s
+ORDER BY stream
+"""
+_SELECT_STAGED = """
+SELECT DISTINCT ON (stream) stream, state
+FROM events
+WHERE stream = ANY(%b) AND topic = 'import_staged.v1'
+ORDER BY stream, version DESC
+"""
+
+_staged = msgspec.json.Decoder(ImportStaged)
+_topic_of = {event: topic for aggregate in AGGREGATES.values() for topic, event in aggregate.topics.items()}
+
+
+_SCANS = ("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin")
+
+
+def topics_of(events: Iterable[type[Any]]) -> list[str]:
+    return sorted(_topic_of[event] for event in events)
+
+
+def read_ordered(
+    connection: Connection[Any],
+    topics: Sequence[str],
+    *,
+    after: int,
+    upto: int,
+    streams: Sequence[str] | None = None,
+    limit: int = BATCH,
+) -> list[Seen | Poison]:
+    """The next events of these topics in the order of the log; of these streams only, where any are named."""
+    wanted = {"after": after, "upto": upto, "topics": list(topics), "streams": streams, "limit": limit}
+    with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
+        return [_seen(row) for row in cursor.execute(_SELECT_ORDERED, wanted)]
+
+
+def read_last(
+    connection: Connection[Any], topics: Sequence[str], part: Slice, *, upto: int, skipped: LiteralString
+) -> Iterator[list[Seen | Poison]]:
+    """The last event of these topics of every stream, in batches. `skipped` is a condition on events `e`."""
+    wanted = {"topics": list(topics), "upto": upto, "after_stream": part.after, "upto_stream": part.upto}
+    with connection.transaction(), connection.cursor("last", binary=True, row_factory=tuple_row) as cursor:
+        with _in_order_of_the_index(connection):
+            cursor.execute(_SELECT_LAST.replace("{columns}", _COLUMNS).replace("{skipped}", skipped), wanted)
+        while rows := cursor.fetchmany(BATCH):
+            yield [_seen(row) for row in rows]
+
+
+@contextmanager
+def _in_order_of_the_index(connection: Connection[Any]) -> Iterator[None]:
+    """Queries are planned to walk along (stream, version).
+
+    For a part of the streams, scans of the whole log are many times slower, and the planner does not know it.
+    """
+    for setting in _SCANS:
+        connection.execute(f"SET LOCAL {setting} = off")
+    yield
+    for setting in _SCANS:
+        connection.execute(f"SET LOCAL {setting} TO DEFAULT")
+
+
+def slices(connection: Connection[Any], count: int, *, upto: int) -> list[Slice]:
+    """The streams of the log in about that many parts of alike size."""
+    if count < 2 or upto < BATCH * count:
+        return [Slice()]
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        percent = min(100.0, 2_000_000 / upto)
+        sample = [row[0] for row in cursor.execute(_SELECT_BOUNDS, {"percent": percent, "upto": upto})]
+    bounds = [sample[len(sample) * n // count] for n in range(1, count)] if len(sample) > count else []
+    different = list(dict.fromkeys(bounds))
+    return [Slice(one, other) for one, other in zip([None, *different], [*different, None], strict=True)]
+
+
+def with_bodies(connection: Connection[Any], batch: Sequence[Seen]) -> list[Seen | Poison]:
+    """The same with the payloads that the events speak of; what was erased stays without."""
+    try:
+        return [*_with_bodies(connection, batch)]
+    except ValueError as error:
+        if len(batch) == 1:
+            recorded = batch[0].recorded
+            return [Poison(recorded.stream, recorded.position, str(error), batch[0].first_position)]
+    return [found for seen in batch for found in with_bodies(connection, [seen])]
+
+
+def _with_bodies(connection: Connection[Any], batch: Sequence[Seen]) -> list[Seen]:
+    wanted: dict[str, tuple[str, str]] = {}
+    processed = [seen.stream for seen in batch if isinstance(seen.recorded.event, ImportProcessed)]
+    if processed:
+        with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
+            for stream, state in cursor.execute(_SELECT_STAGED, (processed,)):
+                wanted[stream] = (stream, _staged.decode(state).payload_sha256)
+    places = []
+    for seen in batch:
+        stream, event = seen.stream, seen.recorded.event
+        if isinstance(event, ImportStaged | RecordImported | RecordCancellationChanged):
+            places.append((stream, event.payload_sha256))
+        else:
+            places.append(wanted.get(stream, (stream, "")))
+    found = read_payloads(connection, {place for place in places if place[1]})
+    return [msgspec.structs.replace(seen, body=found.get(place)) for seen, place in zip(batch, places, strict=True)]
+
+
+def head(connection: Connection[Any]) -> int:
+    """The last position of the log."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        row = cursor.execute("SELECT coalesce(max(position), 0) FROM events").fetchone()
+    return int(row[0]) if row else 0
+
+
+def _seen(row: tuple[Any, ...]) -> Seen | Poison:
+    stream, version, topic, at, supplier, by, command_id, position, code_version, state, previous, first_at, first = row
+    try:
+        event = read_event(topic, state)
+    except UNREADABLE as error:
+        return Poison(stream, position, f"{type(error).__name__}: {error}", first)
+    recorded = Recorded(stream, version, event, at, supplier, by, command_id, position, code_version)
+    return Seen(recorded, previous, first_at, first)

@@ -1,0 +1,325 @@
+"""The versions of each projection: one is live, others are built beside it, wait to be switched in, or are retired.
+
+A version that is not live has its tables in the schema NAME_vN. A switch moves tables between schemas in one
+transaction: readers see the old ones until it commits. Whatever is killed leaves the live version as it was.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+import psycopg
+from psycopg import Connection
+from psycopg.rows import class_row, tuple_row
+from psycopg.sql import SQL, Identifier
+
+from eventstore.clock import now
+from eventstore.log.ledger import LOG_LOCK, PLATFORM_LOCK
+from projections.versioning.build import Progress, apply_events, build, make_tables
+from projections.versioning.following import Following
+from projections.versioning.projection import Projection
+from projections.versioning.reading import Poison, head
+
+KEPT = timedelta(days=7)
+"""How long a retired version can be switched in again."""
+CLOSE = 500
+"""Events behind the log at which a version is close enough to be switched in."""
+SWITCH_TRIES = 40
+LOCK_TIMEOUT = "500ms"
+"""How long readers may be kept waiting by a switch that waits for others; then it steps back and tries again."""
+VACUUM_TIMEOUT = "10s"
+"""How long a switch waits for a vacuum, while nobody waits for it; Postgres ends its own vacuum after a second."""
+
+_LOCKS = 7016
+"""First key of the advisory locks that keep two rebuilds of a projection apart; the second is its name's hash."""
+
+
+class NotPossible(Exception):
+    """The projection cannot be built or switched like this; the message says why."""
+
+
+class Version(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of `projection_versions`."""
+
+    name: str
+    version: int
+    state: str
+    position: int
+    definition: str
+    built_at: datetime
+    retired_at: datetime | None
+    verified_at: datetime | None
+    differences: int | None
+
+    @property
+    def schema(self) -> str:
+        return schema_of(self.name, self.version)
+
+
+def schema_of(name: str, version: int) -> str:
+    return f"{name}_v{version}"
+
+
+def versions(connection: Connection[Any], name: str) -> list[Version]:
+    """All versions of a projection, the oldest first."""
+    columns = SQL(", ").join(map(Identifier, Version.__struct_fields__))
+    query = SQL("SELECT {} FROM projection_versions WHERE name = %s ORDER BY version").format(columns)
+    with connection.cursor(row_factory=class_row(Version)) as cursor:
+        return cursor.execute(query, (name,)).fetchall()
+
+
+def live_version(connection: Connection[Any], name: str) -> Version:
+    """Raises NotPossible where `migrate` has not set it up."""
+    for version in versions(connection, name):
+        if version.state == "live":
+            return version
+    raise NotPossible(f"{name} is not set up. Run `importledger migrate`.")
+
+
+def held(connection: Connection[Any], name: str) -> Version:
+    """The live version, which stays as it is until the transaction ends: followers, switches and healing wait."""
+    connection.execute("SELECT FROM projection_versions WHERE name = %s AND state = 'live' FOR UPDATE", (name,))
+    return live_version(connection, name)
+
+
+def install(connection: Connection[Any], projections: Sequence[Projection], service_role: str | None) -> None:
+    """Set up what is new among these: a live version 1, and the table of one that follows the log, empty."""
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (_LOCKS,))
+        for projection in projections:
+            if versions(connection, projection.name):
+                continue
+            if isinstance(projection, Following):
+                projection.create(connection, projection.home)
+                if service_role:
+                    _grant(connection, projection.home, projection.name, [service_role])
+            add_version(connection, projection, 1, "live", 0)
+
+
+def add_version(connection: Connection[Any], projection: Projection, version: int, state: str, position: int) -> None:
+    connection.execute(
+        "INSERT INTO projection_versions (name, version, state, position, definition) VALUES (%s, %s, %s, %s, %s)",
+        (projection.name, version, state, position, projection.definition),
+    )
+
+
+@contextmanager
+def alone(connection: Connection[Any], projection: Projection) -> Iterator[None]:
+    """Nobody else builds or switches this projection meanwhile. Raises NotPossible when somebody does."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        row = cursor.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", (_LOCKS, projection.name)).fetchone()
+    if not (row and row[0]):
+        raise NotPossible(f"{projection.name} is being built or switched by somebody else.")
+    try:
+        yield
+    finally:
+        if not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.INERROR:
+            connection.execute("SELECT pg_advisory_unlock(%s, hashtext(%s))", (_LOCKS, projection.name))
+
+
+def build_version(
+    admin_url: str,
+    connection: Connection[Any],
+    projection: Projection,
+    *,
+    jobs: int = 1,
+    progress: Progress = lambda done: None,
+) -> Version:
+    """Build a new version beside the live one, close to the log's end; it is `ready` then. For who is `alone`.
+
+    When it is cancelled, nothing remains of it; when it is killed, the next build clears it away.
+    """
+    drop_versions(connection, projection, unfinished=True)
+    present = versions(connection, projection.name)
+    version = max((one.version for one in present), default=0) + 1
+    schema = schema_of(projection.name, version)
+    upto = head(connection)
+    add_version(connection, projection, version, "building", upto)
+    try:
+        connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
+        make_tables(connection, projection, schema)
+        parked = build(admin_url, connection, projection, schema, upto=upto, jobs=jobs, progress=progress)
+        park(connection, projection.name, version, parked)
+        connection.execute(
+            "UPDATE projection_versions SET state = 'ready', built_at = clock_timestamp()"
+            " WHERE name = %s AND version = %s",
+            (projection.name, version),
+        )
+        catch_up(connection, projection, version)
+    except BaseException:
+        drop_version(connection, projection, version)
+        raise
+    return next(one for one in versions(connection, projection.name) if one.version == version)
+
+
+def make_anew(admin_url: str, connection: Connection[Any], projection: Projection, *, jobs: int = 1) -> None:
+    """Build and switch, keeping nothing of what was live before."""
+    with alone(connection, projection):
+        built = build_version(admin_url, connection, projection, jobs=jobs)
+        switch(connection, projection, built.version, retires=False)
+
+
+def catch_up(connection: Connection[Any], projection: Projection, version: int) -> int:
+    """Bring a version that is not live close to the log's end; its position then."""
+    [present] = [one for one in versions(connection, projection.name) if one.version == version]
+    position = present.position
+    while True:
+        reached = head(connection)
+        with connection.transaction():
+            advance(connection, projection, present.schema, version, after=position, upto=reached)
+        if reached - position < CLOSE:
+            return reached
+        position = reached
+
+
+def advance(
+    connection: Connection[Any], projection: Projection, schema: str, version: int, *, after: int, upto: int
+) -> None:
+    """Apply the events after one position and up to another to a version's tables, and note the position."""
+    left = parked_streams(connection, projection.name, version)
+    poisons = apply_events(connection, projection, schema, after=after, upto=upto, parked=left)
+    park(connection, projection.name, version, poisons)
+    connection.execute(
+        "UPDATE projection_versions SET position = %s WHERE name = %s AND version = %s",
+        (upto, projection.name, version),
+    )
+
+
+def switch(
+    connection: Connection[Any],
+    projection: Projection,
+    version: int,
+    *,
+    retires: bool = True,
+    tries: Callable[[int], None] = lambda number: None,
+) -> int:
+    """Put a version that is ready or retired in the place of the live one; the position that it has then.
+
+    For who is `alone`. One transaction, in which writers wait while the last few events are caught up. It steps back
+    when readers would have to wait for long, and tries again. Raises NotPossible.
+    """
+    chosen = next((one for one in versions(connection, projection.name) if one.version == version), None)
+    if chosen is None or chosen.state not in ("ready", "retired"):
+        raise NotPossible(f"{projection.name} has no version {version} that could be switched in.")
+    if chosen.retired_at is not None and now() - chosen.retired_at > KEPT:
+        raise NotPossible(f"Version {version} of {projection.name} was retired more than {KEPT.days} days ago.")
+    if projection.definition != chosen.definition:
+        raise NotPossible(f"Version {version} of {projection.name} was made by other code. Rebuild it.")
+    for number in range(SWITCH_TRIES):
+        position = catch_up(connection, projection, version)
+        try:
+            with connection.transaction():
+                return _switch(connection, projection, chosen, position, retires=retires)
+        except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
+            tries(number + 1)
+    raise NotPossible(f"{projection.name} is read or vacuumed all the time: the switch was tried {SWITCH_TRIES} times.")
+
+
+def _switch(
+    connection: Connection[Any], projection: Projection, chosen: Version, position: int, *, retires: bool
+) -> int:
+    """Tables before the log, as writers take them: their statement locks the view's table before the log."""
+    name = projection.name
+    connection.execute(f"SET LOCAL lock_timeout = '{VACUUM_TIMEOUT}'")
+    live = held(connection, name)
+    for schema in (projection.home, chosen.schema):  # against vacuums only: a long one would outlast every try
+        for table in projection.tables:
+            locking = SQL("LOCK TABLE {} IN SHARE UPDATE EXCLUSIVE MODE")
+            connection.execute(locking.format(Identifier(schema, table)))
+    meanwhile = head(connection)
+    advance(connection, projection, chosen.schema, chosen.version, after=position, upto=meanwhile)
+    connection.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'")
+    if projection.home == "platform":
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (PLATFORM_LOCK,))
+    for table in projection.tables:
+        locking = SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE")
+        connection.execute(locking.format(Identifier(projection.home, table)))
+    if projection.is_inline and projection.home == "public":
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOG_LOCK,))
+    reached = head(connection)
+    advance(connection, projection, chosen.schema, chosen.version, after=meanwhile, upto=reached)
+    if retires:
+        connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(live.schema)))
+    for table in projection.tables:
+        roles = _roles(connection, projection.home, table)
+        if retires:
+            move = SQL("ALTER TABLE {} SET SCHEMA {}")
+            connection.execute(move.format(Identifier(projection.home, table), Identifier(live.schema)))
+        else:
+            connection.execute(SQL("DROP TABLE {}").format(Identifier(projection.home, table)))
+        move = SQL("ALTER TABLE {} SET SCHEMA {}")
+        connection.execute(move.format(Identifier(chosen.schema, table), Identifier(projection.home)))
+        vacuuming = SQL("ALTER TABLE {} RESET (autovacuum_enabled)")
+        connection.execute(vacuuming.format(Identifier(projection.home, table)))
+        _grant(connection, projection.home, table, roles)
+    connection.execute(SQL("DROP SCHEMA {}").format(Identifier(chosen.schema)))
+    at = reached if projection.is_inline else live.position
+    connection.execute(
+        "UPDATE projection_versions SET state = 'retired', retired_at = %s, position = %s"
+        " WHERE name = %s AND version = %s",
+        (now(), at, name, live.version),
+    )
+    connection.execute(
+        "UPDATE projection_versions SET state = 'live', retired_at = NULL WHERE name = %s AND version = %s",
+        (name, chosen.version),
+    )
+    if not retires:
+        _forget(connection, projection, live.version)
+    return reached
+
+
+def drop_versions(connection: Connection[Any], projection: Projection, *, unfinished: bool) -> None:
+    """Drop what a killed build left behind, and what was retired too long ago. For who is `alone`."""
+    for one in versions(connection, projection.name):
+        is_old = one.retired_at is not None and now() - one.retired_at > KEPT and one.state == "retired"
+        if is_old or (unfinished and one.state == "building"):
+            drop_version(connection, projection, one.version)
+
+
+def drop_version(connection: Connection[Any], projection: Projection, version: int) -> None:
+    if connection.closed:
+        return
+    with connection.transaction():
+        schema = Identifier(schema_of(projection.name, version))
+        connection.execute(SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(schema))
+        _forget(connection, projection, version)
+
+
+def park(connection: Connection[Any], name: str, version: int, poisons: Sequence[Poison]) -> None:
+    """Remember what a version leaves out, and from where on."""
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            "INSERT INTO parked_streams (name, version, stream, position, error) VALUES (%s, %s, %s, %s, %s)"
+            " ON CONFLICT DO NOTHING",
+            [(name, version, poison.stream, poison.position, poison.error[:500]) for poison in poisons],
+        )
+
+
+def parked_streams(connection: Connection[Any], name: str, version: int) -> list[str]:
+    query = "SELECT stream FROM parked_streams WHERE name = %s AND version = %s"
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        return [stream for (stream,) in cursor.execute(query, (name, version))]
+
+
+def _forget(connection: Connection[Any], projection: Projection, version: int) -> None:
+    for table in ("projection_versions", "parked_streams"):
+        query = SQL("DELETE FROM {} WHERE name = %s AND version = %s").format(Identifier(table))
+        connection.execute(query, (projection.name, version))
+
+
+def _roles(connection: Connection[Any], schema: str, table: str) -> list[str]:
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        cursor.execute(
+            "SELECT DISTINCT grantee FROM information_schema.role_table_grants"
+            " WHERE table_schema = %s AND table_name = %s AND grantee <> current_user",
+            (schema, table),
+        )
+        return [role for (role,) in cursor]
+
+
+def _grant(connection: Connection[Any], schema: str, table: str, roles: Sequence[str]) -> None:
+    for role in roles:
+        granting = SQL("GRANT SELECT, INSERT, UPDATE, DELETE ON {} TO {}")
+        connection.execute(granting.format(Identifier(schema, table), Identifier(role)))
