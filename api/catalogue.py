@@ -147,6 +147,7 @@ _FIELDS = (
     _field("null_characters_not_allowed", "notes.0.body", "Null characters are not allowed."),
     _field("dry_run_only", "task_params.is_dry_run", "This import supplier takes dry runs only."),
     _field("schedule_window_start_in_past", "task_params.schedule_window_start", "The window begins in the past."),
+    _field("schedule_window_end_in_past", "task_params.schedule_window_end", "The window ends in the past."),
     _field(
         "schedule_window_start_too_far_in_future",
         "task_params.schedule_window_start",

@@ -16,6 +16,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from api.store import read
 from eventstore.errors import StoreUnavailable
+from market.judging import Terms
 from projections.access_key import SELECT_KEYS
 from projections.import_supplier import SELECT_SUPPLIERS
 
@@ -52,6 +53,12 @@ class SupplierEntry(msgspec.Struct, frozen=True):
     strictness: str
     unknown_fields: str
     is_dry_run_only: bool
+
+    @property
+    def terms(self) -> Terms:
+        return Terms(
+            strictness=self.strictness, unknown_fields=self.unknown_fields, is_dry_run_only=self.is_dry_run_only
+        )
 
 
 class Directory:

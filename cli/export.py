@@ -8,7 +8,9 @@ import click
 
 from cli.audit import Moment
 from cli.operator import open_ledger
+from eventstore.aggregates import supplier
 from eventstore.aggregates.import_process import ImportErrored, ImportProcess, ImportProcessed
+from eventstore.aggregates.supplier import Supplier
 from eventstore.events import Recorded
 from eventstore.operations.export import (
     PayloadLine,
@@ -18,6 +20,7 @@ from eventstore.operations.export import (
 )
 from eventstore.operations.export import export as write_export
 from eventstore.replay import Replay
+from market.judging import Terms
 from projections.history import AsOf
 from workers.process_imports import account_of
 
@@ -83,12 +86,18 @@ def _judgement(replayed: Replay, recorded: Recorded, bodies: dict[str, tuple[str
     digest, body = bodies[recorded.stream]
     if process is None or process.staged is None or process.staged.payload_sha256 != digest:
         return
-    found = account_of(body, process, recorded.recorded_at)
+    found = account_of(body, process, _terms(replayed, recorded.supplier or ""), recorded.recorded_at)
     is_refused = not hasattr(found, "external_account_number")
     if isinstance(recorded.event, ImportProcessed) and is_refused:
         yield f"was processed; today's rules refuse it: {getattr(found, 'detail', '')}"
     elif isinstance(recorded.event, ImportErrored) and _is_of_rules(recorded.event) and not is_refused:
         yield "was refused; today's rules accept it"
+
+
+def _terms(replayed: Replay, supplier_code: str) -> Terms:
+    """The supplier's settings as they were then; the standard ones where the file does not begin with the supplier."""
+    then: Supplier = replayed.state_of(supplier.stream_of(supplier_code)) or Supplier()
+    return Terms(strictness=then.strictness, unknown_fields=then.unknown_fields)
 
 
 def _is_of_rules(event: ImportErrored) -> bool:

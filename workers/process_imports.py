@@ -4,7 +4,7 @@ The imports of one message are done together: one transaction to start them, one
 the batch fails, it is redone one by one, so that a bad import hurts only itself.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -26,10 +26,11 @@ from eventstore.aggregates.import_process import (
 from eventstore.clock import now
 from eventstore.errors import LedgerError, Refused, StoreUnavailable
 from eventstore.log.ledger import Ledger
+from market.judging import Occasion, Terms, judge, problem_names
 from projections.platform.tables import rows_of
 from schemas.account import Account
 from schemas.base import Problem
-from schemas.shape import UNKNOWN_FIELD, NotJson
+from schemas.shape import NotJson
 from schemas.submission import read_submission
 from workers.account_number import draw_account_numbers
 from workers.backoff import backoff
@@ -37,7 +38,6 @@ from workers.references import References, Treatment
 
 MAX_ATTEMPTS = 5
 LEASE = timedelta(seconds=60)
-MAX_PROBLEMS_KEPT = 50
 
 logger = structlog.get_logger()
 
@@ -111,8 +111,9 @@ class ImportProcessor:
     def _finish(self, started: Sequence[Started]) -> None:
         if not started:
             return
-        read, failures = self._read(started)
-        ready, refused = self._checked(read)
+        treatments = self._references.treatments({identity_of(one.stream)[0] for one in started})
+        read, failures = self._read(started, treatments)
+        ready, refused = self._checked(read, treatments)
         failures |= refused
         if failures:
             self._ledger.execute_many(failures, at=now(), by=self._by)
@@ -122,24 +123,28 @@ class ImportProcessor:
                 for one in batch:
                     self._finish_alone(one, is_dry_run=is_dry_run)
 
-    def _read(self, started: Sequence[Started]) -> tuple[list[Ready], dict[str, Command]]:
+    def _read(
+        self, started: Sequence[Started], treatments: Mapping[str, Treatment]
+    ) -> tuple[list[Ready], dict[str, Command]]:
         digests = {one.stream: one.process.staged.payload_sha256 for one in started if one.process.staged}
         payloads = self._ledger.payloads(digests)
         ready: list[Ready] = []
         failures: dict[str, Command] = {}
         for one in started:
-            found = account_of(payloads.get(one.stream), one.process, now())
+            terms = treatments[identity_of(one.stream)[0]].terms
+            found = account_of(payloads.get(one.stream), one.process, terms, now())
             if isinstance(found, FailImport):
                 failures[one.stream] = found
             else:
                 ready.append(Ready(one, found))
         return ready, failures
 
-    def _checked(self, read: Sequence[Ready]) -> tuple[list[Ready], dict[str, Command]]:
+    def _checked(
+        self, read: Sequence[Ready], treatments: Mapping[str, Treatment]
+    ) -> tuple[list[Ready], dict[str, Command]]:
         """Those whose references hold, and what becomes of the others."""
         if not read:
             return [], {}
-        treatments = self._references.treatments({one.account.import_supplier for one in read})
         ready: list[Ready] = []
         others: dict[str, Command] = {}
         for one, found in zip(read, self._references.findings([one.account for one in read], treatments), strict=True):
@@ -220,10 +225,10 @@ def _mail_request(one: Ready, account_number: str, language: str) -> dict[str, C
     return {stream: request}
 
 
-def account_of(body: bytes | None, process: ImportProcess, at: datetime) -> Account | FailImport:
-    """The account in a stored payload, or why it cannot become one: checked again, since rules may have changed.
+def account_of(body: bytes | None, process: ImportProcess, terms: Terms, at: datetime) -> Account | FailImport:
+    """The account in a stored payload, or why it cannot become one: judged again, since rules may have changed.
 
-    Fields that were dropped when the payload was staged are dropped again.
+    Fields that were dropped when the payload was staged are dropped again, whatever the terms say by now.
     """
     attempt, staged = process.attempt, process.staged
     if body is None:
@@ -232,16 +237,10 @@ def account_of(body: bytes | None, process: ImportProcess, at: datetime) -> Acco
         submission = read_submission(body)
     except NotJson as error:
         return _invalid(attempt, [Problem("non_field_errors", "parse_error", error.detail)])
-    is_dropping = staged is not None and bool(staged.dropped_fields)
-    misfits = [p for p in submission.misfits if not (is_dropping and p.code == UNKNOWN_FIELD)]
-    breaches = market.check(submission.account, at, misfits)
-    errors = [*misfits, *(b.problem for b in breaches if b.severity is market.Severity.ERROR)]
-    return _invalid(attempt, errors) if errors else submission.account
-
-
-def problem_names(problems: Sequence[Problem]) -> tuple[str, ...]:
-    """code@path of each problem, without values: what the log may keep."""
-    return tuple(f"{problem.code}@{problem.attr}" for problem in problems[:MAX_PROBLEMS_KEPT])
+    if staged is not None and staged.dropped_fields:
+        terms = msgspec.structs.replace(terms, unknown_fields="ignore")
+    problems = judge(submission, terms, at, Occasion.PROCESS).problems
+    return _invalid(attempt, problems) if problems else submission.account
 
 
 def _invalid(attempt: int, problems: Sequence[Problem]) -> FailImport:

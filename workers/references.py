@@ -12,6 +12,7 @@ import structlog
 
 from eventstore.aggregates import participant
 from eventstore.log.ledger import Ledger
+from market.judging import Terms
 from projections.import_supplier import SELECT_TREATMENT
 from schemas.account import Account
 from schemas.base import Problem
@@ -31,10 +32,15 @@ class Treatment(msgspec.Struct, frozen=True):
 
     code: str
     strictness: str = "standard"
+    unknown_fields: str = "refuse"
     documents_root: str = ""
     documents_check: str = "off"
     sends_customer_emails: bool = False
     email_language: str = "de"
+
+    @property
+    def terms(self) -> Terms:
+        return Terms(strictness=self.strictness, unknown_fields=self.unknown_fields)
 
 
 class Findings(msgspec.Struct, frozen=True):

@@ -140,6 +140,7 @@ def test_a_schedule_window_is_waited_for(importer: Importer, account: dict[str, 
     ("start", "end", "code"),
     [
         (-1, None, "schedule_window_start_in_past"),
+        (None, -1, "schedule_window_end_in_past"),
         (None, 5 * 24, "schedule_window_end_too_far_in_future"),
         (5, 4, "schedule_window_start__after_end"),
     ],

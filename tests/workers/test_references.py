@@ -12,7 +12,7 @@ from eventstore.aggregates.supplier import ConfigureSupplier, CreateSupplier
 from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
-from tests.make import an_account
+from tests.make import an_account, changed
 from tests.workers.test_processing import SUPPLIER, stage
 from workers.process_imports import ImportProcessor
 
@@ -95,3 +95,16 @@ def test_an_object_store_that_is_away_postpones_the_import(ledger: Ledger, proce
     assert isinstance(event, ImportPostponed)
     assert event.code == "document_store_unavailable"
     configure(ledger, documents_check="warn")
+
+
+def test_what_the_market_warns_of_ends_the_import_of_a_strict_supplier(
+    ledger: Ledger, processor: ImportProcessor
+) -> None:
+    account = changed(an_account(SUPPLIER), "1234", "billing_postcode")
+    import_participants(ledger)
+    first = stage(ledger, account)
+    configure(ledger, strictness="strict")
+    processor.process([first])
+    event = ledger.history(first)[-1].event
+    assert isinstance(event, ImportErrored)
+    assert event.problems == ("invalid_postcode@billing_postcode",)

@@ -1,0 +1,111 @@
+"""What is there to say about a submitted account? One pass over shape, rules and how it is to be processed. Pure.
+
+Whoever judges an account does it here: the API before it answers, workers before they create, replays afterwards.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from enum import Enum
+
+import msgspec
+
+import market
+from market.rule import Severity
+from schemas.account import TaskParams
+from schemas.base import Problem, instant
+from schemas.shape import UNKNOWN_FIELD
+from schemas.submission import Submission
+
+MAX_WINDOW = timedelta(days=4)
+MAX_NAMES_KEPT = 50
+
+
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of a supplier by which its accounts are judged; a supplier that is not known has these."""
+
+    strictness: str = "standard"
+    unknown_fields: str = "refuse"
+    is_dry_run_only: bool = False
+
+    @property
+    def is_strict(self) -> bool:
+        return self.strictness == "strict"
+
+    @property
+    def drops_unknown_fields(self) -> bool:
+        return self.unknown_fields == "ignore"
+
+
+class Occasion(Enum):
+    """Why an account is judged. When it is processed, its schedule is the past's matter."""
+
+    VALIDATE = "validate"
+    CREATE = "create"
+    PROCESS = "process"
+
+
+class Judgement(msgspec.Struct, frozen=True):
+    """What was found: problems refuse the submission; warnings and dropped fields (by path) are recorded with it."""
+
+    submission: Submission
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    dropped_fields: tuple[str, ...] = ()
+
+
+def judge(submission: Submission, terms: Terms, at: datetime, occasion: Occasion) -> Judgement:
+    """Everything that shape, market and schedule have to say at this moment, by the supplier's terms."""
+    misfits, dropped = without_dropped(submission.misfits, terms)
+    breaches = market.check(submission.account, at, misfits)
+    errors = [b.problem for b in breaches if terms.is_strict or b.severity is Severity.ERROR]
+    warnings = [b.problem for b in breaches if not terms.is_strict and b.severity is Severity.WARNING]
+    task = _task_problems(submission.task, terms, at, occasion)
+    return Judgement(submission, (*misfits, *errors, *task), tuple(warnings), dropped)
+
+
+def without_dropped(misfits: Sequence[Problem], terms: Terms) -> tuple[list[Problem], tuple[str, ...]]:
+    """The misfits that count, and the paths of undocumented fields that these terms drop."""
+    if not terms.drops_unknown_fields:
+        return [*misfits], ()
+    counting = [problem for problem in misfits if problem.code != UNKNOWN_FIELD]
+    return counting, tuple(problem.attr for problem in misfits if problem.code == UNKNOWN_FIELD)
+
+
+def problem_names(problems: Sequence[Problem]) -> tuple[str, ...]:
+    """code@path of each problem, without values: what the log may keep."""
+    return tuple(f"{problem.code}@{problem.attr}" for problem in problems[:MAX_NAMES_KEPT])
+
+
+def _task_problems(task: TaskParams, terms: Terms, at: datetime, occasion: Occasion) -> list[Problem]:
+    """What is wrong with how the account is to be processed."""
+    if occasion is Occasion.PROCESS:
+        return []
+    problems = _window_problems(task, at)
+    if occasion is Occasion.CREATE and terms.is_dry_run_only and not task.is_dry_run:
+        problems.append(Problem("task_params.is_dry_run", "dry_run_only", "This import supplier takes dry runs only."))
+    return problems
+
+
+def _window_problems(task: TaskParams, at: datetime) -> list[Problem]:
+    """What is wrong with the schedule window, seen from this moment."""
+    start = instant(task.schedule_window_start) if task.schedule_window_start else None
+    end = instant(task.schedule_window_end) if task.schedule_window_end else None
+    problems = []
+    if start is not None and start < at:
+        problems.append(_window("start", "schedule_window_start_in_past", "The window begins in the past."))
+    if end is not None and end < at:
+        problems.append(_window("end", "schedule_window_end_in_past", "The window ends in the past."))
+    if end is not None and end > at + MAX_WINDOW:
+        code = "schedule_window_end_too_far_in_future"
+        problems.append(_window("end", code, f"The window ends more than {MAX_WINDOW.days} days ahead."))
+    if start is not None and start > at + MAX_WINDOW:
+        code = "schedule_window_start_too_far_in_future"
+        problems.append(_window("start", code, f"The window begins more than {MAX_WINDOW.days} days ahead."))
+    if start is not None and end is not None and start >= end:
+        code = "schedule_window_start__after_end"
+        problems.append(_window("start", code, "The window begins after its end."))
+    return problems
+
+
+def _window(edge: str, code: str, detail: str) -> Problem:
+    return Problem(f"task_params.schedule_window_{edge}", code, detail)

@@ -1,0 +1,74 @@
+"""One judgement for everybody: the supplier's terms and the occasion decide what refuses an account."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from market.judging import Judgement, Occasion, Terms, judge, problem_names
+from schemas.submission import read_submission
+from tests.make import an_account, changed, encoded
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+STRICT = Terms(strictness="strict")
+IDENTIFIER = "supply_addresses.0.supply_points.0.identifier"
+
+
+def judged(account: dict[str, Any], terms: Terms = Terms(), occasion: Occasion = Occasion.CREATE) -> Judgement:  # noqa: B008
+    return judge(read_submission(encoded(account)), terms, NOW, occasion)
+
+
+def with_wrong_check_digit() -> dict[str, Any]:
+    account = changed(an_account(), "12345678901", *(int(s) if s.isdigit() else s for s in IDENTIFIER.split(".")))
+    return changed(account, ["12345678901"], "ledgers", 0, "identifiers")
+
+
+def wrapped(**task: Any) -> dict[str, Any]:
+    return {"payload": an_account(), "task_params": task}
+
+
+@pytest.mark.parametrize("occasion", Occasion)
+def test_what_the_market_warns_of_is_a_problem_for_strict_suppliers_alone(occasion: Occasion) -> None:
+    standard, strict = (
+        judged(with_wrong_check_digit(), Terms(), occasion),
+        judged(with_wrong_check_digit(), STRICT, occasion),
+    )
+    name = f"invalid_supply_point_identifier@{IDENTIFIER}"
+    assert (standard.problems, problem_names(standard.warnings)) == ((), (name,))
+    assert (problem_names(strict.problems), strict.warnings) == ((name,), ())
+
+
+def test_a_warning_says_where_and_why() -> None:
+    [warning] = judged(with_wrong_check_digit()).warnings
+    assert warning.attr == IDENTIFIER
+    assert "check digit" in warning.detail
+
+
+def test_unknown_fields_are_problems_or_dropped() -> None:
+    account = changed(an_account(), "x", "loyalty_tier")
+    assert problem_names(judged(account).problems) == ("unknown_field@loyalty_tier",)
+    ignoring = judged(account, Terms(unknown_fields="ignore"))
+    assert (ignoring.problems, ignoring.dropped_fields) == ((), ("loyalty_tier",))
+
+
+@pytest.mark.parametrize(
+    ("occasion", "expected"), [(Occasion.VALIDATE, ()), (Occasion.CREATE, ("dry_run_only",)), (Occasion.PROCESS, ())]
+)
+def test_dry_runs_only_matters_to_those_who_create(occasion: Occasion, expected: tuple[str, ...]) -> None:
+    found = judged(wrapped(is_dry_run=False), Terms(is_dry_run_only=True), occasion)
+    assert tuple(problem.code for problem in found.problems) == expected
+    assert judged(wrapped(is_dry_run=True), Terms(is_dry_run_only=True), occasion).problems == ()
+
+
+@pytest.mark.parametrize("occasion", [Occasion.VALIDATE, Occasion.CREATE])
+def test_an_end_of_the_window_in_the_past_is_refused(occasion: Occasion) -> None:
+    ended = wrapped(schedule_window_end=(NOW - timedelta(seconds=1)).isoformat())
+    [problem] = judged(ended, Terms(), occasion).problems
+    assert (problem.code, problem.attr) == ("schedule_window_end_in_past", "task_params.schedule_window_end")
+    open_still = wrapped(schedule_window_end=(NOW + timedelta(hours=1)).isoformat())
+    assert judged(open_still, Terms(), occasion).problems == ()
+
+
+def test_the_window_is_no_matter_when_the_account_is_processed() -> None:
+    ended = wrapped(schedule_window_end=(NOW - timedelta(days=1)).isoformat())
+    assert judged(ended, Terms(), Occasion.PROCESS).problems == ()
