@@ -3,7 +3,7 @@
 import contextlib
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,9 @@ from eventstore.proof.checkpoints import LogKey, Outside, OutsideUnavailable, re
 from eventstore.proof.payload_verification import verifying_payloads
 from eventstore.proof.proof import write_proof
 from eventstore.proof.sealing import Sealed, seal, sealing_lock
+from eventstore.proof.statement import check_statement
 from eventstore.proof.verification import Kept, verify_events
-from eventstore.proof.verifier import Invalid
+from eventstore.proof.verifier import Invalid, read_statement
 from projections.history import account_streams
 
 CHECKPOINTS = "checkpoints"
@@ -59,17 +60,30 @@ def seal_log(former_key: str | None, as_json: bool) -> None:
     click.echo(f"Verifier key: {key.verifier}", err=True)
 
 
+_FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
+
+
 @click.command()
+@click.argument("certificates", metavar="[CERTIFICATE.json]...", nargs=-1, type=_FILE)
 @click.option("--all", "whole", is_flag=True, help="Hash every event again and open every payload.")
 @click.option(
-    "--against", "against", multiple=True, type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    "--against", "against", multiple=True, type=_FILE,
     metavar="CHECKPOINT", help="A checkpoint that you have kept; repeatable.",
 )  # fmt: skip
 @click.option("--key", "keys", multiple=True, metavar="VKEY", help="The log's verifier key; repeatable after a change.")
 @click.option("--jobs", default=2, show_default=True, type=click.IntRange(1, 64), help="Processes that open payloads.")
 @click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
-def verify(whole: bool, against: tuple[Path, ...], keys: tuple[str, ...], jobs: int, as_json: bool) -> None:
+def verify(
+    certificates: tuple[Path, ...],
+    whole: bool,
+    against: tuple[Path, ...],
+    keys: tuple[str, ...],
+    jobs: int,
+    as_json: bool,
+) -> None:
     """Verify the log against its checkpoints: those in the database, those kept outside, and yours.
+
+    A certificate is verified as well, and the log against the checkpoint that it names.
 
     Without --all the newest 100,000 events are hashed again, and what is before them is taken from the stored tree.
     Exit code 1 and a sentence for everything that is wrong.
@@ -78,7 +92,9 @@ def verify(whole: bool, against: tuple[Path, ...], keys: tuple[str, ...], jobs: 
     trusted = keys or (_known_key(settings),)
     began = time.monotonic()
     problems: list[str] = []
-    elsewhere = [*_kept_outside(settings, against, problems)]  # before the snapshot: the log goes on, and is sealed
+    signed = _certificates(certificates, trusted, problems)
+    # Before the snapshot: the log goes on, and is sealed.
+    elsewhere = [*signed, *_kept_outside(settings, against, problems)]
     with _connected() as connection, connection.transaction(), contextlib.ExitStack() as stack:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         opening = stack.enter_context(verifying_payloads(connection, database_url(), jobs=jobs)) if whole else None
@@ -92,8 +108,11 @@ def verify(whole: bool, against: tuple[Path, ...], keys: tuple[str, ...], jobs: 
     if as_json:
         told = msgspec.to_builtins(events) | {"problems": problems, "unanchored": tail, "seconds": took_s}
         told |= {"payloads": payloads.matching, "erased": payloads.erased} if payloads else {}
+        told |= {"certificates": len(signed)} if certificates else {}
         click.echo(json.dumps(told))
     else:
+        for one in signed:
+            click.echo(f"{one.source} is signed with the log's key")
         rest = "" if whole else f" of {events.head:,} (the others as the stored tree has them)"
         rate = events.hashed / max(took_s, 0.001)
         click.echo(f"{events.hashed:,} events{rest} hashed again in {took_s:.1f} s, {rate:,.0f} a second")
@@ -116,7 +135,7 @@ def verify(whole: bool, against: tuple[Path, ...], keys: tuple[str, ...], jobs: 
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path, dir_okay=False), help="FILE.zip")
 @click.option("--payloads", is_flag=True, help="Also what was sent: personal data.")
 @click.option(
-    "--against", "against", multiple=True, type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    "--against", "against", multiple=True, type=_FILE,
     metavar="CHECKPOINT", help="A checkpoint whose consistency is proved as well; repeatable.",
 )  # fmt: skip
 def proof(supplier_code: str, external: str, output: Path, payloads: bool, against: tuple[Path, ...]) -> None:
@@ -165,6 +184,19 @@ def _kept_outside(settings: Settings, against: tuple[Path, ...], problems: list[
         problems.append(f"UNREADABLE  the checkpoints that are kept outside cannot be read: {error}")
     for file in against:
         yield Kept(str(file), file.read_text("utf-8", "replace"))
+
+
+def _certificates(files: Sequence[Path], keys: Sequence[str], problems: list[str]) -> list[Kept]:
+    """The checkpoints that certificates name, which are signed; those that are not are problems."""
+    found = []
+    for file in files:
+        try:
+            statement = file.read_text("utf-8", "replace")
+            check_statement(statement, keys)
+            found.append(Kept(f"certificate {file}", read_statement(statement)["checkpoint"]))
+        except Invalid as error:
+            problems.append(f"NOT SIGNED  {file}: {error}")
+    return found
 
 
 def _known_key(settings: Settings) -> str:

@@ -1,9 +1,13 @@
 """The sealer: every so often, seal what has been appended and keep the checkpoint outside of the database.
 
-One sealer is active, by an advisory lock. It follows behind the writers, who never wait for it.
+One sealer is active, by an advisory lock. It follows behind the writers, who never wait for it. It also signs the
+statements that others ask for (`eventstore.proof.statement`): it is the one process that holds the key.
 """
 
 import threading
+import time
+from collections.abc import Sequence
+from uuid import UUID
 
 import structlog
 
@@ -12,6 +16,10 @@ from eventstore.errors import StoreUnavailable
 from eventstore.log.ledger import Ledger
 from eventstore.proof.checkpoints import LogKey, Outside, OutsideUnavailable
 from eventstore.proof.sealing import SealRefused, seal, sealing_lock
+from eventstore.proof.statement import refuse_waiting, sign_waiting, waiting_statements
+
+LOOK_EVERY_S = 0.25
+"""How often it is looked for statements that are to be signed."""
 
 logger = structlog.get_logger()
 
@@ -31,16 +39,38 @@ class Sealer:
         return thread
 
     def run(self, stop: threading.Event) -> None:
-        while not stop.wait(self._every_s):
-            self.seal()
+        due = time.monotonic() + self._every_s
+        while not stop.wait(LOOK_EVERY_S):
+            waiting = self._waiting()
+            if waiting or time.monotonic() >= due:
+                self.seal(waiting)
+                due = time.monotonic() + self._every_s
 
-    def seal(self) -> None:
-        """Once, unless another sealer is at it."""
+    def seal(self, waiting: Sequence[tuple[UUID, bytes]] = ()) -> None:
+        """Once, unless another sealer is at it; then sign the statements that wait for it."""
         try:
             with self._ledger.connection() as connection, sealing_lock(connection, waits=False) as is_held:
-                if is_held and (sealed := seal(connection, self._key, self._outside, at=now())) and sealed.is_new:
+                if not is_held:
+                    return
+                try:
+                    sealed = seal(connection, self._key, self._outside, at=now())
+                except SealRefused as refusal:
+                    refuse_waiting(connection, waiting, str(refusal))
+                    raise
+                if sealed is None:
+                    refuse_waiting(connection, waiting, "The log is empty: there is nothing to seal.")
+                    return
+                if sealed.is_new:
                     logger.info("log sealed", size=sealed.checkpoint.size, root=sealed.checkpoint.root.hex()[:16])
+                sign_waiting(connection, waiting, self._key, sealed.note, at=now())
         except SealRefused as refusal:
             logger.error("log not sealed", reason=str(refusal))  # noqa: TRY400 - a sentence for operators
         except (StoreUnavailable, OutsideUnavailable) as error:
             logger.warning("sealing waits", reason=str(error).strip().splitlines()[0] if str(error) else "")
+
+    def _waiting(self) -> list[tuple[UUID, bytes]]:
+        try:
+            with self._ledger.connection() as connection:
+                return waiting_statements(connection)
+        except StoreUnavailable:
+            return []

@@ -63,9 +63,12 @@ class LogKey(msgspec.Struct, frozen=True):
     def sign(self, size: int, root: bytes, at: datetime) -> str:
         """The signed checkpoint of a tree of this size with this root; `at` is UTC."""
         text = f"{self.name}\n{size}\n{base64.b64encode(root).decode()}\ntime {at:%Y-%m-%dT%H:%M:%SZ}\n"
+        return f"{text}\n— {self.name} {self.signature(text.encode())}\n"
+
+    def signature(self, message: bytes) -> str:
+        """The key's id and its signature of the message, in base64."""
         key_id = key_id_of(self.name, _public(self.private))
-        signature = base64.b64encode(key_id + self.private.sign(text.encode())).decode()
-        return f"{text}\n— {self.name} {signature}\n"
+        return base64.b64encode(key_id + self.private.sign(message)).decode()
 
 
 class Outside:
@@ -138,11 +141,11 @@ def read_signed(note: str, keys: Sequence[str]) -> Checkpoint:
     """A checkpoint that one of the verifier keys has signed. Raises Invalid."""
     for key in keys[:-1]:
         with suppress(Invalid):
-            return read_checkpoint(note, key, verify=_is_signed)
-    return read_checkpoint(note, keys[-1], verify=_is_signed)
+            return read_checkpoint(note, key, verify=is_signed)
+    return read_checkpoint(note, keys[-1], verify=is_signed)
 
 
-def _is_signed(public: bytes, message: bytes, signature: bytes) -> bool:
+def is_signed(public: bytes, message: bytes, signature: bytes) -> bool:
     """As `verifier.ed25519_verify`, in a thirtieth of the time: a log gets a checkpoint a minute."""
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, message)

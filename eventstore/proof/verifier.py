@@ -1,10 +1,12 @@
-"""Checks a proof of the import ledger: one file, the standard library only, no network.
+"""Checks a proof or a certificate of the import ledger: one file, the standard library only, no network.
 
-    python verify.py PROOF.zip [--key VKEY] [--against CHECKPOINT]...
+    python verify.py PROOF.zip|CERTIFICATE.json [--key VKEY] [--against CHECKPOINT]...
 
 A proof holds the events of one account, their inclusion in the log's Merkle tree (RFC 6962), signed checkpoints of
 that tree (C2SP tlog-checkpoint, Ed25519) and the consistency of older checkpoints with the newest. Exit code 0 when
 everything holds, 1 with a sentence for everything that does not. The ledger itself computes its tree with this file.
+
+A certificate is a JSON object that the ledger has signed, and that names the newest checkpoint of that moment.
 
 A leaf is one row of the log: the number of columns (2 bytes), then for each column its length (4 bytes, -1 for
 none) and its bytes. Numbers are big-endian; times are microseconds since 2000-01-01 UTC; texts are UTF-8.
@@ -226,6 +228,72 @@ def ed25519_verify(public: bytes, message: bytes, signature: bytes) -> bool:
     return not any((left[i] * right[2] - right[i] * left[2]) % _P for i in (0, 1))
 
 
+# --- A certificate: a signed statement
+
+STATEMENT = b"importledger statement\n"
+"""Begins what a statement's signature signs, so that it is taken for nothing else."""
+
+
+def statement_text(statement: "dict[str, Any]") -> bytes:
+    """What is signed: all members but `signature`, as JSON in ASCII with sorted names and no blanks."""
+    signed = {name: value for name, value in statement.items() if name != "signature"}
+    return STATEMENT + json.dumps(signed, sort_keys=True, separators=(",", ":")).encode()
+
+
+def read_statement(text: str) -> "dict[str, Any]":
+    """The members of a statement, of which none is there twice. Raises Invalid."""
+
+    def members(pairs: "list[tuple[str, Any]]") -> "dict[str, Any]":
+        if len(dict(pairs)) != len(pairs):
+            raise Invalid("a member of the certificate is there twice")
+        return dict(pairs)
+
+    try:
+        statement = json.loads(text, object_pairs_hook=members)
+    except (ValueError, RecursionError) as error:
+        raise Invalid("this is no certificate: it is not JSON") from error
+    missing = {"checkpoint", "signature", "verifier_key"} - set(statement if isinstance(statement, dict) else ())
+    if missing or not all(isinstance(statement[name], str) for name in ("checkpoint", "signature", "verifier_key")):
+        raise Invalid("this is no certificate: checkpoint, signature and verifier_key belong to one")
+    return dict(statement)
+
+
+def check_statement(text: str, key: "str | None", *, verify: Any = None) -> "tuple[dict[str, Any], Checkpoint]":
+    """The statement and the checkpoint that it names, when the key, or else its own, signed both. Raises Invalid."""
+    statement = read_statement(text)
+    key = key or str(statement["verifier_key"])
+    name, key_id, public = read_key(key)
+    try:
+        signature = base64.b64decode(statement["signature"], validate=True)
+        signed = statement_text(statement)
+    except (ValueError, RecursionError) as error:
+        raise Invalid("this is no certificate: its signature cannot be read") from error
+    if signature[:4] != key_id:
+        raise Invalid(f"the certificate is not signed by the log's key {name}")
+    if not (verify or ed25519_verify)(public, signed, signature[4:]):
+        raise Invalid("the signature of the certificate is wrong")
+    return statement, read_checkpoint(statement["checkpoint"], key, verify=verify)
+
+
+def _check_certificate(text: str, key: "str | None", against: Sequence[str]) -> "tuple[list[str], list[str]]":
+    statement, named = check_statement(text, key)
+    said = [
+        f"certificate, {statement.get('signed_at')}: signed by {named.origin}",
+        f"checkpoint of {named.size} events, {named.time}: signed by {named.origin}",
+    ]
+    wrong = []
+    for note in against:
+        try:
+            kept = read_checkpoint(note, key or statement["verifier_key"])
+            if kept.size != named.size:
+                raise Invalid(f"the certificate says nothing about {kept.size} events; `importledger verify` does")
+            check_consistency(kept.size, kept.root, named.size, named.root, [])
+            said.append(f"checkpoint of {kept.size} events (kept by you): the same")
+        except Invalid as error:
+            wrong.append(f"checkpoint (kept by you): {error}")
+    return said, wrong
+
+
 # --- A proof
 
 
@@ -275,23 +343,34 @@ def check(proof: zipfile.ZipFile, key: "str | None", against: Sequence[str]) -> 
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Check a proof of the import ledger.")
-    parser.add_argument("proof", help="the proof, a zip file")
+    parser = argparse.ArgumentParser(description="Check a proof or a certificate of the import ledger.")
+    parser.add_argument("proof", help="the proof, a zip file, or the certificate, a JSON file")
     parser.add_argument("--key", help="the log's verifier key, as the operator gave it to you")
     parser.add_argument("--against", action="append", default=[], help="a checkpoint that you have kept")
     asked = parser.parse_args()
     try:
-        with zipfile.ZipFile(asked.proof) as proof:
-            said, wrong = check(proof, asked.key, [Path(name).read_text("utf-8") for name in asked.against])
+        against = [Path(name).read_text("utf-8") for name in asked.against]
+        if zipfile.is_zipfile(asked.proof):
+            with zipfile.ZipFile(asked.proof) as proof:
+                said, wrong = check(proof, asked.key, against)
+        else:
+            said, wrong = _check_certificate(Path(asked.proof).read_text("utf-8"), asked.key, against)
     except Exception as error:  # of whatever is in a file that somebody else made
-        print(f"NOT PROVED: {error if isinstance(error, (Invalid, OSError)) else repr(error)}", file=sys.stderr)
+        reason = str(error) if isinstance(error, (Invalid, OSError)) else repr(error)
+        print(f"NOT PROVED: {_shown(reason)}", file=sys.stderr)
         return 1
-    print("\n".join(said))
+    for sentence in said:
+        print(_shown(sentence))
     if asked.key is None:
-        print("The key came with the proof. Compare log.vkey with the key that you were given, or say --key.")
+        print("The key came with the file. Compare it with the key that you were given, or say --key.")
     for sentence in wrong:
-        print(f"NOT PROVED: {sentence}", file=sys.stderr)
+        print(f"NOT PROVED: {_shown(sentence)}", file=sys.stderr)
     return 1 if wrong else 0
+
+
+def _shown(sentence: str) -> str:
+    """With what a terminal would obey, or not show, escaped: the file was made by somebody else."""
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in sentence)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,149 @@
+"""Statements that the ledger signs: certificates, as JSON objects that name the log's newest checkpoint.
+
+A signature says: this installation has stated this, when its log was what the checkpoint says. It does not say that
+the statement is right: whoever asks for it has found that out before.
+
+The key is where the sealer is, and not where requests come in from outside: `signed_statement` leaves the request in
+a table, the sealer seals the log up to now, signs, and leaves the answer there.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+import msgspec
+from psycopg import Connection
+from psycopg.rows import tuple_row
+
+from eventstore.errors import LedgerError, StoreUnavailable
+from eventstore.log.ledger import Ledger
+from eventstore.proof.checkpoints import LogKey, is_signed
+from eventstore.proof.verifier import Checkpoint, Invalid, statement_text
+from eventstore.proof.verifier import check_statement as check_signed
+
+RESERVED = ("signed_at", "checkpoint", "verifier_key", "signature")
+"""The members that signing adds."""
+
+ANSWER_TIMEOUT_S = 10.0
+_LOOK_EVERY_S = 0.1
+
+_INSERT = "INSERT INTO statement_requests (id, body) VALUES (%s, %s)"
+_TAKE = """
+DELETE FROM statement_requests
+WHERE id = %s AND (signed IS NOT NULL OR refusal IS NOT NULL OR %s)
+RETURNING signed, refusal
+"""
+_SELECT_WAITING = """
+SELECT id, body
+FROM statement_requests
+WHERE signed IS NULL AND refusal IS NULL
+ORDER BY requested_at
+LIMIT 100
+"""
+_UPDATE = "UPDATE statement_requests SET signed = %s, refusal = %s WHERE id = %s"
+_FORGET = "DELETE FROM statement_requests WHERE requested_at < clock_timestamp() - interval '10 minutes'"
+
+
+class StatementRefused(LedgerError):
+    """The log is not signed at present, so no statement is either; the message says why."""
+
+
+def sign_statement(body: Mapping[str, Any], key: LogKey, checkpoint: str, *, at: datetime) -> dict[str, Any]:
+    """The body with `signed_at`, `checkpoint` (a signed note), `verifier_key` and `signature` added.
+
+    Raises ValueError for what is no JSON object, has a float in it (decimals are text), or one of these names.
+    """
+    plain = msgspec.to_builtins(body, str_keys=True)
+    if not isinstance(plain, dict) or any(name in plain for name in RESERVED):
+        raise ValueError(f"A statement is an object without {', '.join(RESERVED)}.")
+    if _has_float(plain):
+        raise ValueError("A statement has no floats: say decimals as text.")
+    statement: dict[str, Any] = plain | {
+        "signed_at": f"{at:%Y-%m-%dT%H:%M:%SZ}",
+        "checkpoint": checkpoint,
+        "verifier_key": key.verifier,
+    }
+    return statement | {"signature": key.signature(statement_text(statement))}
+
+
+def check_statement(statement: str | Mapping[str, Any], keys: Sequence[str]) -> Checkpoint:
+    """The checkpoint that a statement names, which one of the verifier keys has signed as well. Raises Invalid."""
+    text = statement if isinstance(statement, str) else msgspec.json.encode(statement).decode()
+    refusal = Invalid("there is no key to check the certificate with")
+    for key in keys:
+        try:
+            return check_signed(text, key, verify=is_signed)[1]
+        except Invalid as error:
+            refusal = error
+    raise refusal
+
+
+async def signed_statement(
+    ledger: Ledger, body: Mapping[str, Any], *, within_s: float = ANSWER_TIMEOUT_S
+) -> dict[str, Any]:
+    """Have a statement signed by the sealer, with a checkpoint of everything that is in the log now.
+
+    For the event loop of an api process. Raises ValueError as `sign_statement` does, StatementRefused, and
+    StoreUnavailable when no sealer answers in time.
+    """
+    if _has_float(body) or any(name in body for name in RESERVED):
+        raise ValueError("A statement has no floats and none of the members that signing adds.")
+    request = uuid4()
+    deadline = time.monotonic() + within_s
+    await asyncio.to_thread(_ask, ledger, request, msgspec.json.encode(body).decode())
+    while True:
+        await asyncio.sleep(_LOOK_EVERY_S)
+        is_last = time.monotonic() > deadline
+        answer = await asyncio.to_thread(_take, ledger, request, is_last=is_last)
+        if answer is not None and answer[0] is not None:
+            return dict(msgspec.json.decode(answer[0]))
+        if answer is not None and answer[1] is not None:
+            raise StatementRefused(answer[1])
+        if is_last:
+            raise StoreUnavailable("no sealer answers: is a relay running?")
+
+
+def waiting_statements(connection: Connection[Any]) -> list[tuple[UUID, bytes]]:
+    """What is to be signed, the oldest first."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        return [(request, body.encode()) for request, body in cursor.execute(_SELECT_WAITING)]
+
+
+def sign_waiting(
+    connection: Connection[Any], waiting: Sequence[tuple[UUID, bytes]], key: LogKey, checkpoint: str, *, at: datetime
+) -> None:
+    """Sign these with a checkpoint that was made after they were asked for; forget what nobody fetched."""
+    for request, body in waiting:
+        try:
+            signed = msgspec.json.encode(sign_statement(msgspec.json.decode(body), key, checkpoint, at=at)).decode()
+            connection.execute(_UPDATE, (signed, None, request))
+        except (ValueError, TypeError) as error:
+            connection.execute(_UPDATE, (None, f"This cannot be signed: {error}", request))
+    connection.execute(_FORGET)
+
+
+def refuse_waiting(connection: Connection[Any], waiting: Sequence[tuple[UUID, bytes]], reason: str) -> None:
+    """Answer that nothing is signed at present."""
+    for request, _ in waiting:
+        connection.execute(_UPDATE, (None, reason, request))
+
+
+def _ask(ledger: Ledger, request: UUID, body: str) -> None:
+    with ledger.connection() as connection:
+        connection.execute(_INSERT, (request, body))
+
+
+def _take(ledger: Ledger, request: UUID, *, is_last: bool) -> tuple[str | None, str | None] | None:
+    with ledger.connection() as connection, connection.cursor(row_factory=tuple_row) as cursor:
+        return cursor.execute(_TAKE, (request, is_last)).fetchone()
+
+
+def _has_float(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_has_float, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(_has_float, value))
+    return isinstance(value, float)
