@@ -1,4 +1,6 @@
-"""What stands before every POST: credentials, the body, and the first answer again for a repeated Idempotency-Key.
+"""What stands before every handler that needs a token: credentials, role, supplier, and for a POST its body.
+
+A POST that repeats an Idempotency-Key gets the first answer again.
 
 A key is the caller's own name for a request (IETF draft `idempotency-key-header`); it counts within organisation,
 method and path. The same key with the same body gets the first answer again, with another body 422. Only answers
@@ -7,20 +9,20 @@ that changed something are remembered, in the transaction that changed it; a ref
 
 import hashlib
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import msgspec
-from psycopg_pool import AsyncConnectionPool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.auth import Authenticator
 from api.directory import Key
-from api.errors import NotValid
-from api.operations import OPERATIONS
-from api.refusal_counts import RefusalCounts
+from api.errors import NotValid, not_found
+from api.operation import Operation
+from api.paths import identifier
 from api.refusals import ApiError
-from api.responses import JsonResponse, read_body
+from api.responses import JsonResponse, json_response, read_body
+from api.services import Services
 from api.store import read
 from eventstore.errors import LedgerBusy, LedgerError, StoreUnavailable, VersionConflict
 from eventstore.log.answers import Answer, remembered_answer
@@ -29,10 +31,13 @@ _KEY = re.compile(r'"?([!#-\[\]-~ ]{1,255})"?\Z')
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A POST of a known caller. `command_id` names it when it came with an Idempotency-Key, and is "" otherwise."""
+    """A request of a known caller. `body` is empty for a GET.
+
+    `command_id` names the request when it came with an Idempotency-Key, and is "" otherwise.
+    """
 
     key: Key
-    body: bytes
+    body: bytes = b""
     command_id: str = ""
 
     @property
@@ -52,26 +57,41 @@ Handler = Callable[[Request, Call], Awaitable[Response]]
 
 
 class Calls:
-    """Turns handlers of calls into handlers of requests."""
+    """Puts what an operation asks for in front of its handler."""
 
-    def __init__(self, auth: Authenticator, pool: AsyncConnectionPool, refusals: RefusalCounts) -> None:
-        self._auth = auth
-        self._pool = pool
-        self._refusals = refusals
+    def __init__(self, services: Services) -> None:
+        self._auth = services.auth
+        self._pool = services.pool
+        self._refusals = services.refusals
 
-    def handlers(self, calls: Mapping[str, Handler]) -> dict[str, Callable[[Request], Awaitable[Response]]]:
-        """The handlers of calls behind what their operations ask for, by the operations' names."""
-        return {
-            operation.name: self.post(operation.roles, calls[operation.name])
-            for operation in OPERATIONS
-            if operation.roles and operation.method == "POST"
-        }
+    def handler(self, operation: Operation, endpoint: Any) -> Callable[[Request], Awaitable[Response]]:
+        """The operation's method of this endpoint, as a handler of requests."""
+        method = operation.handler.__get__(endpoint)
+        if operation.roles is None:
+            return method  # type: ignore[no-any-return]
+        answered = self._posted(method) if operation.method == "POST" else _asked(method)
+        return self._admitted(operation, operation.roles, answered)
 
-    def post(self, roles: frozenset[str], handler: Handler) -> Callable[[Request], Awaitable[Response]]:
-        """The handler behind authentication for these roles, with the body read, answered once per key."""
+    def _admitted(
+        self, operation: Operation, roles: frozenset[str], handler: Callable[[Request, Key], Awaitable[Response]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """The handler for callers of these roles, to whom other organisations' suppliers do not exist."""
+        names_supplier = "{supplier}" in operation.path
 
         async def answer(request: Request) -> Response:
             key = await self._auth.caller(request, roles)
+            if names_supplier and not key.may_touch(identifier(request, "supplier")):
+                if operation.is_foreign_empty:
+                    return json_response([])
+                raise not_found()
+            return await handler(request, key)
+
+        return answer
+
+    def _posted(self, handler: Handler) -> Callable[[Request, Key], Awaitable[Response]]:
+        """The handler with the body read, answered once per Idempotency-Key; its refusals are counted."""
+
+        async def answer(request: Request, key: Key) -> Response:
             body = await read_body(request)
             header = request.headers.get("idempotency-key")
             try:
@@ -110,6 +130,15 @@ class Calls:
         if found.request_sha256 != call.request_sha256:
             raise ApiError(422, "This Idempotency-Key was used for a request with another body.")
         return JsonResponse(found.body, found.status)
+
+
+def _asked(handler: Handler) -> Callable[[Request, Key], Awaitable[Response]]:
+    """The handler of a request without a body."""
+
+    async def answer(request: Request, key: Key) -> Response:
+        return await handler(request, Call(key))
+
+    return answer
 
 
 def _command_id(request: Request, key: Key, header: str) -> str:

@@ -4,20 +4,17 @@ The shapes' constraints are told in the words of JSON Schema: where this service
 for decimals, times without zone) the schema says so, and what no schema can say (sums, check digits) is in `/errors/`.
 """
 
+from collections.abc import Sequence
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from api.catalogue import CATALOGUE, ErrorCode
-from api.operations import OPERATIONS, Operation
+from api.operation import Operation, Parameter
 from api.refusals import CODES
 from schemas.account import Account, WrappedAccount
 from schemas.base import DECIMAL_PATTERN
-
-EXAMPLES: dict[str, Any] = msgspec.json.decode((Path(__file__).parent / "examples.json").read_bytes())
-"""A request body for every operation that takes one, by the operation's name."""
 
 _REF = "#/components/schemas/{name}"
 _MOMENT = {
@@ -38,15 +35,15 @@ _WITH_TOKEN = (401, 403, 429, 503)
 _WITH_BODY = (400, 408, 409, 413, 415, 422)
 
 
-def openapi() -> dict[str, Any]:
-    """The document."""
-    bodies = [operation.body for operation in OPERATIONS if operation.body]
-    answers = [answer for operation in OPERATIONS for answer in operation.answers.values() if answer]
+def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
+    """The document of these operations."""
+    bodies = [operation.body for operation in operations if operation.body]
+    answers = [answer for operation in operations for answer in operation.answers.values() if answer]
     types = list(dict.fromkeys([Account, *bodies, *answers]))
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
     by_type = dict(zip(map(repr, types), schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
-    for operation in OPERATIONS:
+    for operation in operations:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, by_type)
     return {
         "openapi": "3.1.0",
@@ -56,7 +53,7 @@ def openapi() -> dict[str, Any]:
             "description": "Takes in migrated energy accounts and can say at any time what became of each.",
         },
         "servers": [{"url": "/"}],
-        "tags": [{"name": tag} for tag in dict.fromkeys(operation.tag for operation in OPERATIONS)],
+        "tags": [{"name": tag} for tag in dict.fromkeys(operation.tag for operation in operations)],
         "paths": paths,
         "components": {
             "schemas": {name: _said(schema) for name, schema in sorted(components.items())} | _ERROR_SCHEMAS,
@@ -81,7 +78,7 @@ def _operation(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
         "security": [{"token": []}] if operation.roles else [],
     }
     parameters = [_path_parameter(name) for name in ("supplier", "external") if f"{{{name}}}" in operation.path]
-    parameters += [_QUERY[name] for name in operation.query]
+    parameters += [_query_parameter(parameter) for parameter in operation.query]
     if operation.roles and operation.method == "POST":
         parameters.append(_IDEMPOTENCY_KEY)
     if parameters:
@@ -99,7 +96,7 @@ def _request_body(operation: Operation, schemas: dict[str, Any]) -> dict[str, An
     schema = _said(schemas[repr(operation.body)])
     if operation.body is WrappedAccount:
         schema = {"anyOf": [_said(schemas[repr(Account)]), schema]}
-    media = {"schema": schema, "example": EXAMPLES[operation.name]}
+    media = {"schema": schema, "example": operation.example}
     return {"required": not operation.is_body_optional, "content": {"application/json": media}}
 
 
@@ -157,6 +154,16 @@ def _path_parameter(name: str) -> dict[str, Any]:
     }
 
 
+def _query_parameter(parameter: Parameter) -> dict[str, Any]:
+    return {
+        "name": parameter.name,
+        "in": "query",
+        "required": parameter.is_required,
+        "description": parameter.description,
+        "schema": parameter.schema,
+    }
+
+
 def _said(schema: Any) -> Any:
     """A schema in words that other readers of JSON Schema understand."""
     match schema:
@@ -184,45 +191,6 @@ def _without_default(schema: Any) -> Any:
     return {name: inner for name, inner in schema.items() if name != "default"} if isinstance(schema, dict) else schema
 
 
-_VERSION: dict[str, Any] = {
-    "in": "query",
-    "required": True,
-    "description": "The version of an event in the import's stream that has staged a payload.",
-    "schema": {"type": "integer", "minimum": 1},
-}
-_DAY: dict[str, Any] = {
-    "in": "query",
-    "required": False,
-    "description": "A day in German market time; open where nothing is said.",
-    "schema": {"type": "string", "format": "date"},
-}
-_QUERY: dict[str, dict[str, Any]] = {
-    "as_of": {
-        "name": "as_of",
-        "in": "query",
-        "required": False,
-        "description": "A position of the log, or a time: what was known then.",
-        "schema": {"type": "string", "pattern": r"^(\d{1,18}|\d{4}-\d{2}-\d{2}[Tt ].*)$"},
-    },
-    "from": {"name": "from"} | _VERSION,
-    "to": {"name": "to"} | _VERSION,
-    "from_day": {"name": "from_day"} | _DAY,
-    "to_day": {"name": "to_day"} | _DAY,
-    "q": {
-        "name": "q",
-        "in": "query",
-        "required": True,
-        "description": "What is looked for, without regard to case, accents and umlauts; at least 3 letters of a name.",
-        "schema": {"type": "string", "pattern": r"^[!-~]{1,254}$"},
-    },
-    "supplier": {
-        "name": "supplier",
-        "in": "query",
-        "required": False,
-        "description": "Only accounts of this import supplier.",
-        "schema": {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,32}$"},
-    },
-}
 _IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
     "in": "header",

@@ -11,7 +11,7 @@ import msgspec
 import psycopg
 import pytest
 
-from api.description import EXAMPLES
+from api.operations import OPERATIONS
 from eventstore.aggregates.import_process import (
     CancelImport,
     CompleteImport,
@@ -44,6 +44,7 @@ RESOURCES: dict[str, tuple[type[Wire], str]] = {
     "Market participant invoice": (MarketParticipantInvoiceImport, "create_market_participant_invoice"),
 }
 SHAPES: dict[str, Shape[Any]] = {name: Shape(wire_type) for name, (wire_type, _) in RESOURCES.items()}
+EXAMPLES = {operation.name: operation.example for operation in OPERATIONS if operation.body}
 BOOKS = {name: RuleBook.of(wire_type, ()) for name, (wire_type, _) in RESOURCES.items()}
 """What is left to check after decoding, without the market's rules."""
 

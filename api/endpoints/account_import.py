@@ -8,28 +8,30 @@ import hashlib
 from collections.abc import Sequence
 from datetime import datetime
 
-from psycopg_pool import AsyncConnectionPool
 from starlette.requests import Request
 from starlette.responses import Response
 
 import market
-from api.auth import READERS, Authenticator
+from api.auth import READERS, WRITERS
 from api.calls import Call
-from api.directory import Directory, Key, SupplierEntry
-from api.endpoints.history_queries import as_of
+from api.directory import Key, SupplierEntry
+from api.endpoints.history_queries import AS_OF, as_of
 from api.errors import NotValid, not_found
+from api.operation import ACCOUNT_PATH, ACCOUNTS, V2, Empty, Operation, example_of
 from api.paths import identifier
 from api.responses import JsonResponse, json_response
+from api.services import Services
 from api.store import in_thread, read
 from eventstore.aggregates.import_process import StageImport, stream_of
 from eventstore.clock import now
 from eventstore.errors import AlreadyImported, ImportInProgress, VersionConflict
-from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
 from market.judging import MAX_NAMES_KEPT, Judgement, Occasion, Terms, judge, problem_names
 from projections.history import NOW, account_history, of_import, status_after
 from projections.import_status import import_status
+from schemas.account import WrappedAccount
 from schemas.base import Problem, instant
+from schemas.status import ImportStatus
 from schemas.submission import read_submission
 
 _VALID = JsonResponse(b"{}", 200)
@@ -39,11 +41,10 @@ _CREATED = JsonResponse(b"{}", 201)
 class AccountImport:
     """The handlers of /v2/data-import/accounts/."""
 
-    def __init__(self, ledger: Ledger, pool: AsyncConnectionPool, directory: Directory, auth: Authenticator) -> None:
-        self._ledger = ledger
-        self._pool = pool
-        self._directory = directory
-        self._auth = auth
+    def __init__(self, services: Services) -> None:
+        self._ledger = services.ledger
+        self._pool = services.pool
+        self._directory = services.directory
 
     async def validate(self, request: Request, call: Call) -> Response:
         """200 with an empty object, or 400 with every problem; no side effects."""
@@ -55,12 +56,9 @@ class AccountImport:
         await self._stage(call, await self._judged(call, Occasion.CREATE))
         return _CREATED
 
-    async def status(self, request: Request) -> Response:
+    async def status(self, request: Request, call: Call) -> Response:
         """The v2 status record, now or as of a moment, or 404."""
-        key = await self._auth.caller(request, READERS)
         supplier, external = identifier(request, "supplier"), identifier(request, "external")
-        if not key.may_touch(supplier):
-            raise not_found()
         moment = as_of(request)
         if moment is NOW:
             found = await read(self._pool, import_status, supplier, external)
@@ -140,3 +138,45 @@ def _not_ongoing(supplier: str, status: str) -> NotValid:
 def _not_valid(problems: Sequence[Problem], supplier: str = "") -> NotValid:
     code, detail = "account_failed_validation", "The account data could not be validated."
     return NotValid(code, detail, problems, supplier=supplier, with_tree=True)
+
+
+_ACCOUNT = example_of("account")
+
+OPERATIONS = (
+    Operation(
+        handler=AccountImport.create,
+        name="create_account",
+        method="POST",
+        path=f"{V2}/accounts/",
+        tag=ACCOUNTS,
+        summary="Import an account. 201 once it is durably stored; creation follows.",
+        answers={201: Empty},
+        roles=WRITERS,
+        body=WrappedAccount,
+        example={"payload": _ACCOUNT, "task_params": {"is_dry_run": True}},
+    ),
+    Operation(
+        handler=AccountImport.validate,
+        name="validate_account",
+        method="POST",
+        path=f"{V2}/accounts/validate/",
+        tag=ACCOUNTS,
+        summary="Validate an account: every problem at once, no side effects.",
+        answers={200: Empty},
+        roles=WRITERS,
+        body=WrappedAccount,
+        example=_ACCOUNT,
+    ),
+    Operation(
+        handler=AccountImport.status,
+        name="read_import_status",
+        method="GET",
+        path=ACCOUNT_PATH,
+        tag=ACCOUNTS,
+        summary="What became of an import.",
+        answers={200: ImportStatus},
+        roles=READERS,
+        query=(AS_OF,),
+        refuses=(400, 404),
+    ),
+)

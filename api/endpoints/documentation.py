@@ -8,15 +8,18 @@ import gzip
 import hashlib
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.catalogue import CATALOGUE
+from api.catalogue import CATALOGUE, ErrorCode
 from api.description import openapi
 from api.errors import not_found
+from api.operation import SERVICE, Operation
 from api.responses import JsonResponse
+from api.services import Services
 
 _HERE = Path(__file__).parent.parent
 _ASSETS = {
@@ -38,8 +41,8 @@ _PAGE_HEADERS = {
 class Documentation:
     """The handlers. What is answered is made once."""
 
-    def __init__(self) -> None:
-        self._openapi = msgspec.json.encode(openapi())
+    def __init__(self, services: Services) -> None:
+        self._openapi = msgspec.json.encode(openapi(services.operations))
         self._etag = f'"{hashlib.sha256(self._openapi).hexdigest()[:32]}"'
         self._errors = msgspec.json.encode(CATALOGUE)
 
@@ -80,3 +83,35 @@ def _asset(file: Path, is_compressed: bool) -> bytes:
 
 def _page(name: str) -> Response:
     return Response((_HERE / "pages" / name).read_bytes(), media_type="text/html", headers=_PAGE_HEADERS)
+
+
+OPERATIONS = (
+    Operation(
+        handler=Documentation.errors,
+        name="list_errors",
+        method="GET",
+        path="/errors/",
+        tag=SERVICE,
+        summary="Every error code: what it means, where it is met, an example.",
+        answers={200: list[ErrorCode]},
+    ),
+    Operation(
+        handler=Documentation.openapi,
+        name="read_description",
+        method="GET",
+        path="/openapi.json",
+        tag=SERVICE,
+        summary="This description.",
+        answers={200: dict[str, Any], 304: None},
+        is_slashed=False,
+    ),
+    Operation(
+        handler=Documentation.reference,
+        name="read_reference",
+        method="GET",
+        path="/docs/",
+        tag=SERVICE,
+        summary="This description as an interactive page.",
+        answers={200: None},
+    ),
+)

@@ -18,10 +18,11 @@ from graphql import (
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.auth import Authenticator
 from api.directory import Key
+from api.operation import TOKENS, Operation
 from api.refusals import ApiError
 from api.responses import json_response, read_body
+from api.services import Services
 
 MAX_TOKENS = 1_000
 MAX_DOCUMENT = 16_384
@@ -60,20 +61,29 @@ type Mutation {
 ''')
 
 
-class _Body(msgspec.Struct):
+class GraphQLRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A GraphQL document, and what it needs."""
+
     query: str
     variables: dict[str, Any] | None = None
     operationName: str | None = None  # noqa: N815 - the wire's name
 
 
-_decoder = msgspec.json.Decoder(_Body)
+class GraphQLAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Data or errors; `extensions.errorCode` of an error is permanent."""
+
+    data: dict[str, Any] | None = None
+    errors: list[dict[str, Any]] = []
+
+
+_decoder = msgspec.json.Decoder(GraphQLRequest)
 
 
 class GraphQL:
     """The handler of POST /v1/graphql/."""
 
-    def __init__(self, auth: Authenticator) -> None:
-        self._auth = auth
+    def __init__(self, services: Services) -> None:
+        self._auth = services.auth
         self._root = {"service": "importledger", "obtainToken": self._obtain_token}
 
     async def answer(self, request: Request) -> Response:
@@ -138,3 +148,22 @@ def _document(query: str) -> DocumentNode:
 def _error(code: str, description: str) -> GraphQLError:
     extensions = {"errorType": "VALIDATION", "errorCode": code, "errorDescription": description}
     return GraphQLError("Invalid data.", extensions=extensions)
+
+
+OPERATIONS = (
+    Operation(
+        handler=GraphQL.answer,
+        name="obtain_token",
+        method="POST",
+        path="/v1/graphql/",
+        tag=TOKENS,
+        summary="GraphQL: obtain a token for a key or a refresh token. Always 200; errors carry errorCode.",
+        answers={200: GraphQLAnswer},
+        body=GraphQLRequest,
+        refuses=(400, 408, 413, 415, 503),
+        example={
+            "query": 'mutation { obtainToken(input: {organizationSecretKey: "ilk_..."}) '
+            "{ token payload refreshToken refreshExpiresIn } }"
+        },
+    ),
+)

@@ -4,21 +4,30 @@ import os
 from typing import Any
 
 from psycopg import AsyncConnection, ProgrammingError
-from psycopg_pool import AsyncConnectionPool
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.operation import SERVICE, Operation
 from api.responses import json_response
+from api.services import Services
 from api.store import read
 from eventstore.errors import StoreUnavailable
 from eventstore.operations.migrate import NEWEST
+from schemas.base import Wire
 
 
-class Health:
+class Health(Wire, frozen=True, kw_only=True):
+    """Which process answers, and how it is."""
+
+    status: str
+    pid: int
+
+
+class HealthChecks:
     """The handlers of /livez and /readyz."""
 
-    def __init__(self, pool: AsyncConnectionPool) -> None:
-        self._pool = pool
+    def __init__(self, services: Services) -> None:
+        self._pool = services.pool
 
     async def alive(self, request: Request) -> Response:
         """200 as long as the process answers at all."""
@@ -38,3 +47,26 @@ class Health:
 async def _has_schema(connection: AsyncConnection[Any]) -> bool:
     cursor = await connection.execute("SELECT FROM schema_migrations WHERE name = %s", (NEWEST,))
     return cursor.rowcount == 1
+
+
+OPERATIONS = (
+    Operation(
+        handler=HealthChecks.alive,
+        name="read_liveness",
+        method="GET",
+        path="/livez/",
+        tag=SERVICE,
+        summary="200 while the process lives.",
+        answers={200: Health},
+    ),
+    Operation(
+        handler=HealthChecks.ready,
+        name="read_readiness",
+        method="GET",
+        path="/readyz/",
+        tag=SERVICE,
+        summary="200 when the database answers with the schema that this service needs.",
+        answers={200: Health},
+        refuses=(503,),
+    ),
+)

@@ -1,22 +1,28 @@
 """What happened to an account, for auditors: its history, and what differs between two of its payloads."""
 
 import msgspec
-from psycopg_pool import AsyncConnectionPool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.auth import AUDITORS, Authenticator
+from api.auth import AUDITORS
+from api.calls import Call
 from api.errors import NotValid, not_found
+from api.operation import ACCOUNT_PATH, ACCOUNTS, Operation, Parameter
 from api.paths import identifier
 from api.responses import JsonResponse, json_response
+from api.services import Services
 from api.store import in_thread, read
 from eventstore.aggregates.import_process import ImportStaged, stream_of
 from eventstore.events import Recorded
-from eventstore.log.ledger import Ledger
-from projections.history import NOW, AsOf, account_history, history_entry, of_import
+from projections.history import NOW, AsOf, HistoryEntry, account_history, history_entry, of_import
 from schemas.base import Problem
-from schemas.difference import difference
+from schemas.difference import FieldChange, difference
 
+AS_OF = Parameter(
+    name="as_of",
+    description="A position of the log, or a time: what was known then.",
+    schema={"type": "string", "pattern": r"^(\d{1,18}|\d{4}-\d{2}-\d{2}[Tt ].*)$"},
+)
 _encoder = msgspec.json.Encoder(decimal_format="number")
 
 
@@ -34,17 +40,16 @@ def as_of(request: Request) -> AsOf:
 class HistoryQueries:
     """The handlers of …/history/ and …/history/difference/."""
 
-    def __init__(self, ledger: Ledger, pool: AsyncConnectionPool, auth: Authenticator) -> None:
-        self._ledger = ledger
-        self._pool = pool
-        self._auth = auth
+    def __init__(self, services: Services) -> None:
+        self._ledger = services.ledger
+        self._pool = services.pool
 
-    async def history(self, request: Request) -> Response:
+    async def history(self, request: Request, call: Call) -> Response:
         """200 with every event of the account, oldest first; 404 when there is no import of it."""
         events = await self._events(request)
         return json_response([history_entry(recorded) for recorded in events])
 
-    async def difference(self, request: Request) -> Response:
+    async def difference(self, request: Request, call: Call) -> Response:
         """200 with what differs between the payloads of two staged events, named by their versions."""
         events = of_import(await self._events(request))
         stream, digests = events[0].stream, [_digest(events, request, name) for name in ("from", "to")]
@@ -55,10 +60,7 @@ class HistoryQueries:
         return JsonResponse(_encoder.encode(difference(before, after)), 200)
 
     async def _events(self, request: Request) -> list[Recorded]:
-        key = await self._auth.caller(request, AUDITORS)
         supplier, external = identifier(request, "supplier"), identifier(request, "external")
-        if not key.may_touch(supplier):
-            raise not_found()
         events = await read(self._pool, account_history, supplier, external, as_of(request))
         if not any(recorded.stream == stream_of(supplier, external) for recorded in events):
             raise not_found()
@@ -76,3 +78,40 @@ def _digest(events: list[Recorded], request: Request, name: str) -> str:
 
 def _not_valid(problem: Problem) -> NotValid:
     return NotValid("validation_error", "The query could not be understood.", [problem])
+
+
+def _version(name: str) -> Parameter:
+    return Parameter(
+        name=name,
+        description="The version of an event in the import's stream that has staged a payload.",
+        schema={"type": "integer", "minimum": 1},
+        is_required=True,
+    )
+
+
+OPERATIONS = (
+    Operation(
+        handler=HistoryQueries.history,
+        name="read_history",
+        method="GET",
+        path=f"{ACCOUNT_PATH}history/",
+        tag=ACCOUNTS,
+        summary="Everything that happened to an account, for auditors and staff.",
+        answers={200: list[HistoryEntry]},
+        roles=AUDITORS,
+        query=(AS_OF,),
+        refuses=(400, 404),
+    ),
+    Operation(
+        handler=HistoryQueries.difference,
+        name="read_payload_difference",
+        method="GET",
+        path=f"{ACCOUNT_PATH}history/difference/",
+        tag=ACCOUNTS,
+        summary="What differs between two payloads of an account, for auditors and staff.",
+        answers={200: list[FieldChange]},
+        roles=AUDITORS,
+        query=(_version("from"), _version("to")),
+        refuses=(400, 404),
+    ),
+)

@@ -3,24 +3,26 @@
 from collections.abc import Callable
 
 import msgspec
-from psycopg_pool import AsyncConnectionPool
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.auth import DECIDERS
 from api.calls import Call
 from api.errors import NotValid, not_found
+from api.operation import ACCOUNT_PATH, ACCOUNTS, Operation
 from api.paths import identifier
 from api.refusals import ApiError
 from api.responses import JsonResponse, encoded
+from api.services import Services
 from api.store import in_thread, read
 from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.import_process import CancelImport, RetryImport, stream_of
 from eventstore.clock import now
 from eventstore.errors import IllegalTransition
-from eventstore.log.ledger import Ledger
 from projections.import_status import import_status
 from schemas.account import Reason
 from schemas.shape import Shape
+from schemas.status import ImportStatus
 
 _REASON = Shape(Reason)
 
@@ -41,9 +43,9 @@ _RETRY = _Verb(RetryImport, "PENDING", "import_cannot_be_retried", "Only an erro
 class ImportVerbs:
     """The handlers of …/cancel/ and …/retry/. Both answer the status record as it is afterwards."""
 
-    def __init__(self, ledger: Ledger, pool: AsyncConnectionPool) -> None:
-        self._ledger = ledger
-        self._pool = pool
+    def __init__(self, services: Services) -> None:
+        self._ledger = services.ledger
+        self._pool = services.pool
 
     async def cancel(self, request: Request, call: Call) -> Response:
         """200 for what was pending or is cancelled; 400 `import_cannot_be_cancelled` for any other state."""
@@ -56,7 +58,7 @@ class ImportVerbs:
     async def _decided(self, request: Request, call: Call, verb: _Verb) -> Response:
         supplier, external = identifier(request, "supplier"), identifier(request, "external")
         command = verb.command(reason=_reason(call.body))
-        found = await read(self._pool, import_status, supplier, external) if call.key.may_touch(supplier) else None
+        found = await read(self._pool, import_status, supplier, external)
         if found is None:
             raise not_found()
         at = now()
@@ -85,3 +87,35 @@ def _reason(body: bytes) -> str:
     if misfits:
         raise NotValid("validation_error", "The body could not be validated.", misfits)
     return read.reason
+
+
+OPERATIONS = (
+    Operation(
+        handler=ImportVerbs.cancel,
+        name="cancel_import",
+        method="POST",
+        path=f"{ACCOUNT_PATH}cancel/",
+        tag=ACCOUNTS,
+        summary="Do not process a pending import.",
+        answers={200: ImportStatus},
+        roles=DECIDERS,
+        body=Reason,
+        is_body_optional=True,
+        refuses=(404,),
+        example={"reason": "sent twice"},
+    ),
+    Operation(
+        handler=ImportVerbs.retry,
+        name="retry_import",
+        method="POST",
+        path=f"{ACCOUNT_PATH}retry/",
+        tag=ACCOUNTS,
+        summary="Process an errored import once more.",
+        answers={200: ImportStatus},
+        roles=DECIDERS,
+        body=Reason,
+        is_body_optional=True,
+        refuses=(404,),
+        example={"reason": "the price table is mended"},
+    ),
+)

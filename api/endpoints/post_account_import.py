@@ -9,14 +9,15 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from psycopg_pool import AsyncConnectionPool
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.auth import WRITERS
 from api.calls import Call
-from api.directory import Directory
 from api.errors import NotValid
+from api.operation import AFTER, V1, Operation, example_of
 from api.responses import JsonResponse
+from api.services import Services
 from api.store import in_thread, read
 from eventstore.aggregates import post_account
 from eventstore.aggregates.aggregate import Aggregate
@@ -24,7 +25,7 @@ from eventstore.aggregates.post_account import ImportRecord, stream_of
 from eventstore.clock import now
 from eventstore.errors import Refused
 from eventstore.events import Recorded
-from eventstore.log.ledger import Ledger, PlatformChange
+from eventstore.log.ledger import PlatformChange
 from eventstore.log.payloads import Payload
 from market.post_account import POST_ACCOUNT_BOOKS
 from market.rule import Severity
@@ -87,10 +88,10 @@ _SHAPES: dict[type[Wire], Shape[Any]] = {kind.envelope: Shape(kind.envelope) for
 class PostAccountImport:
     """The handlers of the post-account imports. All answer 201 with the validated data."""
 
-    def __init__(self, ledger: Ledger, pool: AsyncConnectionPool, directory: Directory) -> None:
-        self._ledger = ledger
-        self._pool = pool
-        self._directory = directory
+    def __init__(self, services: Services) -> None:
+        self._ledger = services.ledger
+        self._pool = services.pool
+        self._directory = services.directory
 
     async def delivery_note(self, request: Request, call: Call) -> Response:
         return await self._imported(call, _NOTE)
@@ -172,3 +173,43 @@ def _sha256(value: Any) -> str:
 
 def _not_valid(supplier: str, *problems: Problem) -> NotValid:
     return NotValid("validation_error", "The data could not be validated.", problems, supplier=supplier)
+
+
+OPERATIONS = (
+    Operation(
+        handler=PostAccountImport.delivery_note,
+        name="create_delivery_note",
+        method="POST",
+        path=f"{V1}/delivery-note/create/",
+        tag=AFTER,
+        summary="Attach a delivery note to an account.",
+        answers={201: DeliveryNoteImport},
+        roles=WRITERS,
+        body=DeliveryNoteImport,
+        example=example_of("delivery_note"),
+    ),
+    Operation(
+        handler=PostAccountImport.energy_amount,
+        name="create_energy_amount",
+        method="POST",
+        path=f"{V1}/energy-amount/create/",
+        tag=AFTER,
+        summary="Attach an energy amount to an account.",
+        answers={201: EnergyAmountImport},
+        roles=WRITERS,
+        body=EnergyAmountImport,
+        example=example_of("energy_amount"),
+    ),
+    Operation(
+        handler=PostAccountImport.invoice,
+        name="create_market_participant_invoice",
+        method="POST",
+        path=f"{V1}/market-participant-invoice/create/",
+        tag=AFTER,
+        summary="Attach a market participant's invoice to an account.",
+        answers={201: MarketParticipantInvoiceImport},
+        roles=WRITERS,
+        body=MarketParticipantInvoiceImport,
+        example=example_of("market_participant_invoice"),
+    ),
+)

@@ -7,18 +7,20 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.auth import WRITERS
 from api.calls import Call
 from api.errors import NotValid
+from api.operation import BEFORE, V1, Operation, example_of
 from api.responses import JsonResponse, encoded
+from api.services import Services
 from api.store import in_thread, in_time
 from eventstore.aggregates import participant, price_sheet
 from eventstore.clock import now
 from eventstore.errors import VersionConflict
 from eventstore.log.answers import Answer
-from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
 from market.participant import FEE_BOOK, PARTICIPANT_BOOK
-from schemas.base import Problem
+from schemas.base import Problem, Wire
 from schemas.market_participant import MarketParticipant
 from schemas.price_sheet import FeeImport, PriceSheet
 from schemas.shape import Shape
@@ -31,11 +33,17 @@ _FEES = Shape(FeeImport)
 _canonical = msgspec.json.Encoder(order="sorted")
 
 
+class PriceSheetsImported(Wire, frozen=True, kw_only=True):
+    """How many price sheets the request named; all of them are imported."""
+
+    price_sheets_imported: int
+
+
 class PreAccountImport:
     """The handlers of the pre-account imports. What they import is market-wide: any importer's key may."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    def __init__(self, services: Services) -> None:
+        self._ledger = services.ledger
 
     async def participant(self, request: Request, call: Call) -> Response:
         """201 with the record, or 200 with the one that is stored already, which stays unchanged."""
@@ -122,3 +130,31 @@ def _at(index: int, field: str, code: str, detail: str) -> Problem:
 def _refuse(problems: Sequence[Problem]) -> None:
     if problems:
         raise NotValid("validation_error", "The data could not be validated.", problems)
+
+
+OPERATIONS = (
+    Operation(
+        handler=PreAccountImport.participant,
+        name="import_market_participant",
+        method="POST",
+        path=f"{V1}/market-participant/import/",
+        tag=BEFORE,
+        summary="Import a market participant. 201 the first time, 200 and the stored record afterwards.",
+        answers={201: MarketParticipant, 200: MarketParticipant},
+        roles=WRITERS,
+        body=MarketParticipant,
+        example=example_of("market_participant"),
+    ),
+    Operation(
+        handler=PreAccountImport.fees,
+        name="import_price_sheets",
+        method="POST",
+        path=f"{V1}/market-participant-fees/import/",
+        tag=BEFORE,
+        summary="Import fee price sheets, all of them or none.",
+        answers={201: PriceSheetsImported},
+        roles=WRITERS,
+        body=FeeImport,
+        example=example_of("price_sheets"),
+    ),
+)

@@ -3,51 +3,47 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
-from psycopg_pool import AsyncConnectionPool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.auth import READERS, Authenticator
+from api.auth import READERS
+from api.calls import Call
 from api.errors import not_found
+from api.operation import STATUS, V1, Operation
 from api.paths import identifier
 from api.responses import json_array_response, json_response
+from api.services import Services
 from api.store import read
 from projections.import_status import ALL_STATES, IMPORTED_STATES, PENDING_STATES, import_list, transfer_status
+from schemas.status import ImportListItem, TransferStatus
 
 
 class StatusQueries:
-    """The handlers of the four status queries. `lists` is a pool of its own, so that slow readers starve nobody."""
+    """The handlers of the four status queries."""
 
-    def __init__(self, pool: AsyncConnectionPool, lists: AsyncConnectionPool, auth: Authenticator) -> None:
-        self._pool = pool
-        self._lists = lists
-        self._auth = auth
+    def __init__(self, services: Services) -> None:
+        self._pool = services.pool
+        self._lists = services.lists
 
-    async def transfer_status(self, request: Request) -> Response:
+    async def transfer_status(self, request: Request, call: Call) -> Response:
         """200 whenever an import process exists; 404 otherwise."""
-        key = await self._auth.caller(request, READERS)
         supplier, external = identifier(request, "supplier"), identifier(request, "external")
-        if not key.may_touch(supplier):
-            raise not_found()
         found = await read(self._pool, transfer_status, supplier, external)
         if found is None:
             raise not_found("No account was found for this supplier and account number.")
         return json_response(found)
 
-    async def all(self, request: Request) -> Response:
+    async def all(self, request: Request, call: Call) -> Response:
         return await self._list(request, ALL_STATES)
 
-    async def pending(self, request: Request) -> Response:
+    async def pending(self, request: Request, call: Call) -> Response:
         return await self._list(request, PENDING_STATES)
 
-    async def imported(self, request: Request) -> Response:
+    async def imported(self, request: Request, call: Call) -> Response:
         return await self._list(request, IMPORTED_STATES)
 
     async def _list(self, request: Request, states: tuple[str, ...]) -> Response:
-        key = await self._auth.caller(request, READERS)
         supplier = identifier(request, "supplier")
-        if not key.may_touch(supplier):
-            return json_response([])
 
         async def items() -> AsyncIterator[Any]:
             async with self._lists.connection() as connection:
@@ -55,3 +51,37 @@ class StatusQueries:
                     yield item
 
         return await json_array_response(items())
+
+
+OPERATIONS = (
+    Operation(
+        handler=StatusQueries.transfer_status,
+        name="read_transfer_status",
+        method="GET",
+        path=f"{V1}/account-transfer-status/{{supplier}}/{{external}}/",
+        tag=STATUS,
+        summary="Whether the account has been created: UNKNOWN, IN_PROGRESS or COMPLETED.",
+        answers={200: TransferStatus},
+        roles=READERS,
+        refuses=(404,),
+    ),
+    *(
+        Operation(
+            handler=handler,
+            name=f"list_{kind}_imports",
+            method="GET",
+            path=f"{V1}/{kind}-account-import-processes/{{supplier}}/",
+            tag=STATUS,
+            summary=summary,
+            answers={200: list[ImportListItem]},
+            roles=READERS,
+            is_foreign_empty=True,
+            refuses=(404,),
+        )
+        for kind, handler, summary in (
+            ("all", StatusQueries.all, "A supplier's imports, in order of creation."),
+            ("pending", StatusQueries.pending, "A supplier's imports without an account, but for the cancelled ones."),
+            ("imported", StatusQueries.imported, "A supplier's imports that have an account."),
+        )
+    ),
+)

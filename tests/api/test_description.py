@@ -12,9 +12,10 @@ import pytest
 from starlette.routing import Route
 
 from api.app import create_app
-from api.description import EXAMPLES, openapi
+from api.description import openapi
 from api.made import CONTRACT, contract_changes
-from api.operations import OPERATIONS, Operation
+from api.operation import Operation
+from api.operations import OPERATIONS
 from market.post_account import POST_ACCOUNT_BOOKS
 from schemas.account import WrappedAccount
 from schemas.shape import Shape
@@ -23,7 +24,7 @@ from tests.make import NOON, encoded
 from tests.running import RunningService
 
 API = Path(__file__).parent.parent.parent / "api"
-DOCUMENT = openapi()
+DOCUMENT = openapi(OPERATIONS)
 
 
 def operation_in(document: dict[str, Any], operation: Operation) -> Any:
@@ -42,7 +43,7 @@ def test_an_example_conforms_and_is_accepted_by_its_shape(operation: Operation) 
     media = operation_in(DOCUMENT, operation)["requestBody"]["content"]["application/json"]
     schema = media["schema"] | {"components": DOCUMENT["components"]}
     assert jsonschema_rs.validator_for(schema).is_valid(media["example"])
-    body = encoded(EXAMPLES[operation.name])
+    body = encoded(operation.example)
     if operation.body is WrappedAccount:
         assert read_submission(body).misfits == ()
     elif operation.body in POST_ACCOUNT_BOOKS:

@@ -13,7 +13,8 @@ from schemathesis import GenerationMode
 from schemathesis.config import SchemathesisConfig
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from api.operations import OPERATIONS, Operation
+from api.operation import Operation
+from api.operations import OPERATIONS
 from tests.make import an_account, encoded
 from tests.running import Importer, RunningService, processed, wait_for
 

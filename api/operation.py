@@ -1,0 +1,68 @@
+"""What an endpoint is: a row beside its handler, from which its route, its rights and its description are made."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from schemas.base import Wire
+
+V1, V2 = "/v1/data-import", "/v2/data-import"
+ACCOUNT_PATH = f"{V2}/accounts/{{supplier}}/{{external}}/"
+
+BEFORE, ACCOUNTS, AFTER = "Before accounts", "Accounts", "After accounts"
+STATUS, TOKENS, SERVICE = "Following imports", "Tokens", "The service"
+"""The groups of the description."""
+
+_EXAMPLES = Path(__file__).parent / "examples"
+
+
+class Empty(Wire, frozen=True, kw_only=True):
+    """The empty payload."""
+
+
+class Parameter(msgspec.Struct, frozen=True, kw_only=True):
+    """A parameter of the query, with its JSON Schema."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+    is_required: bool = False
+
+
+class Operation(msgspec.Struct, frozen=True, kw_only=True):
+    """An endpoint: its place, who may call it, what it takes and gives, and the method that answers it."""
+
+    handler: Callable[..., Awaitable[Response]]
+    """A method of the endpoint's class: of (request, call) where `roles` are named, of (request) where they are not."""
+    name: str
+    method: str
+    path: str
+    tag: str
+    summary: str
+    answers: dict[int, Any]
+    """Status to type of the body; None for a body that is no JSON."""
+    roles: frozenset[str] | None = None
+    """Who may call it; None where no token is needed. Enforced by `api.calls`, not by the handler."""
+    is_foreign_empty: bool = False
+    """Whether a foreign supplier's list is empty; all else of a foreign supplier is 404."""
+    body: type | None = None
+    is_body_optional: bool = False
+    example: Any = None
+    """A body that is accepted; every operation that takes one has it."""
+    query: tuple[Parameter, ...] = ()
+    refuses: tuple[int, ...] = ()
+    """Statuses of refusals beside those that every endpoint of its kind has."""
+    is_slashed: bool = True
+
+    @property
+    def endpoint(self) -> str:
+        """The name of the class whose method answers."""
+        return self.handler.__qualname__.split(".")[0]
+
+
+def example_of(name: str) -> Any:
+    """An example that is too long for its endpoint's file: `api/examples/NAME.json`."""
+    return msgspec.json.decode((_EXAMPLES / f"{name}.json").read_bytes())

@@ -1,0 +1,71 @@
+"""What the endpoints work with: made once by the application, and handed to each endpoint's class."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+from psycopg_pool import AsyncConnectionPool
+
+from api.auth import Authenticator
+from api.directory import Directory
+from api.operation import Operation
+from api.rate_limit import RateLimit
+from api.refusal_counts import RefusalCounts
+from api.store import reading_pool
+from eventstore.log.ledger import Ledger
+from projections import INLINE
+
+
+@dataclass(frozen=True)
+class Services:
+    """See the module. `lists` is a pool of its own, so that slow readers of lists starve nobody."""
+
+    ledger: Ledger
+    pool: AsyncConnectionPool
+    lists: AsyncConnectionPool
+    directory: Directory
+    limit: RateLimit
+    auth: Authenticator
+    refusals: RefusalCounts
+    operations: Sequence[Operation]
+    """Every endpoint of the service, for what describes it."""
+
+    @classmethod
+    def on(
+        cls,
+        database_url: str,
+        token_key: bytes,
+        redis_url: str | None,
+        *,
+        operations: Sequence[Operation],
+        refusals_interval_s: float,
+    ) -> "Services":
+        """The services on this database. Opens nothing before `running` begins."""
+        pool = reading_pool(database_url, size=8)
+        ledger = Ledger(database_url, views=INLINE)
+        directory, limit = Directory(pool), RateLimit(redis_url)
+        return cls(
+            ledger=ledger,
+            pool=pool,
+            lists=reading_pool(database_url, size=2),
+            directory=directory,
+            limit=limit,
+            auth=Authenticator(directory, token_key, limit),
+            refusals=RefusalCounts(ledger, interval_s=refusals_interval_s),
+            operations=operations,
+        )
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Open the pools and run what is kept fresh beside the requests, until the application ends."""
+        async with self.pool, self.lists:
+            tasks = [asyncio.create_task(work()) for work in (self.directory.keep_fresh, self.refusals.keep_appending)]
+            yield
+            for task in tasks:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+            await self.refusals.append()
+        await self.limit.close()
+        await asyncio.to_thread(self.ledger.close)
