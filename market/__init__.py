@@ -6,15 +6,16 @@ from datetime import datetime
 from market.account import ACCOUNT
 from market.customer import CUSTOMER
 from market.finance import FINANCE
+from market.plausibility import PLAUSIBILITY
 from market.rule import Breach, Rule, RuleBook, Severity
 from market.supply import SUPPLY
 from schemas.account import Account
 from schemas.base import Problem
 
-EDITION = "2026-11"
+EDITION = "2026-11-21"
 """Names this set of rules in the events that record what the rules said."""
 
-RULES: tuple[Rule, ...] = (*ACCOUNT, *CUSTOMER, *SUPPLY, *FINANCE)
+RULES: tuple[Rule, ...] = (*ACCOUNT, *CUSTOMER, *SUPPLY, *FINANCE, *PLAUSIBILITY)
 
 _book = RuleBook.of(Account, RULES)
 

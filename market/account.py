@@ -1,7 +1,7 @@
 """Rules over the account as a whole, its references, metadata and campaigns."""
 
 from market.identifiers import is_postcode
-from market.rule import Rule, Severity
+from market.rule import Rule, Severity, reading
 from market.uniqueness import unique_by
 from schemas.account import Account
 from schemas.customer import Customer
@@ -9,22 +9,27 @@ from schemas.customer import Customer
 _CONTRACT = "public contract of sister systems, account payload"
 
 
+@reading("unknown_occupier", "customers")
 def _names_a_customer(account: Account) -> bool:
     return account.unknown_occupier or bool(account.customers)
 
 
+@reading("family_name")
 def _has_family_name(customer: Customer) -> bool:
     return bool(customer.family_name.strip())
 
 
+@reading("unknown_occupier", "customers")
 def _nobody_at_an_unknown_occupier(account: Account) -> bool:
     return not (account.unknown_occupier and account.customers)
 
 
+@reading("unknown_occupier", "supply_addresses")
 def _one_address_of_an_unknown_occupier(account: Account) -> bool:
     return not account.unknown_occupier or len(account.supply_addresses) <= 1
 
 
+@reading("billing_address1", "supply_addresses")
 def _has_an_address(account: Account) -> bool:
     return bool(account.billing_address1.strip() or account.supply_addresses)
 

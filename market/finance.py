@@ -10,7 +10,7 @@ from msgspec import UNSET
 from market.documents import is_below_root
 from market.identifiers import is_iban
 from market.periods import ordered
-from market.rule import Rule, Severity
+from market.rule import Rule, Severity, reading
 from market.uniqueness import all_different, unique_by
 from schemas.account import Account
 from schemas.base import MARKET_TIME
@@ -21,6 +21,7 @@ _HALF_A_CENT = Decimal("0.005")
 _ADDS = {"PAYMENT": 1, "CREDIT": 1, "REPAYMENT": -1, "CHARGE": -1, "SUPPLY_CHARGE": -1}
 
 
+@reading("transfer_balance", "ledgers[].ledger_balance")
 def _ledgers_sum_up(account: Account) -> bool:
     """Asked only where both sides are there: the balance that is transferred, and each ledger's."""
     if not account.transfer_balance or not account.ledgers:
@@ -31,11 +32,18 @@ def _ledgers_sum_up(account: Account) -> bool:
     return abs(total - Decimal(account.transfer_balance)) < _HALF_A_CENT
 
 
+@reading("ledgers[].identifiers[]", "supply_addresses[].supply_points[].identifier")
 def _identifiers_known(account: Account) -> bool:
     known = {point.identifier for address in account.supply_addresses for point in address.supply_points}
     return all(identifier in known for ledger in account.ledgers for identifier in ledger.identifiers)
 
 
+@reading(
+    "ledger_balance",
+    "last_statement_balance",
+    "current_statement_transactions[].type",
+    "current_statement_transactions[].amount",
+)
 def _runs_up(ledger: Ledger) -> bool:
     """The balance is that of the last statement and what has moved since."""
     if not ledger.ledger_balance or not ledger.last_statement_balance:
@@ -46,39 +54,48 @@ def _runs_up(ledger: Ledger) -> bool:
     return abs(Decimal(ledger.last_statement_balance) + moved - Decimal(ledger.ledger_balance)) < _HALF_A_CENT
 
 
+@reading("[].current_statement_transactions[].transaction_id")
 def _transactions_differ(ledgers: Sequence[Ledger]) -> bool:
     return all_different(moved.transaction_id for ledger in ledgers for moved in ledger.current_statement_transactions)
 
 
+@reading("[].identifiers[]")
 def _identifiers_differ(ledgers: Sequence[Ledger]) -> bool:
     return all_different(identifier for ledger in ledgers for identifier in ledger.identifiers)
 
 
+@reading("transaction_date")
 def _is_not_in_future(moved: Transaction, now: datetime) -> bool:
     return moved.transaction_date <= now.astimezone(MARKET_TIME).date()
 
 
+@reading("last_statement_closing_date", "current_statement_transactions[].transaction_date")
 def _after_the_last_statement(ledger: Ledger) -> bool:
     closed = ledger.last_statement_closing_date
     return closed is UNSET or all(moved.transaction_date > closed for moved in ledger.current_statement_transactions)
 
 
+@reading("iban", "account_number")
 def _can_be_debited(bank_account: BankAccount) -> bool:
     return bool(bank_account.iban.strip() or bank_account.account_number.strip())
 
 
+@reading("[].ledger_code")
 def _all_or_none_name_a_ledger(items: Sequence[Any]) -> bool:
     return all(item.ledger_code for item in items) or not any(item.ledger_code for item in items)
 
 
+@reading("amount")
 def _amount_is_not_zero(schedule: PaymentSchedule) -> bool:
     return schedule.amount is UNSET or schedule.amount != 0
 
 
+@reading("amount", "frequency")
 def _has_frequency(schedule: PaymentSchedule) -> bool:
     return schedule.amount is UNSET or schedule.frequency is not UNSET
 
 
+@reading("amount", "frequency", "day_of_month")
 def _has_day_of_month(schedule: PaymentSchedule) -> bool:
     return schedule.amount is UNSET or schedule.frequency != "MONTHLY" or schedule.day_of_month is not UNSET
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from msgspec import UNSET
 
+from market.rule import reading
+
 
 def ordered(start: str, end: str) -> Callable[[Any], bool]:
     """Check that a struct's end is not before its start; both may be the same, and either may be absent.
@@ -16,6 +18,7 @@ def ordered(start: str, end: str) -> Callable[[Any], bool]:
     """
     both = attrgetter(start, end)
 
+    @reading(start, end)
     def holds(value: Any) -> bool:
         first, last = both(value)
         return last is None or last is UNSET or first is UNSET or bool(first <= last)
@@ -23,6 +26,7 @@ def ordered(start: str, end: str) -> Callable[[Any], bool]:
     return holds
 
 
+@reading("[].effective_from", "[].effective_to")
 def follow_each_other(periods: Sequence[Any]) -> bool:
     """True when agreements neither overlap nor leave a gap. The end may be the last day, or the first day after."""
     if len(periods) < 2:

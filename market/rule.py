@@ -7,12 +7,17 @@ breaks nothing. A check knows one value and no path; the pass knows the path and
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from schemas.base import Problem, Wire
-from schemas.shape import derived_checks
+from schemas.shape import UNKNOWN_FIELD, derived_checks
+
+_MAX_STEPS = 16
+"""No rule looks deeper than this; a problem that lies deeper concerns none."""
+
+Check = TypeVar("Check", bound=Callable[..., object])
 
 
 class Severity(StrEnum):
@@ -36,12 +41,30 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     needs_now: bool = False
     """The check takes the present moment as its second argument."""
 
+    @property
+    def reads(self) -> tuple[tuple[str, ...], ...] | None:
+        """The places below its own that the check looks at, as steps; None where it has not said so."""
+        said: tuple[str, ...] | None = getattr(self.holds, "reads", None)
+        return (
+            None if said is None else tuple(tuple(place.replace("[]", ".[]").strip(".").split(".")) for place in said)
+        )
+
 
 class Breach(msgspec.Struct, frozen=True):
     """A rule that was broken, and where."""
 
     problem: Problem
     severity: Severity
+
+
+def reading(*places: str) -> Callable[[Check], Check]:
+    """Say which places below its own a check looks at, so that it can be asked although others are problems."""
+
+    def mark(check: Check) -> Check:
+        check.__dict__["reads"] = places
+        return check
+
+    return mark
 
 
 class RuleBook:
@@ -72,7 +95,10 @@ class RuleBook:
         return cls((*derived, *rules))
 
     def breaches(self, value: Any, now: datetime, besides: Collection[Problem] = ()) -> list[Breach]:
-        """Every rule that the value breaks, but for rules that look at a place that is a problem already."""
+        """Every rule that the value breaks, but for rules that look at a place that is a problem already.
+
+        A field that is not documented is read by no rule, and so keeps none from being asked.
+        """
         found: list[Breach] = []
 
         def broken(rule: Rule, value: Any, *path: str | int) -> None:
@@ -96,13 +122,27 @@ class _Place:
 
 
 def _sound_places(problems: Collection[Problem]) -> Callable[..., bool]:
-    """Whether a place is neither above nor below a problem, nor one itself."""
-    bad = {tuple(problem.attr.split(".")) for problem in problems}
-    above = {path[:length] for path in bad for length in range(len(path) + 1)}
+    """Whether a rule can be asked at a place: neither that, nor what is above it or read by the rule, is a problem."""
+    bad: set[tuple[str, ...]] = set()
+    above: set[tuple[str, ...]] = set()
+    below: set[tuple[tuple[str, ...], tuple[str, ...]]] = set()
+    for problem in problems:
+        if problem.code == UNKNOWN_FIELD:
+            continue
+        path = tuple(problem.attr.removesuffix("non_field_errors").strip(".").split("."))[:_MAX_STEPS]
+        path = path if path != ("",) else ()
+        bad.add(path)
+        above.update(path[:length] for length in range(len(path)))
+        kinds = tuple("[]" if step.isdigit() else step for step in path)
+        below.update((path[:length], kinds[length:]) for length in range(len(path)))
 
-    def is_sound(*steps: str | int) -> bool:
+    def is_sound(reads: tuple[tuple[str, ...], ...] | None, *steps: str | int) -> bool:
         path = tuple(map(str, steps))
-        return path not in above and not any(path[:length] in bad for length in range(len(path)))
+        if any(path[:length] in bad for length in range(len(path) + 1)):
+            return False
+        if reads is None:
+            return path not in above
+        return not any((path, place[:length]) in below for place in reads for length in range(1, len(place) + 1))
 
     return is_sound
 
@@ -120,10 +160,10 @@ def _write_place(
 ) -> None:
     """Lines that check `v<depth>`, whose path is given as Python expressions, and everything below it."""
     indent, here = "    " * (depth + 1), f"v{depth}"
-    if_sound = f"is_sound({', '.join(path)}) and " if is_careful else ""
     for rule in place.rules:
         number = len(names)
-        names[f"holds{number}"], names[f"rule{number}"] = rule.holds, rule
+        names[f"holds{number}"], names[f"rule{number}"], names[f"reads{number}"] = rule.holds, rule, rule.reads
+        if_sound = f"is_sound({', '.join((f'reads{number}', *path))}) and " if is_careful else ""
         arguments = f"{here}, now" if rule.needs_now else here
         lines.append(f"{indent}if {if_sound}not holds{number}({arguments}):")
         lines.append(f"{indent}    broken({', '.join((f'rule{number}', here, *path))})")

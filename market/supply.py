@@ -11,7 +11,7 @@ from market.identifiers import (
     is_postcode,
 )
 from market.periods import follow_each_other, ordered
-from market.rule import Rule, Severity
+from market.rule import Rule, Severity, reading
 from market.uniqueness import all_different, unique_by
 from schemas.supply import SupplyAddress
 
@@ -22,6 +22,7 @@ _MELO = f"{_POINT}.melos[]"
 _METER = f"{_MELO}.meters[]"
 
 
+@reading("[].supply_points[].identifier")
 def _on_one_address(addresses: Sequence[SupplyAddress]) -> bool:
     """No identifier stands on two addresses; twice on one address is a matter of the address."""
     return all_different(

@@ -10,6 +10,7 @@ from msgspec import inspect
 import market
 from market import RULES, Rule, Severity
 from market.participant import PARTICIPANT, PRICE_SHEETS
+from market.plausibility import PLAUSIBILITY
 from schemas.account import Account
 from schemas.market_participant import MarketParticipant
 from schemas.price_sheet import FeeImport
@@ -278,6 +279,101 @@ BREACHES: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
+READING = (*REGISTER, "readings", 0)
+AGREEMENT = (*AGREEMENTS, 0)
+FACTOR = (*GAS, "melos", 0, "conversion_factors", 0)
+IMPLAUSIBLE: list[tuple[str, str, Path, Any]] = [
+    ("date_in_future", "", ("customers", 0, "date_of_birth"), "2027-01-01"),
+    ("implausible_date_of_birth", "", ("customers", 0, "date_of_birth"), "1890-01-01"),
+    ("unassigned_postcode", "", ("billing_postcode",), "00815"),
+    ("unassigned_postcode", "", ("supply_addresses", 0, "supply_postcode"), "62001"),
+    ("date_far_in_future", "", ("supply_addresses", 0, "customer_at_supply_address_from_date"), "2203-01-01"),
+    (
+        "supply_before_move_in",
+        "non_field_errors",
+        ("supply_addresses", 0, "customer_at_supply_address_from_date"),
+        "2022-02-01",
+    ),
+    ("date_far_in_future", "", (*POINT, "supply_start_date"), "2203-01-01"),
+    ("date_far_in_future", "", (*AGREEMENT, "effective_from"), "2203-01-01"),
+    ("agreement_after_supply_end", "non_field_errors", (*POINT, "supply_end_date"), "2021-12-31"),
+    ("date_in_future", "", (*POINT, "last_billed_to_date"), "2027-01-01"),
+    ("billed_before_supply_start", "last_billed_to_date", (*POINT, "last_billed_to_date"), "2021-12-30"),
+    ("obis_code_of_other_medium", "non_field_errors", (*POINT, "supply_type"), "GAS"),
+    ("negative_number", "", (*AGREEMENT, "params", "annual_consumption"), "-1"),
+    ("implausible_unit_rate", "", (*AGREEMENT, "params", "unit_rate_per_kwh"), "31.23"),
+    ("implausible_unit_rate", "", (*AGREEMENT, "params", "net_unit_rate_per_kwh"), "31.23"),
+    ("implausible_unit_rate", "", (*AGREEMENT, "params", "night_unit_rate_per_kwh"), "31.23"),
+    ("implausible_unit_rate", "", (*AGREEMENT, "params", "net_night_unit_rate_per_kwh"), "31.23"),
+    ("implausible_conversion_factor", "", (*FACTOR, "calorific_value"), "112.14"),
+    ("implausible_conversion_factor", "", (*FACTOR, "condition_value"), "95.53"),
+    ("implausible_register_count", "non_field_errors", (*METER, "registeranzahl"), "ZWEITARIF"),
+    ("negative_reading", "", (*READING, "value"), "-1"),
+    ("date_in_future", "", (*READING, "read_at"), "2027-01-01T00:00:00Z"),
+    ("reading_exceeds_digits", "non_field_errors", (*REGISTER, "digits"), 3),
+    ("readings_run_backwards", "../../non_field_errors", (*READING, "value"), "999999.9"),
+    ("reading_outside_active_period", "../../non_field_errors", (*READING, "read_at"), "2021-12-30T00:00:00Z"),
+    ("reading_outside_active_period", "non_field_errors", (*REGISTER, "active_to"), "2023-01-01T00:00:00Z"),
+    ("date_in_future", "", ("statements", 0, "bill_period_to_date"), "2027-01-01"),
+    ("negative_number", "", ("statements", 0, "annual_consumption"), -1),
+    ("date_in_future", "", (*LEDGER, "last_statement_closing_date"), "2027-01-01"),
+    ("negative_number", "", (*LEDGER, "current_statement_transactions", 0, "amount"), "-1"),
+    ("date_far_in_future", "", ("payment_instructions", 0, "valid_from"), "2203-01-01"),
+    ("negative_number", "", (*SCHEDULE, "amount"), -1),
+    ("date_far_in_future", "", (*SCHEDULE, "start_date"), "2203-01-01"),
+    ("date_in_future", "", ("notes", 0, "created_at"), "2027-01-01T00:00:00Z"),
+]
+"""Code, where it is told ("" for the place itself, a name beside it, ../../ for two steps above), place, value."""
+
+
+def told_at(field: str, path: Path) -> str:
+    up = field.count("../") + 1
+    return at(*path) if not field else at(*path[:-up], field.removeprefix("../../"))
+
+
+PLAUSIBLE: list[tuple[Path, Any]] = [
+    (("customers", 0, "date_of_birth"), "2026-11-21"),
+    (("customers", 0, "date_of_birth"), "1910-01-01"),
+    (("billing_postcode",), "99998"),
+    ((*POINT, "supply_start_date"), "2022-01-01"),
+    ((*POINT, "last_billed_to_date"), "2021-12-31"),
+    ((*AGREEMENT, "params", "unit_rate_per_kwh"), "0.9999"),
+    ((*FACTOR, "calorific_value"), "8.4"),
+    ((*READING, "value"), "0"),
+    ((*READING, "value"), "-0.0"),
+    ((*READING, "read_at"), "2021-12-31T23:30:00+01:00"),
+    ((*REGISTER, "digits"), 32),
+    ((*REGISTER, "active_to"), "2023-06-30T00:00:00Z"),
+    ((*SCHEDULE, "start_date"), "2028-01-01"),
+]
+"""Values at the edge of what the rules take."""
+
+BREACHES += [
+    (told_at(field, path), code, changed(an_account(), value, *path)) for code, field, path, value in IMPLAUSIBLE
+]
+
+
+def test_what_is_implausible_is_a_warning() -> None:
+    assert {rule.severity for rule in PLAUSIBILITY} == {Severity.WARNING}
+
+
+@pytest.mark.parametrize(("path", "value"), PLAUSIBLE, ids=[f"{at(*path)}={value}" for path, value in PLAUSIBLE])
+def test_what_lies_at_the_edge_is_plausible(path: Path, value: Any) -> None:
+    assert broken(changed(an_account(), value, *path)) == {}
+
+
+@pytest.mark.parametrize("day", ["0001-01-01", "9999-12-31"])
+def test_the_ends_of_the_calendar_are_judged_as_other_days(day: str) -> None:
+    account = an_account()
+    days: list[Path] = [(*POINT, "supply_start_date"), (*POINT, "last_billed_to_date")]
+    moments: list[Path] = [(*REGISTER, "active_from"), (*REGISTER, "active_to"), (*READING, "read_at")]
+    for path in days:
+        account = changed(account, day, *path)
+    for path in moments:
+        account = changed(account, f"{day}T00:00:00Z", *path)
+    assert broken(account)
+
+
 def test_the_complete_account_breaks_no_rule() -> None:
     assert broken(an_account()) == {}
 
@@ -363,15 +459,83 @@ def test_misfits_and_breaches_are_found_together() -> None:
     submission = read_submission(encoded(account))
     found = {(b.problem.attr, b.problem.code) for b in market.check(submission.account, NOW, submission.misfits)}
     assert len(submission.misfits) == 4
-    assert found == {("customers.0.email", "invalid"), (at(*POINT, "identifier"), "invalid_supply_point_identifier")}
+    assert found == {
+        ("customers.0.email", "invalid"),
+        (at(*POINT, "identifier"), "invalid_supply_point_identifier"),
+        ("ledgers.non_field_errors", "unknown_ledger_identifiers"),
+    }
 
 
 @pytest.mark.parametrize(("attr", "code", "account"), BREACHES, ids=[f"{code}@{attr}" for attr, code, _ in BREACHES])
 def test_a_misfit_elsewhere_hides_no_breach(attr: str, code: str, account: dict[str, Any]) -> None:
     submission = read_submission(encoded(changed(account, 5, "sales_channel")))
     found = {(b.problem.attr, b.problem.code) for b in market.check(submission.account, NOW, submission.misfits)}
-    is_over_the_account = any(r.at == "" and (r.code, r.field) == (code, attr) for r in RULES)
-    assert ((attr, code) in found) != is_over_the_account, "only rules over the whole account are left out"
+    assert (attr, code) in found
+
+
+def test_rules_over_the_account_are_asked_when_a_field_is_missing() -> None:
+    submission = read_submission(b'{"import_supplier": "X"}')
+    found = {(b.problem.attr, b.problem.code) for b in market.check(submission.account, NOW, submission.misfits)}
+    assert [misfit.attr for misfit in submission.misfits] == ["external_account_number"]
+    assert found == {("customers", "required"), ("non_field_errors", "billing_address_not_provided")}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "attr", "code"),
+    [
+        ((*METER, "meter_number"), ..., at(*METER, "non_field_errors"), "start_date_later_than_end_date"),
+        (
+            ("supply_addresses", 0, "nickname"),
+            "x",
+            "supply_addresses.non_field_errors",
+            "duplicate_supply_addresses_found",
+        ),
+        ((*LEDGER, "ledger_code"), 5, "non_field_errors", "ledger_balances_not_equal_to_transfer_balance"),
+        (("customers", 0, "email"), 5, "non_field_errors", "customer_with_unknown_occupier"),
+    ],
+)
+def test_a_rule_over_an_object_is_asked_unless_what_it_reads_is_a_problem(
+    path: Path, value: Any, attr: str, code: str
+) -> None:
+    account = next(account for a, c, account in BREACHES if (a, c) == (attr, code))
+    submission = read_submission(encoded(changed(account, value, *path)))
+    assert submission.misfits
+    found = {(b.problem.attr, b.problem.code) for b in market.check(submission.account, NOW, submission.misfits)}
+    assert (attr, code) in found
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("transfer_balance",), "x"),
+        ((*LEDGER, "ledger_balance"), "x"),
+        ((*POINT, "identifier"), 5),
+        (("customers",), "x"),
+        (("supply_addresses",), 5),
+        ((*REGISTER, "readings", 1, "value"), "x"),
+        ((*AGREEMENTS, 0, "effective_from"), "x"),
+    ],
+)
+def test_what_a_misfit_stands_for_breaks_no_rule(path: Path, value: Any) -> None:
+    submission = read_submission(encoded(changed(an_account(), value, *path)))
+    assert submission.misfits
+    assert list(market.check(submission.account, NOW, submission.misfits)) == []
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.code}@{rule.at}")
+def test_what_a_rule_says_that_it_reads_is_there(rule: Rule) -> None:
+    for place in rule.reads or ():
+        node: inspect.Type = inspect.type_info(Account)
+        steps = [*(rule.at.replace("[]", ".[]").split(".") if rule.at else ()), *place]
+        for step in steps:
+            if isinstance(node, inspect.UnionType):
+                node = next(m for m in node.types if not isinstance(m, inspect.NoneType))
+            if step == "[]":
+                assert isinstance(node, inspect.VarTupleType), rule.at
+                node = node.item_type
+            else:
+                assert isinstance(node, inspect.StructType), rule.at
+                node = next(field.type for field in node.fields if field.name == step)
 
 
 def test_all_breaches_are_found_at_once() -> None:

@@ -1,0 +1,290 @@
+"""Warnings for what can be, but hardly is: dates that nobody meant, readings that run backwards, prices in cents.
+
+All of them are warnings: the account is taken, and whoever sent it reads what looks wrong. None looks further than the
+account.
+"""
+
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from functools import lru_cache
+from itertools import pairwise
+from operator import attrgetter
+from typing import Any
+
+from msgspec import UNSET
+
+from market.rule import Rule, Severity, reading
+from schemas.base import MARKET_TIME
+from schemas.meter import Meter, Register
+from schemas.supply import SupplyAddress, SupplyPoint
+
+OLDEST_YEARS = 120
+FAR_AHEAD = timedelta(days=2 * 366)
+MAX_UNIT_RATE = Decimal(5)
+_UNASSIGNED_REGIONS = ("00", "05", "43", "62")
+_DAY = timedelta(days=1)
+_read_at = attrgetter("read_at")
+_OBIS_MEDIA = {"ELECTRICITY": "1-", "GAS": "7-"}
+_REGISTERS = {"EINTARIF": 1, "ZWEITARIF": 2}
+
+_OURS = "ours: plausibility of migrated data"
+_POINT = "supply_addresses[].supply_points[]"
+_METER = f"{_POINT}.melos[].meters[]"
+_REGISTER = f"{_METER}.registers[]"
+
+
+@lru_cache(16)
+def _today(now: datetime) -> date:
+    return now.astimezone(MARKET_TIME).date()
+
+
+# Most dates are of years gone by, and accounts have many: the year is looked at first.
+def _is_not_after_today(day: date, now: datetime) -> bool:
+    return day.year < now.year or day <= _today(now)
+
+
+def _is_past(moment: datetime, now: datetime) -> bool:
+    return moment.year < now.year or moment <= now
+
+
+def _is_within_a_lifetime(day: date, now: datetime) -> bool:
+    return day.year >= now.year - OLDEST_YEARS
+
+
+def _is_not_far_ahead(day: date, now: datetime) -> bool:
+    return day.year < now.year or day <= _today(now) + FAR_AHEAD
+
+
+def _is_not_negative(number: Decimal | int) -> bool:
+    """Also of what is no number: that is a breach of its own."""
+    return not Decimal(number).is_signed()
+
+
+def _has_no_sign(number: str) -> bool:
+    return not number.startswith("-") or Decimal(number) == 0
+
+
+def _is_price_in_euros(number: str) -> bool:
+    return Decimal(number) <= MAX_UNIT_RATE
+
+
+def _is_assigned(postcode: str) -> bool:
+    """Asked of five digits only: another form is a breach of its own."""
+    return not (len(postcode) == 5 and postcode.isdigit()) or not postcode.startswith(_UNASSIGNED_REGIONS)
+
+
+def _between(low: str, high: str) -> Callable[[str], bool]:
+    least, most = Decimal(low), Decimal(high)
+    return lambda number: least <= Decimal(number) <= most
+
+
+@reading("customer_at_supply_address_from_date", "supply_points[].supply_start_date")
+def _supplied_after_moving_in(address: SupplyAddress) -> bool:
+    return all(
+        point.supply_start_date >= address.customer_at_supply_address_from_date for point in address.supply_points
+    )
+
+
+@reading("supply_end_date", "agreements[].effective_from")
+def _agreed_before_the_end(point: SupplyPoint) -> bool:
+    end = point.supply_end_date
+    return end is None or all(agreement.effective_from <= end for agreement in point.agreements)
+
+
+@reading("supply_start_date", "last_billed_to_date")
+def _billed_since_the_start(point: SupplyPoint) -> bool:
+    billed = point.last_billed_to_date
+    return billed is UNSET or billed.toordinal() + 1 >= point.supply_start_date.toordinal()
+
+
+@reading("supply_type", "melos[].meters[].registers[].obis_code")
+def _registers_count_what_is_supplied(point: SupplyPoint) -> bool:
+    """Only codes that name their medium are asked; what has no such form is a breach of its own."""
+    medium = _OBIS_MEDIA[point.supply_type]
+    codes = (r.obis_code for melo in point.melos for meter in melo.meters for r in meter.registers)
+    return all(code.startswith(medium) or not code.startswith(tuple(_OBIS_MEDIA.values())) for code in codes)
+
+
+@reading("registeranzahl", "energierichtung", "registers[].active_to")
+def _has_its_registers(meter: Meter) -> bool:
+    """Asked of meters for one direction, and of registers that still count."""
+    wanted = _REGISTERS.get(meter.registeranzahl)
+    if wanted is None or meter.energierichtung != "EINRICHTUNGSZAEHLER" or not meter.registers:
+        return True
+    return sum(register.active_to is None for register in meter.registers) in (0, wanted)
+
+
+@reading("digits", "readings[].value")
+def _fits_its_digits(register: Register) -> bool:
+    if register.digits is UNSET:
+        return True
+    digits = register.digits
+    return all(len(r.value) <= digits or abs(int(Decimal(r.value))) < 10**digits for r in register.readings)
+
+
+@reading("readings[].value", "readings[].read_at")
+def _runs_forward(register: Register) -> bool:
+    readings = register.readings
+    if len(readings) < 2:
+        return True
+    in_order = sorted(readings, key=_read_at)
+    return all(
+        float(earlier.value) < float(later.value) or Decimal(earlier.value) <= Decimal(later.value)
+        for earlier, later in pairwise(in_order)
+    )
+
+
+@reading("active_from", "active_to", "readings[].read_at")
+def _read_while_active(register: Register) -> bool:
+    """With a day of grace on both sides: a meter is read on the day that it is changed."""
+    first, last = register.active_from, register.active_to
+    if first is not UNSET and register.readings and first - min(map(_read_at, register.readings)) >= _DAY:
+        return False
+    return last is None or all(reading.read_at - last < _DAY for reading in register.readings)
+
+
+def _warns(code: str, at: str, holds: Callable[..., Any], says: str, **more: Any) -> Rule:
+    return Rule(code=code, at=at, holds=holds, says=says, severity=Severity.WARNING, **({"source": _OURS} | more))
+
+
+def _past_day(at: str, says: str) -> Rule:
+    return _warns("date_in_future", at, _is_not_after_today, says, needs_now=True)
+
+
+def _soon(at: str) -> Rule:
+    says = "This day is more than two years ahead."
+    return _warns("date_far_in_future", at, _is_not_far_ahead, says, needs_now=True)
+
+
+def _postcode(at: str) -> Rule:
+    says = "No German postcode begins with 00, 05, 43 or 62."
+    return _warns("unassigned_postcode", at, _is_assigned, says, source="Deutsche Post, Leitfaden zur Postleitzahl")
+
+
+PLAUSIBILITY: tuple[Rule, ...] = (
+    _past_day("customers[].date_of_birth", "Nobody was born in the future."),
+    _warns(
+        "implausible_date_of_birth",
+        "customers[].date_of_birth",
+        _is_within_a_lifetime,
+        f"A customer was born within the last {OLDEST_YEARS} years.",
+        needs_now=True,
+    ),
+    _postcode("billing_postcode"),
+    _postcode("supply_addresses[].supply_postcode"),
+    _soon("supply_addresses[].customer_at_supply_address_from_date"),
+    _warns(
+        "supply_before_move_in",
+        "supply_addresses[]",
+        _supplied_after_moving_in,
+        "A customer is supplied from customer_at_supply_address_from_date on, not before.",
+    ),
+    _soon(f"{_POINT}.supply_start_date"),
+    _soon(f"{_POINT}.agreements[].effective_from"),
+    _warns(
+        "agreement_after_supply_end",
+        _POINT,
+        _agreed_before_the_end,
+        "An agreement begins before the supply ends.",
+    ),
+    _past_day(f"{_POINT}.last_billed_to_date", "Nothing was billed up to a day in the future."),
+    _warns(
+        "billed_before_supply_start",
+        _POINT,
+        _billed_since_the_start,
+        "last_billed_to_date is not before supply_start_date.",
+        field="last_billed_to_date",
+    ),
+    _warns(
+        "obis_code_of_other_medium",
+        _POINT,
+        _registers_count_what_is_supplied,
+        "Registers of electricity have OBIS codes with medium 1, those of gas with medium 7.",
+        source="EDI@Energy, Codeliste der OBIS-Kennzahlen und Medien 2.5c",
+    ),
+    _warns(
+        "negative_number",
+        f"{_POINT}.agreements[].params.annual_consumption",
+        _has_no_sign,
+        "A consumption is not negative.",
+    ),
+    *(
+        _warns(
+            "implausible_unit_rate",
+            f"{_POINT}.agreements[].params.{field}",
+            _is_price_in_euros,
+            f"A unit rate is in euros per kWh: {MAX_UNIT_RATE} at most.",
+        )
+        for field in (
+            "unit_rate_per_kwh",
+            "net_unit_rate_per_kwh",
+            "night_unit_rate_per_kwh",
+            "net_night_unit_rate_per_kwh",
+        )
+    ),
+    _warns(
+        "implausible_conversion_factor",
+        f"{_POINT}.melos[].conversion_factors[].calorific_value",
+        _between("5", "15"),
+        "A calorific value lies between 5 and 15 kWh per cubic metre.",
+        source="DVGW G 260, gas families and their calorific values",
+    ),
+    _warns(
+        "implausible_conversion_factor",
+        f"{_POINT}.melos[].conversion_factors[].condition_value",
+        _between("0.5", "2"),
+        "A condition value lies between 0.5 and 2 at the pressures of supply to customers.",
+        source="DVGW G 685, conversion of gas volumes",
+    ),
+    _warns(
+        "implausible_register_count",
+        _METER,
+        _has_its_registers,
+        "A meter for one direction has as many active registers as registeranzahl says.",
+    ),
+    _warns("negative_reading", f"{_REGISTER}.readings[].value", _has_no_sign, "A meter reading is not negative."),
+    _warns(
+        "date_in_future",
+        f"{_REGISTER}.readings[].read_at",
+        _is_past,
+        "A meter is not read in the future.",
+        needs_now=True,
+    ),
+    _warns(
+        "reading_exceeds_digits",
+        _REGISTER,
+        _fits_its_digits,
+        "A reading has as many digits before the point as its register at most.",
+    ),
+    _warns(
+        "readings_run_backwards",
+        _REGISTER,
+        _runs_forward,
+        "A later reading of a register is not smaller than an earlier one, unless the register has turned over.",
+    ),
+    _warns(
+        "reading_outside_active_period",
+        _REGISTER,
+        _read_while_active,
+        "A register is read while it is active.",
+    ),
+    _past_day("statements[].bill_period_to_date", "A statement that exists is not about the future."),
+    _warns("negative_number", "statements[].annual_consumption", _is_not_negative, "A consumption is not negative."),
+    _past_day("ledgers[].last_statement_closing_date", "A statement that exists was not closed in the future."),
+    _warns(
+        "negative_number",
+        "ledgers[].current_statement_transactions[].amount",
+        _has_no_sign,
+        "A transaction's amount is not negative; its type says the direction.",
+    ),
+    _soon("payment_instructions[].valid_from"),
+    _warns(
+        "negative_number",
+        "payment_schedules[].amount",
+        _is_not_negative,
+        "A payment schedule's amount is not negative.",
+    ),
+    _soon("payment_schedules[].start_date"),
+    _warns("date_in_future", "notes[].created_at", _is_past, "A note was not written in the future.", needs_now=True),
+)
