@@ -31,7 +31,9 @@ def _german_phone_pattern() -> re.Pattern[str]:
     """`+49` and a mobile or fixed-line number, as the library's own table has them."""
     germany: Any = phonenumbers.PhoneMetadata.metadata_for_region("DE")
     kinds = "|".join(f"(?:{kind.national_number_pattern})" for kind in (germany.mobile, germany.fixed_line))
-    return re.compile(rf"\+49(?=[1-9][0-9]{{6,10}}\Z)(?:{kinds})\Z")
+    return re.compile(
+        rf"\+49(?=[1-9][0-9]{{6,10}}\Z)(?=(?:{germany.general_desc.national_number_pattern})\Z)(?:{kinds})\Z"
+    )
 
 
 _GERMAN_PHONE = _german_phone_pattern()
