@@ -1,11 +1,19 @@
-"""One line per thing that happened, on standard error: JSON, or coloured text on a terminal. Ids yes, values never."""
+"""One line per thing that happened, on standard error: JSON, or coloured text on a terminal. Ids yes, values never.
+
+Whatever is logged, by our code or by a library's, passes `eventstore.shown` on its way out; errors are told without
+local variables (`eventstore.traced`).
+"""
 
 import contextlib
 import logging
 import sys
-from typing import TextIO, cast
+from collections.abc import MutableMapping
+from typing import Any, TextIO, cast
 
 import structlog
+
+from eventstore.shown import cleaned, cleaned_value, said_by
+from eventstore.traced import traced
 
 
 class Unfailing:
@@ -24,7 +32,34 @@ class Unfailing:
             self._stream.flush()
 
 
+class CleanFormatter(logging.Formatter):
+    """For what libraries log: uvicorn, dramatiq, asyncio and all others."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(record.args, tuple):
+            record.args = tuple(said_by(one) if isinstance(one, BaseException) else one for one in record.args)
+        said = cleaned(f"{record.levelname} {record.name} {record.getMessage()}")
+        # Libraries repeat the error below their first line, with all that it quotes.
+        return said if error is None else said.split("\n", 1)[0] + "\n" + traced(error)
+
+
+def tell_error(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """`exc_info` as text, without values."""
+    told = line.pop("exc_info", None)
+    error = told if isinstance(told, BaseException) else sys.exc_info()[1] if told else None
+    if error is not None:
+        line["exception"] = traced(error)
+    return line
+
+
+def clean(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """The line without secrets and addresses."""
+    return cast(MutableMapping[str, Any], cleaned_value(line))
+
+
 def configure_logging(level: str) -> None:
+    """Call it at the entry point; once more changes the level."""
     threshold = getattr(logging, level.upper())
     readable = sys.stderr.isatty()
     structlog.configure(
@@ -32,13 +67,17 @@ def configure_logging(level: str) -> None:
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            *([] if readable else [structlog.processors.dict_tracebacks]),
+            tell_error,
+            clean,
             structlog.dev.ConsoleRenderer() if readable else structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(threshold),
         logger_factory=structlog.PrintLoggerFactory(cast(TextIO, Unfailing(sys.stderr))),
     )
-    logging.basicConfig(
-        level=max(threshold, logging.WARNING), stream=sys.stderr, format="%(levelname)s %(name)s %(message)s"
-    )
+    root = logging.getLogger()
+    if not root.handlers:
+        handler = logging.StreamHandler(cast(TextIO, Unfailing(sys.stderr)))
+        handler.setFormatter(CleanFormatter())
+        root.addHandler(handler)
+    root.setLevel(max(threshold, logging.WARNING))
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)

@@ -10,9 +10,11 @@ from cli.backup import backup, restore
 from cli.decide import cancel, erase, retry
 from cli.demo import demo
 from cli.export import export_history, replay
+from cli.log import configure_logging
 from cli.operator import key, refusals, supplier
 from cli.prove import proof, seal_log, verify
 from cli.roles import api, migrate, relay, up, worker
+from cli.say import say
 from cli.settings import SettingError
 from cli.support import projections
 from embedded.folder import FolderInUse, FolderUnreachable
@@ -24,6 +26,8 @@ from eventstore.proof.checkpoints import KeyNotUsable, OutsideUnavailable
 from eventstore.proof.proof import NotProvable
 from eventstore.proof.sealing import SealRefused
 from eventstore.proof.verifier import Invalid
+from eventstore.shown import cleaned
+from eventstore.traced import trace_without_values
 from projections.versioning.versions import NotPossible
 
 EXPECTED = (
@@ -81,10 +85,12 @@ for _verb in (
 
 def main() -> None:
     """Run a verb; what can be expected to go wrong is one sentence and exit code 1."""
+    configure_logging("warning")
+    trace_without_values()
     try:
         importledger()
     except EXPECTED as error:
-        click.echo(f"importledger: {error}", err=True)
+        say(f"importledger: {cleaned(str(error))}", err=True)
         sys.exit(1)
 
 

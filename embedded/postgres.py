@@ -33,6 +33,11 @@ _OPTIONS = {
     "max_connections": "100",
     "log_line_prefix": "%m [%p] ",
     "log_checkpoints": "off",
+    # Errors of statements speak of values, and are told to whoever sent the statement: this log needs the others.
+    "log_min_messages": "log",
+    "log_min_error_statement": "panic",
+    "log_error_verbosity": "terse",
+    "log_parameter_max_length_on_error": "0",
 }
 
 
@@ -82,15 +87,21 @@ class EmbeddedPostgres:
         return [str(self._program("postgres")), "-D", str(self.data), *arguments]
 
     def stop_leftover(self) -> None:
-        """End a postmaster that a killed supervisor has left behind, and wait for it."""
+        """End a postmaster that a killed supervisor has left behind, and wait for it; take its cluster over.
+
+        It runs as whoever owns the cluster: `nobody`, before servers had a user of their own.
+        """
         if (self.data / "postmaster.pid").exists():
+            owner = self.data.stat()
+            user = RunAs(owner.st_uid, owner.st_gid) if self._user.uid is not None else self._user
             subprocess.run(
                 [str(self._program("pg_ctl")), "stop", "-D", str(self.data), "-m", "fast", "-t", "20"],
                 capture_output=True,
                 check=False,
                 cwd="/",
-                **self._user.popen_arguments(),
+                **user.popen_arguments(),
             )
+        self._user.take_all(self.data)
 
     def wait_until_ready(self) -> None:
         """Returns when connections are taken. Raises RuntimeError after half a minute."""

@@ -3,6 +3,7 @@
 Children are told by the system when the supervisor dies, so that nothing is left behind by a `kill -9`.
 """
 
+import contextlib
 import ctypes
 import signal
 import subprocess
@@ -10,17 +11,21 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import IO
 
 import msgspec
 import structlog
 
 from embedded.user import RunAs
+from eventstore.private_files import open_private
+from eventstore.shown import cleaned_line
 
 FIRST_RESTART_S = 0.1
 MAX_RESTART_S = 5.0
 STEADY_AFTER_S = 10.0
 POLL_S = 0.1
+MAX_LINE_BYTES = 16_384
 _PR_SET_PDEATHSIG = 1
 
 logger = structlog.get_logger()
@@ -36,7 +41,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     stop_signal: int = signal.SIGTERM
     stop_after_s: float = 15.0
     log: str | None = None
-    """A file for its output; None: ours."""
+    """A file for its output, which is cleaned on the way; None: ours, for our own roles, which clean it themselves."""
 
 
 class _Child:
@@ -48,20 +53,20 @@ class _Child:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        output: Any = open(self.program.log, "ab") if self.program.log else None  # noqa: SIM115
         self.process = subprocess.Popen(
             self.program.command,
             env=dict(self.program.environment),
             stdin=subprocess.DEVNULL,
-            stdout=output or sys.stderr,
+            stdout=subprocess.PIPE if self.program.log else sys.stderr,
             stderr=subprocess.STDOUT,
             start_new_session=True,
             cwd="/",
             preexec_fn=_die_with_parent(self.program.stop_signal),
             **self.program.user.popen_arguments(),
         )
-        if output:
-            output.close()
+        if self.program.log:
+            arguments = (self.process.stdout, Path(self.program.log))
+            threading.Thread(target=_keep_output, args=arguments, name=self.program.name, daemon=True).start()
         self.started_at = time.monotonic()
 
     def is_alive(self) -> bool:
@@ -133,6 +138,17 @@ class Supervisor:
             for child in tier:
                 child.wait_until_stopped()
         self._tiers.clear()
+
+
+def _keep_output(output: IO[bytes], log: Path) -> None:
+    """Take a child's output until it ends: a pipe that nobody reads stops the child. What cannot be kept is lost."""
+    with output, contextlib.ExitStack() as stack:
+        file: IO[bytes] | None = None
+        while line := output.readline(MAX_LINE_BYTES):
+            with contextlib.suppress(OSError):
+                file = file or stack.enter_context(open_private(log, "ab"))
+                file.write(cleaned_line(line.decode("utf-8", "replace").rstrip("\n")).encode() + b"\n")
+                file.flush()
 
 
 def _die_with_parent(signal_number: int) -> Callable[[], None] | None:

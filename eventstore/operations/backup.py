@@ -19,6 +19,7 @@ from psycopg.sql import SQL, Identifier
 from eventstore.clock import now
 from eventstore.log.follow import set_checkpoint
 from eventstore.log.recorder import CODE_VERSION
+from eventstore.private_files import open_private
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -117,7 +118,8 @@ def back_up(database_url: str, folder: Path, *, keys: Path | None = None, has_ke
 
 def _write_manifest(folder: Path, manifest: Manifest) -> None:
     unfinished = folder / f"{MANIFEST}.unfinished"
-    unfinished.write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
+    with open_private(unfinished) as file:
+        file.write(msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
     unfinished.rename(folder / MANIFEST)
 
 
@@ -167,7 +169,7 @@ def _write(connection: Connection[Any], table: str, order: str, file: Path) -> P
     query = SQL("COPY (SELECT * FROM {} ORDER BY {}) TO STDOUT").format(
         Identifier(*table.split(".")), SQL(", ").join(Identifier(column) for column in order.split(", "))
     )
-    with file.open("wb") as output, zstandard.ZstdCompressor(level=3).stream_writer(output) as writer:
+    with open_private(file) as output, zstandard.ZstdCompressor(level=3).stream_writer(output) as writer:
         with connection.cursor() as cursor, cursor.copy(query) as copy:
             for block in copy:
                 writer.write(block)

@@ -18,6 +18,7 @@ from psycopg.rows import dict_row
 from eventstore.clock import now
 from eventstore.events import Recorded, shown_event
 from eventstore.log.payloads import read_payloads
+from eventstore.private_files import open_private
 
 FORMAT = 1
 _BATCH = 2_000
@@ -102,7 +103,7 @@ def export(connection: Connection[Any], file: Path, header: Header, bounds: dict
     """Write the file. `bounds` has first_position, first_time, last_position and last_time, each perhaps None."""
     unfinished = file.with_name(f"{file.name}.unfinished")
     counts = {"events": 0, "payloads": 0}
-    with unfinished.open("wb") as output, zstandard.ZstdCompressor(level=3).stream_writer(output) as writer:
+    with open_private(unfinished) as output, zstandard.ZstdCompressor(level=3).stream_writer(output) as writer:
         writer.write(_encoder.encode(header) + b"\n")
         with connection.transaction(), connection.cursor("export", binary=True, row_factory=dict_row) as cursor:
             cursor.itersize = _BATCH

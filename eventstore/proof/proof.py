@@ -17,6 +17,7 @@ from psycopg.rows import dict_row, tuple_row
 
 from eventstore.events import shown_event
 from eventstore.log.payloads import read_payloads
+from eventstore.private_files import open_private
 from eventstore.proof import verifier
 from eventstore.proof.merkle import consistency_proof, inclusion_proof
 from eventstore.proof.sealing import tile_reader
@@ -84,7 +85,7 @@ def write_proof(
         "consistency": {str(size): _text(consistency_proof(read, size, checkpoint.size)) for size in sorted(notes)},
     }
     bodies = _payloads(connection, events) if payloads else {}
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as proof:
+    with open_private(file) as output, zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED) as proof:
         proof.writestr("README.txt", README.format(name=file.name))
         proof.writestr("verify.py", Path(verifier.__file__).read_text("utf-8"))
         proof.writestr("log.vkey", key + "\n")

@@ -1,0 +1,331 @@
+"""Failures at more than twenty places, full of canaries: none of them is in anything that is printed or logged."""
+
+import asyncio
+import contextlib
+import gc
+import io
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import dramatiq
+import msgspec
+import psycopg
+import pytest
+import structlog
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from api.errors import HANDLERS
+from cli.log import configure_logging
+from embedded.postgres import PostgresUrls
+from embedded.supervisor import Program, Supervisor
+from eventstore.errors import StoreUnavailable
+from eventstore.traced import trace_without_values
+from schemas.account import Account
+from tests.running import wait_for
+from workers.broker import IMPORTS, BrokerDoorbell, declare_actor, in_process_broker, start_workers
+from workers.process_imports import ImportProcessor
+from workers.relay import Relay
+
+KEY = "ilk_canary01_" + "C" * 43
+TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJjYW5hcnkiOiJ5ZXMifQ.Y2FuYXJ5LWNhbmFyeQ"
+EMAIL = "canary.vogelsang@canary.example"
+IBAN = "DE89370400440532013000"
+PASSWORD = "canary-password"
+NAME = "Vogelsang-Canary"
+CANARIES = (KEY, TOKEN, EMAIL, IBAN, PASSWORD, NAME, "canary.vogelsang", "C" * 43)
+URL = f"postgresql://importledger:{PASSWORD}@127.0.0.1:1/none"
+TEXT = f"key {KEY} token {TOKEN} mail {EMAIL} iban {IBAN} url {URL}"
+
+logger = structlog.get_logger()
+
+
+class Vogelsang:
+    """A local variable that tells who it is."""
+
+    def __repr__(self) -> str:
+        return f"{NAME} {TEXT}"
+
+
+def fail(error: type[Exception] = ValueError) -> NoReturn:
+    """With local variables that nobody may see, and a message that quotes."""
+    api_key, family_name, account = KEY, NAME, Vogelsang()
+    assert all((api_key, family_name, account))
+    raise error(f"cannot take {NAME!r} of {TEXT}")
+
+
+@pytest.fixture
+def output() -> Iterator[io.StringIO]:
+    """All that this process would print on standard error, with logging as every entry point sets it up."""
+    stream, root = io.StringIO(), logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    hooks = sys.excepthook, threading.excepthook, sys.unraisablehook
+    root.handlers[:] = []
+    with contextlib.redirect_stderr(stream):
+        configure_logging("debug")
+        trace_without_values()
+    try:
+        yield stream
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+        sys.excepthook, threading.excepthook, sys.unraisablehook = hooks
+        structlog.reset_defaults()
+
+
+def nothing_told(text: str) -> None:
+    assert text.strip(), "something was printed"
+    told = [canary for canary in CANARIES if canary.lower() in text.lower()]
+    assert not told, text
+
+
+def caught() -> ValueError:
+    try:
+        fail()
+    except ValueError as error:
+        return error
+
+
+def a_logged_exception() -> None:
+    try:
+        fail()
+    except ValueError:
+        logger.exception("it failed")
+
+
+def an_error_that_is_handed_over() -> None:
+    logger.error("it failed", exc_info=caught())
+
+
+def values_of_a_line() -> None:
+    logger.warning("it failed", reason=TEXT, header={"Authorization": f"Token {KEY}"}, people=[(EMAIL, IBAN)])
+
+
+def names_of_values() -> None:
+    logger.warning("it failed", places={EMAIL: 1})
+
+
+def the_event_of_a_line() -> None:
+    logger.warning(TEXT)
+
+
+def bytes_and_errors_as_values() -> None:
+    logger.warning("it failed", body=TEXT.encode(), error=psycopg.OperationalError(TEXT))
+
+
+def a_message_of_a_library() -> None:
+    logging.getLogger("some.library").warning("sending %s to %s", {"password": PASSWORD}, TEXT)
+
+
+def an_error_of_a_library() -> None:
+    logging.getLogger("some.library").error("it failed", exc_info=caught())
+
+
+def an_error_of_uvicorn() -> None:
+    logging.getLogger("uvicorn.error").error("Exception in ASGI application\n", exc_info=caught())
+
+
+def a_task_that_nobody_awaits() -> None:
+    async def work() -> None:
+        fail()
+
+    async def main() -> None:
+        task = asyncio.create_task(work())
+        await asyncio.sleep(0)
+        del task
+        gc.collect()
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+
+
+def a_callback_of_the_loop() -> None:
+    async def main() -> None:
+        asyncio.get_running_loop().call_soon(fail)
+        await asyncio.sleep(0.01)
+
+    asyncio.run(main())
+
+
+def a_thread() -> None:
+    thread = threading.Thread(target=fail, name="worker")
+    thread.start()
+    thread.join()
+
+
+def something_that_is_collected() -> None:
+    class Fails:
+        def __del__(self) -> None:
+            fail()
+
+    Fails()
+    gc.collect()
+
+
+def the_end_of_the_program() -> None:
+    error = caught()
+    sys.excepthook(type(error), error, error.__traceback__)
+
+
+def an_error_behind_an_error() -> None:
+    try:
+        try:
+            fail(KeyError)
+        except KeyError as cause:
+            raise RuntimeError(f"cannot go on with {NAME!r}") from cause
+    except RuntimeError:
+        logger.exception("it failed")
+
+
+def several_errors_at_once() -> None:
+    logger.error("it failed", exc_info=ExceptionGroup(f"of {EMAIL}", [caught(), KeyError(NAME)]))
+
+
+def a_worker_of_dramatiq() -> None:
+    broker = in_process_broker()
+    doorbell = BrokerDoorbell(broker)
+    declare_actor(broker, IMPORTS, lambda streams: fail())
+    worker = start_workers(broker, IMPORTS, threads=1)
+    doorbell.ring(["import/S/1"])
+    with contextlib.suppress(ValueError, dramatiq.errors.DramatiqError):
+        broker.join(IMPORTS.queue, timeout=10_000)
+    worker.stop()
+
+
+class BrokenLedger:
+    """A ledger that fails whatever is asked of it."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def execute_many(self, *_: Any, **__: Any) -> NoReturn:
+        raise self._error
+
+    def connection(self) -> NoReturn:
+        raise self._error
+
+
+def the_processing_of_imports() -> None:
+    ledger: Any = BrokenLedger(StoreUnavailable(TEXT))
+    ImportProcessor(ledger, worker=lambda: 1).process(["import/S/1"])
+
+
+def the_relay() -> None:
+    class OnceSet(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            self.set()
+            return True
+
+    ledger: Any = BrokenLedger(StoreUnavailable(TEXT))
+    Relay(ledger, BrokerDoorbell(in_process_broker())).run(OnceSet())
+
+
+def a_decoder() -> None:
+    try:
+        msgspec.json.decode(f'{{"customers": [{{"family_name": {{"{NAME}": 1}}}}]}}', type=Account)
+    except msgspec.ValidationError:
+        logger.exception("it failed")
+
+
+def an_answer_with_500() -> None:
+    async def endpoint(request: Request) -> Response:
+        fail()
+
+    app = Starlette(routes=[Route("/", endpoint)], exception_handlers=HANDLERS)
+    headers = [(b"authorization", f"Token {KEY}".encode())]
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": headers, "query_string": b"", "app": app}
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": TEXT.encode()}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    try:
+        asyncio.run(app(scope, receive, send))
+    except ValueError as error:  # Starlette raises it again, and uvicorn logs it
+        logging.getLogger("uvicorn.error").error("Exception", exc_info=error)  # noqa: TRY400 - as uvicorn does
+    assert sent[0]["status"] == 500
+    nothing_told(str(sent))
+
+
+PLACES: list[Callable[[], None]] = [
+    a_logged_exception, an_error_that_is_handed_over, values_of_a_line, names_of_values, the_event_of_a_line,
+    bytes_and_errors_as_values, a_message_of_a_library, an_error_of_a_library, an_error_of_uvicorn,
+    a_task_that_nobody_awaits, a_callback_of_the_loop, a_thread, something_that_is_collected, the_end_of_the_program,
+    an_error_behind_an_error, several_errors_at_once, a_worker_of_dramatiq, the_processing_of_imports, the_relay,
+    a_decoder, an_answer_with_500,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
+def test_a_failure_tells_no_canary(output: io.StringIO, place: Callable[[], None]) -> None:
+    with contextlib.redirect_stderr(output):
+        place()
+        gc.collect()
+    nothing_told(output.getvalue())
+
+
+def test_an_error_of_the_database_tells_no_row(output: io.StringIO, database: PostgresUrls) -> None:
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        connection.execute("CREATE TABLE person (name text PRIMARY KEY, age integer NOT NULL CHECK (age > 0))")
+        for statement in (
+            f"INSERT INTO person VALUES ('{NAME}', 1), ('{NAME}', 2)",
+            f"INSERT INTO person VALUES ('{NAME}', 0)",
+            f"INSERT INTO person VALUES ('x', '{NAME}')",
+        ):
+            try:
+                connection.execute(statement.encode())
+            except psycopg.Error:
+                logger.exception("it failed")
+    nothing_told(output.getvalue())
+    assert "person_pkey" in output.getvalue(), "what an operator needs is there"
+
+
+def test_the_log_of_the_embedded_postgres_tells_no_row(database: PostgresUrls) -> None:
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        row = connection.execute("SELECT setting FROM pg_settings WHERE name = 'data_directory'").fetchone()
+        with contextlib.suppress(psycopg.Error):
+            connection.execute(f"SELECT '{NAME} {EMAIL}'::integer".encode())
+    assert row
+    log = Path(row[0]).parent / "postgres.log"
+    assert not any(canary in log.read_text() for canary in CANARIES)
+
+
+def test_the_command_tells_no_canary() -> None:
+    program = (
+        "import click, sys, cli.main as m, tests.cli.test_discretion as t\n"
+        "m.importledger.add_command(click.Command('fails', callback=t.fail))\n"
+        "m.importledger.add_command(click.Command('refuses', callback=lambda: t.fail(m.LedgerError)))\n"
+        "sys.argv = ['importledger', sys.argv[1]]\n"
+        "m.main()\n"
+    )
+    for verb in ("fails", "refuses"):
+        ended = subprocess.run([sys.executable, "-c", program, verb], capture_output=True, text=True, check=False)
+        assert ended.returncode == 1
+        told = ended.stdout + ended.stderr
+        assert not any(canary in told for canary in CANARIES if canary != NAME), told
+        assert NAME not in told or verb == "refuses"  # a refusal is a sentence of our own
+
+
+def test_what_a_child_prints_tells_no_canary(folder: Path) -> None:
+    log = folder / "child.log"
+    log.write_text("")
+    log.chmod(0o644)
+    supervisor = Supervisor()
+    supervisor.start(
+        Program(name="child", command=["/bin/echo", TEXT], environment=os.environ, log=str(log), stop_after_s=5)
+    )
+    wait_for(lambda: log.stat().st_size > 0, "the child's line is kept")
+    supervisor.stop()
+    nothing_told(log.read_text())
+    assert log.stat().st_mode & 0o777 == 0o600

@@ -1,0 +1,53 @@
+"""What the command writes is for its owner alone, also in a folder, or a file, that was there already."""
+
+import os
+from pathlib import Path
+
+from embedded.postgres import PostgresUrls
+from eventstore.log.ledger import Ledger
+from eventstore.operations.backup import back_up
+from eventstore.operations.export import export, header_of
+from eventstore.private_files import open_private
+from tests.make import DIGEST, NOON, stage
+
+
+def mode(file: Path) -> int:
+    return file.stat().st_mode & 0o777
+
+
+def test_a_new_file_and_one_that_was_there_are_private(folder: Path) -> None:
+    before = os.umask(0)
+    try:
+        file = folder / "file"
+        file.write_text("before")
+        file.chmod(0o666)
+        for mode_of_opening in ("wb", "ab"):
+            with open_private(file, mode_of_opening) as opened:
+                opened.write(b"x")
+            assert mode(file) == 0o600
+        assert file.read_bytes() == b"xx"
+        with open_private(folder / "another"):
+            assert mode(folder / "another") == 0o600
+    finally:
+        os.umask(before)
+
+
+def test_backups_and_exports_are_private_in_a_folder_that_was_there(
+    folder: Path, ledger: Ledger, database: PostgresUrls
+) -> None:
+    ledger.execute("import/S/1", stage(DIGEST), at=NOON, by="t")
+    places = [folder / "backup", folder / "keys"]
+    for place in places:
+        place.mkdir(mode=0o777)
+        place.chmod(0o777)
+    before = os.umask(0)
+    try:
+        back_up(database.service, places[0], keys=places[1])
+        with ledger.connection() as connection:
+            bounds = dict.fromkeys(("first_position", "first_time", "last_position", "last_time"))
+            export(connection, folder / "x.ndjson.zst", header_of("S", None, None), bounds, payloads=True)
+    finally:
+        os.umask(before)
+    written = [file for place in places for file in place.iterdir()] + [folder / "x.ndjson.zst"]
+    assert len(written) > 5
+    assert {mode(file) for file in written} == {0o600}
