@@ -12,6 +12,7 @@ class EmbeddedRedis:
     """One Redis in the data folder, on a socket and nowhere else."""
 
     def __init__(self, folder: DataFolder, user: RunAs, program: Path) -> None:
+        user.take_all(folder.path / "redis")
         self._data = user.own(folder.path / "redis")
         self._socket = folder.socket_folder(user) / "redis.sock"
         if not user.can_reach(program):

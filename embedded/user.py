@@ -9,6 +9,9 @@ from typing import Any
 
 import msgspec
 
+OWN_USER = "importledger"
+ADMIN_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+
 
 class RunAs(msgspec.Struct, frozen=True):
     """A user and group to drop to; None for both: stay who we are."""
@@ -34,6 +37,16 @@ class RunAs(msgspec.Struct, frozen=True):
         if self.uid is not None and self.gid is not None:
             os.chown(path, self.uid, self.gid)
 
+    def take_all(self, folder: Path) -> None:
+        """Make this user the owner of a folder and of all that is in it, where it is another's. Follows no links."""
+        if self.uid is None or not folder.exists() or folder.stat().st_uid == self.uid:
+            return
+        assert self.gid is not None
+        for place, folders, files in os.walk(folder, topdown=False):
+            for name in (*folders, *files):
+                os.chown(Path(place, name), self.uid, self.gid, follow_symlinks=False)
+        os.chown(folder, self.uid, self.gid)  # last: a start that is cut off goes on with it
+
     def can_reach(self, path: Path) -> bool:
         """True when this user can pass all folders above and use the path."""
         if self.uid is None:
@@ -45,11 +58,40 @@ class RunAs(msgspec.Struct, frozen=True):
 
 
 def server_user() -> RunAs:
-    """Postgres refuses to run as root: then `nobody`, which every system has."""
+    """Who the servers run as. Postgres refuses to run as root: then a user of their own, which is made where it can be.
+
+    `nobody` otherwise, which every system has, and which other programs may run as too.
+    """
     if os.geteuid() != 0:
         return RunAs()
-    nobody = pwd.getpwnam("nobody")
-    return RunAs(nobody.pw_uid, nobody.pw_gid)
+    found = _user(OWN_USER)
+    if found is None:
+        _make_user(OWN_USER)
+        found = _user(OWN_USER) or pwd.getpwnam("nobody")
+    return RunAs(found.pw_uid, found.pw_gid)
+
+
+def _user(name: str) -> pwd.struct_passwd | None:
+    try:
+        return pwd.getpwnam(name)
+    except KeyError:
+        return None
+
+
+def _make_user(name: str) -> None:
+    """A system user without home, password or shell. That it cannot be made is no error."""
+    program = shutil.which("useradd", path=ADMIN_PATH)
+    if program is not None:
+        options = [
+            "--system",
+            "--user-group",
+            "--no-create-home",
+            "--home-dir",
+            "/nonexistent",
+            "--shell",
+            "/bin/false",
+        ]
+        subprocess.run([program, *options, name], capture_output=True, check=False, timeout=30)
 
 
 def reachable_copy(folders: list[Path], target: Path, user: RunAs) -> list[Path]:
