@@ -18,6 +18,8 @@ from cli.progress import progress_bar
 from cli.settings import SettingError, Settings
 from embedded.folder import DataFolder
 from eventstore.clock import now
+from eventstore.operations.guards import guards_off
+from eventstore.proof.answer_verification import verify_answers
 from eventstore.proof.checkpoints import LogKey, Outside, OutsideUnavailable, read_signed
 from eventstore.proof.payload_verification import verifying_payloads
 from eventstore.proof.proof import write_proof
@@ -65,7 +67,9 @@ _FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 
 @click.command()
 @click.argument("certificates", metavar="[CERTIFICATE.json]...", nargs=-1, type=_FILE)
-@click.option("--all", "whole", is_flag=True, help="Hash every event again and open every payload.")
+@click.option(
+    "--all", "whole", is_flag=True, help="Hash every event again, open every payload, look at answers and guards."
+)
 @click.option(
     "--against", "against", multiple=True, type=_FILE,
     metavar="CHECKPOINT", help="A checkpoint that you have kept; repeatable.",
@@ -102,12 +106,15 @@ def verify(
         kept = [*_kept_inside(connection), *elsewhere]
         events = verify_events(connection, trusted, kept, whole=whole, progress=progress)
         payloads = opening() if opening else None
+        answers = verify_answers(connection) if whole else None
+        off = guards_off(connection) if whole else []
     took_s = time.monotonic() - began
-    problems += events.problems + (payloads.problems if payloads else [])
+    problems += events.problems + (payloads.problems if payloads else []) + (answers.problems if answers else []) + off
     tail = events.head - events.anchored
     if as_json:
         told = msgspec.to_builtins(events) | {"problems": problems, "unanchored": tail, "seconds": took_s}
         told |= {"payloads": payloads.matching, "erased": payloads.erased} if payloads else {}
+        told |= {"answers": answers.matching, "unwatched": answers.unwatched} if answers else {}
         told |= {"certificates": len(signed)} if certificates else {}
         click.echo(json.dumps(told))
     else:
@@ -118,6 +125,9 @@ def verify(
         click.echo(f"{events.hashed:,} events{rest} hashed again in {took_s:.1f} s, {rate:,.0f} a second")
         if payloads:
             click.echo(f"{payloads.matching:,} payloads match their digests, {payloads.erased:,} persons were erased")
+        if answers:
+            older = f", {answers.unwatched:,} from before digests were kept are unwatched" if answers.unwatched else ""
+            click.echo(f"{answers.matching:,} remembered answers match their digests{older}")
         click.echo(f"anchored up to position {events.anchored:,} by {events.checkpoints:,} checkpoints that agree")
         if tail:
             click.echo(
@@ -125,6 +135,8 @@ def verify(
             )
     for sentence in problems:
         click.echo(sentence, err=True)
+    if all(sentence.startswith("WARNED") for sentence in problems) and problems:
+        raise click.ClickException("the log is what was signed, and something beside it is not as it should be.")
     if problems:
         raise click.ClickException("the log is not what was signed.")
 

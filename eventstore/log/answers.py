@@ -1,8 +1,10 @@
 """First answers to requests that came with a key of their own, so that the same request gets the same answer again.
 
-An answer is stored in the transaction of the events that it speaks of, under the command id that they carry.
+An answer is stored in the transaction of the events that it speaks of, under the command id that they carry. The first
+of these events carries the answer's digest as well, so that the seal over the log covers the answer.
 """
 
+import hashlib
 from typing import Any
 
 import msgspec
@@ -16,6 +18,18 @@ class Answer(msgspec.Struct, frozen=True):
     request_sha256: bytes
     status: int
     body: bytes
+
+    @property
+    def sha256(self) -> str:
+        """The digest of all of it; `eventstore.proof.answer_verification` computes the same in SQL."""
+        said = f"{self.command_id}\n{self.request_sha256.hex()}\n{self.status}\n".encode() + self.body
+        return hashlib.sha256(said).hexdigest()
+
+
+def watched(state: bytes, answer: Answer) -> bytes:
+    """The state of an event, which is a JSON object, with the digest of the answer as its last member."""
+    comma = b"," if len(state) > len(b"{}") else b""
+    return state[:-1] + comma + b'"answer_sha256":"' + answer.sha256.encode() + b'"}'
 
 
 _SELECT = """

@@ -24,7 +24,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from eventstore.aggregates.aggregate import Event
 from eventstore.errors import StoreUnavailable, VersionConflict
 from eventstore.events import Recorded
-from eventstore.log.answers import Answer
+from eventstore.log.answers import Answer, watched
 from eventstore.log.payloads import Payload
 
 CODE_VERSION = version("importledger")
@@ -156,10 +156,13 @@ class LedgerRecorder(PostgresApplicationRecorder):
         Raises VersionConflict, whose message lists the numbers (from 1) of the events that conflicted.
         """
         events = append.events
+        states = [e.state for e in events]
+        for index, answer in append.answers.items():
+            states[index] = watched(states[index], answer)
         arrays = _event_arrays(
             [
-                (e.stream, e.version, e.topic, e.recorded_at, e.supplier, e.caused_by, e.command_id, e.state)
-                for e in events
+                (e.stream, e.version, e.topic, e.recorded_at, e.supplier, e.caused_by, e.command_id, state)
+                for e, state in zip(events, states, strict=True)
             ]
         )
         arrays |= _payload_arrays(append.payloads, events[0].recorded_at)

@@ -19,6 +19,9 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 NEWEST = max(file.name for file in MIGRATIONS.glob("*.sql"))
 """The last migration that this code knows."""
 
+APPEND_ONLY = ("events", "payloads", "payload_keys", "remembered_answers", "log_checkpoints")
+"""The tables that the service's role may read and add to, and nothing else."""
+
 MAX_BEHIND = timedelta(seconds=60)
 """How far a clock may be behind the newest event."""
 
@@ -104,11 +107,10 @@ def role_of(database_url: str) -> str | None:
 
 def _grant(connection: "psycopg.Connection", role: str) -> None:
     """INSERT and SELECT on the log and nothing else; what is derived from the log may also be changed."""
-    name = Identifier(role)
+    name, append_only = Identifier(role), SQL(", ").join(map(Identifier, APPEND_ONLY))
     statements = (
-        "REVOKE ALL ON events, payloads, payload_keys, remembered_answers, log_checkpoints, schema_migrations"
-        " FROM {role}",
-        "GRANT SELECT, INSERT ON events, payloads, payload_keys, remembered_answers, log_checkpoints TO {role}",
+        "REVOKE ALL ON {append_only}, schema_migrations FROM {role}",
+        "GRANT SELECT, INSERT ON {append_only} TO {role}",
         "GRANT SELECT ON schema_migrations, stored_events, readable_events TO {role}",
         "GRANT SELECT, INSERT, UPDATE, DELETE ON checkpoints, log_tiles, import_status, import_supplier, access_key,"
         " account_record, customer_mail, projection_versions, parked_streams, statement_requests TO {role}",
@@ -118,4 +120,4 @@ def _grant(connection: "psycopg.Connection", role: str) -> None:
     )
     with connection.transaction():
         for statement in statements:
-            connection.execute(SQL(statement).format(role=name))
+            connection.execute(SQL(statement).format(role=name, append_only=append_only))

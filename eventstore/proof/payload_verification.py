@@ -1,4 +1,7 @@
-"""Verification of payloads: each is opened and compared with the digest in the log; who was erased has none."""
+"""Verification of payloads: each is opened and compared with the digest in the log; who was erased has none.
+
+A payload that no event speaks of is warned of: nobody has sent it.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,7 +25,13 @@ _TOPICS_WITH_PAYLOAD = [
     if "payload_sha256" in event.__struct_fields__ and event is not MailRequested
 ]
 _SELECT_PAYLOADS = """
-SELECT payloads.stream, sha256, content, key
+SELECT payloads.stream, sha256, content, key, EXISTS (
+           SELECT FROM events
+           WHERE events.stream = payloads.stream
+             AND topic = ANY(%s)
+             AND encode(sha256, 'hex')
+                 = split_part(split_part(encode(state, 'escape'), '"payload_sha256":"', 2), '"', 1)
+       )
 FROM payloads
 LEFT JOIN payload_keys ON payload_keys.stream = coalesce(subject, payloads.stream)
 WHERE abs(hashtext(payloads.stream)::bigint) %% %s = %s
@@ -105,7 +114,12 @@ def open_payloads(connection: Connection[Any], part: int, parts: int) -> Verifie
     found = VerifiedPayloads()
     with connection.cursor("payloads", binary=True, row_factory=tuple_row) as cursor:
         cursor.itersize = 500
-        for stream, sha256, content, key in cursor.execute(_SELECT_PAYLOADS, (parts, part)):
+        for stream, sha256, content, key, is_spoken_of in cursor.execute(
+            _SELECT_PAYLOADS, (_TOPICS_WITH_PAYLOAD, parts, part)
+        ):
+            if not is_spoken_of:
+                found.problems.append(f"WARNED  payload {sha256.hex()[:12]}… of {stream}: no event speaks of it")
+                continue
             try:
                 opened(stream, sha256, content, key)
                 found.matching += 1

@@ -20,9 +20,12 @@ from embedded.postgres import PostgresUrls
 from eventstore.aggregates import import_process
 from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.clock import now
+from eventstore.log.answers import Answer
 from eventstore.log.ledger import Ledger
 from eventstore.operations.backup import back_up
+from eventstore.operations.guards import guards_off
 from eventstore.operations.migrate import migrate
+from eventstore.proof.answer_verification import verify_answers
 from eventstore.proof.checkpoints import LogKey, Outside
 from eventstore.proof.payload_verification import verify_payloads
 from eventstore.proof.proof import write_proof
@@ -49,14 +52,21 @@ class Log:
         self.outside = Outside((folder / "outside").as_uri())
         self.folder = folder
         self.admin: Admin = psycopg.connect(urls.admin, autocommit=True)
-        for table in ("events", "log_checkpoints"):
-            self.admin.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
+        self.admin.execute("SET session_replication_role = replica")  # no trigger refuses, and none looks disabled
         self.add(1, ACCOUNTS // 2)
         first = self.seal()
         self.kept = Kept("kept", first.note)
         self.add(ACCOUNTS // 2 + 1, ACCOUNTS)
         self.seal()
         assert self.problems() == []
+
+    def answer(self, stream: str) -> Answer:
+        """A supplier is set up by a request with an Idempotency-Key, whose answer is remembered."""
+        ledger = Ledger(self.urls.service, views=INLINE)
+        answer = Answer(f"org POST /{stream} key", hashlib.sha256(b"request").digest(), 201, b'{"first": true}')
+        ledger.execute(stream, CreateSupplier(), at=NOON, by="t", answer=answer)
+        ledger.close()
+        return answer
 
     def add(self, first: int, last: int, supplier: str = SUPPLIER) -> None:
         append_all(self.urls.service, supplier, range(first, last + 1))
@@ -73,7 +83,8 @@ class Log:
             notes += [Kept(source, note) for source, note in self.outside.notes()] if outside else []
             notes += [self.kept] if kept else []
             found = verify_events(connection, [key.verifier], notes, whole=whole).problems
-            return found + verify_payloads(connection).problems
+            found = found + verify_payloads(connection).problems
+            return found + verify_answers(connection).problems + guards_off(connection)
 
     def checkpoints(self) -> list[tuple[int, str]]:
         return self.admin.execute("SELECT size, note FROM log_checkpoints ORDER BY size").fetchall()
@@ -205,6 +216,60 @@ def checkpoints_deleted(log: Log) -> None:
         file.unlink()
 
 
+def sealed_with_an_answer(log: Log) -> Answer:
+    answer = log.answer("supplier/ANSWERED")
+    log.seal()
+    assert log.problems() == []
+    return answer
+
+
+def answer_edited(column: str, value: str) -> Callable[[Log], None]:
+    def edit(log: Log) -> None:
+        sealed_with_an_answer(log)
+        log.admin.execute(f"UPDATE remembered_answers SET {column} = {value}")
+
+    edit.__name__ = f"answer_edited_{column}"
+    return edit
+
+
+def answer_removed(log: Log) -> None:
+    sealed_with_an_answer(log)
+    log.admin.execute("DELETE FROM remembered_answers")
+
+
+def answer_invented(log: Log) -> None:
+    log.admin.execute("INSERT INTO remembered_answers VALUES ('org POST /x key', '', 201, '{}')")
+
+
+def answer_given_to_another_request(log: Log) -> None:
+    sealed_with_an_answer(log)
+    log.answer("supplier/OTHER")
+    log.seal()
+    log.admin.execute("UPDATE remembered_answers SET command_id = 'x' WHERE command_id LIKE '%ANSWERED%'")
+
+
+def payload_smuggled_in(log: Log) -> None:
+    log.admin.execute(
+        "INSERT INTO payloads SELECT stream, sha256('x'), recorded_at, received_bytes, content, subject FROM payloads"
+        " WHERE stream LIKE '%0000034'"
+    )
+
+
+def payload_of_an_unknown_stream(log: Log) -> None:
+    log.admin.execute("UPDATE payloads SET stream = 'import/NORDWIND/NOBODY' WHERE stream LIKE '%0000034'")
+
+
+def guard_off(name: str, *statements: str) -> Callable[[Log], None]:
+    def switch_off(log: Log) -> None:
+        for statement in statements:
+            log.admin.execute(statement)
+
+    switch_off.__name__ = f"guard_off_{name}"
+    return switch_off
+
+
+HOLLOW = """CREATE OR REPLACE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RETURN NULL; END$$"""
+
 TAMPERINGS: dict[Callable[[Log], None], str] = {
     edited("state", "'{}'"): r"ALTERED  position 100 .*first checkpoint that disagrees: 300 events",
     edited("state", "'\\xff7b'"): r"ALTERED  position 100 ",
@@ -233,7 +298,84 @@ TAMPERINGS: dict[Callable[[Log], None], str] = {
     tree_edited: r"UNSURE  position 2 .*the stored tree itself was altered",
     checkpoint_edited: r"NOT SIGNED  in the database, 300: .*signature .* is wrong",
     checkpoints_deleted: r"UNANCHORED",
+    answer_edited("body", "'{}'"): r"WARNED  position 601 \(supplier/ANSWERED\): the remembered answer is not the one",
+    answer_edited("status", "200"): r"WARNED  position 601 .*is not the one",
+    answer_edited("request_sha256", "'x'"): r"WARNED  position 601 .*is not the one",
+    answer_removed: r"WARNED  position 601 \(supplier/ANSWERED\): the remembered answer is not there",
+    answer_invented: r"WARNED  a remembered answer is there that no event speaks of",
+    answer_given_to_another_request: r"WARNED  position 601 .*is not there[\s\S]*WARNED  a remembered answer is there",
+    payload_smuggled_in: r"WARNED  payload 2d711642b726… of import/NORDWIND/BENCH-0000034: no event speaks of it",
+    payload_of_an_unknown_stream: r"WARNED  payload .* of import/NORDWIND/NOBODY: no event speaks of it",
+    guard_off("trigger", "ALTER TABLE events DISABLE TRIGGER USER"): r"WARNED  the trigger events_.* is disabled",
+    guard_off("replica", "ALTER TABLE events ENABLE REPLICA TRIGGER events_are_append_only"): r"WARNED .* is disabled",
+    guard_off("dropped", "DROP TRIGGER log_checkpoints_are_append_only ON log_checkpoints"): r"WARNED .* is not there",
+    guard_off(
+        "narrowed",
+        "DROP TRIGGER events_are_append_only ON events",
+        "CREATE TRIGGER events_are_append_only BEFORE DELETE ON events EXECUTE FUNCTION refuse_change()",
+    ): r"WARNED  the trigger events_are_append_only on events does not refuse all changes",
+    guard_off(
+        "another",
+        "CREATE TRIGGER mine BEFORE INSERT ON payloads EXECUTE FUNCTION refuse_change()",
+    ): r"WARNED  the table payloads has a trigger mine that is not the ledger's",
+    guard_off("hollow", HOLLOW): r"WARNED  the function refuse_change is not the one",
+    guard_off(
+        "update", "GRANT UPDATE, DELETE ON events TO importledger"
+    ): r"WARNED  importledger .*DELETE, UPDATE on ev",
+    guard_off("column", "GRANT UPDATE (state) ON events TO importledger"): r"WARNED  importledger .*UPDATE on events",
+    guard_off("truncate", "GRANT TRUNCATE ON payloads TO PUBLIC"): r"WARNED  everybody .*TRUNCATE on payloads",
+    guard_off("answers", "GRANT UPDATE ON remembered_answers TO importledger"): r"WARNED  .* on remembered_answers",
+    guard_off("rule", "CREATE RULE r AS ON INSERT TO events DO INSTEAD NOTHING"): r"WARNED  a rule on events",
+    guard_off(
+        "hidden_rows", "ALTER TABLE payloads ENABLE ROW LEVEL SECURITY"
+    ): r"WARNED  row-level security on payloads",
+    guard_off("key", "ALTER TABLE events DROP CONSTRAINT events_stream_version"): r"WARNED  the constraint events_str",
 }
+
+
+def test_the_log_of_a_replica_role_is_warned_of(log: Log) -> None:
+    database = log.admin.info.dbname
+    log.admin.execute(f"ALTER ROLE importledger IN DATABASE {database} SET session_replication_role = replica")
+    assert_found(log.problems(), r"WARNED  session_replication_role of importledger switches triggers off")
+
+
+def test_a_service_that_may_act_as_the_owner_is_warned_of(log: Log) -> None:
+    log.admin.execute("CREATE ROLE owner_of_a_log")
+    try:
+        log.admin.execute("ALTER TABLE events OWNER TO owner_of_a_log")
+        log.admin.execute("GRANT SELECT, INSERT ON events TO importledger")
+        assert log.problems() == []
+        log.admin.execute("GRANT owner_of_a_log TO importledger")
+        assert_found(log.problems(), r"WARNED  the service's role may act as owner_of_a_log, who owns the log")
+    finally:
+        log.admin.execute("REASSIGN OWNED BY owner_of_a_log TO CURRENT_USER; DROP OWNED BY owner_of_a_log")
+        log.admin.execute("DROP ROLE owner_of_a_log")
+
+
+def test_answers_from_before_they_were_watched_are_counted_and_not_warned_of(log: Log) -> None:
+    log.answer("supplier/OLD")
+    log.admin.execute("UPDATE events SET state = '{}' WHERE stream = 'supplier/OLD'")
+    sealed_with_an_answer(log)
+    with psycopg.connect(log.urls.service) as connection:
+        found = verify_answers(connection)
+    assert (found.matching, found.unwatched, found.problems) == (1, 1, [])
+
+
+def test_the_answers_of_an_erased_person_are_rightly_gone_and_wrongly_there(log: Log) -> None:
+    log.admin.execute("UPDATE events SET command_id = 'c1' WHERE position = 100")
+    log.admin.execute("INSERT INTO remembered_answers VALUES ('c1', 'x', 201, '{}')")
+    log.admin.execute("CREATE TABLE hidden AS SELECT * FROM remembered_answers")
+    erased(log)
+    with psycopg.connect(log.urls.service) as connection:
+        assert verify_answers(connection).problems == []
+    log.admin.execute("INSERT INTO remembered_answers SELECT * FROM hidden")
+    assert_found(log.problems(), r"WARNED  position 100 .*the person was erased, and the answer is there all the same")
+
+
+def test_payloads_that_no_event_speaks_of_are_not_counted_as_matching(log: Log) -> None:
+    payload_smuggled_in(log)
+    with psycopg.connect(log.urls.service) as connection:
+        assert verify_payloads(connection).matching == ACCOUNTS
 
 
 @pytest.mark.parametrize("tamper", TAMPERINGS, ids=lambda tamper: tamper.__name__.strip("<>"))
@@ -400,6 +542,6 @@ def test_an_erased_person_who_is_put_back_is_found(log: Log) -> None:
 
 
 def test_the_database_itself_refuses_to_change_a_checkpoint(log: Log) -> None:
-    log.admin.execute("ALTER TABLE log_checkpoints ENABLE TRIGGER USER")
+    log.admin.execute("SET session_replication_role = origin")
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         log.admin.execute("DELETE FROM log_checkpoints")

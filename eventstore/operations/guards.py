@@ -1,0 +1,148 @@
+"""Whether the database still guards the log as migrations have set it up: triggers, constraints, functions, rights.
+
+A guard that is off has altered nothing yet. Somebody has made it possible, and that is worth a warning.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from psycopg import Connection
+from psycopg.rows import tuple_row
+
+from eventstore.operations.migrate import APPEND_ONLY, MIGRATIONS
+
+_TRIGGERS = {f"{table}_are_append_only": table for table in ("events", "log_checkpoints")}
+_REFUSES_ALL = 2 | 8 | 16 | 32
+"""Bits of pg_trigger.tgtype: BEFORE, DELETE, UPDATE, TRUNCATE, for each statement."""
+
+_FUNCTION = re.compile(r"CREATE (?:OR REPLACE )?FUNCTION (\w+)\(.*?AS \$\$(.*?)\$\$", re.DOTALL)
+
+_SELECT_TRIGGERS = """
+SELECT c.relname, t.tgname, t.tgenabled, t.tgtype, p.proname, t.tgqual IS NULL
+FROM pg_trigger AS t
+JOIN pg_class AS c ON c.oid = t.tgrelid
+JOIN pg_proc AS p ON p.oid = t.tgfoid
+WHERE c.relnamespace = 'public'::regnamespace AND c.relname = ANY(%s) AND NOT t.tgisinternal
+ORDER BY c.relname, t.tgname
+"""
+_SELECT_TABLES = """
+SELECT c.relname, c.relrowsecurity OR c.relforcerowsecurity,
+       EXISTS (SELECT FROM pg_rewrite AS r WHERE r.ev_class = c.oid),
+       EXISTS (SELECT FROM pg_constraint AS k WHERE k.conrelid = c.oid AND k.contype = 'p'),
+       EXISTS (SELECT FROM pg_inherits AS i WHERE c.oid IN (i.inhparent, i.inhrelid))
+FROM pg_class AS c
+WHERE c.relnamespace = 'public'::regnamespace AND c.relname = ANY(%s)
+ORDER BY c.relname
+"""
+_SELECT_GRANTS = """
+SELECT DISTINCT c.relname, CASE WHEN g.grantee = 0 THEN 'everybody' ELSE pg_get_userbyid(g.grantee) END,
+                g.privilege_type
+FROM pg_class AS c
+CROSS JOIN LATERAL (
+    SELECT (aclexplode(c.relacl)).*
+    UNION
+    SELECT (aclexplode(a.attacl)).* FROM pg_attribute AS a WHERE a.attrelid = c.oid
+) AS g
+WHERE c.relnamespace = 'public'::regnamespace
+  AND c.relname = ANY(%s)
+  AND g.grantee <> c.relowner
+  AND g.privilege_type IN ('UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER')
+ORDER BY 1, 2, 3
+"""
+_SELECT_OWNERS = """
+SELECT DISTINCT pg_get_userbyid(c.relowner)
+FROM pg_class AS c
+JOIN pg_roles AS r ON r.rolname = current_user
+WHERE c.relnamespace = 'public'::regnamespace
+  AND c.relname = ANY(%s)
+  AND c.relowner <> r.oid
+  AND pg_has_role(r.oid, c.relowner, 'MEMBER')
+"""
+_SELECT_FUNCTIONS = """
+SELECT proname, prosrc FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND proname = ANY(%s) ORDER BY proname
+"""
+_SELECT_SWITCHED_OFF = """
+SELECT 'session' WHERE current_setting('session_replication_role') <> 'origin'
+UNION ALL
+SELECT CASE WHEN setrole <> 0 THEN pg_get_userbyid(setrole)::text ELSE 'database' END
+FROM pg_db_role_setting, unnest(setconfig) AS setting
+WHERE setting LIKE 'session_replication_role=%%' AND setting <> 'session_replication_role=origin'
+  AND setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))
+"""
+
+
+def guards_off(connection: Connection[Any]) -> list[str]:
+    """What does not guard the log as it should, a sentence each, for the role of this connection."""
+    return [
+        f"WARNED  {sentence}"
+        for check in (_triggers, _tables, _rights, _functions, _switched_off)
+        for sentence in check(connection)
+    ]
+
+
+def _rows(connection: Connection[Any], query: str, *parameters: Any) -> list[tuple[Any, ...]]:
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        return cursor.execute(query.encode(), parameters).fetchall()
+
+
+def _triggers(connection: Connection[Any]) -> Iterator[str]:
+    missing = dict(_TRIGGERS)
+    for table, name, enabled, kind, function, is_unconditional in _rows(
+        connection, _SELECT_TRIGGERS, list(APPEND_ONLY)
+    ):
+        if _TRIGGERS.get(name) != table:
+            yield f"the table {table} has a trigger {name} that is not the ledger's"
+            continue
+        del missing[name]
+        if enabled not in ("O", "A"):
+            yield f"the trigger {name} on {table}, which refuses changes, is disabled"
+        elif (kind, function, is_unconditional) != (_REFUSES_ALL, "refuse_change", True):
+            yield f"the trigger {name} on {table} does not refuse all changes any more"
+    for name, table in missing.items():
+        yield f"the trigger {name} on {table}, which refuses changes, is not there"
+
+
+def _tables(connection: Connection[Any]) -> Iterator[str]:
+    for table, has_policies, has_rules, has_key, is_inherited in _rows(connection, _SELECT_TABLES, list(APPEND_ONLY)):
+        if has_policies:
+            yield f"row-level security on {table} can hide rows"
+        if has_rules:
+            yield f"a rule on {table} rewrites what is asked of it"
+        if not has_key:
+            yield f"the primary key of {table} is not there"
+        if is_inherited:
+            yield f"the table {table} is inherited from, or inherits"
+    if not _rows(connection, "SELECT FROM pg_constraint WHERE conname = %s AND contype = 'u'", "events_stream_version"):
+        yield "the constraint events_stream_version is not there: a stream may have a version twice"
+
+
+def _rights(connection: Connection[Any]) -> Iterator[str]:
+    granted: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for table, role, right in _rows(connection, _SELECT_GRANTS, list(APPEND_ONLY)):
+        granted[table, role].append(right)
+    for (table, role), rights in granted.items():
+        yield f"{role} has the right to {', '.join(rights)} on {table}"
+    for (owner,) in _rows(connection, _SELECT_OWNERS, list(APPEND_ONLY)):
+        if not _is_superuser(connection):
+            yield f"the service's role may act as {owner}, who owns the log"
+
+
+def _functions(connection: Connection[Any]) -> Iterator[str]:
+    known: dict[str, set[str]] = defaultdict(set)
+    for file in sorted(MIGRATIONS.glob("*.sql")):
+        for name, body in _FUNCTION.findall(file.read_text("utf-8")):
+            known[name].add(body)
+    for name, body in _rows(connection, _SELECT_FUNCTIONS, list(known)):
+        if body not in known[name]:
+            yield f"the function {name} is not the one that a migration has made"
+
+
+def _switched_off(connection: Connection[Any]) -> Iterator[str]:
+    for (place,) in _rows(connection, _SELECT_SWITCHED_OFF):
+        yield f"session_replication_role of {place} switches triggers off"
+
+
+def _is_superuser(connection: Connection[Any]) -> bool:
+    return bool(_rows(connection, "SELECT FROM pg_roles WHERE rolname = current_user AND rolsuper"))

@@ -1,0 +1,82 @@
+"""Verification of remembered answers: each is compared with the digest that an event carries.
+
+Answers that were remembered before events carried digests are counted as unwatched. What was erased is rightly gone.
+"""
+
+from typing import Any
+
+import msgspec
+from psycopg import Connection
+from psycopg.rows import tuple_row
+
+MAX_TOLD = 5
+
+_COMPARE = """
+WITH erasures AS (
+    SELECT stream, position
+    FROM events
+    WHERE topic = 'subject_erased.v1'
+), spoken AS (
+    SELECT command_id, min(events.position) AS position, coalesce(bool_or(erasures.position > events.position), false)
+           AS is_erased, max(split_part(split_part(encode(state, 'escape'), '"answer_sha256":"', 2), '"', 1)) AS digest
+    FROM events
+    LEFT JOIN erasures ON erasures.stream = regexp_replace(events.stream, '^(?!import/)[^/]+/(.*)/[^/]*$', 'import/\\1')
+    WHERE command_id IS NOT NULL
+    GROUP BY command_id
+), kept AS (
+    SELECT command_id, encode(sha256(
+               convert_to(concat_ws(E'\\n', command_id, encode(request_sha256, 'hex'), status, ''), 'UTF8') || body
+           ), 'hex') AS digest
+    FROM remembered_answers
+), compared AS (
+    SELECT position, command_id,
+           CASE WHEN spoken.digest IS NULL THEN 'unspoken'
+                WHEN kept.digest IS NULL THEN CASE WHEN is_erased OR spoken.digest = '' THEN '' ELSE 'missing' END
+                WHEN is_erased THEN 'unerased'
+                WHEN spoken.digest = '' THEN 'unwatched'
+                WHEN spoken.digest = kept.digest THEN 'matching'
+                ELSE 'altered' END AS state
+    FROM spoken
+    FULL JOIN kept USING (command_id)
+), numbered AS (
+    SELECT *, count(*) OVER (PARTITION BY state) AS times,
+           row_number() OVER (PARTITION BY state ORDER BY position, command_id) AS number
+    FROM compared
+)
+SELECT numbered.state, times, numbered.position, stream
+FROM numbered
+LEFT JOIN events USING (position)
+WHERE number <= CASE WHEN numbered.state IN ('matching', 'unwatched', '') THEN 1 ELSE %s END
+ORDER BY numbered.position, number
+"""
+
+_SENTENCES = {
+    "altered": "WARNED  position {position} ({stream}): the remembered answer is not the one that was given",
+    "missing": "WARNED  position {position} ({stream}): the remembered answer is not there, nor was it erased",
+    "unerased": "WARNED  position {position} ({stream}): the person was erased, and the answer is there all the same",
+    "unspoken": "WARNED  a remembered answer is there that no event speaks of",
+}
+
+
+class VerifiedAnswers(msgspec.Struct, kw_only=True):
+    """How many remembered answers match the digests in the log, how many have none there, and what is wrong."""
+
+    matching: int = 0
+    unwatched: int = 0
+    problems: list[str] = []
+
+
+def verify_answers(connection: Connection[Any]) -> VerifiedAnswers:
+    """Compare every remembered answer with the log, in the connection's transaction."""
+    found = VerifiedAnswers()
+    counts: dict[str, int] = {}
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        for state, times, position, stream in cursor.execute(_COMPARE, (MAX_TOLD,)):
+            counts[state] = times
+            if state in _SENTENCES:
+                found.problems.append(_SENTENCES[state].format(position=position, stream=stream))
+    for state in _SENTENCES:
+        if counts.get(state, 0) > MAX_TOLD:
+            found.problems.append(f"WARNED  {counts[state]} answers are {state} in all")
+    found.matching, found.unwatched = counts.get("matching", 0), counts.get("unwatched", 0)
+    return found
