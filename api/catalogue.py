@@ -195,6 +195,11 @@ _GRAPHQL = (
     _graphql("KT-CT-1137", "Give exactly one of organizationSecretKey, apiKey and refreshToken."),
     _graphql("KT-CT-1139", "The key is not valid."),
     _graphql("KT-CT-1140", "The organisation's secret key is not valid."),
+    _graphql("GRAPHQL_PARSE_FAILED", "The document is not GraphQL; `locations` says where."),
+    _graphql("GRAPHQL_VALIDATION_FAILED", "The document does not fit the schema; `locations` says where."),
+    _graphql("BAD_USER_INPUT", "The variables or the operation's name do not fit the document."),
+    _graphql("SERVICE_UNAVAILABLE", "The service cannot read at the moment; ask again."),
+    _graphql("INTERNAL_SERVER_ERROR", "Something unexpected happened; the service's log names it."),
 )
 
 _RULES: tuple[tuple[str, tuple[Rule, ...]], ...] = (

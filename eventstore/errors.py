@@ -34,12 +34,12 @@ class AlreadyImported(Refused):
 
 
 class ImportInProgress(Refused):
-    """The import is being processed; other content is refused until that has ended."""
+    """The import is being processed, or is to be: what is asked for now has to wait until that has ended."""
 
     code = "account_import_process_in_progress"
 
-    def __init__(self) -> None:
-        super().__init__("This account import is being processed at the moment.")
+    def __init__(self, detail: str = "This account import is being processed at the moment.") -> None:
+        super().__init__(detail)
 
 
 class AccountErased(Refused):

@@ -1,5 +1,7 @@
 """Rules over the account as a whole, its references, metadata and campaigns."""
 
+from collections.abc import Sequence
+
 from market.identifiers import is_postcode
 from market.rule import Rule, Severity, reading
 from market.uniqueness import unique_by
@@ -14,9 +16,9 @@ def _names_a_customer(account: Account) -> bool:
     return account.unknown_occupier or bool(account.customers)
 
 
-@reading("family_name")
-def _has_family_name(customer: Customer) -> bool:
-    return bool(customer.family_name.strip())
+@reading("[].family_name")
+def _somebody_has_a_family_name(customers: Sequence[Customer]) -> bool:
+    return not customers or any(customer.family_name.strip() for customer in customers)
 
 
 @reading("unknown_occupier", "customers")
@@ -45,10 +47,10 @@ ACCOUNT: tuple[Rule, ...] = (
     ),
     Rule(
         code="customer_family_name_required",
-        at="customers[]",
-        field="family_name",
-        holds=_has_family_name,
-        says="Every customer has a family name.",
+        at="customers",
+        field="0.family_name",
+        holds=_somebody_has_a_family_name,
+        says="At least one customer has a family name.",
         source=_CONTRACT,
     ),
     Rule(

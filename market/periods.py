@@ -26,17 +26,19 @@ def ordered(start: str, end: str) -> Callable[[Any], bool]:
     return holds
 
 
-@reading("[].effective_from", "[].effective_to")
-def follow_each_other(periods: Sequence[Any]) -> bool:
-    """True when agreements neither overlap nor leave a gap. The end may be the last day, or the first day after."""
+def follow_each_other(periods: Sequence[Any], gaps_until: date) -> bool:
+    """True when agreements neither overlap nor leave a gap. The end may be the last day, or the first day after.
+
+    A gap that is over by `gaps_until` is left alone.
+    """
     if len(periods) < 2:
         return True
     in_order = sorted(periods, key=attrgetter("effective_from"))
-    return all(_meets(earlier.effective_to, later.effective_from) for earlier, later in pairwise(in_order))
+    return all(_meets(earlier.effective_to, later.effective_from, gaps_until) for earlier, later in pairwise(in_order))
 
 
-def _meets(end: date | None, start: date) -> bool:
-    return end is not None and end <= start <= end + timedelta(days=1)
+def _meets(end: date | None, start: date, gaps_until: date) -> bool:
+    return end is not None and end <= start and (start <= end + timedelta(days=1) or start <= gaps_until)
 
 
 def is_past(moment: datetime, now: datetime) -> bool:

@@ -13,7 +13,7 @@ from market.identifiers import (
 from market.periods import follow_each_other, ordered
 from market.rule import Rule, Severity, reading
 from market.uniqueness import all_different, unique_by
-from schemas.supply import SupplyAddress
+from schemas.supply import SupplyAddress, SupplyPoint
 
 _CONTRACT = "public contract of sister systems, supply address object"
 _IDENTIFIERS = "BDEW, Identifikatoren in der Marktkommunikation 1.2, 2025-02-07"
@@ -28,6 +28,11 @@ def _on_one_address(addresses: Sequence[SupplyAddress]) -> bool:
     return all_different(
         identifier for address in addresses for identifier in {point.identifier for point in address.supply_points}
     )
+
+
+@reading("agreements[].effective_from", "agreements[].effective_to", "supply_start_date")
+def _agreements_follow_each_other(point: SupplyPoint) -> bool:
+    return follow_each_other(point.agreements, gaps_until=point.supply_start_date)
 
 
 def _ordered(at: str, start: str, end: str) -> Rule:
@@ -103,9 +108,10 @@ SUPPLY: tuple[Rule, ...] = (
     _ordered(_POINT, "supply_start_date", "supply_end_date"),
     Rule(
         code="gaps_or_overlaps_in_agreement_dates",
-        at=f"{_POINT}.agreements",
-        holds=follow_each_other,
-        says="The agreements of a supply point follow each other without gap or overlap.",
+        at=_POINT,
+        field="agreements.non_field_errors",
+        holds=_agreements_follow_each_other,
+        says="The agreements of a supply point do not overlap, and leave no gap from supply_start_date on.",
         source=_CONTRACT,
     ),
     _ordered(f"{_POINT}.agreements[]", "effective_from", "effective_to"),

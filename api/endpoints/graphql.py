@@ -1,10 +1,15 @@
-"""GraphQL, for the one mutation that the contract has: obtainToken. Always answers 200; errors carry errorCode."""
+"""GraphQL, for the one mutation that the contract has: obtainToken. Always answers 200; errors carry errorCode.
+
+What callers send holds secrets, and in the wrong place as easily as in the right one. So no error repeats anything
+that was sent: sentences are fixed, and `locations` says where to look.
+"""
 
 import time
 from functools import lru_cache
 from typing import Any
 
 import msgspec
+import structlog
 from graphql import (
     DocumentNode,
     ExecutionResult,
@@ -15,6 +20,8 @@ from graphql import (
     parse,
     validate,
 )
+from psycopg import Error as PsycopgError
+from psycopg_pool import PoolTimeout
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -23,6 +30,7 @@ from api.operation import TOKENS, Operation
 from api.refusals import ApiError
 from api.responses import json_response, read_body
 from api.services import Services
+from eventstore.errors import StoreUnavailable
 
 MAX_TOKENS = 1_000
 MAX_DOCUMENT = 16_384
@@ -76,6 +84,8 @@ class GraphQLAnswer(msgspec.Struct, frozen=True, kw_only=True):
     errors: list[dict[str, Any]] = []
 
 
+logger = structlog.get_logger()
+
 _decoder = msgspec.json.Decoder(GraphQLRequest)
 
 
@@ -92,15 +102,14 @@ class GraphQL:
             asked = _decoder.decode(await read_body(request))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise ApiError(400, "Expected a JSON object with a query.", code="parse_error") from None
-        try:
-            document = _document(asked.query)
-        except GraphQLError as error:
-            return json_response({"data": None, "errors": [error.formatted]})
-        result = execute(
-            SCHEMA, document, self._root, variable_values=asked.variables, operation_name=asked.operationName
-        )
+        found = _document(asked.query)
+        if isinstance(found, GraphQLError):
+            return json_response({"data": None, "errors": [found.formatted]})
+        result = execute(SCHEMA, found, self._root, variable_values=asked.variables, operation_name=asked.operationName)
         if not isinstance(result, ExecutionResult):
             result = await result
+        if result.errors:
+            result = ExecutionResult(result.data, [_told(error) for error in result.errors])
         return json_response(result.formatted)
 
     async def _obtain_token(self, info: GraphQLResolveInfo[Any], **arguments: dict[str, str | None]) -> dict[str, Any]:
@@ -135,19 +144,42 @@ class GraphQL:
 
 
 @lru_cache(256)
-def _document(query: str) -> DocumentNode:
-    """Parsed and validated; raises the first GraphQLError."""
+def _document(query: str) -> DocumentNode | GraphQLError:
+    """Parsed and validated, or why it cannot be."""
     if len(query) > MAX_DOCUMENT:
-        raise GraphQLError("The document is too long.")
-    document = parse(query, max_tokens=MAX_TOKENS)
-    if errors := validate(SCHEMA, document):
-        raise errors[0]
+        return _error("GRAPHQL_VALIDATION_FAILED", f"A document has {MAX_DOCUMENT} characters at most.")
+    try:
+        document = parse(query, max_tokens=MAX_TOKENS)
+    except GraphQLError as error:
+        return _error("GRAPHQL_PARSE_FAILED", "The document is not GraphQL, or too long.", error)
+    if errors := validate(SCHEMA, document, max_errors=1):
+        description = "The document does not fit the schema: a name or a value is none that is known here."
+        return _error("GRAPHQL_VALIDATION_FAILED", description, errors[0])
     return document
 
 
-def _error(code: str, description: str) -> GraphQLError:
-    extensions = {"errorType": "VALIDATION", "errorCode": code, "errorDescription": description}
-    return GraphQLError("Invalid data.", extensions=extensions)
+def _told(error: GraphQLError) -> GraphQLError:
+    """The error as the caller may see it: ours as it is, all others without what was sent or what broke."""
+    cause = error.original_error
+    if error.extensions and "errorCode" in error.extensions:
+        return error
+    if isinstance(cause, StoreUnavailable | PsycopgError | PoolTimeout):
+        return _error("SERVICE_UNAVAILABLE", "The service cannot read at the moment. Ask again.", error, "APPLICATION")
+    if cause is not None and not isinstance(cause, GraphQLError):
+        logger.error("unexpected error", path="/v1/graphql/", reason=type(cause).__name__)
+        return _error("INTERNAL_SERVER_ERROR", "An unexpected error occurred.", error, "APPLICATION")
+    return _error("BAD_USER_INPUT", "The variables or the operation's name do not fit the document.", error)
+
+
+def _error(code: str, description: str, cause: GraphQLError | None = None, kind: str = "VALIDATION") -> GraphQLError:
+    """An error with a code, at the place of what it was caused by."""
+    extensions = {"errorType": kind, "errorCode": code, "errorDescription": description}
+    message = "Invalid data." if kind == "VALIDATION" else description
+    if cause is None:
+        return GraphQLError(message, extensions=extensions)
+    return GraphQLError(
+        message, cause.nodes, source=cause.source, positions=cause.positions, path=cause.path, extensions=extensions
+    )
 
 
 OPERATIONS = (

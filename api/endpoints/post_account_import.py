@@ -1,11 +1,12 @@
 """What is attached to an imported account (v1): delivery notes, energy amounts, market participant invoices.
 
-A record is idempotent by its reference: the same content again is answered as the first time, a changed `cancelled`
-is recorded, other content is refused as `unique`.
+A record is idempotent by its reference: what means the same is answered as the first time, however it is spelt; a
+changed `cancelled` is recorded, other content is refused as `unique`.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -21,12 +22,13 @@ from api.services import Services
 from api.store import in_thread, read
 from eventstore.aggregates import post_account
 from eventstore.aggregates.aggregate import Aggregate
-from eventstore.aggregates.post_account import ImportRecord, stream_of
+from eventstore.aggregates.post_account import ImportRecord, Record, RecordDiffers, stream_of
 from eventstore.clock import now
 from eventstore.errors import Refused
 from eventstore.events import Recorded
 from eventstore.log.ledger import PlatformChange
 from eventstore.log.payloads import Payload
+from market.judging import MAX_NAMES_KEPT, Terms, without_dropped
 from market.post_account import POST_ACCOUNT_BOOKS
 from market.rule import Severity
 from projections.import_status import import_status
@@ -36,6 +38,7 @@ from schemas.delivery_note import DeliveryNote, DeliveryNoteImport
 from schemas.echo import echo
 from schemas.energy_amount import EnergyAmount, EnergyAmountImport
 from schemas.invoice import MarketParticipantInvoice, MarketParticipantInvoiceImport
+from schemas.meaning import meaning
 from schemas.shape import Shape, untyped
 
 _canonical = msgspec.json.Encoder(order="sorted", decimal_format="number")
@@ -111,14 +114,15 @@ class PostAccountImport:
             raise _not_valid(
                 "", Problem("import_supplier", "invalid_choice", "This is not one of your import suppliers.")
             )
-        is_strict = entry is not None and entry.strictness == "strict"
-        breaches = POST_ACCOUNT_BOOKS[kind.envelope].breaches(envelope, now(), misfits)
-        errors = [b.problem for b in breaches if is_strict or b.severity is Severity.ERROR]
-        if misfits or errors:
-            raise _not_valid(supplier if entry is not None else "", *misfits, *errors)
+        terms = entry.terms if entry is not None else Terms()
+        counting, dropped = without_dropped(misfits, terms)
+        breaches = POST_ACCOUNT_BOOKS[kind.envelope].breaches(envelope, now(), counting)
+        errors = [b.problem for b in breaches if terms.is_strict or b.severity is Severity.ERROR]
+        if counting or errors:
+            raise _not_valid(supplier if entry is not None else "", *counting, *errors)
         account_number = await self._account_number(supplier, external)
         body = echo(untyped(call.body), envelope)
-        await in_thread(self._append, call, kind, envelope, account_number, body)
+        await in_thread(self._append, call, kind, envelope, account_number, body, dropped)
         return JsonResponse(body, 201)
 
     async def _account_number(self, supplier: str, external: str) -> str:
@@ -132,7 +136,9 @@ class PostAccountImport:
             return found.service_identifier
         raise _not_valid(supplier, Problem("external_account_number", code, detail))
 
-    def _append(self, call: Call, kind: _Kind, envelope: Any, account_number: str, body: bytes) -> None:
+    def _append(
+        self, call: Call, kind: _Kind, envelope: Any, account_number: str, body: bytes, dropped: Sequence[str]
+    ) -> None:
         record = getattr(envelope, kind.field)
         payload = Payload.of(call.body)
         at = now()
@@ -146,22 +152,57 @@ class PostAccountImport:
             content_sha256=content,
             cancellation_sha256=cancellation,
             is_cancelled=getattr(record, "cancelled", False) is True,
+            dropped_fields=tuple(dropped[:MAX_NAMES_KEPT]),
         )
 
         def change(recorded: Recorded) -> PlatformChange:
             return record_change(record, recorded, account_number)
 
+        execute = partial(
+            self._ledger.execute,
+            stream,
+            at=at,
+            by=call.by,
+            payload=payload,
+            answer=call.answer(201, body),
+            change=change,
+        )
         try:
-            self._ledger.execute(
-                stream, command, at=at, by=call.by, payload=payload, answer=call.answer(201, body), change=change
-            )
+            try:
+                execute(command)
+            except RecordDiffers:
+                execute(self._as_stored(stream, command, record, kind))
         except Refused as refusal:
             problem = Problem(f"{kind.field}.non_field_errors", refusal.code, str(refusal))
             raise _not_valid(envelope.import_supplier, problem) from refusal
 
+    def _as_stored(self, stream: str, command: ImportRecord, record: Any, kind: _Kind) -> ImportRecord:
+        """The command with the digests of what is stored where that means the same. Raises RecordDiffers."""
+        known: Record = self._ledger.load([stream])[stream].state
+        body = self._ledger.payloads({stream: known.payload_sha256}).get(stream)
+        if body is None:
+            raise RecordDiffers
+        stored = getattr(_SHAPES[kind.envelope].examine(body)[0], kind.field)
+        (content, cancellation), (stored_content, stored_cancellation) = _meaning(record, kind), _meaning(stored, kind)
+        if content != stored_content:
+            raise RecordDiffers
+        is_same = cancellation == stored_cancellation
+        return msgspec.structs.replace(
+            command,
+            content_sha256=known.content_sha256,
+            cancellation_sha256=known.cancellation_sha256 if is_same else command.cancellation_sha256,
+        )
+
+
+def _meaning(record: Any, kind: _Kind) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the record says, without and of its cancellation."""
+    fields = meaning(record)
+    cancellation = {name: fields.pop(name, None) or None for name in kind.cancellation}
+    return fields, cancellation
+
 
 def _digests(record: Any, kind: _Kind) -> tuple[str, str]:
-    """Digests of what the record says, without and of its cancellation: by meaning, not by spelling."""
+    """Digests of the record as it is spelt, without and of its cancellation."""
     fields = msgspec.to_builtins(record)
     cancellation = {name: fields.pop(name, None) or None for name in kind.cancellation}
     return _sha256(fields), _sha256(cancellation)

@@ -235,6 +235,8 @@ def decide(command: ImportCommand, process: ImportProcess, at: datetime) -> Impo
             return None  # already so: the importer repeated itself
         case StageImport(), "IN_PROGRESS":
             raise ImportInProgress
+        case StageImport(is_dry_run=True), "PENDING" if not process.is_dry_run:
+            raise ImportInProgress("A dry run changes nothing, and a creation is already scheduled.")
         case StageImport(), _:
             return _staged(command)
 

@@ -32,6 +32,7 @@ class RecordImported(Event, frozen=True):
     content_sha256: str
     cancellation_sha256: str
     is_cancelled: bool = False
+    dropped_fields: tuple[str, ...] = ()
 
 
 class RecordCancellationChanged(Event, frozen=True):
@@ -52,18 +53,23 @@ TOPICS: dict[str, type[Event]] = {
 
 
 class ImportRecord(Command, frozen=True):
-    """Attach the record. `content_sha256` covers all but the cancellation, `cancellation_sha256` the rest."""
+    """Attach the record. `content_sha256` covers all but the cancellation, `cancellation_sha256` the rest.
+
+    Both are digests of a spelling: whoever finds another spelling of what is stored says it with the stored digests.
+    """
 
     account_number: str
     payload_sha256: str
     content_sha256: str
     cancellation_sha256: str
     is_cancelled: bool
+    dropped_fields: tuple[str, ...] = ()
 
 
 class Record(State, frozen=True):
-    """`content_sha256` is "" for a record that is not known."""
+    """`content_sha256` is "" for a record that is not known; `payload_sha256` names the newest request."""
 
+    payload_sha256: str = ""
     content_sha256: str = ""
     cancellation_sha256: str = ""
     is_cancelled: bool = False
@@ -79,6 +85,7 @@ def decide(command: ImportRecord, record: Record, at: datetime) -> RecordEvent |
                 content_sha256=command.content_sha256,
                 cancellation_sha256=command.cancellation_sha256,
                 is_cancelled=command.is_cancelled,
+                dropped_fields=command.dropped_fields,
             )
         case ImportRecord() if record.content_sha256 != command.content_sha256:
             raise RecordDiffers
@@ -100,12 +107,18 @@ def evolve(record: Record, event: RecordEvent) -> Record:
     match event:
         case RecordImported():
             return Record(
+                payload_sha256=event.payload_sha256,
                 content_sha256=event.content_sha256,
                 cancellation_sha256=event.cancellation_sha256,
                 is_cancelled=event.is_cancelled,
             )
         case RecordCancellationChanged():
-            return replace(record, cancellation_sha256=event.cancellation_sha256, is_cancelled=event.is_cancelled)
+            return replace(
+                record,
+                payload_sha256=event.payload_sha256,
+                cancellation_sha256=event.cancellation_sha256,
+                is_cancelled=event.is_cancelled,
+            )
         case _:
             assert_never(event)
 

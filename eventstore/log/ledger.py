@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import psycopg
 from psycopg import Connection
+from psycopg.errors import DeadlockDetected, UniqueViolation
 from psycopg.sql import SQL, Identifier
 
 from eventstore.aggregates.aggregate import Command, Event
@@ -36,6 +37,12 @@ SELECT stream, version, topic, recorded_at, supplier, caused_by, command_id, pos
 FROM events
 WHERE stream = ANY(%b)
 ORDER BY stream, version
+"""
+
+_SELECT_TAKEN = """
+SELECT FROM events
+JOIN unnest(%s::text[], %s::integer[]) AS mine (stream, version) USING (stream, version)
+LIMIT 1
 """
 
 Rows = Mapping[str, Sequence[bytes]]
@@ -279,15 +286,25 @@ class Ledger:
                 if append.payloads:
                     refuse_erased(connection, {p.subject for p in append.payloads.values() if p.subject})
                 base = self._recorder.append(connection, append, ends_transaction=True)
-            except BaseException:
+            except BaseException as error:
                 with suppress(psycopg.Error):
                     connection.execute("ROLLBACK", prepare=False)
+                if isinstance(error, DeadlockDetected | UniqueViolation) and _is_outrun(connection, append, error):
+                    raise VersionConflict(append.events[0].stream) from error
                 raise
         self._bell.ring()
         return {
             recorded.stream: msgspec.structs.replace(recorded, position=base + n, code_version=CODE_VERSION)
             for n, recorded in enumerate(append.events, 1)
         }
+
+
+def _is_outrun(connection: Connection[Any], append: Append, error: psycopg.Error) -> bool:
+    """Whether platform rows, which go in before the log, have met another writer of the same streams."""
+    if isinstance(error, DeadlockDetected):
+        return True
+    names = [recorded.stream for recorded in append.events], [recorded.version for recorded in append.events]
+    return connection.execute(_SELECT_TAKEN, names).fetchone() is not None
 
 
 def apply_change(connection: Connection[Any], change: PlatformChange, *, schema: str = "platform") -> None:

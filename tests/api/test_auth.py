@@ -106,6 +106,50 @@ def test_a_bad_query_is_an_error_with_status_200(service: RunningService, query:
     assert graphql(service, query)["errors"]
 
 
+SECRET = "ilk_abcdefgh_THE-SECRET-OF-SOMEBODY"
+_OBTAIN = "mutation($input: ObtainTokenInput!) { obtainToken(input: $input) { token } }"
+
+
+@pytest.mark.parametrize(
+    ("query", "variables", "code"),
+    [
+        ("mutation {", {}, "GRAPHQL_PARSE_FAILED"),
+        (f"mutation {{ obtainToken(input: {{apiKey: '{SECRET}'}}) {{ token }} }}", {}, "GRAPHQL_PARSE_FAILED"),
+        ("", {}, "GRAPHQL_PARSE_FAILED"),
+        ("{ nothing }", {}, "GRAPHQL_VALIDATION_FAILED"),
+        (f'mutation {{ obtainToken(input: {{apiKeyy: "{SECRET}"}}) {{ token }} }}', {}, "GRAPHQL_VALIDATION_FAILED"),
+        (f'mutation {{ obtainToken(input: "{SECRET}") {{ token }} }}', {}, "GRAPHQL_VALIDATION_FAILED"),
+        (f'mutation {{ obtainToken(apiKey: "{SECRET}") {{ token }} }}', {}, "GRAPHQL_VALIDATION_FAILED"),
+        ("mutation { obtainToken(input: {apiKey: THE_SECRET}) { token } }", {}, "GRAPHQL_VALIDATION_FAILED"),
+        ("mutation { THE_SECRET }", {}, "GRAPHQL_VALIDATION_FAILED"),
+        ("x" * 20_000, {}, "GRAPHQL_VALIDATION_FAILED"),
+        (_OBTAIN, {"input": {"apiKeyy": SECRET}}, "BAD_USER_INPUT"),
+        (_OBTAIN, {"input": SECRET}, "BAD_USER_INPUT"),
+        (_OBTAIN, {"input": {SECRET: "x"}}, "BAD_USER_INPUT"),
+        (_OBTAIN, {"input": {"apiKey": [SECRET]}}, "BAD_USER_INPUT"),
+        (_OBTAIN, {"inputt": {"apiKey": SECRET}}, "BAD_USER_INPUT"),
+        (_OBTAIN, {"input": {"apiKey": SECRET}}, "KT-CT-1139"),
+        (_OBTAIN, {"input": {}}, "KT-CT-1137"),
+    ],
+)
+def test_an_error_of_graphql_has_a_code_and_repeats_no_secret(
+    service: RunningService, query: str, variables: dict[str, Any], code: str
+) -> None:
+    found = graphql(service, query, **variables)
+    [error] = found["errors"]
+    assert error["extensions"]["errorCode"] == code
+    assert "SECRET" not in json.dumps(found)
+    assert error["message"]
+
+
+def test_an_operation_that_is_not_there_has_a_code(service: RunningService) -> None:
+    body = encoded({"query": "query A { service }", "operationName": SECRET})
+    answer, _ = service.request("POST", "/v1/graphql/", body, {"Content-Type": "application/json"})
+    [error] = answer.body["errors"]
+    assert error["extensions"]["errorCode"] == "BAD_USER_INPUT"
+    assert "SECRET" not in json.dumps(answer.body)
+
+
 def test_aliases_fragments_and_introspection_work(service: RunningService) -> None:
     assert graphql(service, "{ a: service ...f } fragment f on Query { b: service }")["data"] == {
         "a": "importledger",

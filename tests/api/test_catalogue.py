@@ -51,7 +51,7 @@ def test_every_code_in_the_source_is_in_the_catalogue() -> None:
     found = {
         code
         for package in PACKAGES
-        for file in (ROOT / package).glob("*.py")
+        for file in (ROOT / package).rglob("*.py")
         if file.name != "catalogue.py"
         for code in codes_in(ast.parse(file.read_text()))
     }

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
@@ -129,6 +130,10 @@ KINDS = list(PATHS)
 @pytest.fixture(scope="module")
 def importer(service: RunningService) -> Importer:
     """An importer whose account 1 exists."""
+    return with_account(service)
+
+
+def with_account(service: RunningService) -> Importer:
     made = service.importer()
     assert made.client.create(encoded(an_account(made.supplier, 1))).status == 201
     wait_for(lambda: processed(made) == 1, "the account exists")
@@ -176,6 +181,97 @@ def test_numbers_come_back_as_text_in_their_scale_and_datetimes_as_they_were_sen
     answer = post(service, importer, "energy_amount", raw)
     assert answer.status == 201
     assert answer.body == changed(body, "123.4500", "energy_amount", "quantity")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_request_twice_at_once_is_answered_twice_alike(
+    service: RunningService, importer: Importer, kind: str
+) -> None:
+    name = "external_id" if kind == KINDS[2] else "edifact_reference_number"
+    for number in range(5):
+        body = envelope(importer, kind, **{name: f"AT-ONCE-{number}"})
+        with ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(lambda sent: post(service, importer, kind, sent), [body] * 8))
+        assert [answer.status for answer in answers] == [201] * 8
+        assert all(answer.body == body for answer in answers)
+        query = f"SELECT count(*) FROM platform.{kind} WHERE {name} = %s"
+        assert rows(service, query, f"AT-ONCE-{number}") == [(1,)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_contents_at_once_leave_one_and_refuse_the_other(
+    service: RunningService, importer: Importer, kind: str
+) -> None:
+    name = "external_id" if kind == KINDS[2] else "edifact_reference_number"
+    places: dict[str, tuple[str | int, ...]] = {KINDS[0]: ("amounts", 0, "quantity_unit"), KINDS[1]: ("qualifier",)}
+    place = places.get(kind, ("invoice_type",))
+    body = envelope(importer, kind, **{name: "TWO-AT-ONCE"})
+    bodies = [body, changed(body, "other", kind, *place)]
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda sent: post(service, importer, kind, sent), bodies * 4))
+    assert sorted(answer.status for answer in answers) == [201] * 4 + [400] * 4
+    assert {code for answer in answers if answer.status == 400 for _, code in codes(answer)} == {"unique"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_record_in_another_spelling_is_the_same(
+    service: RunningService, importer: Importer, kind: str
+) -> None:
+    name = "external_id" if kind == KINDS[2] else "edifact_reference_number"
+    body = envelope(importer, kind, **{name: "SPELT"})
+    assert post(service, importer, kind, body).status == 201
+    text = encoded(body)
+    other = text.replace(b"2023-01-01T00:00:00+01:00", b"2022-12-31T23:00:00Z")
+    other = other.replace(b'"123.456789000"', b"123.456789").replace(b'"0.1000"', b'"0.1"')
+    assert other != text
+    answer = post(service, importer, kind, other)
+    assert (answer.status, answer.body.get("code")) == (201, None)
+    assert post(service, importer, kind, body).status == 201
+    query = "SELECT count(*) FROM account_record WHERE supplier = %s AND kind = %s"
+    before = rows(service, query, importer.supplier, kind.replace("_", "-").replace("market-participant-", ""))
+    assert post(service, importer, kind, other).status == 201
+    assert rows(service, query, importer.supplier, kind.replace("_", "-").replace("market-participant-", "")) == before
+
+
+def test_a_cancellation_in_another_spelling_is_recorded_once(service: RunningService) -> None:
+    importer = with_account(service)
+    body = envelope(importer, "energy_amount", edifact_reference_number="CANCEL-SPELT")
+    assert post(service, importer, "energy_amount", body).status == 201
+    cancelled = changed(body, True, "energy_amount", "cancelled")
+    cancelled = changed(cancelled, "2023-03-01T00:00:00Z", "energy_amount", "cancelled_at")
+    other = changed(cancelled, "2023-03-01T01:00:00+01:00", "energy_amount", "cancelled_at")
+    other = changed(other, "123.456789", "energy_amount", "quantity")
+    for sent in (other, cancelled, other):
+        assert post(service, importer, "energy_amount", sent).status == 201
+    later = changed(cancelled, "2023-03-02T00:00:00Z", "energy_amount", "cancelled_at")
+    assert codes(post(service, importer, "energy_amount", later)) == [("energy_amount.non_field_errors", "unique")]
+    query = "SELECT cancelled, cancelled_at::text FROM platform.energy_amount WHERE edifact_reference_number = %s"
+    [(is_cancelled, at)] = rows(service, query, "CANCEL-SPELT")
+    assert (is_cancelled, at[:10]) == (True, "2023-03-01")
+    query = "SELECT count(*) FROM events WHERE supplier = %s AND topic = 'record_cancellation_changed.v1'"
+    assert rows(service, query, importer.supplier) == [(1,)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_undocumented_fields_of_records_are_dropped_where_the_supplier_says_so(
+    service: RunningService, kind: str
+) -> None:
+    importer = with_account(service)
+    account = an_account(importer.supplier, 1)
+    body = envelope(importer, kind)
+    sent = changed(changed(body, "red", kind, "colour"), 5, "size")
+    assert sorted(codes(post(service, importer, kind, sent))) == [
+        (f"{kind}.colour", "unknown_field"),
+        ("size", "unknown_field"),
+    ]
+    service.cli("supplier", "set", importer.supplier, "unknown-fields=ignore")
+    wait_for(lambda: post(service, importer, kind, sent).status == 201, "the setting is in force")
+    assert post(service, importer, kind, sent).body == body
+    shown = service.cli("history", importer.supplier, account["external_account_number"], "--json").stdout.splitlines()
+    [dropped] = [
+        entry["data"]["dropped_fields"] for entry in map(json.loads, shown) if entry["event"] == "RecordImported"
+    ]
+    assert len(dropped) == 2
 
 
 @pytest.mark.parametrize("kind", KINDS)

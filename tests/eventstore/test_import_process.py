@@ -137,6 +137,21 @@ def test_completing_a_dry_run_creates_no_account() -> None:
     given(staged(is_dry_run=True), started()).when(COMPLETE).then(DryRunSucceeded(attempt=1))
 
 
+@pytest.mark.parametrize("digest", ["a" * 64, OTHER_DIGEST])
+@pytest.mark.parametrize("history", [(staged(),), (staged(), started(), postponed())])
+def test_a_dry_run_never_displaces_a_creation_that_was_accepted(history: tuple[Event, ...], digest: str) -> None:
+    given(*history).when(stage(digest, is_dry_run=True)).refuses(ImportInProgress)
+    with pytest.raises(ImportInProgress, match="a creation is already scheduled"):
+        decide(stage(digest, is_dry_run=True), reduce(IMPORT_PROCESS.evolve, history, ImportProcess()), NOON)
+
+
+def test_a_creation_displaces_a_dry_run_that_waits() -> None:
+    given(staged(is_dry_run=True)).when(stage()).then(staged())
+    given(staged(is_dry_run=True)).when(stage(OTHER_DIGEST, is_dry_run=True)).then(
+        staged(OTHER_DIGEST, is_dry_run=True)
+    )
+
+
 def test_failing_a_dry_run_is_told_apart() -> None:
     expected = DryRunErrored(attempt=1, code=FAIL.code, detail=FAIL.detail)
     given(staged(is_dry_run=True), started()).when(FAIL).then(expected)

@@ -378,6 +378,44 @@ def test_the_complete_account_breaks_no_rule() -> None:
     assert broken(an_account()) == {}
 
 
+@pytest.mark.parametrize("names", [("", "Groß"), ("Groß", ""), ("", " ", "Groß")])
+def test_one_customer_with_a_family_name_is_enough(names: tuple[str, ...]) -> None:
+    [first, *_] = an_account()["customers"]
+    customers = [first | {"family_name": name} for name in names]
+    assert broken(changed(an_account(), customers, "customers")) == {}
+
+
+def test_two_customers_without_family_names_are_refused() -> None:
+    [first, *_] = an_account()["customers"]
+    customers = [first | {"family_name": ""}, {name: v for name, v in first.items() if name != "family_name"}]
+    found = broken(changed(an_account(), customers, "customers"))
+    assert found == {("customers.0.family_name", "customer_family_name_required"): Severity.ERROR}
+
+
+@pytest.mark.parametrize(
+    ("start", "periods", "is_kept"),
+    [
+        ("2022-06-01", (("2021-01-01", "2021-12-31"), ("2022-06-01", None)), True),
+        ("2022-06-02", (("2021-01-01", "2021-12-31"), ("2022-06-01", None)), True),
+        ("2022-05-31", (("2021-01-01", "2021-12-31"), ("2022-06-01", None)), False),
+        ("2020-01-01", (("2021-01-01", "2021-12-31"), ("2022-06-01", None)), False),
+        ("2022-06-01", (("2021-01-01", "2022-07-31"), ("2022-06-01", None)), False),
+        ("2022-06-01", (("2021-01-01", None), ("2022-06-01", None)), False),
+        (
+            "2022-06-01",
+            (("2020-01-01", "2020-12-31"), ("2021-03-01", "2022-06-30"), ("2022-08-01", None)),
+            False,
+        ),
+    ],
+)
+def test_gaps_between_agreements_are_left_alone_before_supply_starts(
+    start: str, periods: tuple[tuple[str, str | None], ...], is_kept: bool
+) -> None:
+    found = broken(changed(agreements(*periods), start, *POINT, "supply_start_date"))
+    expected = (at(*AGREEMENTS, "non_field_errors"), "gaps_or_overlaps_in_agreement_dates")
+    assert (expected not in found) == is_kept
+
+
 def test_an_account_of_an_unknown_occupier_needs_no_customers() -> None:
     assert broken(unknown_occupier()) == {}
 
@@ -387,14 +425,14 @@ def test_a_broken_rule_is_named_with_its_path(attr: str, code: str, account: dic
     assert (attr, code) in broken(account)
 
 
+def without_indexes(attr: str) -> str:
+    return ".".join("[]" if step.isdigit() else step for step in attr.split(".")).replace(".[]", "[]")
+
+
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.code}@{rule.at}")
 def test_every_rule_has_an_example_that_breaks_it(rule: Rule) -> None:
-    places = {
-        ".".join("[]" if step.isdigit() else step for step in attr.split(".")).replace(".[]", "[]")
-        for attr, code, _ in BREACHES
-        if code == rule.code
-    }
-    wanted = {rule.at, f"{rule.at}.{rule.field}".lstrip(".")}
+    places = {without_indexes(attr) for attr, code, _ in BREACHES if code == rule.code}
+    wanted = {rule.at, without_indexes(f"{rule.at}.{rule.field}".lstrip("."))}
     assert places & wanted, f"no example for {rule.code} at {rule.at or 'the account'}"
 
 
