@@ -1,12 +1,21 @@
 """The operators' verbs for the worst day: `backup` while the service runs, `restore` into an empty place."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
-import psycopg
 
+from cli.backup_proof import (
+    CHECKPOINT,
+    OwnCheckpoint,
+    is_key_trusted,
+    known_key,
+    missing_key,
+    own_checkpoint,
+    problems_of_restored,
+    signing,
+)
 from cli.operator import caused_by, database_url
 from cli.settings import Settings
 from embedded.folder import DataFolder
@@ -16,11 +25,11 @@ from eventstore.clock import now
 from eventstore.errors import IllegalTransition
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import SELECT_ERASED
-from eventstore.operations.backup import BackupError, back_up, read_manifest
+from eventstore.operations.backup import BackupError, back_up, read_manifest, unsigned
 from eventstore.operations.backup import restore as restore_log
 from eventstore.operations.migrate import role_of
-from eventstore.proof.payload_verification import verify_payloads
-from eventstore.proof.verification import gaps
+from eventstore.private_files import open_private
+from eventstore.proof.verification import Kept
 from projections import INLINE, PROJECTIONS
 from projections.erasure import erase
 from projections.versioning.build import administrator
@@ -36,24 +45,51 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
 @click.option("--keys", type=_FOLDER, help="A folder of its own for the payloads' keys: keep it elsewhere.")
 @click.option("--without-keys", is_flag=True, help="Leave the payloads' keys out.")
 def backup(folder: Path, keys: Path | None, without_keys: bool) -> None:
-    """Write a backup into DIR, from one snapshot, while the service runs."""
-    manifest = back_up(database_url(), folder, keys=keys, has_keys=not without_keys)
+    """Write a backup into DIR, from one snapshot, while the service runs.
+
+    Where the sealing key is, the backup gets a signed checkpoint of its own, which `restore --verify` compares it with.
+    """
+    sign = signing(database_url(), Settings.from_environment())
+    manifest = back_up(database_url(), folder, keys=keys, has_keys=not without_keys, sign=sign or unsigned)
     rows = ", ".join(f"{part.rows} {name.replace('_', ' ')}" for name, part in manifest.parts.items())
     click.echo(f"{folder} holds the log up to position {manifest.position}: {rows}.")
+    if own := own_checkpoint(folder):
+        with open_private(folder / CHECKPOINT) as file:
+            file.write(own.note.encode())
+        click.echo(f"Its signed checkpoint is in {folder / CHECKPOINT}: keep a copy elsewhere.")
 
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False, exists=True))
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Restore into this folder, which is new.")
 @click.option("--verify", is_flag=True, help="Check every payload's digest, and the views against the log.")
+@click.option(
+    "--against", "against", multiple=True, type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    metavar="CHECKPOINT", help="A checkpoint that you have kept, to verify the log against; repeatable.",
+)  # fmt: skip
+@click.option(
+    "--key", "vkeys", multiple=True, metavar="VKEY", help="The log's verifier key; repeatable after a change."
+)
 @click.option("--keys", type=_FOLDER, help="The folder of keys, the newest that there is: it knows who was erased.")
 @click.option("--without-keys", is_flag=True, help="Restore without keys: no payload can be read then.")
-def restore(folder: Path, data_dir: Path | None, verify: bool, keys: Path | None, without_keys: bool) -> None:
+def restore(
+    folder: Path,
+    data_dir: Path | None,
+    verify: bool,
+    against: tuple[Path, ...],
+    vkeys: tuple[str, ...],
+    keys: Path | None,
+    without_keys: bool,
+) -> None:
     """Restore the backup in DIR into an empty data folder, or the empty database at DATABASE_URL.
 
-    Who was erased after the backup, by the keys that are given, is erased again.
+    Who was erased after the backup, by the keys that are given, is erased again. --verify (and --against) compares the
+    log with the checkpoint that was signed with the backup, and with yours.
     """
-    manifest = read_manifest(folder)
+    settings = Settings.from_environment()
+    target = DataFolder(data_dir or settings.data_dir)
+    manifest, own = read_manifest(folder), own_checkpoint(folder)
+    of_keys = own_checkpoint(keys) if keys is not None else None
     if manifest.needs_keys and keys is None and not without_keys:
         raise BackupError("The keys are not in this backup. Name their folder with --keys, or say --without-keys.")
     with _empty_database(data_dir) as (service_url, admin_url):
@@ -64,8 +100,17 @@ def restore(folder: Path, data_dir: Path | None, verify: bool, keys: Path | None
                 make_anew(admin_url, connection, projection, jobs=2)
         click.echo("The views and the platform's records are made anew.")
         _erase_again(admin_url)
-        if verify:
-            _verify(service_url, admin_url)
+        if warning := missing_key(service_url, settings, target, own):
+            click.echo(warning)
+        if verify or against:
+            signed = [one for one in (own, of_keys) if one]
+            trusted = _trusted(settings, target, signed, vkeys)
+            kept = [Kept("the backup's own checkpoint", own.note)] if own else []
+            kept += [Kept(str(file), file.read_text("utf-8", "replace")) for file in against]
+            found, counts = problems_of_restored(service_url, kept, trusted, manifest.position)
+            if of_keys and not is_key_trusted(of_keys, trusted):
+                found.append(f"NOT SIGNED  {keys}: the keys were not signed with the log's key")
+            _tell(found + _different_views(admin_url), counts)
     click.echo("Start the service; work that was in progress is taken up again.")
 
 
@@ -90,18 +135,33 @@ def _erase_again(admin_url: str) -> None:
         ledger.close()
 
 
-def _verify(service_url: str, admin_url: str) -> None:
-    with psycopg.connect(service_url) as connection:
-        connection.execute("SET statement_timeout = 0")
-        found = [*gaps(connection), *verify_payloads(connection).problems]
+def _trusted(
+    settings: Settings, target: DataFolder, signed: Sequence[OwnCheckpoint], named: Sequence[str]
+) -> list[str]:
+    """The verifier keys to verify with: those that were named and the one that is here, or else the backup's own."""
+    here = known_key(settings, target)
+    trusted = [*named, *([here.verifier] if here else [])]
+    if trusted or not signed:
+        return trusted
+    click.echo(
+        f"The verifier key came with the backup. Compare it with yours, or name yours with --key: {signed[0].key}"
+    )
+    return [signed[0].key]
+
+
+def _different_views(admin_url: str) -> list[str]:
     with administrator(admin_url) as connection:
         counts = {one.name: verify_projection(admin_url, connection, one, limit=0).count for one in PROJECTIONS}
-    found += [f"{name} differs in {count} rows." for name, count in counts.items() if count]
+    return [f"{name} differs in {count} rows." for name, count in counts.items() if count]
+
+
+def _tell(found: Sequence[str], counts: str) -> None:
     for sentence in found:
         click.echo(sentence, err=True)
     if found:
         raise BackupError("The restored log is not whole.")
     click.echo("Verified: no gap, every payload is there and as it was received, every view is what the log says.")
+    click.echo(f"{counts}: all as the signed checkpoints say.")
 
 
 @contextlib.contextmanager

@@ -103,7 +103,7 @@ def verify(
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         opening = stack.enter_context(verifying_payloads(connection, database_url(), jobs=jobs)) if whole else None
         progress = stack.enter_context(progress_bar("events"))
-        kept = [*_kept_inside(connection), *elsewhere]
+        kept = [*kept_inside(connection), *elsewhere]
         events = verify_events(connection, trusted, kept, whole=whole, progress=progress)
         payloads = opening() if opening else None
         answers = verify_answers(connection) if whole else None
@@ -181,7 +181,7 @@ def _checkpoint_size(file: Path, key: LogKey) -> int:
         raise click.ClickException(f"{file}: {error}") from error
 
 
-def _kept_inside(connection: Connection[Any]) -> Iterator[Kept]:
+def kept_inside(connection: Connection[Any]) -> Iterator[Kept]:
     with connection.cursor(row_factory=tuple_row) as cursor:
         for size, note in cursor.execute("SELECT size, note FROM log_checkpoints ORDER BY size").fetchall():
             yield Kept(f"in the database, of {size} events", note)

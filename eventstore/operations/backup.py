@@ -2,10 +2,13 @@
 
 A backup is a folder: a manifest, and one zstd-compressed COPY file for each table that cannot be derived. Views and
 platform records are not in it: they are made anew from the log. It can be read by any Postgres that has COPY.
+
+Where the sealing key is, the manifest is a signed statement (`eventstore.proof.statement`): it names a checkpoint of
+exactly the events that are in the backup, and the digest of every file.
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -41,7 +44,8 @@ TABLES: dict[str, tuple[str, str]] = {
 }
 """By file name: the table, and the order of its rows."""
 
-Progress = Callable[[str], None]
+Sign = Callable[[Connection[Any], Mapping[str, Any]], Mapping[str, Any]]
+"""Gives the manifest as a statement that is signed, with a checkpoint of what the connection's transaction sees."""
 
 
 class BackupError(Exception):
@@ -49,6 +53,10 @@ class BackupError(Exception):
 
 
 _FORMER_COLUMNS = {"payloads": ("stream", "sha256", "recorded_at", "received_bytes", "content")}
+
+
+_NOT_COUNTED = -1
+"""What backups said once instead of the number of rows."""
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -80,7 +88,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return KEYS not in self.parts and ENCRYPTED_SINCE in self.schema
 
 
-def back_up(database_url: str, folder: Path, *, keys: Path | None = None, has_keys: bool = True) -> Manifest:
+def unsigned(connection: Connection[Any], manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    return manifest
+
+
+def back_up(
+    database_url: str, folder: Path, *, keys: Path | None = None, has_keys: bool = True, sign: Sign = unsigned
+) -> Manifest:
     """Write a backup into a folder that is new or empty. Raises BackupError.
 
     The payloads' keys go into a folder of their own where one is named, and nowhere without `has_keys`.
@@ -101,22 +115,23 @@ def back_up(database_url: str, folder: Path, *, keys: Path | None = None, has_ke
         parts = {name: _write(connection, *TABLES[name], home / f"{name}.copy.zst") for name, home in homes.items()}
         # A sequence stands outside of snapshots: read last, it is never behind what was read before.
         drawn = _value(connection, "SELECT last_value FROM platform.account_sequence")
-    manifest = Manifest(
-        format=FORMAT,
-        created_at=now(),
-        position=position,
-        code_version=CODE_VERSION,
-        schema=schema,
-        accounts_drawn=drawn,
-        parts={name: part for name, part in parts.items() if homes[name] == folder},
-    )
-    if keys is not None and has_keys:
-        _write_manifest(keys, msgspec.structs.replace(manifest, parts={KEYS: parts[KEYS]}))
-    _write_manifest(folder, manifest)
+        manifest = Manifest(
+            format=FORMAT,
+            created_at=now(),
+            position=position,
+            code_version=CODE_VERSION,
+            schema=schema,
+            accounts_drawn=drawn,
+            parts={name: part for name, part in parts.items() if homes[name] == folder},
+        )
+        if keys is not None and has_keys:
+            of_keys = msgspec.structs.replace(manifest, parts={KEYS: parts[KEYS]})
+            _write_manifest(keys, sign(connection, msgspec.to_builtins(of_keys)))
+        _write_manifest(folder, sign(connection, msgspec.to_builtins(manifest)))
     return manifest
 
 
-def _write_manifest(folder: Path, manifest: Manifest) -> None:
+def _write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
     unfinished = folder / f"{MANIFEST}.unfinished"
     with open_private(unfinished) as file:
         file.write(msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
@@ -158,8 +173,10 @@ def restore(admin_url: str, folder: Path, manifest: Manifest, *, keys: Path | No
             parts[KEYS] = (keys, read_manifest(keys).parts[KEYS])
         for name, (home, part) in parts.items():
             rows = _load(connection, TABLES[name][0], part.columns_of(name), home / f"{name}.copy.zst")
-            if rows != part.rows:
+            if part.rows not in (rows, _NOT_COUNTED):
                 raise BackupError(f"{name} has {rows} rows instead of {part.rows}.")
+        if (position := _value(connection, "SELECT coalesce(max(position), 0) FROM events")) != manifest.position:
+            raise BackupError(f"The backup's last event is at position {position} instead of {manifest.position}.")
         connection.execute("SELECT setval('platform.account_sequence', %s)", (max(manifest.accounts_drawn, 1),))
         for follower in FOLLOWERS:
             set_checkpoint(connection, follower, manifest.position)
@@ -169,11 +186,16 @@ def _write(connection: Connection[Any], table: str, order: str, file: Path) -> P
     query = SQL("COPY (SELECT * FROM {} ORDER BY {}) TO STDOUT").format(
         Identifier(*table.split(".")), SQL(", ").join(Identifier(column) for column in order.split(", "))
     )
-    with open_private(file) as output, zstandard.ZstdCompressor(level=3).stream_writer(output) as writer:
-        with connection.cursor() as cursor, cursor.copy(query) as copy:
-            for block in copy:
-                writer.write(block)
-        rows = cursor.rowcount
+    rows = 0
+    with (
+        open_private(file) as output,
+        zstandard.ZstdCompressor(level=3).stream_writer(output) as writer,
+        connection.cursor() as cursor,
+        cursor.copy(query) as copy,
+    ):
+        for block in copy:
+            rows += bytes(block).count(b"\n")  # what is in a row is escaped
+            writer.write(block)
     names = connection.execute(SQL("SELECT * FROM {} LIMIT 0").format(Identifier(*table.split(".")))).description
     return Part(rows, _digest(file), tuple(column.name for column in names or ()))
 
@@ -182,10 +204,12 @@ def _load(connection: Connection[Any], table: str, columns: Sequence[str], file:
     of = SQL("({})").format(SQL(", ").join(map(Identifier, columns))) if columns else SQL("")
     copying = SQL("COPY {} {} FROM STDIN").format(Identifier(*table.split(".")), of)
     with file.open("rb") as source, zstandard.ZstdDecompressor().stream_reader(source) as reader:
+        rows = 0
         with connection.cursor() as cursor, cursor.copy(copying) as copy:
             while block := reader.read(_CHUNK):
+                rows += block.count(b"\n")
                 copy.write(block)
-        return cursor.rowcount
+        return rows
 
 
 def _digest(file: Path) -> str:

@@ -113,6 +113,22 @@ def seal(
     return sealed
 
 
+def sign_snapshot(connection: Connection[Any], key: LogKey, *, at: datetime) -> str:
+    """A signed checkpoint of exactly the events that the connection's transaction sees; it is kept nowhere.
+
+    For a log that was sealed just now: that it continues what was signed is not looked at again.
+    """
+    head = _head(connection)
+    tree = Tree.resumed(min(head, sealed_size(connection)), tile_reader(connection))
+    while tree.size < head:
+        upto = min(head, tree.size + CHUNK)
+        for _, leaf in read_leaves(connection, tree.size, upto):
+            tree.add(leaf)
+        if tree.size < upto:
+            raise SealRefused(f"MISSING: the log has no event at position {tree.size + 1}.")
+    return key.sign(head, tree.root(), at)
+
+
 def newest_checkpoint(connection: Connection[Any], keys: Sequence[str]) -> Checkpoint | None:
     """The newest one in the database. Raises SealRefused when another key has signed it."""
     note = _newest_note(connection)

@@ -1,0 +1,173 @@
+"""`restore --verify` calls nothing verified that is not what was signed when the backup was written."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import zstandard
+from click.testing import CliRunner
+
+from cli.main import EXPECTED, importledger
+from eventstore.operations.backup import MANIFEST
+from eventstore.proof.statement import sign_statement
+from tests.eventstore.test_backup import emptied
+from tests.eventstore.test_verification import KEY, OTHER_KEY, Log, log
+from tests.make import NOON
+
+__all__ = ["log"]
+
+Environment = pytest.MonkeyPatch
+
+
+@pytest.fixture
+def backup(log: Log, monkeypatch: Environment) -> Path:
+    """A backup of a sealed log with some more events; the database is empty again."""
+    for name, value in {
+        "DATABASE_URL": log.urls.service,
+        "DATABASE_ADMIN_URL": log.urls.admin,
+        "IMPORTLEDGER_SEALING_KEY": "A" * 43,
+        "IMPORTLEDGER_CHECKPOINTS_URL": log.outside.url,
+        "IMPORTLEDGER_DATA_DIR": str(log.folder / "data"),
+    }.items():
+        monkeypatch.setenv(name, value)
+    log.answer("supplier/ANSWERED")
+    log.add(301, 310)
+    told = invoked("backup", str(log.folder / "backup"))
+    assert "holds the log up to position 631: 631 events, 210 payloads, 1 remembered answers" in told[1], told
+    assert "keep a copy elsewhere" in told[1]
+    emptied(log)
+    return log.folder / "backup"
+
+
+def invoked(*arguments: str) -> tuple[int, str]:
+    told = CliRunner().invoke(importledger, arguments)
+    assert told.exception is None or isinstance(told.exception, (SystemExit, *EXPECTED)), told.exception
+    return told.exit_code, f"{told.output}{told.exception or ''}"
+
+
+def edit(backup: Path, part: str, change: Callable[[list[bytes]], list[bytes]]) -> None:
+    """Rows of a part, and whatever in the manifest would give the edit away."""
+    file, manifest = backup / f"{part}.copy.zst", json.loads((backup / MANIFEST).read_text())
+    rows = change(zstandard.ZstdDecompressor().decompressobj().decompress(file.read_bytes()).splitlines(keepends=True))
+    file.write_bytes(zstandard.ZstdCompressor().compress(b"".join(rows)))
+    manifest["parts"][part] |= {"rows": len(rows), "sha256": hashlib.sha256(file.read_bytes()).hexdigest()}
+    if part == "events":
+        manifest["position"] = int(rows[-1].split(b"\t")[0])
+    (backup / MANIFEST).write_text(json.dumps(manifest))
+
+
+def cut(backup: Path) -> None:
+    edit(backup, "events", lambda rows: rows[:-1])
+
+
+def caused_by_edited(backup: Path) -> None:
+    """Of an import's start, of which no view says who has caused it."""
+
+    def change(rows: list[bytes]) -> list[bytes]:
+        columns = rows[100].split(b"\t")
+        columns[6] = b"nobody"
+        return [*rows[:100], b"\t".join(columns), *rows[101:]]
+
+    edit(backup, "events", change)
+
+
+def payload_added(backup: Path) -> None:
+    edit(backup, "payloads", lambda rows: [*rows, b"import/NORDWIND/NOBODY" + rows[0][rows[0].index(b"\t") :]])
+
+
+def answer_cut(backup: Path) -> None:
+    edit(backup, "remembered_answers", lambda rows: [])
+
+
+def number_key_edited(backup: Path) -> None:
+    """The key that account numbers are drawn with: numbers would be drawn twice."""
+    edit(backup, "account_number_key", lambda rows: [b"\\\\x" + b"00" * 32 + b"\n"])
+
+
+ALTERATIONS = [cut, caused_by_edited, payload_added, answer_cut, number_key_edited]
+
+
+def unsigned(backup: Path) -> None:
+    manifest = json.loads((backup / MANIFEST).read_text())
+    for name in ("signature", "checkpoint", "verifier_key", "signed_at"):
+        del manifest[name]
+    (backup / MANIFEST).write_text(json.dumps(manifest))
+
+
+def signed_by_another(backup: Path) -> None:
+    unsigned(backup)
+    manifest = json.loads((backup / MANIFEST).read_text())
+    note = OTHER_KEY.sign(manifest["position"], bytes(32), NOON)
+    (backup / MANIFEST).write_text(json.dumps(sign_statement(manifest, OTHER_KEY, note, at=NOON)))
+
+
+def test_a_backup_is_verified_with_its_own_checkpoint(backup: Path) -> None:
+    code, said = invoked("restore", str(backup), "--verify")
+    assert (code, "Verified: no gap, every payload" in said) == (0, True), said
+    assert "631 events, 210 payloads, 1 remembered answers: all as the signed checkpoints say." in said
+    assert "sealing key" not in said
+
+
+@pytest.mark.parametrize("alter", ALTERATIONS)
+def test_a_backup_that_was_altered_after_it_was_signed_is_refused(backup: Path, alter: Callable[[Path], None]) -> None:
+    alter(backup)
+    code, said = invoked("restore", str(backup), "--verify")
+    assert (code, "Verified" in said) == (1, False)
+    assert "is not as it was signed: the signature of the certificate is wrong" in said
+
+
+@pytest.mark.parametrize(("alter", "resign"), [(cut, unsigned), (number_key_edited, signed_by_another)])
+def test_taking_the_signature_away_or_another_key_does_not_help(
+    backup: Path, alter: Callable[[Path], None], resign: Callable[[Path], None]
+) -> None:
+    alter(backup)
+    resign(backup)
+    code, said = invoked("restore", str(backup), "--verify")
+    assert (code, "Verified" in said) == (1, False), said
+    assert "NOT SIGNED  the backup" in said
+
+
+@pytest.mark.parametrize(("alter", "name"), [(cut, "TRUNCATED"), (caused_by_edited, "ALTERED  position 101 ")])
+def test_a_backup_without_a_signature_is_compared_with_a_checkpoint_that_was_kept(
+    backup: Path, log: Log, alter: Callable[[Path], None], name: str
+) -> None:
+    kept = log.folder / "kept.note"
+    kept.write_text((backup / "checkpoint.note").read_text())
+    alter(backup)
+    unsigned(backup)
+    code, said = invoked("restore", str(backup), "--verify", "--against", str(kept))
+    assert (code, "Verified" in said, name in said) == (1, False, True), said
+
+
+def test_a_checkpoint_that_is_older_than_the_backup_leaves_a_tail_that_is_named(backup: Path, log: Log) -> None:
+    unsigned(backup)
+    edit(backup, "log_checkpoints", lambda rows: rows[:1])
+    (log.folder / "kept.note").write_text(log.kept.note)
+    code, said = invoked("restore", str(backup), "--against", str(log.folder / "kept.note"))
+    assert (code, "NOT ANCHORED  no checkpoint covers the" in said) == (1, True), said
+
+
+def test_a_restore_without_the_sealing_key_says_so_and_what_to_do(backup: Path, monkeypatch: Environment) -> None:
+    monkeypatch.delenv("IMPORTLEDGER_SEALING_KEY")
+    code, said = invoked("restore", str(backup), "--verify")
+    assert (code, "Verified" in said) == (0, True), said
+    assert f"The sealing key is not here: the log was signed by {KEY.name}." in said
+    assert "copy secrets/sealing_key of the old service" in said
+    assert f"importledger seal --former-key '{KEY.verifier}'" in said
+    assert f"name yours with --key: {KEY.verifier}" in said
+
+
+def test_another_sealing_key_is_named_as_well(backup: Path, monkeypatch: Environment) -> None:
+    monkeypatch.setenv("IMPORTLEDGER_SEALING_KEY", "B" * 43)
+    _, said = invoked("restore", str(backup))
+    assert "The sealing key here is not the one of this log" in said
+
+
+def test_a_backup_without_the_key_says_that_it_is_not_signed(log: Log, monkeypatch: Environment) -> None:
+    monkeypatch.setenv("DATABASE_URL", log.urls.service)
+    monkeypatch.delenv("IMPORTLEDGER_SEALING_KEY", raising=False)
+    monkeypatch.setenv("IMPORTLEDGER_DATA_DIR", str(log.folder / "data"))
+    code, said = invoked("backup", str(log.folder / "backup"))
+    assert (code, "NOT SIGNED: the backup has no checkpoint of its own." in said) == (0, True), said

@@ -1,0 +1,58 @@
+"""A backup says how much is in it, and signs what that is."""
+
+import pytest
+
+from eventstore.operations.backup import MANIFEST, BackupError, back_up, read_manifest, restore
+from eventstore.proof.sealing import sign_snapshot
+from eventstore.proof.statement import check_statement, sign_statement
+from eventstore.proof.verifier import read_checkpoint
+from tests.eventstore.test_verification import ACCOUNTS, KEY, Log, log
+from tests.make import NOON
+
+__all__ = ["log"]
+
+
+def test_a_backup_counts_its_rows(log: Log) -> None:
+    manifest = back_up(log.urls.service, log.folder / "backup")
+    counts = {name: part.rows for name, part in manifest.parts.items()}
+    assert counts["events"] == 3 * ACCOUNTS
+    assert counts["payloads"] == counts["payload_keys"] == ACCOUNTS
+    assert counts["log_checkpoints"] == 2
+
+
+def test_the_manifest_is_signed_with_a_checkpoint_of_exactly_what_is_in_the_backup(log: Log) -> None:
+    log.add(301, 310)
+    back_up(
+        log.urls.service,
+        log.folder / "backup",
+        sign=lambda connection, manifest: sign_statement(
+            manifest, KEY, sign_snapshot(connection, KEY, at=NOON), at=NOON
+        ),
+    )
+    text = (log.folder / "backup" / MANIFEST).read_text()
+    checkpoint = check_statement(text, [KEY.verifier])
+    assert checkpoint.size == read_manifest(log.folder / "backup").position == 3 * ACCOUNTS + 30
+    assert read_checkpoint(log.seal().note, KEY.verifier).root == checkpoint.root
+
+
+def emptied(log: Log) -> None:
+    tables = "events, payloads, payload_keys, log_tiles, log_checkpoints, remembered_answers"
+    log.admin.execute(f"TRUNCATE {tables}".encode())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"position": 600', '"position": 599', "at position 600 instead of 599"),
+        ('"rows": 200', '"rows": 201', "has 200 rows instead of 201"),
+    ],
+)
+def test_rows_and_position_of_a_restore_are_compared_with_the_manifest(log: Log, old: str, new: str, said: str) -> None:
+    folder = log.folder / "backup"
+    back_up(log.urls.service, folder)
+    emptied(log)
+    text = (folder / MANIFEST).read_text()
+    assert old in text
+    (folder / MANIFEST).write_text(text.replace(old, new))
+    with pytest.raises(BackupError, match=said):
+        restore(log.urls.admin, folder, read_manifest(folder))
