@@ -9,7 +9,7 @@ that changed something are remembered, in the transaction that changed it; a ref
 
 import hashlib
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -20,12 +20,14 @@ from api.directory import Key
 from api.errors import NotValid, not_found
 from api.operation import Operation
 from api.paths import identifier
+from api.preferences import APPLIED, prefers_representation
 from api.refusals import ApiError
 from api.responses import JsonResponse, json_response, read_body
 from api.services import Services
 from api.store import read
-from eventstore.errors import LedgerBusy, LedgerError, StoreUnavailable, VersionConflict
+from eventstore.errors import LedgerBusy, LedgerError, Refused, StoreUnavailable, VersionConflict
 from eventstore.log.answers import Answer, remembered_answer
+from schemas.base import Problem
 
 _KEY = re.compile(r'"?([!#-\[\]-~ ]{1,255})"?\Z')
 
@@ -33,12 +35,18 @@ _KEY = re.compile(r'"?([!#-\[\]-~ ]{1,255})"?\Z')
 class Call(msgspec.Struct, frozen=True):
     """A request of a known caller. `body` is empty for a GET.
 
-    `command_id` names the request when it came with an Idempotency-Key, and is "" otherwise.
+    `command_id` names the request when it came with an Idempotency-Key, and is "" otherwise. `subjects` holds the
+    supplier and number of the account that it is about, once a handler has found that the caller may name them.
     """
 
     key: Key
     body: bytes = b""
     command_id: str = ""
+    subjects: list[tuple[str, str]] = []
+
+    def concerns(self, supplier: str, external: str) -> None:
+        """Say which account the request is about: where it is refused, this account's attempts tell of it."""
+        self.subjects.append((supplier, external))
 
     @property
     def by(self) -> str:
@@ -63,13 +71,14 @@ class Calls:
         self._auth = services.auth
         self._pool = services.pool
         self._refusals = services.refusals
+        self._attempts = services.attempts
 
     def handler(self, operation: Operation, endpoint: Any) -> Callable[[Request], Awaitable[Response]]:
         """The operation's method of this endpoint, as a handler of requests."""
         method = operation.handler.__get__(endpoint)
         if operation.roles is None:
             return method  # type: ignore[no-any-return]
-        answered = self._posted(method) if operation.method == "POST" else _asked(method)
+        answered = self._posted(operation.name, method) if operation.method == "POST" else _asked(method)
         return self._admitted(operation, operation.roles, answered)
 
     def _admitted(
@@ -88,48 +97,60 @@ class Calls:
 
         return answer
 
-    def _posted(self, handler: Handler) -> Callable[[Request, Key], Awaitable[Response]]:
-        """The handler with the body read, answered once per Idempotency-Key; its refusals are counted."""
+    def _posted(self, name: str, handler: Handler) -> Callable[[Request, Key], Awaitable[Response]]:
+        """The handler with the body read, answered once per Idempotency-Key; its refusals are counted and noted."""
 
         async def answer(request: Request, key: Key) -> Response:
             body = await read_body(request)
             header = request.headers.get("idempotency-key")
+            call = Call(key, body, "" if header is None else _command_id(request, key, header))
             try:
                 if header is None:
-                    return await handler(request, Call(key, body))
-                call = Call(key, body, _command_id(request, key, header))
+                    return await handler(request, call)
                 return await self._answered_once(request, call, handler)
             except NotValid as refusal:
                 if refusal.supplier:
                     self._refusals.count(refusal.supplier, refusal.problems)
+                self._note(name, call, refusal.code, refusal.problems)
+                raise
+            except Refused as refusal:
+                self._note(name, call, refusal.code, ())
                 raise
 
         return answer
 
+    def _note(self, name: str, call: Call, code: str, problems: Sequence[Problem]) -> None:
+        if call.subjects:
+            self._attempts.note(name, *call.subjects[-1], code, problems)
+
     async def _answered_once(self, request: Request, call: Call, handler: Handler) -> Response:
         """The remembered answer, or the handler's; looked up again afterwards, since a twin may have been faster."""
-        if (first := await self._remembered(call)) is not None:
+        if (first := await self._remembered(request, call)) is not None:
             return first
         try:
             answered = await handler(request, call)
         except (StoreUnavailable, LedgerBusy):
             raise
         except (ApiError, NotValid, LedgerError) as refusal:
-            if (first := await self._remembered(call)) is not None:
+            if (first := await self._remembered(request, call)) is not None:
                 return first
             if isinstance(refusal, VersionConflict):
                 raise ApiError(409, "A request with this Idempotency-Key is being processed.") from refusal
             raise
-        return await self._remembered(call) or answered
+        return await self._remembered(request, call) or answered
 
-    async def _remembered(self, call: Call) -> Response | None:
-        """The first answer to this call. Raises ApiError 422 when it was another request that it answered."""
+    async def _remembered(self, request: Request, call: Call) -> Response | None:
+        """The first answer to this call, whatever is preferred now: a repeat is told what it was told at first.
+
+        Raises ApiError 422 when it was another request that it answered.
+        """
         found = await read(self._pool, remembered_answer, call.command_id)
         if found is None:
             return None
         if found.request_sha256 != call.request_sha256:
             raise ApiError(422, "This Idempotency-Key was used for a request with another body.")
-        return JsonResponse(found.body, found.status)
+        is_told = found.body != b"{}" and prefers_representation(request)
+        return JsonResponse(found.body, found.status, APPLIED if is_told else None)
 
 
 def _asked(handler: Handler) -> Callable[[Request, Key], Awaitable[Response]]:

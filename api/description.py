@@ -81,6 +81,8 @@ def _operation(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
     parameters += [_query_parameter(parameter) for parameter in operation.query]
     if operation.roles and operation.method == "POST":
         parameters.append(_IDEMPOTENCY_KEY)
+    if operation.prefers:
+        parameters.append(_PREFER)
     if parameters:
         told["parameters"] = parameters
     if operation.body:
@@ -197,6 +199,13 @@ _IDEMPOTENCY_KEY = {
     "required": False,
     "description": "The caller's own name for the request: repeated, it gets the first answer again.",
     "schema": {"type": "string", "pattern": r'^ *"?[ !#-\[\]-~]{1,255}"? *$'},
+}
+_PREFER = {
+    "name": "Prefer",
+    "in": "header",
+    "required": False,
+    "description": "return=representation: the answer says what became of the request, and what was warned of.",
+    "schema": {"type": "string", "pattern": "^return=(representation|minimal)$"},
 }
 _PROBLEM = {
     "type": "object",

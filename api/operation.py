@@ -7,8 +7,6 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from schemas.base import Wire
-
 V1, V2 = "/v1/data-import", "/v2/data-import"
 ACCOUNT_PATH = f"{V2}/accounts/{{supplier}}/{{external}}/"
 
@@ -17,10 +15,6 @@ STATUS, TOKENS, SERVICE = "Following imports", "Tokens", "The service"
 """The groups of the description."""
 
 _EXAMPLES = Path(__file__).parent / "examples"
-
-
-class Empty(Wire, frozen=True, kw_only=True):
-    """The empty payload."""
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +49,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     query: tuple[Parameter, ...] = ()
     refuses: tuple[int, ...] = ()
     """Statuses of refusals beside those that every endpoint of its kind has."""
+    prefers: bool = False
+    """Whether `Prefer: return=representation` makes a difference."""
     is_slashed: bool = True
 
     @property

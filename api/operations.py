@@ -9,6 +9,7 @@ from api.endpoints import (
     import_verbs,
     post_account_import,
     pre_account_import,
+    problem_queries,
     status_queries,
     support_queries,
 )
@@ -18,6 +19,7 @@ _FILES = (
     account_import,
     graphql,
     history_queries,
+    problem_queries,
     import_verbs,
     pre_account_import,
     post_account_import,

@@ -2,21 +2,17 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import structlog
-from msgspec import inspect
 
 from api.store import in_thread
 from eventstore.aggregates.refusals import CountRefusals, stream_of
 from eventstore.clock import now
 from eventstore.errors import LedgerError
 from eventstore.log.ledger import Ledger
-from schemas.account import WrappedAccount
 from schemas.base import Problem
-from schemas.delivery_note import DeliveryNoteImport
-from schemas.energy_amount import EnergyAmountImport
-from schemas.invoice import MarketParticipantInvoiceImport
+from schemas.places import place_of
 
 INTERVAL_S = 60.0
 MAX_PLACES = 500
@@ -58,33 +54,3 @@ class RefusalCounts:
                 logger.warning("refusals are appended later", supplier=supplier, reason=type(error).__name__)
                 self._counts.setdefault(supplier, Counter()).update(counts)
                 self._since = min(self._since, since)
-
-
-def place_of(attr: str) -> str:
-    """A problem's path without anything that the importer has chosen: [] for indexes, * for undocumented names."""
-    steps = attr.split(".")
-    return "".join("[]" if step.isdigit() else f".{step if step in _FIELDS else '*'}" for step in steps).removeprefix(
-        "."
-    )
-
-
-def _names(node: inspect.Type) -> Iterator[str]:
-    match node:
-        case inspect.UnionType(types=types):
-            for member in types:
-                yield from _names(member)
-        case inspect.VarTupleType(item_type=item):
-            yield from _names(item)
-        case inspect.StructType(fields=fields):
-            for field in fields:
-                yield field.encode_name
-                yield from _names(field.type)
-        case _:
-            pass
-
-
-_FIELDS = frozenset(
-    name
-    for wire_type in (WrappedAccount, DeliveryNoteImport, EnergyAmountImport, MarketParticipantInvoiceImport)
-    for name in _names(inspect.type_info(wire_type))
-) | {"non_field_errors"}

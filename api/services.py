@@ -12,6 +12,7 @@ from api.directory import Directory
 from api.operation import Operation
 from api.rate_limit import RateLimit
 from api.refusal_counts import RefusalCounts
+from api.refused_attempts import RefusedAttempts
 from api.store import reading_pool
 from eventstore.log.ledger import Ledger
 from projections import INLINE
@@ -28,6 +29,7 @@ class Services:
     limit: RateLimit
     auth: Authenticator
     refusals: RefusalCounts
+    attempts: RefusedAttempts
     operations: Sequence[Operation]
     """Every endpoint of the service, for what describes it."""
 
@@ -53,6 +55,7 @@ class Services:
             limit=limit,
             auth=Authenticator(directory, token_key, limit),
             refusals=RefusalCounts(ledger, interval_s=refusals_interval_s),
+            attempts=RefusedAttempts(ledger),
             operations=operations,
         )
 
@@ -60,12 +63,14 @@ class Services:
     async def running(self) -> AsyncIterator[None]:
         """Open the pools and run what is kept fresh beside the requests, until the application ends."""
         async with self.pool, self.lists:
-            tasks = [asyncio.create_task(work()) for work in (self.directory.keep_fresh, self.refusals.keep_appending)]
+            kept = (self.directory.keep_fresh, self.refusals.keep_appending, self.attempts.keep_writing)
+            tasks = [asyncio.create_task(work()) for work in kept]
             yield
             for task in tasks:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
             await self.refusals.append()
+            await self.attempts.write()
         await self.limit.close()
         await asyncio.to_thread(self.ledger.close)

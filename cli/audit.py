@@ -18,6 +18,7 @@ from projections.history import (
     read_statuses,
     status_after,
 )
+from projections.missing_documents import naming_documents
 from schemas.difference import difference
 
 _encoder = msgspec.json.Encoder(decimal_format="number")
@@ -81,6 +82,7 @@ def status(supplier_code: str, external: str | None, as_of: AsOf | None, as_list
             found = status_after(of_import(read_account_history(connection, supplier_code, external, as_of or NOW)))
             if found is None:
                 raise click.ClickException(f"There is no import of {external} for {supplier_code}.")
+            found = naming_documents(ledger, supplier_code, {external: found})[external]
             shown = msgspec.to_builtins(found)
             click.echo(msgspec.json.encode(found) if as_json else "\n".join(f"{k:<20} {v}" for k, v in shown.items()))
             return

@@ -12,6 +12,7 @@ from eventstore.errors import IllegalTransition
 from eventstore.log.ledger import Ledger
 from projections import INLINE
 from projections.erasure import erase as erase_subject
+from projections.erasure import forget_attempts
 from projections.import_status import SELECT_EXTERNALS
 
 IMPORTS_AT_ONCE = 500
@@ -54,8 +55,13 @@ def erase(supplier: str, external: str, reason: str) -> None:
     ledger = Ledger(admin_url(), views=INLINE)
     try:
         done = erase_subject(ledger, supplier, external, reason=reason, at=now(), by=caused_by())
+        if done is None:  # what was refused since then
+            forget_attempts(ledger, supplier, external)
     except IllegalTransition as refusal:
         if refusal.status == "NEW":
+            if number := forget_attempts(ledger, supplier, external):
+                click.echo(f"There is no import of {external} for {supplier}; {number} refused attempts are deleted.")
+                return
             raise click.ClickException(f"There is no import of {external} for {supplier}.") from refusal
         raise click.ClickException("The import is being processed just now. Try again in a moment.") from refusal
     finally:

@@ -11,6 +11,7 @@ from psycopg import Connection
 from eventstore.aggregates.import_process import EraseSubject, stream_of
 from eventstore.events import Recorded
 from eventstore.log.ledger import PLATFORM_LOCK, Ledger, PlatformChange
+from eventstore.refused_attempts import DELETE_ATTEMPTS
 from projections.history import read_account_history
 from projections.platform.change import platform_change
 
@@ -21,6 +22,12 @@ _ERASE = (
     "INSERT INTO payload_keys (stream, erased_at) VALUES (%(subject)s, %(at)s)"
     " ON CONFLICT (stream) DO UPDATE SET key = NULL, erased_at = excluded.erased_at",
 )
+
+
+def forget_attempts(ledger: Ledger, supplier: str, external: str) -> int:
+    """Delete what was refused about an account, which may have no import at all; how many attempts that were."""
+    with ledger.connection() as connection:
+        return connection.execute(DELETE_ATTEMPTS, {"supplier": supplier, "external": external}).rowcount
 
 
 def erase(ledger: Ledger, supplier: str, external: str, *, reason: str, at: datetime, by: str) -> Recorded | None:
@@ -37,6 +44,7 @@ def erase(ledger: Ledger, supplier: str, external: str, *, reason: str, at: date
         streams = sorted({recorded.stream for recorded in read_account_history(connection, supplier, external)})
         for statement in _ERASE:
             connection.execute(statement.encode(), {"streams": streams, "subject": subject, "at": at})
+        connection.execute(DELETE_ATTEMPTS.encode(), {"supplier": supplier, "external": external})
 
     def change(recorded: Recorded) -> PlatformChange:
         return platform_change(recorded, None) or PlatformChange()

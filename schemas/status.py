@@ -1,8 +1,14 @@
 """What an importer reads about an import."""
 
 from datetime import date, datetime
+from typing import Literal
 
-from schemas.base import Wire
+from msgspec import UNSET, UnsetType
+
+from schemas.base import Problem, Wire
+
+Outcome = Literal["staged", "replaced", "unchanged"]
+"""Of a create: the account is new, takes the place of what was sent before, or was sent before with this content."""
 
 
 class LatestError(Wire, frozen=True, kw_only=True):
@@ -19,6 +25,41 @@ class ImportStatus(Wire, frozen=True, kw_only=True):
     created_at: datetime
     modified_at: datetime
     latest_error: LatestError | None
+
+
+class Empty(Wire, frozen=True, kw_only=True):
+    """The empty payload; `Prefer: return=representation` fills it. A validation has no outcome."""
+
+    status: str | UnsetType = UNSET
+    outcome: Outcome | UnsetType | None = UNSET
+    warnings: tuple[Problem, ...] | UnsetType = UNSET
+
+
+class ListedImport(ImportStatus, frozen=True, kw_only=True):
+    """The v2 status record of one of a supplier's imports."""
+
+    external_account_number: str
+
+
+class ImportProblems(Wire, frozen=True, kw_only=True):
+    """What an import failed for, and what it was warned of; sentences without values."""
+
+    errors: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+
+
+class AttemptProblem(Wire, frozen=True, kw_only=True):
+    attr: str
+    code: str
+
+
+class RefusedAttempt(Wire, frozen=True, kw_only=True):
+    """A request about an account that was refused: when, by which operation, for what; no values."""
+
+    attempted_at: datetime
+    operation: str
+    code: str
+    problems: tuple[AttemptProblem, ...]
 
 
 class TransferStatus(Wire, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ from eventstore.aggregates import customer_mail
 from eventstore.aggregates.import_process import PostponeImport, stream_of
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
+from eventstore.refused_attempts import delete_old_attempts
 from projections.customer_mail import SELECT_ABANDONED_MAILS, SELECT_WAITING_MAILS
 from workers.backoff import backoff
 from workers.broker import MAILS, STREAMS_PER_MESSAGE, Doorbell
@@ -24,6 +25,8 @@ INTERVAL_S = 1.0
 RING_AGAIN_AFTER_S = 10.0
 LOST_AFTER = timedelta(seconds=2)
 LIMIT = 1_000
+FORGET_EVERY_S = 600.0
+"""How often refused attempts are deleted that are too old or too many."""
 
 _SELECT_ABANDONED = """
 SELECT supplier, external_account_number, attempt, lease_until < %(now)s AS is_expired
@@ -58,6 +61,7 @@ class Sweeper:
         self._doorbell = doorbell
         self._next = 0.0
         self._rung: dict[str, float] = {}
+        self._forget_at = 0.0
 
     def sweep_when_due(self, connection: Connection[Any], relayed: int) -> None:
         """Sweep once a second. `relayed` is the position up to which the relay has rung."""
@@ -73,6 +77,9 @@ class Sweeper:
             self._ring_for_waiting(connection, relayed)
         if self._doorbell.waiting(MAILS) == 0:
             self._ring_for_mails(connection, relayed)
+        if time.monotonic() >= self._forget_at:
+            self._forget_at = time.monotonic() + FORGET_EVERY_S
+            delete_old_attempts(connection, now())
 
     def _give_back_abandoned(self, connection: Connection[Any]) -> None:
         at = now()

@@ -17,9 +17,10 @@ from api.calls import Call
 from api.directory import Key, SupplierEntry
 from api.endpoints.history_queries import AS_OF, as_of
 from api.errors import NotValid, not_found
-from api.operation import ACCOUNT_PATH, ACCOUNTS, V2, Empty, Operation, example_of
+from api.operation import ACCOUNT_PATH, ACCOUNTS, V2, Operation, example_of
 from api.paths import identifier
-from api.responses import JsonResponse, json_response
+from api.preferences import APPLIED, prefers_representation
+from api.responses import JsonResponse, encoded, json_response
 from api.services import Services
 from api.store import in_thread, read
 from eventstore.aggregates.import_process import StageImport, stream_of
@@ -29,13 +30,12 @@ from eventstore.log.payloads import Payload
 from market.judging import MAX_NAMES_KEPT, Judgement, Occasion, Terms, judge, problem_names
 from projections.history import NOW, account_history, of_import, status_after
 from projections.import_status import import_status
+from projections.missing_documents import misses_documents, naming_documents
 from schemas.account import WrappedAccount
 from schemas.base import Problem, instant
-from schemas.status import ImportStatus
+from schemas.shape import MAX_PROBLEMS, UNKNOWN_FIELD
+from schemas.status import Empty, ImportStatus, Outcome
 from schemas.submission import read_submission
-
-_VALID = JsonResponse(b"{}", 200)
-_CREATED = JsonResponse(b"{}", 201)
 
 
 class AccountImport:
@@ -47,14 +47,14 @@ class AccountImport:
         self._directory = services.directory
 
     async def validate(self, request: Request, call: Call) -> Response:
-        """200 with an empty object, or 400 with every problem; no side effects."""
-        await self._judged(call, Occasion.VALIDATE)
-        return _VALID
+        """200 with an empty object, or what is preferred, or 400 with every problem; no side effects."""
+        judged = await self._judged(call, Occasion.VALIDATE)
+        return _told(request, 200, _answer(request, judged, "VALID", None))
 
     async def create(self, request: Request, call: Call) -> Response:
         """201 once the import is durably in the log; 400 with every problem, or because it was imported already."""
-        await self._stage(call, await self._judged(call, Occasion.CREATE))
-        return _CREATED
+        judged = await self._judged(call, Occasion.CREATE)
+        return _told(request, 201, await self._stage(request, call, judged))
 
     async def status(self, request: Request, call: Call) -> Response:
         """The v2 status record, now or as of a moment, or 404."""
@@ -66,13 +66,17 @@ class AccountImport:
             found = status_after(of_import(await read(self._pool, account_history, supplier, external, moment)))
         if found is None:
             raise not_found()
+        if misses_documents(found):
+            named = await in_thread(naming_documents, self._ledger, supplier, {external: found})
+            found = named[external]
         return json_response(found)
 
-    async def _stage(self, call: Call, judged: Judgement) -> None:
-        """Append to a new stream; where the stream exists, decide on its state."""
+    async def _stage(self, request: Request, call: Call, judged: Judgement) -> bytes:
+        """Append to a new stream; where the stream exists, decide on its state. The answer's body."""
         submission, at = judged.submission, now()
         payload = Payload.of(call.body)
-        stream = stream_of(submission.account.import_supplier, submission.account.external_account_number)
+        supplier, external = submission.account.import_supplier, submission.account.external_account_number
+        stream = stream_of(supplier, external)
         command = StageImport(
             payload_sha256=payload.sha256.hex(),
             content_sha256=hashlib.sha256(submission.canonical_json()).hexdigest(),
@@ -84,11 +88,18 @@ class AccountImport:
             warnings=problem_names(judged.warnings),
             dropped_fields=judged.dropped_fields[:MAX_NAMES_KEPT],
         )
-        by, answer = call.by, call.answer(201, b"{}")
+        by, body = call.by, _answer(request, judged, "PENDING", "staged")
         try:
-            await self._ledger.begin(stream, command, at=at, by=by, payload=payload, answer=answer)
+            await self._ledger.begin(stream, command, at=at, by=by, payload=payload, answer=call.answer(201, body))
+            return body
         except VersionConflict:
-            await in_thread(self._ledger.execute, stream, command, at=at, by=by, payload=payload, answer=answer)
+            body = _answer(request, judged, "PENDING", "replaced")
+        answer = call.answer(201, body)
+        recorded = await in_thread(self._ledger.execute, stream, command, at=at, by=by, payload=payload, answer=answer)
+        if recorded is not None:
+            return body
+        found = await read(self._pool, import_status, supplier, external)
+        return _answer(request, judged, found.status if found is not None else "PENDING", "unchanged")
 
     async def _judged(self, call: Call, occasion: Occasion) -> Judgement:
         """Judge a body, in the order that the module states. Raises what refuses it."""
@@ -99,6 +110,8 @@ class AccountImport:
             supplier = await self._supplier(call.key, account.import_supplier)
             if supplier is None:
                 raise _not_valid([_UNKNOWN_SUPPLIER])
+        if supplier is not None and submission.states("external_account_number"):
+            call.concerns(account.import_supplier, account.external_account_number)
         judged = judge(submission, supplier.terms if supplier else Terms(), now(), occasion)
         if occasion is Occasion.CREATE and supplier is not None:
             is_refused = supplier.status != "ongoing" or bool(judged.problems)  # else the append finds what is taken
@@ -122,10 +135,24 @@ class AccountImport:
             raise ImportInProgress
 
 
+def _answer(request: Request, judged: Judgement, status: str, outcome: Outcome | None) -> bytes:
+    """The body that the caller prefers: what became of the account and what was warned of, or nothing."""
+    if not prefers_representation(request):
+        return b"{}"
+    left_out = (Problem(path, UNKNOWN_FIELD, _LEFT_OUT) for path in judged.dropped_fields)
+    warnings = (*judged.warnings, *left_out)[:MAX_PROBLEMS]
+    return encoded(Empty(status=status, outcome=outcome, warnings=warnings))
+
+
+def _told(request: Request, status: int, body: bytes) -> Response:
+    return JsonResponse(body, status, APPLIED if prefers_representation(request) else None)
+
+
 def _utc(moment: datetime | None) -> datetime | None:
     return None if moment is None else instant(moment)
 
 
+_LEFT_OUT = "This field is not documented; it is left out."
 _UNKNOWN_SUPPLIER = Problem("import_supplier", "invalid_choice", "This is not one of your import suppliers.")
 
 
@@ -154,6 +181,7 @@ OPERATIONS = (
         roles=WRITERS,
         body=WrappedAccount,
         example={"payload": _ACCOUNT, "task_params": {"is_dry_run": True}},
+        prefers=True,
     ),
     Operation(
         handler=AccountImport.validate,
@@ -166,6 +194,7 @@ OPERATIONS = (
         roles=WRITERS,
         body=WrappedAccount,
         example=_ACCOUNT,
+        prefers=True,
     ),
     Operation(
         handler=AccountImport.status,

@@ -114,6 +114,8 @@ class PostAccountImport:
             raise _not_valid(
                 "", Problem("import_supplier", "invalid_choice", "This is not one of your import suppliers.")
             )
+        if entry is not None and "external_account_number" not in bad_places:
+            call.concerns(supplier, external)
         terms = entry.terms if entry is not None else Terms()
         counting, dropped = without_dropped(misfits, terms)
         breaches = POST_ACCOUNT_BOOKS[kind.envelope].breaches(envelope, now(), counting)

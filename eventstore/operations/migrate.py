@@ -114,6 +114,7 @@ def _grant(connection: "psycopg.Connection", role: str) -> None:
         "GRANT SELECT ON schema_migrations, stored_events, readable_events TO {role}",
         "GRANT SELECT, INSERT, UPDATE, DELETE ON checkpoints, log_tiles, import_status, import_supplier, access_key,"
         " account_record, customer_mail, projection_versions, parked_streams, statement_requests TO {role}",
+        "GRANT SELECT, INSERT, DELETE ON refused_attempts TO {role}",
         "GRANT USAGE ON SCHEMA platform TO {role}",
         "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA platform TO {role}",
         "GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA platform TO {role}",

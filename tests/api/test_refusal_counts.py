@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
-from api.refusal_counts import MAX_PLACES, OTHER, RefusalCounts, place_of
+from api.refusal_counts import MAX_PLACES, OTHER, RefusalCounts
 from eventstore.aggregates.refusals import RequestsRefused, stream_of
 from eventstore.log.ledger import Ledger
 from schemas.base import Problem
+from schemas.places import documented_path, place_of
 from tests.make import an_account, changed, encoded
 from tests.running import RunningService
 
@@ -48,6 +49,19 @@ def test_the_number_of_places_is_bounded(ledger: Ledger) -> None:
 )
 def test_a_place_holds_documented_names_only(attr: str, place: str) -> None:
     assert place_of(attr) == place
+
+
+@pytest.mark.parametrize(
+    ("attr", "path"),
+    [
+        ("customers.0.landline", "customers.0.landline"),
+        ("customers.0.Erika Mustermann", "customers.0.*"),
+        ("Mustermann.0.Erika", "*.0.*"),
+        ("metadata.0.value.a.non_field_errors", "metadata.0.value.*.non_field_errors"),
+    ],
+)
+def test_a_path_that_is_kept_names_no_undocumented_field(attr: str, path: str) -> None:
+    assert documented_path(attr) == path
 
 
 def test_support_sees_what_importers_run_into(service: RunningService) -> None:

@@ -1,0 +1,140 @@
+"""What whoever may mend an import has to see: what is wrong with it, and what was refused about its account."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from api.auth import READERS
+from api.calls import Call
+from api.directory import Directory
+from api.errors import not_found
+from api.operation import ACCOUNT_PATH, ACCOUNTS, Operation
+from api.paths import identifier
+from api.problem_sentences import told
+from api.responses import json_response
+from api.services import Services
+from api.store import in_thread, read
+from eventstore.aggregates.import_process import (
+    DryRunErrored,
+    DryRunSucceeded,
+    ImportErrored,
+    ImportProcessed,
+    ImportStaged,
+    stream_of,
+)
+from eventstore.events import Recorded
+from eventstore.refused_attempts import Attempt
+from eventstore.refused_attempts import refused_attempts as select_attempts
+from projections.history import account_history, of_import
+from projections.missing_documents import CODE as MISSING
+from projections.missing_documents import document_paths, staged_bodies
+from schemas.base import Problem
+from schemas.shape import UNKNOWN_FIELD
+from schemas.status import AttemptProblem, ImportProblems, RefusedAttempt
+
+_LEFT_OUT = "This field is not documented; it was left out."
+
+
+class ProblemQueries:
+    """The handlers of …/problems/ and …/attempts/."""
+
+    def __init__(self, services: Services) -> None:
+        self._ledger = services.ledger
+        self._pool = services.pool
+        self._directory: Directory = services.directory
+
+    async def problems(self, request: Request, call: Call) -> Response:
+        """200 with what the import failed for and was warned of as it is now; 404 when there is none."""
+        supplier, external = identifier(request, "supplier"), identifier(request, "external")
+        events = of_import(await read(self._pool, account_history, supplier, external))
+        if not events:
+            raise not_found()
+        found = import_problems(events)
+        if any(problem.code == MISSING for problem in (*found.errors, *found.warnings)):
+            stream = stream_of(supplier, external)
+            bodies = await in_thread(staged_bodies, self._ledger, [stream])
+            found = _naming(found, document_paths(bodies.get(stream, b"{}")))
+        return json_response(found)
+
+    async def attempts(self, request: Request, call: Call) -> Response:
+        """200 with the refused requests about the account, the newest first; [] when none is known."""
+        supplier, external = identifier(request, "supplier"), identifier(request, "external")
+        if await self._directory.supplier(supplier) is None:
+            raise not_found()
+        return json_response([_shown(one) for one in await read(self._pool, select_attempts, supplier, external)])
+
+
+def import_problems(events: list[Recorded]) -> ImportProblems:
+    """What the events of one import say is wrong with it since it was staged last. Pure.
+
+    The log keeps codes and paths; sentences come from the rules and the catalogue.
+    """
+    errors: tuple[Problem, ...] = ()
+    warnings: dict[Problem, None] = {}
+    for recorded in events:
+        match recorded.event:
+            case ImportStaged(warnings=names, dropped_fields=dropped):
+                warnings = dict.fromkeys((*map(told, names), *map(_left_out, dropped)))
+                errors = ()
+            case ImportProcessed(warnings=names) | DryRunSucceeded(warnings=names):
+                warnings |= dict.fromkeys(map(told, names))
+                errors = ()
+            case (
+                ImportErrored(code=code, detail=detail, problems=names)
+                | DryRunErrored(code=code, detail=detail, problems=names)
+            ):
+                errors = tuple(map(told, names)) or (Problem("non_field_errors", code, detail),)
+            case _:
+                errors = ()
+    return ImportProblems(errors=errors, warnings=tuple(warnings))
+
+
+def _left_out(path: str) -> Problem:
+    return Problem(path, UNKNOWN_FIELD, _LEFT_OUT)
+
+
+def _naming(found: ImportProblems, paths: tuple[str, ...]) -> ImportProblems:
+    """The same, with the paths of missing documents, which the payload has."""
+
+    def named(problem: Problem) -> Problem:
+        step = problem.attr.split(".")[1:2]
+        if problem.code != MISSING or not step or not step[0].isdigit() or int(step[0]) >= len(paths):
+            return problem
+        return Problem(problem.attr, problem.code, f"{problem.detail[:-1]}: {paths[int(step[0])]}")
+
+    return ImportProblems(errors=tuple(map(named, found.errors)), warnings=tuple(map(named, found.warnings)))
+
+
+def _shown(attempt: Attempt) -> RefusedAttempt:
+    problems = (name.partition("@") for name in attempt.problems)
+    return RefusedAttempt(
+        attempted_at=attempt.attempted_at,
+        operation=attempt.operation,
+        code=attempt.code,
+        problems=tuple(AttemptProblem(attr=attr, code=code) for code, _, attr in problems),
+    )
+
+
+OPERATIONS = (
+    Operation(
+        handler=ProblemQueries.problems,
+        name="read_import_problems",
+        method="GET",
+        path=f"{ACCOUNT_PATH}problems/",
+        tag=ACCOUNTS,
+        summary="What an import failed for, and what it was warned of.",
+        answers={200: ImportProblems},
+        roles=READERS,
+        refuses=(404,),
+    ),
+    Operation(
+        handler=ProblemQueries.attempts,
+        name="read_refused_attempts",
+        method="GET",
+        path=f"{ACCOUNT_PATH}attempts/",
+        tag=ACCOUNTS,
+        summary="Requests about an account that were refused within 90 days: when, codes and paths; a second late.",
+        answers={200: list[RefusedAttempt]},
+        roles=READERS,
+        refuses=(404,),
+    ),
+)

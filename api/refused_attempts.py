@@ -1,0 +1,76 @@
+"""Notes which accounts were refused, beside the requests: written once a second, in one transaction.
+
+A crash loses the last second's. A flood is bounded: what does not fit into a second's room is counted, not kept.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+import psycopg
+import structlog
+
+from api.store import in_thread
+from eventstore.clock import now
+from eventstore.errors import LedgerError
+from eventstore.log.ledger import Ledger
+from eventstore.refused_attempts import MAX_PATH, MAX_PROBLEMS, Attempt, write_attempts
+from schemas.base import Problem
+from schemas.places import documented_path
+
+INTERVAL_S = 1.0
+ROOM = 2_000
+"""Attempts that are kept between two writes."""
+
+logger = structlog.get_logger()
+
+
+class RefusedAttempts:
+    """The attempts of one api process that are not stored yet."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._waiting: list[Attempt] = []
+        self._left_out = 0
+
+    def note(self, operation: str, supplier: str, external: str, code: str, problems: Sequence[Problem]) -> None:
+        """Remember that a request about this account was refused now."""
+        if len(self._waiting) >= ROOM:
+            self._left_out += 1
+            return
+        named = dict.fromkeys(f"{p.code}@{documented_path(p.attr)[:MAX_PATH]}" for p in problems[:MAX_PROBLEMS])
+        self._waiting.append(
+            Attempt(
+                supplier=supplier,
+                external_account_number=external,
+                attempted_at=now(),
+                operation=operation,
+                code=code,
+                problems=tuple(named),
+            )
+        )
+
+    async def keep_writing(self) -> None:
+        """Store what has been noted, again and again."""
+        while True:
+            await asyncio.sleep(INTERVAL_S)
+            await self.write()
+
+    async def write(self) -> None:
+        """Store what has been noted since the last time. What cannot be stored is kept for the next time."""
+        waiting, self._waiting = self._waiting, []
+        if self._left_out:
+            logger.warning("refused attempts are left out", attempts=self._left_out)
+            self._left_out = 0
+        if not waiting:
+            return
+        try:
+            await in_thread(self._store, waiting)
+        except LedgerError as error:
+            logger.warning("refused attempts are stored later", reason=type(error).__name__)
+            self._waiting = (waiting + self._waiting)[:ROOM]
+        except psycopg.Error as error:
+            logger.warning("refused attempts cannot be stored", attempts=len(waiting), reason=type(error).__name__)
+
+    def _store(self, attempts: Sequence[Attempt]) -> None:
+        with self._ledger.connection() as connection:
+            write_attempts(connection, attempts)

@@ -1,0 +1,121 @@
+"""Requests about an account that were refused, in a table outside the log: when, which, codes and paths, no values.
+
+Kept for 90 days, at most a million of a supplier, the newest; erasing a person deletes theirs.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+from psycopg import AsyncConnection, Connection
+from psycopg.rows import args_row, tuple_row
+
+KEPT_FOR = timedelta(days=90)
+MAX_OF_SUPPLIER = 1_000_000
+MAX_SHOWN = 100
+MAX_PROBLEMS = 50
+MAX_PATH = 150
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One refused request: `code` of the answer, and its problems as code@path."""
+
+    supplier: str
+    external_account_number: str
+    attempted_at: datetime
+    operation: str
+    code: str
+    problems: tuple[str, ...] = ()
+
+
+_INSERT = """
+INSERT INTO refused_attempts (supplier, external_account_number, attempted_at, operation, code, problems)
+SELECT %(supplier)s, %(external_account_number)s, %(attempted_at)s, %(operation)s, %(code)s, %(problems)s
+WHERE NOT EXISTS (SELECT FROM payload_keys WHERE stream = %(stream)s AND erased_at >= %(attempted_at)s)
+"""
+"""What was refused before its person was erased is not written afterwards."""
+
+_SELECT = """
+SELECT supplier, external_account_number, attempted_at, operation, code, problems
+FROM refused_attempts
+WHERE external_account_number = %s AND (%s::text[] IS NULL OR supplier = ANY(%s))
+ORDER BY number DESC
+LIMIT %s
+"""
+
+DELETE_ATTEMPTS = (
+    "DELETE FROM refused_attempts WHERE external_account_number = %(external)s AND supplier = %(supplier)s"
+)
+
+_DELETE_OLD = "DELETE FROM refused_attempts WHERE attempted_at < %s"
+# A walk from supplier to supplier along the index: as many steps as there are suppliers.
+_SELECT_SUPPLIERS = """
+WITH RECURSIVE walk AS (
+    SELECT min(supplier) AS supplier FROM refused_attempts
+    UNION ALL
+    SELECT (SELECT min(r.supplier) FROM refused_attempts AS r WHERE r.supplier > walk.supplier)
+    FROM walk WHERE walk.supplier IS NOT NULL
+)
+SELECT supplier FROM walk WHERE supplier IS NOT NULL
+"""
+_DELETE_SURPLUS = """
+DELETE FROM refused_attempts
+WHERE supplier = %(supplier)s AND number <= (
+    SELECT number FROM refused_attempts WHERE supplier = %(supplier)s ORDER BY number DESC OFFSET %(limit)s LIMIT 1)
+"""
+
+
+def write_attempts(connection: Connection[Any], attempts: Sequence[Attempt]) -> None:
+    """Store them, in one transaction."""
+    with connection.transaction(), connection.cursor() as cursor:
+        cursor.executemany(
+            _INSERT,
+            [
+                msgspec.structs.asdict(attempt)
+                | {
+                    "problems": list(attempt.problems),
+                    "stream": f"import/{attempt.supplier}/{attempt.external_account_number}",
+                }
+                for attempt in attempts
+            ],
+        )
+
+
+def delete_old_attempts(connection: Connection[Any], at: datetime, *, limit: int = MAX_OF_SUPPLIER) -> int:
+    """Delete what is older than 90 days, and of each supplier all but the newest; how many were deleted."""
+    deleted = connection.execute(_DELETE_OLD, (at - KEPT_FOR,)).rowcount
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        suppliers = [row[0] for row in cursor.execute(_SELECT_SUPPLIERS)]
+    for supplier in suppliers:
+        deleted += connection.execute(_DELETE_SURPLUS, {"supplier": supplier, "limit": limit}).rowcount
+    return deleted
+
+
+async def refused_attempts(connection: AsyncConnection[Any], supplier: str, external: str) -> list[Attempt]:
+    """The refused attempts at an account, the newest first; 100 at most."""
+    async with connection.cursor(row_factory=args_row(_attempt)) as cursor:
+        await cursor.execute(_SELECT, (external, [supplier], [supplier], MAX_SHOWN))
+        return await cursor.fetchall()
+
+
+def find_refused_attempts(
+    connection: Connection[Any], external: str, suppliers: Sequence[str] | None = None
+) -> list[Attempt]:
+    """The same for the command line, of these suppliers or of all."""
+    wanted = None if suppliers is None else list(suppliers)
+    with connection.cursor(row_factory=args_row(_attempt)) as cursor:
+        return cursor.execute(_SELECT, (external, wanted, wanted, MAX_SHOWN)).fetchall()
+
+
+def _attempt(
+    supplier: str, external: str, attempted_at: datetime, operation: str, code: str, problems: list[str]
+) -> Attempt:
+    return Attempt(
+        supplier=supplier,
+        external_account_number=external,
+        attempted_at=attempted_at,
+        operation=operation,
+        code=code,
+        problems=tuple(problems),
+    )

@@ -1,0 +1,46 @@
+"""A problem's path without anything that the importer has chosen: what may be kept where no value may be."""
+
+from collections.abc import Iterator
+
+from msgspec import inspect
+
+from schemas.account import WrappedAccount
+from schemas.delivery_note import DeliveryNoteImport
+from schemas.energy_amount import EnergyAmountImport
+from schemas.invoice import MarketParticipantInvoiceImport
+
+UNDOCUMENTED = "*"
+"""Stands for a name that is not documented."""
+
+
+def documented_path(attr: str) -> str:
+    """The path with its indexes and with * for undocumented names: `customers.0.*`."""
+    return ".".join(step if step.isdigit() or step in _FIELDS else UNDOCUMENTED for step in attr.split("."))
+
+
+def place_of(attr: str) -> str:
+    """The path with [] for any item of an array and * for undocumented names: `customers[].*`."""
+    steps = documented_path(attr).split(".")
+    return "".join("[]" if step.isdigit() else f".{step}" for step in steps).removeprefix(".")
+
+
+def _names(node: inspect.Type) -> Iterator[str]:
+    match node:
+        case inspect.UnionType(types=types):
+            for member in types:
+                yield from _names(member)
+        case inspect.VarTupleType(item_type=item):
+            yield from _names(item)
+        case inspect.StructType(fields=fields):
+            for field in fields:
+                yield field.encode_name
+                yield from _names(field.type)
+        case _:
+            pass
+
+
+_FIELDS = frozenset(
+    name
+    for wire_type in (WrappedAccount, DeliveryNoteImport, EnergyAmountImport, MarketParticipantInvoiceImport)
+    for name in _names(inspect.type_info(wire_type))
+) | {"non_field_errors"}
