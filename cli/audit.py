@@ -15,6 +15,7 @@ from projections.history import (
     history_entry,
     of_import,
     read_account_history,
+    read_history,
     read_statuses,
     status_after,
 )
@@ -41,25 +42,32 @@ as_of_option = click.option("--as-of", "as_of", type=Moment(), help="What was kn
 
 @click.command()
 @click.argument("supplier_code", metavar="SUPPLIER")
-@click.argument("external")
+@click.argument("external", required=False)
 @as_of_option
 @click.option("--payloads", is_flag=True, help="Also what was sent, as it was received.")
 @click.option("--difference", "versions", nargs=2, type=int, help="What differs between the payloads of two versions.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def history(
     supplier_code: str,
-    external: str,
+    external: str | None,
     as_of: AsOf | None,
     payloads: bool,
     versions: tuple[int, int] | None,
     as_json: bool,
 ) -> None:
-    """Every event of the import of EXTERNAL for SUPPLIER and of what was attached to its account, oldest first."""
+    """Every event of the import of EXTERNAL for SUPPLIER and of what was attached to its account, oldest first.
+
+    Alone, participant/CODE or price-sheet/CODE/DOCUMENT names a record of the market.
+    """
     with open_ledger() as ledger:
         with ledger.connection() as connection:
-            events = read_account_history(connection, supplier_code, external, as_of or NOW)
+            if external is not None:
+                events = read_account_history(connection, supplier_code, external, as_of or NOW)
+            else:
+                events = read_history(connection, [market_stream(supplier_code)], as_of or NOW)
         if not events:
-            raise click.ClickException(f"There is no import of {external} for {supplier_code}.")
+            told = f"import of {external} for {supplier_code}" if external is not None else f"event of {supplier_code}"
+            raise click.ClickException(f"There is no {told}.")
         if versions is not None:
             _print_difference(ledger, of_import(events), versions, as_json=as_json)
             return
@@ -67,6 +75,13 @@ def history(
             _print_event(recorded, as_json=as_json)
             if payloads:
                 _print_payload(ledger, recorded)
+
+
+def market_stream(name: str) -> str:
+    """The stream that stands alone on a command line: participant/CODE or price-sheet/CODE/DOCUMENT."""
+    if not name.startswith(("participant/", "price-sheet/")):
+        raise click.UsageError("Name SUPPLIER and EXTERNAL, or participant/CODE, or price-sheet/CODE/DOCUMENT.")
+    return name
 
 
 @click.command()

@@ -14,6 +14,7 @@ from psycopg import Connection
 from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
+from cli.audit import market_stream
 from cli.operator import admin_url
 from cli.progress import progress_bar
 from eventstore.clock import now
@@ -222,18 +223,23 @@ def switch(projection: Projection, version: int) -> None:
 
 @projections.command()
 @click.argument("supplier")
-@click.argument("external")
-def heal(supplier: str, external: str) -> None:
-    """Make what every projection says of EXTERNAL of SUPPLIER anew; what was parked goes on. Others notice nothing."""
+@click.argument("external", required=False)
+def heal(supplier: str, external: str | None) -> None:
+    """Make what every projection says of EXTERNAL of SUPPLIER anew; what was parked goes on. Others notice nothing.
+
+    Alone, participant/CODE or price-sheet/CODE/DOCUMENT names a record of the market.
+    """
     failed = 0
     with administrator(admin_url()) as connection:
-        streams = account_streams(connection, supplier, external)
+        streams = [market_stream(supplier)] if external is None else account_streams(connection, supplier, external)
         for projection in PROJECTIONS:
             healed = heal_streams(connection, projection, streams)
             failed += healed.is_parked
             click.echo(f"{healed.name}: {healed.says}")
     if failed:
-        raise click.ClickException(f"{failed} projections cannot take the account in.")
+        raise click.ClickException(
+            f"{failed} projections cannot take the {'record' if external is None else 'account'} in."
+        )
 
 
 def _chosen(projection: Projection | None, is_all: bool) -> Sequence[Projection]:

@@ -1,7 +1,9 @@
 """The projections: everything that can be thrown away and derived from the log again. One file each."""
 
 from eventstore.aggregates.import_process import ImportProcessed, SubjectErased
+from eventstore.aggregates.participant import ParticipantImported
 from eventstore.aggregates.post_account import TOPICS as RECORD_TOPICS
+from eventstore.aggregates.price_sheet import PriceSheetImported
 from eventstore.log.recorder import View
 from projections.access_key import ACCESS_KEY
 from projections.account_record import ACCOUNT_RECORD
@@ -11,6 +13,7 @@ from projections.error_statistics import ERROR_STATISTICS
 from projections.import_progress import IMPORT_PROGRESS
 from projections.import_status import IMPORT_STATUS
 from projections.import_supplier import IMPORT_SUPPLIER
+from projections.platform.tables import MARKET_TABLES, TABLES
 from projections.versioning.following import Following
 from projections.versioning.projection import InlineView, Platform, Projection
 
@@ -20,7 +23,10 @@ INLINE: tuple[View, ...] = (IMPORT_STATUS, IMPORT_SUPPLIER, ACCESS_KEY, ACCOUNT_
 FOLLOWING: tuple[Following, ...] = (IMPORT_PROGRESS, ERROR_STATISTICS, ACCOUNT_SEARCH)
 """Kept up with the log by the projector, each from its own position."""
 
-PLATFORM = Platform(frozenset({ImportProcessed, SubjectErased, *RECORD_TOPICS.values()}))
-"""Written by workers, in the transaction that completes an import."""
+PLATFORM = Platform("platform", TABLES, frozenset({ImportProcessed, SubjectErased, *RECORD_TOPICS.values()}))
+"""Accounts and what was attached to them: written by workers, in the transaction that completes an import."""
 
-PROJECTIONS: tuple[Projection, ...] = (*map(InlineView, INLINE), PLATFORM, *FOLLOWING)
+MARKET = Platform("market", MARKET_TABLES, frozenset({ParticipantImported, PriceSheetImported}))
+"""Market participants and price sheets: written in the transaction that imports them."""
+
+PROJECTIONS: tuple[Projection, ...] = (*map(InlineView, INLINE), PLATFORM, MARKET, *FOLLOWING)

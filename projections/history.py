@@ -141,7 +141,12 @@ def read_account_history(
     connection: Connection[Any], supplier: str, external: str, as_of: AsOf = NOW
 ) -> list[Recorded]:
     """The same, for the command line."""
-    parameters = as_of.parameters | {"streams": account_streams(connection, supplier, external)}
+    return read_history(connection, account_streams(connection, supplier, external), as_of)
+
+
+def read_history(connection: Connection[Any], streams: list[str], as_of: AsOf = NOW) -> list[Recorded]:
+    """Every event of these streams, oldest first."""
+    parameters = as_of.parameters | {"streams": streams}
     with connection.cursor(binary=True, row_factory=dict_row) as cursor:
         return [recorded_of(row, read=shown_event) for row in cursor.execute(_SELECT_EVENTS, parameters)]
 

@@ -1,7 +1,8 @@
 """What is imported before accounts (v1): market participants and their fee price sheets."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 import msgspec
 from starlette.requests import Request
@@ -16,12 +17,13 @@ from api.services import Services
 from api.store import in_thread, in_time
 from eventstore.aggregates import participant, price_sheet
 from eventstore.clock import now
-from eventstore.errors import VersionConflict
 from eventstore.log.answers import Answer
 from eventstore.log.payloads import Payload
 from market.participant import FEE_BOOK, PARTICIPANT_BOOK
+from projections.platform.change import participant_change, price_sheet_change
 from schemas.base import Problem, Wire
 from schemas.market_participant import MarketParticipant
+from schemas.meaning import meaning
 from schemas.price_sheet import FeeImport, PriceSheet
 from schemas.shape import Shape
 
@@ -30,6 +32,7 @@ IMPORT_TIMEOUT_S = 30.0
 
 _PARTICIPANT = Shape(MarketParticipant)
 _FEES = Shape(FeeImport)
+_SHEET = Shape(PriceSheet)
 _canonical = msgspec.json.Encoder(order="sorted")
 
 
@@ -53,11 +56,20 @@ class PreAccountImport:
         stream = participant.stream_of(read.code)
         command = participant.ImportParticipant(payload_sha256=payload.sha256.hex())
         answer = call.answer(201, call.body)
-        try:
-            await self._ledger.begin(stream, command, at=now(), by=call.by, payload=payload, answer=answer)
-            return JsonResponse(call.body, 201)
-        except VersionConflict:
+        change = partial(participant_change, read)
+        imported = await in_thread(
+            self._ledger.execute,
+            stream,
+            command,
+            at=now(),
+            by=call.by,
+            payload=payload,
+            answer=answer,
+            change=change,
+        )
+        if imported is None:
             return JsonResponse(await in_thread(self._stored, stream), 200)
+        return JsonResponse(call.body, 201)
 
     async def fees(self, request: Request, call: Call) -> Response:
         """201 with the number of sheets that are imported now or were before; 400 and none of them otherwise."""
@@ -86,18 +98,40 @@ class PreAccountImport:
         ]
         if problems or not sheets:
             return problems
-        streams = [price_sheet.stream_of(s.market_participant_code, s.document_number) for s in sheets]
-        payloads = {stream: Payload.of(_canonical.encode(s)) for stream, s in zip(streams, sheets, strict=True)}
-        commands = {stream: _command(s, payloads[stream]) for stream, s in zip(streams, sheets, strict=True)}
+        named = {price_sheet.stream_of(s.market_participant_code, s.document_number): s for s in sheets}
+        places = {stream: index for index, stream in enumerate(named)}
+        payloads = {stream: Payload.of(_canonical.encode(sheet)) for stream, sheet in named.items()}
+        commands = self._as_stored(named, {stream: _command(s, payloads[stream]) for stream, s in named.items()})
         outcomes = self._ledger.execute_many(
-            commands, at=now(), by=by, payloads=payloads, answer=answer, is_all_or_nothing=True
+            {stream: commands[stream] for stream in sorted(commands)},  # two requests at once meet in the same order
+            at=now(),
+            by=by,
+            payloads=payloads,
+            answer=answer,
+            is_all_or_nothing=True,
+            change=lambda recorded: price_sheet_change(named[recorded.stream], recorded),
         )
-        places = {stream: index for index, stream in enumerate(streams)}
         return [
             _at(places[outcome.stream], "document_number", outcome.refusal.code, str(outcome.refusal))
             for outcome in outcomes
             if outcome.refusal
         ]
+
+    def _as_stored(
+        self, sheets: Mapping[str, PriceSheet], commands: Mapping[str, price_sheet.ImportPriceSheet]
+    ) -> dict[str, price_sheet.ImportPriceSheet]:
+        """The commands by stream, with the digest of what is stored where that means the same in another spelling."""
+        known = {
+            stream: loaded.state.payload_sha256
+            for stream, loaded in self._ledger.load(commands).items()
+            if loaded.state.payload_sha256 not in ("", commands[stream].payload_sha256)
+        }
+        stored = self._ledger.payloads(known) if known else {}
+        return {**commands} | {
+            stream: msgspec.structs.replace(commands[stream], payload_sha256=known[stream])
+            for stream, body in stored.items()
+            if meaning(_SHEET.examine(body)[0]) == meaning(sheets[stream])
+        }
 
 
 def _command(sheet: PriceSheet, payload: Payload) -> price_sheet.ImportPriceSheet:

@@ -165,10 +165,12 @@ class Ledger:
         payloads: Mapping[str, Payload] | None = None,
         answer: Answer | None = None,
         is_all_or_nothing: bool = False,
+        change: Callable[[Recorded], PlatformChange] | None = None,
     ) -> list[Outcome]:
         """Decide on one command per stream and append all that follows, with platform rows, in one transaction.
 
-        With `is_all_or_nothing`, one refusal among the outcomes means that nothing was appended.
+        With `is_all_or_nothing`, one refusal among the outcomes means that nothing was appended. `change` says what
+        each event that follows changes in the platform's tables; `rows` are there whatever follows.
 
         A refused command is an outcome, not an exception, unless there are rows: then one refusal undoes all
         and is raised, since its rows must not stay; so is a command without effect. Raises as `execute` does.
@@ -184,7 +186,8 @@ class Ledger:
             kept = self._encrypted({e.stream: payloads[e.stream] for e in events} if payloads else {})
             try:
                 append = Append(events, kept, {0: answer} if answer else {})
-                appended = self._append_with_change(append, PlatformChange(copied=rows or {}))
+                changes = [PlatformChange(copied=rows or {}), *(map(change, events) if change else ())]
+                appended = self._append_with_change(append, _merged(changes))
             except VersionConflict:
                 continue
             return [msgspec.structs.replace(outcome, recorded=appended.get(outcome.stream)) for outcome in outcomes]
@@ -297,6 +300,16 @@ class Ledger:
             recorded.stream: msgspec.structs.replace(recorded, position=base + n, code_version=CODE_VERSION)
             for n, recorded in enumerate(append.events, 1)
         }
+
+
+def _merged(changes: Sequence[PlatformChange]) -> PlatformChange:
+    if len(changes) == 1:
+        return changes[0]
+    copied: dict[str, list[bytes]] = {}
+    for change in changes:
+        for table, rows in change.copied.items():
+            copied.setdefault(table, []).extend(rows)
+    return PlatformChange([place for change in changes for place in change.deleted], copied)
 
 
 def _is_outrun(connection: Connection[Any], append: Append, error: psycopg.Error) -> bool:

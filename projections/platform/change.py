@@ -4,14 +4,27 @@ from typing import Any
 
 from eventstore.aggregates.import_process import ImportProcessed, SubjectErased
 from eventstore.aggregates.import_process import identity_of as import_identity
+from eventstore.aggregates.participant import ParticipantImported
 from eventstore.aggregates.post_account import RecordCancellationChanged, RecordImported, identity_of
+from eventstore.aggregates.price_sheet import PriceSheetImported
 from eventstore.events import Recorded
 from eventstore.log.ledger import PlatformChange
-from projections.platform.tables import ACCOUNT_TABLE, RECORD_TABLES, TABLES, erased_row, record_rows_of, rows_of
+from projections.platform.tables import (
+    ACCOUNT_TABLE,
+    RECORD_TABLES,
+    TABLES,
+    erased_row,
+    participant_rows_of,
+    price_sheet_rows_of,
+    record_rows_of,
+    rows_of,
+)
 from schemas.base import Wire
 from schemas.delivery_note import DeliveryNoteImport
 from schemas.energy_amount import EnergyAmountImport
 from schemas.invoice import MarketParticipantInvoiceImport
+from schemas.market_participant import MarketParticipant
+from schemas.price_sheet import PriceSheet
 from schemas.shape import Shape
 from schemas.submission import imported_account
 
@@ -20,6 +33,9 @@ _ENVELOPES: dict[str, tuple[Shape[Any], str]] = {
     "energy-amount": (Shape(EnergyAmountImport), "energy_amount"),
     "invoice": (Shape(MarketParticipantInvoiceImport), "market_participant_invoice"),
 }
+
+_PARTICIPANT = Shape(MarketParticipant)
+_PRICE_SHEET = Shape(PriceSheet)
 
 
 def platform_change(recorded: Recorded, body: bytes | None) -> PlatformChange | None:
@@ -31,6 +47,10 @@ def platform_change(recorded: Recorded, body: bytes | None) -> PlatformChange | 
             return record_change(_record_in(recorded.stream, body), recorded, number)
         case RecordCancellationChanged(account_number=number) if body is not None:
             return record_change(_record_in(recorded.stream, body), recorded, number)
+        case ParticipantImported() if body is not None:
+            return participant_change(_PARTICIPANT.examine(body)[0], recorded)
+        case PriceSheetImported() if body is not None:
+            return price_sheet_change(_PRICE_SHEET.examine(body)[0], recorded)
         case SubjectErased(account_number=number) if number:
             return _erasure(recorded, number)
         case _:
@@ -46,6 +66,16 @@ def record_change(record: Wire, recorded: Recorded, account_number: str) -> Plat
         deleted=() if is_new else [(table.name, key) for table in RECORD_TABLES[type(record)].all()],
         copied=record_rows_of(record, account_number, reference, recorded.recorded_at),
     )
+
+
+def participant_change(participant: MarketParticipant, recorded: Recorded) -> PlatformChange:
+    """A participant is imported once, and never changed."""
+    return PlatformChange(copied=participant_rows_of(participant, recorded.recorded_at))
+
+
+def price_sheet_change(sheet: PriceSheet, recorded: Recorded) -> PlatformChange:
+    """A sheet is imported once, and never changed."""
+    return PlatformChange(copied=price_sheet_rows_of(sheet, recorded.recorded_at))
 
 
 def _erasure(recorded: Recorded, account_number: str) -> PlatformChange:

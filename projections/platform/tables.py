@@ -1,8 +1,9 @@
-"""The platform's records of an account: ordinary tables in schema `platform`, derived from the payloads.
+"""The platform's records of accounts and of the market: ordinary tables in schema `platform`, derived from payloads.
 
 A row is named by account number and ordinal (its place among the account's rows of that table, from 1) and names
 its parent by the parent's ordinal. What was attached to the account later (delivery notes, energy amounts, invoices)
-has its reference beside the account number. Objects inside an object become columns with the field's name before
+has its reference beside the account number. Market participants and price sheets belong to no account: they are named
+as on the wire. Objects inside an object become columns with the field's name before
 theirs. Datetimes are stored as instants: without zone they are German market time.
 """
 
@@ -32,6 +33,8 @@ from schemas.base import DECIMAL_PATTERN, Wire, instant
 from schemas.delivery_note import DeliveryNote
 from schemas.energy_amount import EnergyAmount
 from schemas.invoice import MarketParticipantInvoice
+from schemas.market_participant import MarketParticipant
+from schemas.price_sheet import PriceSheet
 
 _encode_json = msgspec.json.Encoder(decimal_format="number").encode
 
@@ -68,9 +71,13 @@ _TABLE_OF_FIELD = {
     "amounts": "delivery_note_amount",
     "line_items": "market_participant_invoice_line_item",
     "tax_amounts": "market_participant_invoice_tax_amount",
+    "contact_details": "market_participant_contact",
+    "article_prices": "price_sheet_article_price",
 }
 _ACCOUNT_KEY = (("account_number", "text"),)
 _RECORD_KEY = (("account_number", "text"), ("reference", "text"))
+_PARTICIPANT_KEY = (("code", "bigint"),)
+_PRICE_SHEET_KEY = (("market_participant_code", "bigint"), ("document_number", "text"))
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -118,6 +125,17 @@ def rows_of(account: Account, account_number: str, created_at: datetime) -> Rows
 def record_rows_of(record: Wire, account_number: str, reference: str, recorded_at: datetime) -> Rows:
     """The rows of a delivery note, energy amount or invoice; `reference` is the end of its stream id."""
     return _rows(RECORD_TABLES[type(record)], record, text(account_number) + text(reference), recorded_at)
+
+
+def participant_rows_of(participant: MarketParticipant, recorded_at: datetime) -> Rows:
+    """The rows of a market participant and of whom to contact there."""
+    return _rows(PARTICIPANT_TABLE, participant, BIGINT[participant.code], recorded_at)
+
+
+def price_sheet_rows_of(sheet: PriceSheet, recorded_at: datetime) -> Rows:
+    """The rows of a price sheet and of its prices."""
+    key = BIGINT[sheet.market_participant_code] + text(sheet.document_number)
+    return _rows(PRICE_SHEET_TABLE, sheet, key, recorded_at)
 
 
 def erased_row(account_number: str, supplier: str, external: str, erased_at: datetime) -> bytes:
@@ -189,6 +207,8 @@ def _table(
     columns: list[Column] = []
     children: list[Table] = []
     for f in node.fields:
+        if not field and f.name in dict(key):
+            continue
         kind = _without_null(f.type)
         if isinstance(kind, inspect.VarTupleType) and isinstance(kind.item_type, inspect.StructType):
             children.append(_table(_TABLE_OF_FIELD[f.name], key, f.name, name if field else None, kind.item_type))
@@ -263,6 +283,11 @@ RECORD_TABLES: dict[type[Wire], Table] = {
     MarketParticipantInvoice: _root("market_participant_invoice", _RECORD_KEY, MarketParticipantInvoice),
 }
 TABLES: tuple[Table, ...] = tuple(table for root in (ACCOUNT_TABLE, *RECORD_TABLES.values()) for table in root.all())
+"""What belongs to accounts."""
+PARTICIPANT_TABLE = _root("market_participant", _PARTICIPANT_KEY, MarketParticipant)
+PRICE_SHEET_TABLE = _root("price_sheet", _PRICE_SHEET_KEY, PriceSheet)
+MARKET_TABLES: tuple[Table, ...] = (*PARTICIPANT_TABLE.all(), *PRICE_SHEET_TABLE.all())
+"""What belongs to the market, and to no account or supplier."""
 
 
 def table_columns(table: Table) -> list[tuple[str, str]]:

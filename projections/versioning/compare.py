@@ -9,6 +9,7 @@ from psycopg import Connection
 from psycopg.rows import dict_row, tuple_row
 from psycopg.sql import SQL, Composed, Identifier
 
+from eventstore.aggregates import participant, price_sheet
 from eventstore.aggregates.import_process import stream_of
 from projections.versioning.build import Progress, administrator, apply_events, build, make_tables
 from projections.versioning.projection import Projection
@@ -155,17 +156,29 @@ def _cause(connection: Connection[Any], difference: Difference, schemas: tuple[s
 
 def _last_event(connection: Connection[Any], difference: Difference, schema: str) -> str:
     """For platform tables, whose rows do not say which event they follow from."""
-    number = difference.key.get("account_number")
-    if number is None:
+    stream = _stream_behind(connection, difference.key, schema)
+    if stream is None:
         return ""
     with connection.cursor(row_factory=tuple_row) as cursor:
-        query = SQL("SELECT import_supplier, external_account_number FROM {} WHERE account_number = %s")
-        account = cursor.execute(query.format(Identifier(schema, "service_account")), (number,)).fetchone()
-        if account is None:
-            return ""
         query = SQL("SELECT position, topic FROM events WHERE stream = %s ORDER BY version DESC LIMIT 1")
-        row = cursor.execute(query, (stream_of(*account),)).fetchone()
-    return f"{stream_of(*account)}: the event at {row[0]} ({row[1]}) says otherwise" if row else ""
+        row = cursor.execute(query, (stream,)).fetchone()
+    return f"{stream}: the event at {row[0]} ({row[1]}) says otherwise" if row else ""
+
+
+def _stream_behind(connection: Connection[Any], key: Mapping[str, Any], schema: str) -> str | None:
+    """The stream that a platform row follows from."""
+    match key:
+        case {"market_participant_code": code, "document_number": document}:
+            return price_sheet.stream_of(code, document)
+        case {"code": code}:
+            return participant.stream_of(code)
+        case {"account_number": number}:
+            query = SQL("SELECT import_supplier, external_account_number FROM {} WHERE account_number = %s")
+            with connection.cursor(row_factory=tuple_row) as cursor:
+                account = cursor.execute(query.format(Identifier(schema, "service_account")), (number,)).fetchone()
+            return stream_of(*account) if account else None
+        case _:
+            return None
 
 
 def _counts(

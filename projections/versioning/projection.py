@@ -14,12 +14,14 @@ from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
 from eventstore.aggregates.aggregate import Event
+from eventstore.aggregates.participant import PARTICIPANT
+from eventstore.aggregates.price_sheet import PRICE_SHEET
 from eventstore.events import Recorded
 from eventstore.log.copying import copy_into, copy_written
 from eventstore.log.ledger import PlatformChange, apply_change
 from eventstore.log.recorder import View
 from projections.platform.change import platform_change
-from projections.platform.tables import TABLES
+from projections.platform.tables import ACCOUNT_TABLE, PARTICIPANT_TABLE, PRICE_SHEET_TABLE, Table
 from projections.versioning.reading import Seen, topics_of
 
 Rows = Mapping[str, Sequence[Any]]
@@ -127,15 +129,15 @@ class InlineView(Projection):
 
 
 class Platform(Projection):
-    """The platform's records, all tables at once: written by workers in the transaction that completes an import."""
+    """The platform's records, all these tables at once: written in the transaction that makes the record."""
 
-    name = "platform"
     home = "platform"
-    tables = tuple(table.name for table in TABLES)
     reads_payloads = True
     load_rows = 100_000  # a hundred bytes each
 
-    def __init__(self, events: frozenset[type[Event]]) -> None:
+    def __init__(self, name: str, tables: Sequence[Table], events: frozenset[type[Event]]) -> None:
+        self.name = name
+        self.tables = tuple(table.name for table in tables)
         self.events = events
 
     def rows(self, seen: Seen) -> Rows:
@@ -162,15 +164,23 @@ class Platform(Projection):
         apply_change(connection, PlatformChange(copied=rows), schema=schema)
 
     def forget(self, connection: Connection[Any], schema: str, stream: str) -> bool:
-        prefix, supplier, rest = stream.split("/", 2)
-        if prefix == "import":
+        prefix, rest = stream.split("/", 1)
+        if prefix == "import" and ACCOUNT_TABLE.name in self.tables:
             query = SQL("SELECT account_number FROM {} WHERE import_supplier = %s AND external_account_number = %s")
             with connection.cursor(row_factory=tuple_row) as cursor:
-                cursor.execute(query.format(Identifier(schema, "service_account")), (supplier, rest))
+                cursor.execute(query.format(Identifier(schema, ACCOUNT_TABLE.name)), rest.split("/", 1))
                 for (number,) in cursor.fetchall():
                     for table in self.tables:
                         delete_rows(connection, schema, table, {"account_number": number})
+        root = _MARKET_ROOTS.get(prefix)
+        if root is not None and root.name in self.tables:
+            key = dict(zip((name for name, _ in root.key), rest.split("/", 1), strict=True))
+            for below in root.all():
+                delete_rows(connection, schema, below.name, key)
         return True
+
+
+_MARKET_ROOTS = {PARTICIPANT.prefix: PARTICIPANT_TABLE, PRICE_SHEET.prefix: PRICE_SHEET_TABLE}
 
 
 def delete_rows(connection: Connection[Any], schema: str, table: str, key: Mapping[str, Any]) -> None:

@@ -13,7 +13,9 @@ from psycopg import Connection
 from psycopg.rows import tuple_row
 
 from eventstore.aggregates.import_process import ImportProcessed, ImportStaged
+from eventstore.aggregates.participant import ParticipantImported
 from eventstore.aggregates.post_account import RecordCancellationChanged, RecordImported
+from eventstore.aggregates.price_sheet import PriceSheetImported
 from eventstore.events import AGGREGATES, UNREADABLE, Recorded, read_event
 from eventstore.log.payloads import read_payloads
 
@@ -101,6 +103,14 @@ _staged = msgspec.json.Decoder(ImportStaged)
 _topic_of = {event: topic for aggregate in AGGREGATES.values() for topic, event in aggregate.topics.items()}
 
 
+_OF_OWN_PAYLOADS = (
+    ImportStaged,
+    RecordImported,
+    RecordCancellationChanged,
+    ParticipantImported,
+    PriceSheetImported,
+)
+"""Events that name the payload which they speak of."""
 _SCANS = ("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin")
 
 
@@ -181,7 +191,7 @@ def _with_bodies(connection: Connection[Any], batch: Sequence[Seen]) -> list[See
     places = []
     for seen in batch:
         stream, event = seen.stream, seen.recorded.event
-        if isinstance(event, ImportStaged | RecordImported | RecordCancellationChanged):
+        if isinstance(event, _OF_OWN_PAYLOADS):
             places.append((stream, event.payload_sha256))
         else:
             places.append(wanted.get(stream, (stream, "")))

@@ -85,7 +85,10 @@ def held(connection: Connection[Any], name: str) -> Version:
 
 
 def install(connection: Connection[Any], projections: Sequence[Projection], service_role: str | None) -> None:
-    """Set up what is new among these: a live version 1, and the table of one that follows the log, empty."""
+    """Set up what is new among these: a live version 1, and the table of one that follows the log, empty.
+
+    One that is written with the append gets what the log already says.
+    """
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (_LOCKS,))
         for projection in projections:
@@ -96,6 +99,9 @@ def install(connection: Connection[Any], projections: Sequence[Projection], serv
                 if service_role:
                     _grant(connection, projection.home, projection.name, [service_role])
             add_version(connection, projection, 1, "live", 0)
+            if projection.is_inline and projection.home == "platform":
+                connection.execute("SELECT pg_advisory_xact_lock(%s)", (PLATFORM_LOCK,))
+                advance(connection, projection, projection.home, 1, after=0, upto=head(connection))
 
 
 def add_version(connection: Connection[Any], projection: Projection, version: int, state: str, position: int) -> None:

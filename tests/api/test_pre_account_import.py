@@ -1,7 +1,9 @@
 """Market participants and fee price sheets, over HTTP."""
 
 import itertools
+import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
@@ -212,3 +214,85 @@ def test_a_role_that_only_reads_may_not_import(service: RunningService) -> None:
     auditor = service.importer(role="auditor")
     assert post(service, auditor, "market-participant", a_participant())[0] == 403
     assert fees(service, auditor)[0] == 403
+
+
+def rows(service: RunningService, query: str, *parameters: Any) -> list[Any]:
+    with psycopg.connect(admin_url(service)) as connection:
+        return connection.execute(query.encode(), parameters).fetchall()
+
+
+def test_a_participant_and_its_sheets_become_platform_records(service: RunningService, importer: Importer) -> None:
+    code = import_participant(service, importer)
+    assert fees(service, importer, a_sheet(code), a_sheet(code, "D-2"))[0] == 201
+    query = """
+        SELECT p.name, p.role, c.category, c.email, c.valid_from = '2023-12-31T23:00:00Z'
+        FROM platform.market_participant AS p
+        JOIN platform.market_participant_contact AS c USING (code)
+        WHERE code = %s
+    """
+    contact = ("Stadtwerke Musterstadt", "NETWORK_OPERATOR", "Z10", "leitstelle@example.com", True)
+    assert rows(service, query, code) == [contact]
+    query = """
+        SELECT document_number, a.ordinal, a.price_cents::text, a.interval_zone_upper_bound::text
+        FROM platform.price_sheet AS s
+        JOIN platform.price_sheet_article_price AS a USING (market_participant_code, document_number)
+        JOIN platform.market_participant AS p ON p.code = s.market_participant_code
+        WHERE p.code = %s
+        ORDER BY document_number, a.ordinal
+    """
+    prices = [(1, "12.500", "10.5"), (2, "11.0", None), (3, "3", None)]
+    assert rows(service, query, code) == [(document, *price) for document in ("D-1", "D-2") for price in prices]
+
+
+def test_a_participant_sent_at_once_is_imported_once(service: RunningService, importer: Importer) -> None:
+    for _ in range(5):
+        body = a_participant()
+        with ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(lambda sent: post(service, importer, "market-participant", sent), [body] * 8))
+        assert sorted(status for status, _ in answers) == [200] * 7 + [201]
+        assert all(stored == body for _, stored in answers)
+        assert rows(service, "SELECT count(*) FROM platform.market_participant WHERE code = %s", body["code"]) == [(1,)]
+
+
+def test_sheets_sent_at_once_are_imported_once_in_any_order(service: RunningService, importer: Importer) -> None:
+    code = import_participant(service, importer)
+    for turn in range(3):
+        sheets = [a_sheet(code, f"{turn}-{number}") for number in range(20)]
+        orders = [sheets, sheets[::-1]] * 4
+        with ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(lambda sent: fees(service, importer, *sent), orders))
+        assert answers == [(201, {"price_sheets_imported": 20})] * 8
+        assert sheets_stored(service, code) == 20 * (turn + 1)
+    assert rows(service, "SELECT count(*) FROM platform.price_sheet WHERE market_participant_code = %s", code) == [
+        (60,)
+    ]
+
+
+def test_a_sheet_in_another_spelling_is_the_same(service: RunningService, importer: Importer) -> None:
+    code = import_participant(service, importer)
+    assert fees(service, importer, a_sheet(code))[0] == 201
+    other = changed(a_sheet(code), "2023-12-31T23:00:00Z", "active_from")
+    other = changed(other, "12.50", "article_prices", 0, "price_cents")
+    assert fees(service, importer, other) == (201, {"price_sheets_imported": 1})
+    assert sheets_stored(service, code) == 1
+    later = changed(other, "2024-01-01T00:00:00Z", "active_from")
+    assert fees(service, importer, later)[1]["errors"][0]["code"] == "unique"
+
+
+def test_the_history_of_a_market_record_can_be_read_and_it_can_be_healed(
+    service: RunningService, importer: Importer
+) -> None:
+    code = import_participant(service, importer)
+    assert fees(service, importer, a_sheet(code))[0] == 201
+    for stream, event in (
+        (f"participant/{code}", "ParticipantImported"),
+        (f"price-sheet/{code}/D-1", "PriceSheetImported"),
+    ):
+        [line] = service.cli("history", stream, "--json").stdout.splitlines()
+        assert json.loads(line)["event"] == event
+        assert "market: made anew" in service.cli("projections", "heal", stream).stdout
+    shown = service.cli("history", f"participant/{code}", "--payloads").stdout
+    assert "Leitstelle" in shown
+    assert service.cli("history", "participant/1", check=False).returncode == 1
+    assert service.cli("history", importer.supplier, check=False).returncode == 2
+    assert rows(service, "SELECT count(*) FROM platform.market_participant WHERE code = %s", code) == [(1,)]

@@ -8,8 +8,11 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg import Connection
+from psycopg.rows import dict_row
 
+from api.operation import example_of
 from embedded.postgres import PostgresUrls
+from eventstore.aggregates import participant, price_sheet
 from eventstore.aggregates.organisation import CreateKey, RevokeKey
 from eventstore.aggregates.post_account import DELIVERY_NOTE, ImportRecord
 from eventstore.aggregates.post_account import stream_of as record_stream
@@ -19,11 +22,11 @@ from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
-from projections import FOLLOWING, INLINE, PLATFORM, PROJECTIONS
+from projections import FOLLOWING, INLINE, MARKET, PLATFORM, PROJECTIONS
 from projections.erasure import erase
 from projections.history import account_streams
 from projections.import_progress import IMPORT_PROGRESS
-from projections.platform.change import record_change
+from projections.platform.change import participant_change, price_sheet_change, record_change
 from projections.versioning.build import administrator, apply_events, build, make_indexes, make_tables
 from projections.versioning.compare import compare, verify
 from projections.versioning.following import Counter
@@ -34,6 +37,7 @@ from projections.versioning.versions import (
     NotPossible,
     alone,
     build_version,
+    install,
     live_version,
     make_anew,
     parked_streams,
@@ -41,6 +45,8 @@ from projections.versioning.versions import (
     versions,
 )
 from schemas.delivery_note import DeliveryNoteImport
+from schemas.market_participant import MarketParticipant
+from schemas.price_sheet import PriceSheet
 from schemas.shape import Shape
 from tests.api.test_post_account_import import RECORDS
 from tests.make import an_account, changed, encoded
@@ -75,6 +81,7 @@ def history(ledger: Ledger, database: PostgresUrls) -> Ledger:
     for number in (1, 2):
         attach(ledger, database, number, is_cancelled=False)
     attach(ledger, database, 2, is_cancelled=True)
+    import_market_records(ledger)
     counts = CountRefusals(since=now(), counts={"required@customers.[].family_name": 3})
     ledger.execute(f"refusals/{SUPPLIER}", counts, at=now(), by="t")
     administrators = Ledger(database.admin, views=INLINE)
@@ -84,6 +91,38 @@ def history(ledger: Ledger, database: PostgresUrls) -> Ledger:
     administrators.close()
     follow(ledger)
     return ledger
+
+
+def import_market_records(ledger: Ledger) -> None:
+    """A participant with contacts, and a price sheet of it."""
+    body = encoded(example_of("market_participant"))
+    read, payload = Shape(MarketParticipant).read(body), Payload.of(body)
+    ledger.execute(
+        participant.stream_of(read.code),
+        participant.ImportParticipant(payload_sha256=payload.sha256.hex()),
+        at=now(),
+        by="t",
+        payload=payload,
+        change=lambda recorded: participant_change(read, recorded),
+    )
+    [written] = example_of("price_sheets")["price_sheets"]
+    sheet, payload = Shape(PriceSheet).read(encoded(written)), Payload.of(encoded(written))
+    stream = price_sheet.stream_of(sheet.market_participant_code, sheet.document_number)
+    command = price_sheet.ImportPriceSheet(
+        payload_sha256=payload.sha256.hex(),
+        price_sheet_type="",
+        active_from=sheet.active_from,
+        article_prices=len(sheet.article_prices),
+        is_unused=False,
+        preceding_document_number="",
+    )
+    ledger.execute_many(
+        {stream: command},
+        at=now(),
+        by="t",
+        payloads={stream: payload},
+        change=lambda recorded: price_sheet_change(sheet, recorded),
+    )
 
 
 def attach(ledger: Ledger, database: PostgresUrls, number: int, *, is_cancelled: bool) -> None:
@@ -228,6 +267,34 @@ def test_a_row_that_differs_is_told_with_the_event_that_was_not_applied(
     found = verify(database.admin, admin, PLATFORM, limit=2)
     assert found.added == 3
     assert "(import_processed.v1) says otherwise" in found.first[0].cause
+
+
+def test_a_market_record_that_differs_is_told_with_its_event_and_healed(
+    admin: Connection[Any], database: PostgresUrls
+) -> None:
+    admin.execute("UPDATE platform.market_participant_contact SET name = 'Somebody else'")
+    admin.execute("DELETE FROM platform.price_sheet_article_price")
+    found = verify(database.admin, admin, MARKET, limit=9)
+    assert {one.table for one in found.first} == {"market_participant_contact", "price_sheet_article_price"}
+    assert all("imported.v1) says otherwise" in one.cause for one in found.first)
+    streams = [row["stream"] for row in admin.cursor(row_factory=dict_row).execute(_MARKET_STREAMS)]
+    for projection in PROJECTIONS:
+        heal(admin, projection, streams)
+    assert verify(database.admin, admin, MARKET, limit=9).first == ()
+
+
+_MARKET_STREAMS = "SELECT DISTINCT stream FROM events WHERE stream LIKE 'participant/%' OR stream LIKE 'price-sheet/%'"
+
+
+def test_market_records_of_the_version_before_are_there_after_the_migration(
+    admin: Connection[Any], database: PostgresUrls
+) -> None:
+    admin.execute("DELETE FROM projection_versions WHERE name = 'market'")
+    for table in MARKET.tables:
+        admin.execute(f"DELETE FROM platform.{table}".encode())
+    install(admin, PROJECTIONS, None)
+    assert verify(database.admin, admin, MARKET, limit=9).first == ()
+    assert verify(database.admin, admin, PLATFORM, limit=9).first == ()
 
 
 def test_healing_mends_one_account_and_leaves_the_others(admin: Connection[Any], database: PostgresUrls) -> None:

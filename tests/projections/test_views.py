@@ -18,7 +18,7 @@ from projections import INLINE
 from projections.access_key import ACCESS_KEY
 from projections.import_status import IMPORT_STATUS, status_row
 from projections.import_supplier import IMPORT_SUPPLIER
-from projections.platform.tables import ACCOUNT_TABLE, TABLES, rows_of, table_columns
+from projections.platform.tables import ACCOUNT_TABLE, MARKET_TABLES, TABLES, rows_of, table_columns
 from schemas.submission import read_submission
 from tests.eventstore.test_import_process import COMMANDS
 from tests.make import NOON, an_account, encoded
@@ -26,7 +26,7 @@ from tests.make import NOON, an_account, encoded
 
 def test_the_platforms_tables_are_what_the_accounts_shape_says(database: PostgresUrls) -> None:
     with psycopg.connect(database.service) as connection:
-        for table in TABLES:
+        for table in (*TABLES, *MARKET_TABLES):
             columns = connection.execute(
                 "SELECT column_name, CASE data_type WHEN 'ARRAY' THEN 'text[]'"
                 " WHEN 'timestamp with time zone' THEN 'timestamptz' ELSE data_type END"
