@@ -11,11 +11,11 @@ ARGS ?=
 help: ## what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
-$(VENV)/.ready: requirements/dev.txt pyproject.toml
+$(VENV)/.ready: requirements/dev.txt pyproject.toml importer/pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed; say make PYTHON=…") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . --editable ./importer
 	touch $@
 
 setup: $(VENV)/.ready ## the environment, from pinned and hashed requirements

@@ -16,7 +16,7 @@ from eventstore.clock import now
 from eventstore.events import Recorded
 from eventstore.log.payloads import Payload, new_key
 from eventstore.log.recorder import Append, LedgerDatastore, LedgerRecorder
-from importer.book import one_account
+from importledger_client.book import one_account
 
 EVENTS_AN_ACCOUNT = 3
 TEMPLATES = 200

@@ -13,7 +13,7 @@ from typing import cast
 
 import uvloop
 
-from importer.book import book
+from importledger_client.book import book
 
 SAMPLES = 200
 SEED = 7
@@ -21,7 +21,7 @@ SEED = 7
 
 def bodies(supplier: str) -> list[tuple[bytes, bytes]]:
     """(JSON, the account number in it) of sample accounts; the number is replaced in every request."""
-    entries = book(supplier, SAMPLES, seed=SEED, with_errors=False)
+    entries = book(supplier, SAMPLES, seed=SEED)
     return [(entry.body, entry.external_account_number.encode()) for entry in entries]
 
 

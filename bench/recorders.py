@@ -14,7 +14,7 @@ from eventstore.events import Recorded
 from eventstore.log.group_commit import GroupCommitter
 from eventstore.log.payloads import Payload
 from eventstore.log.recorder import Append, LedgerDatastore, LedgerRecorder
-from importer.book import book
+from importledger_client.book import book
 
 CALLERS = 64
 SECONDS = 4.0
@@ -66,7 +66,7 @@ def ledger_rate(database_url: str, run: int) -> float:
 
 
 def _rate(store: Callable[[str, bytes], None]) -> float:
-    bodies = [entry.body for entry in book("BENCH", 20, with_errors=False)]
+    bodies = [entry.body for entry in book("BENCH", 20)]
     counts = [0] * CALLERS
     deadline = time.monotonic() + SECONDS
 

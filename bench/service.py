@@ -23,9 +23,9 @@ from embedded.service import Connections, Service
 from eventstore.aggregates import organisation, supplier
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
-from importer.book import book
-from importer.client import ImportClient
+from importledger_client.book import book
 from projections import INLINE
+from tests.importing import ImportClient
 
 SUPPLIER = "NORDWIND"
 
@@ -77,7 +77,7 @@ class Bench:
         with self._server("cli.main", "api", "--port") as port, self.role("relay"), self.role("worker"):
             self._settle()
             client = ImportClient(f"http://127.0.0.1:{port}", self._key)
-            for entry in book(SUPPLIER, samples + 1, seed=99, with_errors=False):
+            for entry in book(SUPPLIER, samples + 1, seed=99):
                 client.create(entry.body)
                 started = time.monotonic()
                 while client.status(SUPPLIER, entry.external_account_number).body["status"] != "PROCESSED":
@@ -94,7 +94,7 @@ class Bench:
         ledger = Ledger(self.connections.database_url, views=INLINE)
         with self._server("cli.main", "api", "--port") as port:
             client = ImportClient(f"http://127.0.0.1:{port}", self._key)
-            bodies = (entry.body for entry in book(SUPPLIER, 10_000, seed=98, with_errors=False))
+            bodies = (entry.body for entry in book(SUPPLIER, 10_000, seed=98))
             changes: tuple[tuple[supplier.SupplierStatus, int], ...] = (("paused", 400), ("ongoing", 201))
             for status, answer in changes * samples:
                 command = supplier.ChangeSupplierStatus(status=status)
@@ -111,7 +111,7 @@ class Bench:
         """Seconds until create and status answer 503 while Postgres hangs: the slowest of so many each."""
         slowest = 0.0
         postmaster = psutil.Process(self._service.supervisor.pids()["postgres"])
-        accounts = list(book(SUPPLIER, samples + 1, seed=97, with_errors=False))
+        accounts = list(book(SUPPLIER, samples + 1, seed=97))
         with self._server("cli.main", "api", "--port") as port:
             client = ImportClient(f"http://127.0.0.1:{port}", self._key, tries=1)
             client.create(accounts.pop().body)

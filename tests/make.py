@@ -20,7 +20,7 @@ from eventstore.aggregates.import_process import (
     StageImport,
     StartImport,
 )
-from importer.book import one_account
+from importledger_client.book import one_account
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 LEASE_UNTIL = NOON + timedelta(minutes=1)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from importer.client import Answer
+from tests.importing import Answer
 from tests.make import an_account, changed, encoded
 from tests.running import Importer, RunningService, processed, wait_for
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from importer.client import Answer
 from tests.api.test_post_account_import import PATHS, RECORDS
 from tests.api.test_pre_account_import import a_participant, a_sheet
+from tests.importing import Answer
 from tests.make import an_account, changed, encoded
 from tests.running import Importer, RunningService, processed, wait_for
 

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from importer.client import Answer
+from tests.importing import Answer
 from tests.journeys.test_faults import admin_url
 from tests.make import an_account, changed, encoded
 from tests.running import Importer, RunningService, processed, wait_for

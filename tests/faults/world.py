@@ -17,9 +17,9 @@ from psycopg.rows import dict_row
 
 from eventstore.events import aggregate_of
 from eventstore.log.ledger import recorded_of
-from importer.client import ImportClient
 from projections import PROJECTIONS
 from projections.versioning.compare import verify
+from tests.importing import ImportClient
 from tests.journeys.test_faults import admin_url
 from tests.make import an_account, changed, encoded
 from tests.running import Importer, RunningService, free_port, start_service, wait_for

@@ -12,7 +12,7 @@ import psutil
 import psycopg
 import pytest
 
-from importer.book import book
+from importledger_client.book import book
 from tests.make import an_account, encoded
 from tests.running import Importer, RunningService, free_port, processed, start_service, wait_for
 
@@ -27,7 +27,7 @@ def running(folder: Path) -> Iterator[RunningService]:
 
 def send_book(importer: Importer, during: Callable[[], None]) -> list[str]:
     """Send a book over four connections while something happens; the numbers that were answered with 201."""
-    entries = list(book(importer.supplier, ACCOUNTS, with_errors=False))
+    entries = list(book(importer.supplier, ACCOUNTS))
     disturbance = threading.Timer(0.3, during)
     disturbance.start()
     answers = list(importer.client.create_all((e.body for e in entries), connections=4))
@@ -102,7 +102,7 @@ def test_after_a_kill_of_the_whole_tree_the_next_start_just_works(folder: Path) 
                 if member.is_running():
                     member.send_signal(signal.SIGKILL)
 
-        entries = list(book(importer.supplier, ACCOUNTS, with_errors=False))
+        entries = list(book(importer.supplier, ACCOUNTS))
         threading.Timer(0.4, kill_all).start()
         for entry in entries:
             try:
@@ -181,7 +181,7 @@ def test_while_redis_is_away_creation_is_answered_and_processing_catches_up(runn
     [redis] = processes
     redis.suspend()
     try:
-        entries = list(book(importer.supplier, 20, with_errors=False))
+        entries = list(book(importer.supplier, 20))
         assert {importer.client.create(entry.body).status for entry in entries} == {201}
         time.sleep(1)
     finally:

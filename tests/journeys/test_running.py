@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from embedded.postgres import PostgresUrls
-from importer.book import book
-from importer.client import ImportClient
+from importledger_client.book import book
+from tests.importing import ImportClient
 from tests.make import an_account, encoded
 from tests.running import RunningService, cli, free_port, is_ready, start_role, wait_for
 

@@ -1,4 +1,4 @@
-"""A client of the service: obtains tokens and renews them, sends accounts over several connections, reads status."""
+"""A client that gives answers as they are, refusals too, over any number of connections."""
 
 import http.client
 import json

@@ -1,1 +1,0 @@
-"""The importing party's side: speaks only the public HTTP API."""

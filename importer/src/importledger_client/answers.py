@@ -1,0 +1,118 @@
+"""What the service answers, typed. Fields that a later service adds are ignored."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+
+class FieldError(msgspec.Struct, frozen=True):
+    """One thing that is wrong: the dotted path ("" for the whole), the permanent code, a sentence for people."""
+
+    attr: str = ""
+    code: str = ""
+    detail: str = ""
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one line. Lines count from 1, in what was pushed.
+
+    `status` is PENDING (durably taken in), VALID or REFUSED. `replayed`: the same content was there before, which is
+    success; `service_identifier` is its account number once it has one. `code` says in a word why it is REFUSED.
+    """
+
+    line: int = 1
+    external_account_number: str | None = None
+    status: str
+    replayed: bool = False
+    service_identifier: str | None = None
+    code: str | None = None
+    warnings: tuple[Any, ...] = ()
+    errors: tuple[FieldError, ...] = ()
+
+    @property
+    def is_refused(self) -> bool:
+        return self.status == "REFUSED"
+
+
+class LatestError(msgspec.Struct, frozen=True):
+    """Why an import has ended in ERRORED or DRY_RUN_ERRORED."""
+
+    code: str = ""
+    detail: str = ""
+    domain: str = ""
+
+
+class ImportStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What has become of an import: PENDING, IN_PROGRESS, PROCESSED, ERRORED, CANCELLED, DRY_RUN_SUCCEEDED, …"""
+
+    status: str
+    service_identifier: str | None = None
+    created_at: datetime | None = None
+    modified_at: datetime | None = None
+    latest_error: LatestError | None = None
+    external_account_number: str | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        return self.status not in ("PENDING", "IN_PROGRESS")
+
+
+class RunError(msgspec.Struct, frozen=True, kw_only=True):
+    """How many accounts of a run have this error at this path."""
+
+    code: str
+    path: str = ""
+    number: int = 0
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """A run: all that was sent under one name, over any number of requests. Rates are accounts a second."""
+
+    run: str
+    import_supplier: str
+    mode: str | None = None
+    started_at: datetime | None = None
+    last_at: datetime | None = None
+    total: int = 0
+    refused: int = 0
+    by_status: dict[str, int] = {}
+    processed_per_s: float | None = None
+    eta_s: float | None = None
+    errors: tuple[RunError, ...] = ()
+
+    @property
+    def waiting(self) -> int:
+        """Accounts that have not ended yet."""
+        return self.by_status.get("PENDING", 0) + self.by_status.get("IN_PROGRESS", 0)
+
+    @property
+    def failed(self) -> int:
+        """Accounts that have ended badly."""
+        return self.by_status.get("ERRORED", 0) + self.by_status.get("DRY_RUN_ERRORED", 0)
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """An account of a run that has ended badly, and why."""
+
+    external_account_number: str | None = None
+    status: str = ""
+    latest_error: LatestError | None = None
+
+    @property
+    def code(self) -> str:
+        return self.latest_error.code if self.latest_error else ""
+
+    @property
+    def errors(self) -> tuple[FieldError, ...]:
+        error = self.latest_error
+        return (FieldError("", error.code, error.detail),) if error else ()
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """The bulk summary of a push."""
+
+    lines: int = 0
+    accepted: int = 0
+    replayed: int = 0
+    refused: int = 0

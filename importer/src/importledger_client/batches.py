@@ -1,0 +1,153 @@
+"""Lines that go in one request, their receipts, and how many lines that are."""
+
+import collections
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from typing import Any, Generic, TypeVar
+
+import msgspec
+import zstandard
+
+from importledger_client.answers import Receipt, Summary
+from importledger_client.errors import Unavailable
+from importledger_client.protocol import TryLater, body_of
+
+F = TypeVar("F")
+
+MOST_LINES, MOST_BYTES = 500, 2 * 2**20
+ANSWER_BYTES = 48 * 2**10
+"""What may be on its way back while the request is still being written: it fits into any socket's buffer, so that a
+service that answers while it reads, and a client that reads after it has written, never wait for each other."""
+MOST_UNDERWAY_BYTES = 16 * 2**20
+
+
+class _Ending(msgspec.Struct):
+    summary: Summary
+
+
+_RECEIPT = msgspec.json.Decoder(Receipt)
+_ENDING = msgspec.json.Decoder(_Ending)
+
+
+class Batch:
+    """Some lines, the first of which has number `first`, and their receipts as they come."""
+
+    headers = {"Content-Type": "application/x-ndjson", "Content-Encoding": "zstd"}  # noqa: RUF012 - never changed
+
+    def __init__(self, first: int, lines: list[bytes]) -> None:
+        self.first = first
+        self.lines = lines
+        self.size = sum(map(len, lines))
+        self.receipts: list[Receipt] = []
+        self.answered_bytes = 0
+        self._sent_from = 0
+
+    @property
+    def is_complete(self) -> bool:
+        return len(self.receipts) >= len(self.lines)
+
+    def content(self) -> bytes:
+        """What is still without a receipt, compressed."""
+        self._sent_from = len(self.receipts)
+        return zstandard.ZstdCompressor(level=1).compress(b"\n".join(self.lines[self._sent_from :]) + b"\n")
+
+    def take(self, line: str) -> None:
+        """One line of the answer. Raises TryLater for one that is not whole."""
+        if not line.strip():
+            return
+        self.answered_bytes += len(line)
+        try:
+            if line.startswith('{"summary"'):
+                _ENDING.decode(line)
+                return
+            receipt = _RECEIPT.decode(line)
+        except msgspec.DecodeError:
+            raise TryLater(Unavailable("The answer was cut"), None) from None
+        number = self.first + self._sent_from + receipt.line - 1
+        self.receipts.append(msgspec.structs.replace(receipt, line=number))
+
+    def check(self) -> None:
+        """Raises TryLater when lines are without receipts at the answer's end."""
+        if not self.is_complete:
+            raise TryLater(Unavailable("The answer ended early"), None)
+
+
+class Batcher:
+    """Cuts lines into batches; their size follows how long the receipts are."""
+
+    def __init__(self, most_lines: int | None = None) -> None:
+        self._limit = most_lines or MOST_LINES
+        self._most = min(32, self._limit)
+        self._next = 1
+        self._lines: list[bytes] = []
+        self._size = 0
+
+    def learn(self, batch: Batch) -> Batch:
+        each = max(1, batch.answered_bytes // max(1, len(batch.receipts)))
+        self._most = max(1, min(self._limit, ANSWER_BYTES // each, 4 * self._most))
+        return batch
+
+    def batches(self, lines: Iterable[bytes]) -> Iterator[Batch]:
+        for line in lines:
+            if batch := self._added(line):
+                yield batch
+        if self._lines:
+            yield self._cut()
+
+    async def batches_of(self, accounts: Iterable[Any] | AsyncIterable[Any]) -> AsyncIterator[Batch]:
+        """The same for accounts that may come from an asynchronous source."""
+        if isinstance(accounts, AsyncIterable):
+            async for account in accounts:
+                if batch := self._added(body_of(account)):
+                    yield batch
+            if self._lines:
+                yield self._cut()
+        else:
+            for batch in self.batches(map(body_of, accounts)):
+                yield batch
+
+    def _added(self, line: bytes) -> Batch | None:
+        """Add a line, and give the batch that was full before it."""
+        is_full = self._lines and (len(self._lines) >= self._most or self._size + len(line) > MOST_BYTES)
+        batch = self._cut() if is_full else None
+        self._lines.append(line)
+        self._size += len(line)
+        return batch
+
+    def _cut(self) -> Batch:
+        batch = Batch(self._next, self._lines)
+        self._next += len(self._lines)
+        self._lines, self._size = [], 0
+        return batch
+
+
+class Underway(Generic[F]):
+    """The batches that are on their way, in order: so many at a time, and so many bytes."""
+
+    def __init__(self, connections: int) -> None:
+        self._most = 2 * connections
+        self._sent = collections.deque[tuple[F, int]]()
+        self._bytes = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._sent)
+
+    def __iter__(self) -> Iterator[F]:
+        return (future for future, _ in self._sent)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._sent) >= self._most or self._bytes > MOST_UNDERWAY_BYTES
+
+    def has_first(self, is_done: Callable[[F], bool]) -> bool:
+        """Whether the first of them has come back."""
+        return bool(self._sent) and is_done(self._sent[0][0])
+
+    def add(self, future: F, batch: Batch) -> None:
+        self._sent.append((future, batch.size))
+        self._bytes += batch.size
+
+    def first(self) -> F:
+        """The first of them, which then is no longer underway."""
+        future, size = self._sent.popleft()
+        self._bytes -= size
+        return future

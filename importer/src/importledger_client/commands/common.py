@@ -1,0 +1,96 @@
+"""What the verbs share: options, consoles, the way to the service, and what ends a verb."""
+
+import functools
+import os
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import click
+from rich.console import Console
+
+from importledger_client import notes
+from importledger_client.client import Client
+from importledger_client.errors import NotFound
+
+OK, SOME_REFUSED, NOTHING_DONE, INTERRUPTED = 0, 1, 2, 130
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Stop(Exception):
+    """The end of a verb: a sentence on standard error, and an exit code."""
+
+    def __init__(self, sentence: str, code: int = NOTHING_DONE) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
+class Access:
+    """Where the service is, as the options say."""
+
+    def __init__(self, url: str | None, key: str | None) -> None:
+        self.url, self.key = url, key
+
+    def client(self, on_wait: Callable[[str, float], None] | None = None) -> Client:
+        return Client(self.url, self.key, on_wait=on_wait)
+
+    @property
+    def words(self) -> list[str]:
+        """To repeat in a command that is printed; a key never is."""
+        return ["--url", self.url] if self.url and self.url != os.environ.get("IMPORTLEDGER_URL") else []
+
+
+def reaches_the_service(verb: F) -> F:
+    """Gives a verb the options --url and --key, as `access`."""
+
+    @click.option("--url", help="The service's address; else IMPORTLEDGER_URL.")
+    @click.option("--key", help="The organisation's key; else IMPORTLEDGER_KEY, which does not show in process lists.")
+    @functools.wraps(verb)
+    def wrapped(*arguments: Any, url: str | None, key: str | None, **options: Any) -> Any:
+        return verb(*arguments, access=Access(url, key), **options)
+
+    return wrapped  # type: ignore[return-value]
+
+
+def out() -> Console:
+    """Standard output: results."""
+    return Console(highlight=False, markup=False, emoji=False)
+
+
+def err() -> Console:
+    """Standard error: progress, and what went wrong."""
+    return Console(stderr=True, highlight=False, markup=False, emoji=False)
+
+
+def say(console: Console, text: str = "") -> None:
+    """A line that is never folded: commands are to be copied."""
+    console.print(text, soft_wrap=True)
+
+
+def command(*words: str) -> str:
+    """A command line as one types it."""
+    return shlex.join(["importbook", *words])
+
+
+def next_step(console: Console, *words: str) -> None:
+    """The exact next command."""
+    say(console, f"next:  {command(*words)}")
+
+
+def supplier_of(run: str, given: str | None, *others: str | None) -> str:
+    """The supplier that a run is about: as given, else as noted by the push, else as the others say. Raises Stop."""
+    if given:
+        return given
+    note = notes.recall(run, Path.cwd())
+    known = (note.suppliers if note else []) or [other for other in others if other]
+    if len(known) == 1:
+        return known[0]
+    if known:
+        raise Stop(f"The run {run} has accounts of {', '.join(known)}: say which with --supplier.")
+    raise Stop(f"Nothing is noted here about the run {run}: say its supplier with --supplier.")
+
+
+def no_such_run(run: str, supplier: str, error: NotFound) -> NoReturn:
+    raise Stop(f"The service knows no run {run} of {supplier}.") from error

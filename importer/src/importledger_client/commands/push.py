@@ -1,0 +1,219 @@
+"""`importbook push`: a whole book to the service, as often as one likes."""
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+import msgspec
+from rich.console import Console
+
+from importledger_client import notes
+from importledger_client.client import Client
+from importledger_client.commands.common import (
+    INTERRUPTED,
+    NOTHING_DONE,
+    OK,
+    SOME_REFUSED,
+    Access,
+    err,
+    next_step,
+    out,
+    reaches_the_service,
+    say,
+)
+from importledger_client.commands.watch import watch_runs
+from importledger_client.display import Progress, duration, number, progress
+from importledger_client.errors import ImportLedgerError
+from importledger_client.failures import FailureFiles, csv_path, ndjson_path
+from importledger_client.protocol import MODES
+from importledger_client.pushing import Limit, Pushing
+from importledger_client.sources import STDIN, Source, Unreadable
+
+_RUN = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
+_RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?:/s)?\Z")
+_LIMIT = re.compile(r"([0-9]+)\Z|([0-9]+(?:\.[0-9]+)?)\s*%\Z")
+SHOWN_KINDS = 5
+TOLD_EVERY_S = 5.0
+
+
+def _limit(context: click.Context, parameter: click.Parameter, value: str | None) -> Limit:
+    match = _LIMIT.match(value.strip()) if value is not None else None
+    if value is not None and match is None:
+        raise click.BadParameter(f"{value!r} is neither a number nor a share such as 2%.")
+    if match is None:
+        return Limit()
+    return Limit(count=int(match.group(1))) if match.group(1) else Limit(percent=float(match.group(2)))
+
+
+def _rate(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    match = _RATE.match(value.strip()) if value is not None else None
+    if value is not None and (match is None or float(match.group(1)) <= 0):
+        raise click.BadParameter(f"{value!r} is not a rate such as 200/s.")
+    return float(match.group(1)) if match else None
+
+
+def _run_name(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not _RUN.match(value):
+        raise click.BadParameter("A run has 1 to 64 letters, digits, full stops, underscores and hyphens.")
+    return value
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE…")
+@click.option("--supplier", help="The supplier of all accounts; else each line names its own.")
+@click.option("--mode", type=click.Choice(MODES), help="create (the default), validate, or dry_run.")
+@click.option("--run", "run", callback=_run_name, metavar="NAME", help="The run's name; else the file's.")
+@click.option("--max-errors", "limit", callback=_limit, metavar="N|P%", help="Stop when more than this is refused.")
+@click.option("--rate", callback=_rate, metavar="N/s", help="Accounts a second at most.")
+@click.option("--connections", default=4, show_default=True, type=click.IntRange(1, 64))
+@click.option("--json", "is_json", is_flag=True, help="End with the summary as JSON on standard output.")
+@click.option("--wait", "is_to_wait", is_flag=True, help="Wait until everything has ended, as `watch` does.")
+@reaches_the_service
+def push(
+    files: tuple[str, ...],
+    supplier: str | None,
+    mode: str | None,
+    run: str | None,
+    limit: Limit,
+    rate: float | None,
+    connections: int,
+    is_json: bool,
+    is_to_wait: bool,
+    access: Access,
+) -> int:
+    """Send a book: NDJSON, plain, .gz or .zst; - is standard input.
+
+    Running it again is resuming it. Exit code 0: all accepted or there before; 1: some refused; 2: wrong use or
+    nothing done; 130: interrupted.
+    """
+    known = notes.recall(run or notes.run_named_after(files[0], "create"), Path.cwd())
+    mode = mode or (known.mode if known and ".failures." in files[0] else "create")
+    run = run or notes.run_named_after(files[0], mode)
+    pushing = Pushing(run, mode, supplier, [Source(file) for file in files], rate)
+    console = err()
+    shown_progress = progress(console, run)
+    client = access.client(_teller(shown_progress))
+    code = _pushed(pushing, client, shown_progress, limit, connections)
+    _report(err() if is_json else out(), pushing, code, access, is_to_wait=is_to_wait)
+    if is_json:
+        click.echo(msgspec.json.encode({"summary": pushing.summary}).decode())
+    if is_to_wait and code == OK and mode != "validate":
+        code = watch_runs(client, run, sorted(pushing.suppliers), console, out=err() if is_json else out())
+    return code
+
+
+def _pushed(pushing: Pushing, client: Client, shown: Progress, limit: Limit, connections: int) -> int:
+    """Send everything, and say how it ended."""
+    files = FailureFiles(pushing.run, Path.cwd())
+    is_whole = False
+    try:
+        with shown:
+            most = max(1, int(pushing.rate / 2)) if pushing.rate else None
+            lines = pushing.lines_to_send(files)
+            batches = client.push_batches(
+                lines, mode=pushing.mode, run=pushing.run, connections=connections, most_lines=most
+            )
+            for batch in batches:
+                pushing.take(batch, files)
+                shown.show(pushing.receipts, pushing.summary.refused, pushing.share())
+                if limit.is_passed(pushing.summary.refused, pushing.receipts, is_end=False):
+                    pushing.ending = "Stopped: too many accounts were refused."
+                    return SOME_REFUSED
+            is_whole = True
+    except KeyboardInterrupt:
+        pushing.ending = "Interrupted. What was accepted is there; the same command again goes on from here."
+        return INTERRUPTED
+    except (ImportLedgerError, Unreadable) as error:
+        pushing.ending = str(error)
+        return SOME_REFUSED if pushing.receipts else NOTHING_DONE
+    finally:
+        client_files = frozenset(Path(source.name).resolve() for source in pushing.sources)
+        files.close(is_whole=is_whole, keep=client_files)
+        pushing.remember()
+    if not pushing.receipts:
+        pushing.ending = "There was nothing to send."
+        return NOTHING_DONE
+    if limit.is_passed(pushing.summary.refused, pushing.receipts, is_end=True):
+        pushing.ending = "Too many accounts were refused."
+    return SOME_REFUSED if pushing.summary.refused else OK
+
+
+def _teller(shown: Progress) -> Callable[[str, float], None]:
+    """Says now and then that the service is away."""
+    told = 0.0
+
+    def tell(why: str, seconds: float) -> None:
+        nonlocal told
+        if time.monotonic() - told > TOLD_EVERY_S:
+            told = time.monotonic()
+            shown.say(f"The service cannot be used just now, trying again: {why}")
+
+    return tell
+
+
+def _report(console: Console, pushing: Pushing, code: int, access: Access, *, is_to_wait: bool) -> None:
+    """The summary, what accounts were refused for, and the exact next command."""
+    said, seconds = pushing.summary, pushing.pace.seconds
+    say(
+        console,
+        f"run {pushing.run} · {pushing.mode} · {number(said.lines)} lines in {duration(seconds)}"
+        f" ({number(pushing.pace.rate(pushing.receipts))}/s)",
+    )
+    say(
+        console,
+        f"accepted {number(said.accepted)} · replayed {number(said.replayed)} · refused {number(said.refused)}",
+    )
+    _report_refusals(console, pushing)
+    if pushing.ending:
+        say(console, pushing.ending)
+    for words in _next_commands(pushing, code, is_to_wait=is_to_wait):
+        next_step(console, *words, *access.words)
+
+
+def _report_refusals(console: Console, pushing: Pushing) -> None:
+    tally = pushing.tally
+    if not tally.accounts:
+        return
+    say(console, "refused most for:")
+    for code, path in tally.most()[:SHOWN_KINDS]:
+        say(console, f"  {number(tally.numbers[code, path]):>9}  {code}  {path}".rstrip())
+    rest = len(tally.numbers) - SHOWN_KINDS
+    if rest > 0:
+        say(console, f"  and {rest} more kinds")
+    say(
+        console,
+        f"Mend them in {ndjson_path(pushing.run, Path()).name}; {csv_path(pushing.run, Path()).name} says what.",
+    )
+
+
+def _next_commands(pushing: Pushing, code: int, *, is_to_wait: bool) -> Iterator[list[str]]:
+    """What to do now, as the words of commands."""
+    of_supplier = ["--supplier", pushing.supplier] if pushing.supplier else []
+    files = [source.name for source in pushing.sources]
+    mapped = [word for source in pushing.sources[:1] for word in source.words]
+    in_mode = [] if pushing.mode == "create" else ["--mode", pushing.mode]
+    if code in (INTERRUPTED, NOTHING_DONE) or (pushing.ending and not pushing.summary.refused):
+        if files != [STDIN]:
+            yield ["push", *files, *mapped, *of_supplier, *in_mode, "--run", pushing.run]
+    elif pushing.summary.refused:
+        yield ["errors", pushing.run, *of_supplier]
+        mended = ndjson_path(pushing.run, Path()).name
+        yield ["push", mended, *of_supplier, *in_mode, "--run", pushing.run]
+    elif pushing.mode != "create":
+        run = notes.run_named_after(files[0], "create")
+        yield [
+            "push",
+            *files,
+            *mapped,
+            *of_supplier,
+            "--run",
+            run if run != pushing.run else f"{run[:61]}-go",
+            "--wait",
+        ]
+    elif not is_to_wait:
+        yield ["watch", pushing.run, *of_supplier]
+    else:
+        yield ["manifest", *files, *mapped, "-o", f"{pushing.run}.manifest.json"]
+        yield ["reconcile", pushing.run, *of_supplier, "--manifest", f"{pushing.run}.manifest.json"]

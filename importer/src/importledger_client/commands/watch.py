@@ -1,0 +1,112 @@
+"""`importbook watch`: a run, until everything in it has ended."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import click
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from importledger_client.answers import Run
+from importledger_client.client import Client
+from importledger_client.commands.common import (
+    OK,
+    SOME_REFUSED,
+    Access,
+    err,
+    next_step,
+    no_such_run,
+    out,
+    reaches_the_service,
+    say,
+    supplier_of,
+)
+from importledger_client.display import EVERY_S, duration, number
+from importledger_client.errors import NotFound
+
+PAUSE_S = 0.5
+SETTLED_TWICE = 2
+"""The counts may be a second late: what looks ended is looked at once more."""
+
+
+@click.command()
+@click.argument("run")
+@click.option("--supplier", help="The run's supplier; else what `push` has noted here.")
+@reaches_the_service
+def watch(run: str, supplier: str | None, access: Access) -> int:
+    """Show a run until everything in it has ended. Exit code 1 when anything has ended in ERRORED."""
+    client = access.client()
+    return watch_runs(client, run, [supplier_of(run, supplier)], err(), out(), access.words)
+
+
+def watch_runs(
+    client: Client, run: str, suppliers: Sequence[str], console: Console, out: Console, words: Sequence[str] = ()
+) -> int:
+    """Watch a run with each of its suppliers, one after the other."""
+    failed = 0
+    for supplier in suppliers:
+        try:
+            ended = _watched(client, run, supplier, console)
+        except NotFound as error:
+            no_such_run(run, supplier, error)
+        counts = " · ".join(f"{status} {number(count)}" for status, count in sorted(ended.by_status.items()))
+        say(out, f"run {run} · {supplier} · {number(ended.total)} accounts · {counts or 'nothing was taken in'}")
+        failed += ended.failed
+        if ended.failed:
+            next_step(out, "errors", run, "--supplier", supplier, *words)
+        elif ended.by_status.get("PROCESSED"):
+            next_step(out, "reconcile", run, "--supplier", supplier, "--manifest", f"{run}.manifest.json", *words)
+    return SOME_REFUSED if failed else OK
+
+
+def _watched(client: Client, run: str, supplier: str, console: Console) -> Run:
+    settled = 0
+    with _showing(console) as show:
+        while True:
+            now = client.run(supplier, run)
+            show(now)
+            settled = settled + 1 if not now.waiting else 0
+            if settled >= SETTLED_TWICE:
+                return now
+            time.sleep(PAUSE_S)
+
+
+@contextlib.contextmanager
+def _showing(console: Console) -> Iterator[Callable[[Run], None]]:
+    if console.is_terminal and not console.is_dumb_terminal:
+        with Live(console=console, refresh_per_second=4, transient=True) as live:
+            yield lambda run: live.update(_table(run))
+    else:
+        said = [0.0]
+
+        def show(run: Run) -> None:
+            if time.monotonic() - said[0] >= EVERY_S:
+                said[0] = time.monotonic()
+                say(console, _line(run))
+
+        yield show
+
+
+def _line(run: Run) -> str:
+    parts = [run.run, *(f"{status} {number(count)}" for status, count in sorted(run.by_status.items()))]
+    if run.processed_per_s:
+        parts.append(f"{run.processed_per_s:,.1f}/s")
+    if run.eta_s and run.waiting:
+        parts.append(f"ETA {duration(run.eta_s)}")
+    return " · ".join(parts)
+
+
+def _table(run: Run) -> Table:
+    table = Table(title=f"run {run.run} · {run.import_supplier}")
+    table.add_column("status")
+    table.add_column("accounts", justify="right")
+    for status, count in sorted(run.by_status.items()):
+        table.add_row(status, number(count))
+    if run.refused:
+        table.add_row("refused", number(run.refused))
+    pace = f"{run.processed_per_s:,.1f}/s" if run.processed_per_s else ""
+    left = f"ETA {duration(run.eta_s)}" if run.eta_s and run.waiting else ""
+    table.caption = " · ".join(part for part in (pace, left) if part) or None
+    return table

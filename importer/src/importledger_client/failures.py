@@ -1,0 +1,128 @@
+"""The two files of failures that a push leaves: one to mend and send again, one to read in a spreadsheet."""
+
+import csv
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from importledger_client.answers import FieldError
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+COLUMNS = ("line", "number", "code", "path", "sentence", "value")
+LONGEST_VALUE = 200
+
+
+class Failed(msgspec.Struct):
+    """One line of the file to mend: its number, the account, and what is wrong with it."""
+
+    line: int
+    payload: msgspec.Raw
+    errors: tuple[FieldError, ...] = ()
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Failed)
+
+
+def ndjson_path(run: str, folder: Path) -> Path:
+    return folder / f"{run}.failures.ndjson"
+
+
+def csv_path(run: str, folder: Path) -> Path:
+    return folder / f"{run}.failures.csv"
+
+
+def read_failures(run: str, folder: Path) -> Iterator[Failed]:
+    """The failures of the last push of a run in this folder; none where there is no file."""
+    path = ndjson_path(run, folder)
+    if path.exists():
+        with path.open("rb") as file:
+            for line in file:
+                try:
+                    yield _decoder.decode(line)
+                except (msgspec.DecodeError, UnicodeDecodeError):  # somebody is mending it
+                    continue
+
+
+class FailureFiles:
+    """Written beside their places, and put there at the end: a push may read the very file that it replaces."""
+
+    def __init__(self, run: str, folder: Path) -> None:
+        self.ndjson, self.csv = ndjson_path(run, folder), csv_path(run, folder)
+        self._parts = [path.with_name(f".{path.name}.{os.getpid()}.part") for path in (self.ndjson, self.csv)]
+        self._lines = self._parts[0].open("wb")
+        self._table = self._parts[1].open("w", encoding="utf-8", newline="")
+        self._rows = csv.writer(self._table)
+        self._rows.writerow(COLUMNS)
+        self.count = 0
+
+    def add(self, line: int, number: str | None, content: bytes, errors: tuple[FieldError, ...]) -> None:
+        self.count += 1
+        payload = _payload(content)
+        self._lines.write(_encoder.encode(Failed(line, payload, errors)) + b"\n")
+        account = _decoded(content)
+        for error in errors:
+            value = shown(value_at(account, error.attr))
+            row = (str(line), number or "", error.code, error.attr, error.detail, value)
+            self._rows.writerow([neutral(cell) for cell in row])
+
+    def close(self, *, is_whole: bool, keep: frozenset[Path]) -> None:
+        """Put the files in their places; without failures there are none, but what was pushed (`keep`) stays."""
+        self._lines.close()
+        self._table.close()
+        for part, path in zip(self._parts, (self.ndjson, self.csv), strict=True):
+            if self.count and (is_whole or path.resolve() not in keep):
+                part.replace(path)
+            else:
+                part.unlink()
+                if is_whole and not self.count and path.resolve() not in keep:
+                    path.unlink(missing_ok=True)
+
+
+def neutral(cell: str) -> str:
+    """A cell that no spreadsheet takes for a formula."""
+    return f"'{cell}" if cell.startswith(_FORMULA) else cell
+
+
+def value_at(account: Any, path: str) -> Any:
+    """What an account has at a dotted path; None where there is nothing."""
+    place = account
+    if isinstance(place, dict) and "payload" in place:
+        place = place["payload"]
+    for step in path.split("."):
+        if isinstance(place, dict) and step in place:
+            place = place[step]
+        elif isinstance(place, list) and step.isdigit() and int(step) < len(place):
+            place = place[int(step)]
+        else:
+            return None
+    return place
+
+
+def shown(value: Any) -> str:
+    """A value in a cell."""
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else _encoder.encode(value).decode()
+    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
+
+
+def _decoded(content: bytes) -> Any:
+    try:
+        return msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _payload(content: bytes) -> msgspec.Raw:
+    """The account as it is; what is not JSON, as text."""
+    if not content:
+        return msgspec.Raw(b"null")
+    try:
+        msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return msgspec.Raw(_encoder.encode(content.decode("utf-8", "backslashreplace")))
+    return msgspec.Raw(content)

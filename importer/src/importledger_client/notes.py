@@ -1,0 +1,44 @@
+"""What `importbook` remembers of a run in the working folder: which suppliers, which mode, which files."""
+
+import contextlib
+import re
+from pathlib import Path
+
+import msgspec
+
+_FOLDER = ".importbook"
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
+_ENDINGS = re.compile(r"(\.failures)?(\.(ndjson|jsonl|json|csv|tsv|txt|xlsx|parquet))?(\.(gz|zst))?$")
+
+
+class Note(msgspec.Struct):
+    """Of one run."""
+
+    run: str
+    suppliers: list[str] = []
+    mode: str = "create"
+    files: list[str] = []
+
+
+def remember(note: Note, folder: Path) -> None:
+    """Keep it; that it cannot be kept is no reason to stop."""
+    with contextlib.suppress(OSError):
+        (folder / _FOLDER).mkdir(exist_ok=True)
+        (folder / _FOLDER / f"{note.run}.json").write_bytes(msgspec.json.encode(note) + b"\n")
+
+
+def recall(run: str, folder: Path) -> Note | None:
+    try:
+        return msgspec.json.decode((folder / _FOLDER / f"{run}.json").read_bytes(), type=Note)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def run_named_after(file: str, mode: str) -> str:
+    """The run of a file, where none is named: the file's name, and the mode unless it creates."""
+    name = Path(file).name
+    is_failures = ".failures." in name
+    stem = "stdin" if file == "-" else _ENDINGS.sub("", name)
+    stem = _NOT_IN_NAMES.sub("-", stem).strip("-") or "book"
+    suffix = "" if mode == "create" or is_failures else "-" + mode.replace("_", "-")
+    return stem[: 64 - len(suffix)] + suffix

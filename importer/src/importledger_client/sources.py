@@ -1,0 +1,197 @@
+"""Lines of NDJSON from files: plain, gzip, Zstandard, or standard input, in constant memory."""
+
+import contextlib
+import gzip
+import io
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import msgspec
+import zstandard
+
+from importledger_client.answers import FieldError
+
+LONGEST_LINE = 10 * 2**20
+STDIN = "-"
+
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_READ_BYTES = 2**14
+"""Of Zstandard at once: what comes out of it, hundreds of times as much at most, is held."""
+_BOM = b"\xef\xbb\xbf"
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_encode = msgspec.json.Encoder().encode
+
+
+class Unreadable(Exception):
+    """A file that is not what it should be; the message says which and why."""
+
+
+class Line(msgspec.Struct):
+    """A line that is not empty: its number, from 1, and its account as JSON, or why it cannot be sent."""
+
+    number: int
+    content: bytes
+    error: FieldError | None = None
+    external: str | None = None
+
+
+class Source:
+    """A file of lines; `read` says how many of its `size` bytes have been read, as they are stored."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.size: int | None = None
+        self.words: list[str] = []
+        """To repeat in a command beside the file's name."""
+        self.empty_lines = 0
+        self._stored: BinaryIO | None = None
+        if name != STDIN:
+            path = Path(name)
+            if not path.is_file():
+                raise Unreadable(f"There is no file {name}.")
+            self.size = path.stat().st_size
+
+    @property
+    def read(self) -> int:
+        if self._stored is None or self.size is None:
+            return 0
+        return self.size if self._stored.closed else self._stored.tell()
+
+    def lines(self) -> Iterator[Line]:
+        """Every line that is not empty. Raises Unreadable."""
+        with opened(self.name, self) as stream:
+            try:
+                yield from self._numbered(stream)
+            except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
+                raise Unreadable(f"{self.name} is damaged or cut off: {error}.") from None
+
+    def _numbered(self, stream: BinaryIO) -> Iterator[Line]:
+        number = 0
+        while raw := stream.readline(LONGEST_LINE + 2):
+            number += 1
+            if len(raw) > LONGEST_LINE + 1 and not raw.endswith(b"\n"):
+                while (rest := stream.readline(2**16)) and not rest.endswith(b"\n"):
+                    pass
+                yield Line(number, b"", FieldError("", "request_too_large", "A line has 10 MiB at most."))
+                continue
+            content = raw.strip()
+            if number == 1:
+                content = content.removeprefix(_BOM)
+            if content:
+                yield Line(number, content)
+            else:
+                self.empty_lines += 1
+
+    def follow(self, stored: BinaryIO) -> None:
+        self._stored = stored
+
+
+@contextlib.contextmanager
+def opened(name: str, follower: Source | None = None) -> Iterator[BinaryIO]:
+    """The file's content, decompressed: what it is, its first bytes say."""
+    with contextlib.ExitStack() as stack:
+        stored = _stdin() if name == STDIN else stack.enter_context(Path(name).open("rb"))
+        if follower is not None and name != STDIN:
+            follower.follow(cast(BinaryIO, stored))
+        start = stored.peek(4)[:4]
+        if start.startswith(_GZIP):
+            yield cast(BinaryIO, stack.enter_context(gzip.open(stored, "rb")))
+        elif start.startswith(_ZSTD):
+            yield cast(BinaryIO, stack.enter_context(io.BufferedReader(_Frames(stored), 2**17)))
+        else:
+            yield cast(BinaryIO, stored)
+
+
+class _Frames(io.RawIOBase):
+    """Zstandard frames, one after the other; a frame that is cut off is an EOFError."""
+
+    def __init__(self, stored: io.BufferedReader) -> None:
+        self._stored = stored
+        self._context = zstandard.ZstdDecompressor(max_window_size=2**27)
+        self._frame = self._context.decompressobj()
+        self._is_begun = False
+        self._given = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._given:
+            if self._frame.eof:
+                rest, self._frame, self._is_begun = self._frame.unused_data, self._context.decompressobj(), False
+            else:
+                rest = b""
+            stored = rest or self._stored.read(_READ_BYTES)
+            if not stored:
+                if self._is_begun:
+                    raise EOFError("the last frame is not whole")
+                return 0
+            self._is_begun = True
+            self._given = memoryview(self._frame.decompress(stored))
+        size = min(len(buffer), len(self._given))
+        buffer[:size], self._given = self._given[:size], self._given[size:]
+        return size
+
+
+def _stdin() -> io.BufferedReader:
+    return cast(io.BufferedReader, sys.stdin.buffer)
+
+
+class _Failed(msgspec.Struct):
+    """A line of a file of failures, as `importbook push` writes it."""
+
+    line: int
+    payload: msgspec.Raw
+    errors: msgspec.Raw
+
+
+_failed = msgspec.json.Decoder(_Failed)
+
+
+def account_in(content: bytes) -> bytes:
+    """The account of a line: of a file of failures it is the payload, which is text where it was not JSON."""
+    if b'"payload"' not in content or b'"errors"' not in content:
+        return content
+    try:
+        payload = bytes(_failed.decode(content).payload)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return content
+    if payload.startswith(b'"'):
+        return cast(str, msgspec.json.decode(payload)).replace("\n", " ").encode()
+    return payload
+
+
+def for_supplier(content: bytes, supplier: str) -> bytes:
+    """The account under this supplier; every other byte of its values stays. What is not an account stays as it is."""
+    try:
+        fields = _fields.decode(content)
+        wrapped = _fields.decode(fields["payload"]) if "payload" in fields else None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return content
+    wanted = _encode(supplier)
+    account = fields if wrapped is None else wrapped
+    if bytes(account.get("import_supplier", b"")) == wanted:
+        return content
+    account["import_supplier"] = msgspec.Raw(wanted)
+    if wrapped is not None:
+        fields["payload"] = msgspec.Raw(_encode(wrapped))
+    return _encode(fields)
+
+
+def supplier_of(content: bytes) -> str | None:
+    """The supplier that an account names."""
+    found = _named(content, "import_supplier")
+    return found if isinstance(found, str) and found else None
+
+
+def _named(content: bytes, name: str) -> Any:
+    try:
+        said = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
+        if "payload" in said:
+            said = _fields.decode(said["payload"])
+        return msgspec.json.decode(said[name]) if name in said else None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None

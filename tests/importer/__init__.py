@@ -1,0 +1,1 @@
+"""Tests of the importing party's side."""
