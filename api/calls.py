@@ -26,7 +26,7 @@ from api.responses import JsonResponse, json_response, read_body
 from api.services import Services
 from api.store import read
 from eventstore.errors import LedgerBusy, LedgerError, Refused, StoreUnavailable, VersionConflict
-from eventstore.log.answers import Answer, remembered_answer
+from eventstore.log.answers import Answer, command_id_of, remembered_answer
 from schemas.base import Problem
 
 _KEY = re.compile(r'"?([!#-\[\]-~ ]{1,255})"?\Z')
@@ -35,13 +35,13 @@ _KEY = re.compile(r'"?([!#-\[\]-~ ]{1,255})"?\Z')
 class Call(msgspec.Struct, frozen=True):
     """A request of a known caller. `body` is empty for a GET.
 
-    `command_id` names the request when it came with an Idempotency-Key, and is "" otherwise. `subjects` holds the
+    `name` names the request when it came with an Idempotency-Key, and is "" otherwise. `subjects` holds the
     supplier and number of the account that it is about, once a handler has found that the caller may name them.
     """
 
     key: Key
     body: bytes = b""
-    command_id: str = ""
+    name: str = ""
     subjects: list[tuple[str, str]] = []
 
     def concerns(self, supplier: str, external: str) -> None:
@@ -54,7 +54,7 @@ class Call(msgspec.Struct, frozen=True):
 
     def answer(self, status: int, body: bytes) -> Answer | None:
         """What is to be remembered with the events of this call."""
-        return Answer(self.command_id, self.request_sha256, status, body) if self.command_id else None
+        return Answer(command_id_of(self.name), self.request_sha256, status, body) if self.name else None
 
     @property
     def request_sha256(self) -> bytes:
@@ -103,7 +103,7 @@ class Calls:
         async def answer(request: Request, key: Key) -> Response:
             body = await read_body(request)
             header = request.headers.get("idempotency-key")
-            call = Call(key, body, "" if header is None else _command_id(request, key, header))
+            call = Call(key, body, "" if header is None else _name_of(request, key, header))
             try:
                 if header is None:
                     return await handler(request, call)
@@ -144,7 +144,7 @@ class Calls:
 
         Raises ApiError 422 when it was another request that it answered.
         """
-        found = await read(self._pool, remembered_answer, call.command_id)
+        found = await read(self._pool, remembered_answer, call.name)
         if found is None:
             return None
         if found.request_sha256 != call.request_sha256:
@@ -162,7 +162,7 @@ def _asked(handler: Handler) -> Callable[[Request, Key], Awaitable[Response]]:
     return answer
 
 
-def _command_id(request: Request, key: Key, header: str) -> str:
+def _name_of(request: Request, key: Key, header: str) -> str:
     match = _KEY.match(header)
     if match is None:
         detail = "An Idempotency-Key has 1 to 255 printable ASCII characters, in quotes or not."

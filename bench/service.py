@@ -183,7 +183,7 @@ class Bench:
         return float(report["requests"] / report["seconds"])
 
     def _prepare(self) -> str:
-        ledger = Ledger(self.connections.database_url, views=INLINE)
+        ledger = Ledger(self.connections.admin_url, views=INLINE)
         fresh = new_key()
         command = organisation.CreateKey(
             key_id=fresh.key_id, secret_sha256=fresh.secret_sha256, role="importer", suppliers=(SUPPLIER,)

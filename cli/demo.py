@@ -81,7 +81,7 @@ def demo(port: int, accounts: int, seed: int, data_dir: Path | None, is_to_exit:
 
     def show(base_url: str, service: Service, connections: Connections) -> None:
         console.print(f"The import ledger listens on [bold]{base_url}[/bold] and keeps its data in {folder}.")
-        api_key = _prepare(connections.database_url)
+        api_key = _prepare(connections.admin_url)
         with Client(base_url, api_key) as client:
             demonstration = _import_book(console, client, accounts, seed)
         _report(console, demonstration, base_url, api_key)
@@ -107,9 +107,9 @@ def demo(port: int, accounts: int, seed: int, data_dir: Path | None, is_to_exit:
     sys.exit(0 if outcome and outcome[0] else 1)
 
 
-def _prepare(database_url: str) -> str:
+def _prepare(admin_url: str) -> str:
     """A supplier and a key for it."""
-    ledger = Ledger(database_url, views=INLINE)
+    ledger = Ledger(admin_url, views=INLINE)
     fresh = new_key()
     command = organisation.CreateKey(
         key_id=fresh.key_id, secret_sha256=fresh.secret_sha256, role="importer", suppliers=(SUPPLIER,)

@@ -52,6 +52,26 @@ def open_ledger() -> Iterator[Ledger]:
         ledger.close()
 
 
+@contextlib.contextmanager
+def open_owner_ledger() -> Iterator[Ledger]:
+    """The same ledger with the rights of the database's owner, whom alone keys are given and taken by.
+
+    Raises SettingError where it is not said how to connect as the owner.
+    """
+    ledger = Ledger(admin_url(), views=INLINE)
+    try:
+        with ledger.connection() as connection:
+            row = connection.execute("SELECT has_table_privilege('access_key', 'UPDATE') AS may").fetchone()
+        if not (row and row["may"]):
+            raise SettingError(
+                "Keys are created and revoked with the rights of the database's owner. Set DATABASE_ADMIN_URL beside "
+                "DATABASE_URL."
+            )
+        yield ledger
+    finally:
+        ledger.close()
+
+
 def database_url() -> str:
     """DATABASE_URL, or how to reach the service that runs on the data folder. Raises SettingError."""
     settings = Settings.from_environment()
@@ -196,7 +216,7 @@ def create_key(name: str, codes: tuple[str, ...], role: organisation.Role, rate:
         suppliers=tuple(dict.fromkeys(codes)),
         rate_per_s=int(rate.removesuffix("/s")) if rate else 0,
     )
-    with open_ledger() as ledger:
+    with open_owner_ledger() as ledger:
         known = ledger.load(suppliers.stream_of(code) for code in codes)
         for code in codes:
             if code != "*" and known[suppliers.stream_of(code)].version == 0:
@@ -221,7 +241,7 @@ def revoke_key(key_id: str, reason: str) -> None:
     owner = next((row["organisation"] for row in _rows(SELECT_KEYS) if row["key_id"] == key_id), None)
     if owner is None:
         raise click.BadParameter(f"There is no key {key_id}; see `importledger key list`.")
-    with open_ledger() as ledger:
+    with open_owner_ledger() as ledger:
         command = organisation.RevokeKey(key_id=key_id, reason=reason)
         done = ledger.execute(organisation.stream_of(owner), command, at=now(), by=caused_by())
     click.echo(f"{key_id} is void." if done else f"{key_id} was void already.")

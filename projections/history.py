@@ -14,6 +14,7 @@ from eventstore.aggregates import customer_mail, import_process
 from eventstore.errors import StreamUnreadable
 from eventstore.events import Recorded, Unreadable, aggregate_of, shown_event
 from eventstore.log.ledger import recorded_of
+from eventstore.log.private import has_private, opened
 from projections.account_record import SELECT_RECORDS
 from projections.import_status import LEAVES_STATUS, STATUS_AFTER, status_row
 from schemas.base import Wire, instant
@@ -70,6 +71,7 @@ class HistoryEntry(Wire, frozen=True, kw_only=True):
 def history_entry(recorded: Recorded) -> HistoryEntry:
     """An event as auditors read it. Pure."""
     data: dict[str, Any] = msgspec.to_builtins(recorded.event)
+    data.pop("private", None)  # what could not be opened says nothing: the person was erased
     return HistoryEntry(
         position=recorded.position,
         stream=recorded.stream,
@@ -111,6 +113,8 @@ WHERE stream = ANY(%(streams)s)
 ORDER BY position
 """
 
+_SELECT_KEYS = "SELECT stream, key FROM payload_keys WHERE stream = ANY(%b)"
+
 _STATUS_OF_TOPIC = {
     topic: STATUS_AFTER.get(event, "CANCELLED")  # of erasures, only those without an account are asked about
     for topic, event in import_process.TOPICS.items()
@@ -134,7 +138,11 @@ async def account_history(
     parameters = as_of.parameters | {"streams": _streams(supplier, external, [row[0] for row in records])}
     async with connection.cursor(binary=True, row_factory=dict_row) as cursor:
         await cursor.execute(_SELECT_EVENTS, parameters)
-        return [recorded_of(row, read=shown_event) async for row in cursor]
+        events = [recorded_of(row, read=shown_event) async for row in cursor]
+        if closed := _closed(events):
+            await cursor.execute(_SELECT_KEYS, (closed,))
+            return _opened(events, await cursor.fetchall())
+        return events
 
 
 def read_account_history(
@@ -148,7 +156,21 @@ def read_history(connection: Connection[Any], streams: list[str], as_of: AsOf = 
     """Every event of these streams, oldest first."""
     parameters = as_of.parameters | {"streams": streams}
     with connection.cursor(binary=True, row_factory=dict_row) as cursor:
-        return [recorded_of(row, read=shown_event) for row in cursor.execute(_SELECT_EVENTS, parameters)]
+        events = [recorded_of(row, read=shown_event) for row in cursor.execute(_SELECT_EVENTS, parameters)]
+        if closed := _closed(events):
+            return _opened(events, cursor.execute(_SELECT_KEYS, (closed,)).fetchall())
+        return events
+
+
+def _closed(events: list[Recorded]) -> list[str]:
+    """The streams whose keys are needed to read these events whole."""
+    return list({recorded.stream for recorded in events if has_private(recorded.event)})
+
+
+def _opened(events: list[Recorded], rows: list[dict[str, Any]]) -> list[Recorded]:
+    """The events with what importers chose, of those whose keys are there."""
+    keys = {row["stream"]: row["key"] for row in rows}
+    return [msgspec.structs.replace(one, event=opened(one.event, one.stream, keys.get(one.stream))) for one in events]
 
 
 def account_streams(connection: Connection[Any], supplier: str, external: str) -> list[str]:

@@ -78,6 +78,14 @@ def ledger(database: PostgresUrls) -> Iterator[Ledger]:
     opened.close()
 
 
+@pytest.fixture
+def owner(database: PostgresUrls) -> Iterator[Ledger]:
+    """The same ledger with the rights of the database's owner."""
+    opened = Ledger(database.admin, views=INLINE)
+    yield opened
+    opened.close()
+
+
 @pytest.fixture(scope="session")
 def service() -> Iterator[RunningService]:
     """`importledger up` in a process tree of its own, for all tests that only talk to it."""

@@ -30,7 +30,8 @@ from market.judging import Occasion, Terms, judge, problem_names
 from projections.platform.tables import rows_of
 from schemas.account import Account
 from schemas.base import Problem
-from schemas.shape import NotJson
+from schemas.names import REPEATED_FIELD
+from schemas.shape import UNKNOWN_FIELD, NotJson
 from schemas.submission import read_submission
 from workers.account_number import draw_account_numbers
 from workers.backoff import backoff
@@ -237,17 +238,23 @@ def account_of(body: bytes | None, process: ImportProcess, terms: Terms, at: dat
         submission = read_submission(body)
     except NotJson as error:
         return _invalid(attempt, [Problem("non_field_errors", "parse_error", error.detail)])
-    if staged is not None and staged.dropped_fields:
+    if staged is not None and staged.is_dropping:
         terms = msgspec.structs.replace(terms, unknown_fields="ignore")
     problems = judge(submission, terms, at, Occasion.PROCESS).problems
     return _invalid(attempt, problems) if problems else submission.account
 
 
+def _without_chosen_names(problem: Problem) -> Problem:
+    """The log keeps no name that an importer has chosen: a field that is not documented is `*`."""
+    return Problem("*", problem.code, "") if problem.code in (UNKNOWN_FIELD, REPEATED_FIELD) else problem
+
+
 def _invalid(attempt: int, problems: Sequence[Problem]) -> FailImport:
+    names = problem_names([_without_chosen_names(problem) for problem in problems])
     return FailImport(
         attempt=attempt,
         code="account_failed_validation",
-        detail="The account could not be validated: " + ", ".join(problem_names(problems[:5])),
-        problems=problem_names(problems),
+        detail="The account could not be validated: " + ", ".join(names[:5]),
+        problems=names,
         rules_edition=market.EDITION,
     )

@@ -87,6 +87,7 @@ class AccountImport:
             rules_edition=market.EDITION,
             warnings=problem_names(judged.warnings),
             dropped_fields=judged.dropped_fields[:MAX_NAMES_KEPT],
+            dropped=len(judged.dropped_fields),
         )
         by, body = call.by, _answer(request, judged, "PENDING", "staged")
         try:

@@ -19,7 +19,11 @@ ERROR_DOMAIN = "account_import"
 
 
 class ImportStaged(Event, frozen=True):
-    """The importer's payload is kept; `not_before` is when processing may begin, `not_after` when it should have."""
+    """The importer's payload is kept; `not_before` is when processing may begin, `not_after` when it should have.
+
+    `dropped` is how many undocumented fields are left out; their names are `private`, and `dropped_fields` in events
+    from before there was that. `private` is what importers chose, encrypted (`eventstore.log.private`).
+    """
 
     payload_sha256: str
     content_sha256: str
@@ -30,6 +34,12 @@ class ImportStaged(Event, frozen=True):
     rules_edition: str = ""
     warnings: tuple[str, ...] = ()
     dropped_fields: tuple[str, ...] = ()
+    dropped: int = 0
+    private: str = ""
+
+    @property
+    def is_dropping(self) -> bool:
+        return bool(self.dropped or self.dropped_fields)
 
 
 class ImportStarted(Event, frozen=True):
@@ -88,15 +98,17 @@ class DryRunErrored(Event, frozen=True):
 
 
 class ImportCancelled(Event, frozen=True):
-    """Somebody decided that this import is not to be processed."""
+    """Somebody decided that this import is not to be processed. The reason is `private` since there is that."""
 
     reason: str = ""
+    private: str = ""
 
 
 class ImportRetried(Event, frozen=True):
-    """The kept payload is to be processed once more."""
+    """The kept payload is to be processed once more. The reason is `private` since there is that."""
 
     reason: str = ""
+    private: str = ""
 
 
 class SubjectErased(Event, frozen=True):
@@ -148,6 +160,8 @@ class StageImport(Command, frozen=True):
     rules_edition: str = ""
     warnings: tuple[str, ...] = ()
     dropped_fields: tuple[str, ...] = ()
+    dropped: int = 0
+    private: str = ""
 
 
 class StartImport(Command, frozen=True):
@@ -189,12 +203,14 @@ class CancelImport(Command, frozen=True):
     """Do not process what is pending."""
 
     reason: str = ""
+    private: str = ""
 
 
 class RetryImport(Command, frozen=True):
     """Process the payload of a failed import once more."""
 
     reason: str = ""
+    private: str = ""
 
 
 class EraseSubject(Command, frozen=True):
@@ -270,11 +286,11 @@ def decide(command: ImportCommand, process: ImportProcess, at: datetime) -> Impo
             return None
 
         case CancelImport(), "PENDING":
-            return ImportCancelled(reason=command.reason)
+            return ImportCancelled(reason=command.reason, private=command.private)
         case CancelImport(), "CANCELLED":
             return None
         case RetryImport(), "ERRORED":
-            return ImportRetried(reason=command.reason)
+            return ImportRetried(reason=command.reason, private=command.private)
         case RetryImport(), "PENDING":
             return None
         case EraseSubject(), _ if process.is_erased:
@@ -343,6 +359,8 @@ def _staged(command: StageImport) -> ImportStaged:
         rules_edition=command.rules_edition,
         warnings=command.warnings,
         dropped_fields=command.dropped_fields,
+        dropped=command.dropped,
+        private=command.private,
     )
 
 

@@ -1,7 +1,8 @@
 """First answers to requests that came with a key of their own, so that the same request gets the same answer again.
 
-An answer is stored in the transaction of the events that it speaks of, under the command id that they carry. The first
-of these events carries the answer's digest as well, so that the seal over the log covers the answer.
+An answer is stored in the transaction of the events that it speaks of, under the command id that they carry: a digest,
+since importers choose the keys, and the log keeps nothing that importers chose. The first of these events carries the
+answer's digest as well, so that the seal over the log covers the answer.
 """
 
 import hashlib
@@ -35,11 +36,21 @@ def watched(state: bytes, answer: Answer) -> bytes:
 _SELECT = """
 SELECT command_id, request_sha256, status, body
 FROM remembered_answers
-WHERE command_id = %s
+WHERE command_id IN (%s, %s)
+ORDER BY recorded_at
+LIMIT 1
 """
 
 
-async def remembered_answer(connection: AsyncConnection[Any], command_id: str) -> Answer | None:
-    """The first answer to the request with this id; None when it has changed nothing yet."""
-    row = await (await connection.execute(_SELECT, (command_id,), prepare=True)).fetchone()
+def command_id_of(name: str) -> str:
+    """The id of a request, by its whole name: organisation, method, path and key."""
+    return hashlib.sha256(name.encode()).hexdigest()
+
+
+async def remembered_answer(connection: AsyncConnection[Any], name: str) -> Answer | None:
+    """The first answer to the request with this name; None when it has changed nothing yet.
+
+    Answers from before there were digests are remembered under the name itself, and are found as well.
+    """
+    row = await (await connection.execute(_SELECT, (command_id_of(name), name), prepare=True)).fetchone()
     return Answer(*row) if row else None

@@ -24,6 +24,7 @@ from eventstore.log.bell import Bell
 from eventstore.log.copying import copy_written
 from eventstore.log.group_commit import GroupCommitter, LoopCommitter
 from eventstore.log.payloads import Payload, keys_for, new_key, read_payloads, refuse_erased
+from eventstore.log.private import is_private, sealed
 from eventstore.log.recorder import CODE_VERSION, Append, LedgerDatastore, LedgerRecorder, View, store_errors
 
 TRIES = 5
@@ -109,11 +110,13 @@ class Ledger:
         `execute`, which loads it. Raises LedgerBusy when too many appends are waiting.
         """
         aggregate = aggregate_of(stream)
+        if payload is not None and subject_of(stream) == stream:
+            key = new_key()
+            payload = payload.encrypted(stream, key, subject=stream, is_new=True)
+            command = sealed(command, stream, key) if is_private(command) else command
         event = aggregate.decide(command, aggregate.initial, at)
         assert event is not None, "a command on a new stream has an effect"
         recorded = Recorded(stream, 1, event, at, supplier_of(stream), by, answer.command_id if answer else None)
-        if payload is not None and subject_of(stream) == stream:
-            payload = payload.encrypted(stream, new_key(), subject=stream, is_new=True)
         return self._loop_committer.submit(
             Append([recorded], {stream: payload} if payload else {}, {0: answer} if answer else {})
         )
@@ -139,7 +142,7 @@ class Ledger:
         """
         for _ in range(TRIES):
             loaded = self.load([stream])[stream]
-            event = aggregate_of(stream).decide(command, loaded.state, at)
+            event = self._decided(stream, command, loaded.state, at)
             if event is None:
                 return None
             command_id = answer.command_id if answer else None
@@ -238,6 +241,15 @@ class Ledger:
         with self.connection() as connection, connection.cursor(binary=True) as cursor:
             return cursor.execute(_SELECT_STREAMS, (streams,), prepare=True).fetchall()
 
+    def _decided(self, stream: str, command: Command, state: Any, at: datetime) -> Event | None:
+        """The event that follows, in which what importers chose is under the person's key. Raises Refused."""
+        event = aggregate_of(stream).decide(command, state, at)
+        if event is None or not is_private(command):
+            return event
+        with self.connection() as connection:
+            key = keys_for(connection, {stream})[stream]
+        return aggregate_of(stream).decide(sealed(command, stream, key), state, at)
+
     def _decide_all(
         self, commands: Mapping[str, Command], at: datetime, by: str, command_id: str | None
     ) -> list[Outcome]:
@@ -248,7 +260,7 @@ class Ledger:
                 continue
             aggregate = aggregate_of(stream)
             try:
-                event = aggregate.decide(commands[stream], loaded.state, at)
+                event = self._decided(stream, commands[stream], loaded.state, at)
             except Refused as refusal:
                 outcomes.append(Outcome(stream, loaded.state, refusal=refusal))
                 continue

@@ -32,6 +32,9 @@ LOCK_TIMEOUT = "500ms"
 VACUUM_TIMEOUT = "10s"
 """How long a switch waits for a vacuum, while nobody waits for it; Postgres ends its own vacuum after a second."""
 
+_RIGHTS = ("SELECT", "INSERT", "UPDATE", "DELETE")
+"""What the service's role may do with a table that follows the log."""
+
 _LOCKS = 7016
 """First key of the advisory locks that keep two rebuilds of a projection apart; the second is its name's hash."""
 
@@ -97,7 +100,7 @@ def install(connection: Connection[Any], projections: Sequence[Projection], serv
             if isinstance(projection, Following):
                 projection.create(connection, projection.home)
                 if service_role:
-                    _grant(connection, projection.home, projection.name, [service_role])
+                    _grant(connection, projection.home, projection.name, [(service_role, right) for right in _RIGHTS])
             add_version(connection, projection, 1, "live", 0)
             if projection.is_inline and projection.home == "platform":
                 connection.execute("SELECT pg_advisory_xact_lock(%s)", (PLATFORM_LOCK,))
@@ -249,7 +252,7 @@ def _switch(
     if retires:
         connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(live.schema)))
     for table in projection.tables:
-        roles = _roles(connection, projection.home, table)
+        rights = _rights(connection, projection.home, table)
         if retires:
             move = SQL("ALTER TABLE {} SET SCHEMA {}")
             connection.execute(move.format(Identifier(projection.home, table), Identifier(live.schema)))
@@ -259,7 +262,7 @@ def _switch(
         connection.execute(move.format(Identifier(chosen.schema, table), Identifier(projection.home)))
         vacuuming = SQL("ALTER TABLE {} RESET (autovacuum_enabled)")
         connection.execute(vacuuming.format(Identifier(projection.home, table)))
-        _grant(connection, projection.home, table, roles)
+        _grant(connection, projection.home, table, rights)
     connection.execute(SQL("DROP SCHEMA {}").format(Identifier(chosen.schema)))
     at = reached if projection.is_inline else live.position
     connection.execute(
@@ -315,17 +318,18 @@ def _forget(connection: Connection[Any], projection: Projection, version: int) -
         connection.execute(query, (projection.name, version))
 
 
-def _roles(connection: Connection[Any], schema: str, table: str) -> list[str]:
+def _rights(connection: Connection[Any], schema: str, table: str) -> list[tuple[str, str]]:
+    """(role, right) of a table, but for its owner's."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         cursor.execute(
-            "SELECT DISTINCT grantee FROM information_schema.role_table_grants"
+            "SELECT grantee, privilege_type FROM information_schema.role_table_grants"
             " WHERE table_schema = %s AND table_name = %s AND grantee <> current_user",
             (schema, table),
         )
-        return [role for (role,) in cursor]
+        return cursor.fetchall()
 
 
-def _grant(connection: Connection[Any], schema: str, table: str, roles: Sequence[str]) -> None:
-    for role in roles:
-        granting = SQL("GRANT SELECT, INSERT, UPDATE, DELETE ON {} TO {}")
-        connection.execute(granting.format(Identifier(schema, table), Identifier(role)))
+def _grant(connection: Connection[Any], schema: str, table: str, rights: Sequence[tuple[str, str]]) -> None:
+    for role, right in rights:
+        granting = SQL("GRANT {} ON {} TO {}")
+        connection.execute(granting.format(SQL(right), Identifier(schema, table), Identifier(role)))

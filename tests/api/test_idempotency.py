@@ -1,14 +1,17 @@
 """The same request under the same key gets its first answer again, whatever has happened since."""
 
+import hashlib
 import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import psycopg
 import pytest
 
 from tests.api.test_post_account_import import PATHS, RECORDS
 from tests.api.test_pre_account_import import a_participant, a_sheet
 from tests.importing import Answer
+from tests.journeys.test_faults import admin_url
 from tests.make import an_account, changed, encoded
 from tests.running import Importer, RunningService, processed, wait_for
 
@@ -138,3 +141,31 @@ def test_a_key_that_cannot_be_is_refused(service: RunningService, importer: Impo
     headers = {"Authorization": f"Token {importer.api_key}", "Idempotency-Key": key}
     answer, _ = service.request("POST", ACCOUNTS, encoded(an_account(importer.supplier, 40)), headers)
     assert (answer.status, answer.body["code"]) == (400, "invalid_idempotency_key")
+
+
+def test_the_log_keeps_no_key_of_importers(service: RunningService, importer: Importer) -> None:
+    account, key = an_account(importer.supplier, 60), "canary-key-of-vogelsang"
+    assert post(service, importer, ACCOUNTS, account, key).status == 201
+    with psycopg.connect(admin_url(service)) as connection:
+        kept = str(connection.execute("SELECT command_id FROM events WHERE command_id IS NOT NULL").fetchall())
+        kept += str(connection.execute("SELECT command_id FROM remembered_answers").fetchall())
+    assert key not in kept
+
+
+def test_a_request_that_was_remembered_under_its_clear_key_is_found(
+    service: RunningService, importer: Importer
+) -> None:
+    account, key = an_account(importer.supplier, 61), "before-digests"
+    digest = hashlib.sha256(encoded(account)).digest()
+    with psycopg.connect(admin_url(service)) as connection:
+        connection.execute(
+            "INSERT INTO remembered_answers (command_id, request_sha256, status, body) VALUES (%s, %s, 201, %s)",
+            (
+                f"Testers:POST {ACCOUNTS.rstrip('/')}:{key}",
+                digest,
+                b'{"from":"then"}',
+            ),
+        )
+    assert post(service, importer, ACCOUNTS, account, key) == Answer(201, {"from": "then"})
+    other = an_account(importer.supplier, 62)
+    assert post(service, importer, ACCOUNTS, other, key).body["code"] == "idempotency_key_reused"

@@ -12,8 +12,10 @@ from embedded.postgres import PostgresUrls
 from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
+from eventstore.log.payloads import Payload
 from eventstore.operations import migrate as module
 from eventstore.operations.migrate import MigrationError, UnsafeStore, migrate, refuse_unsafe, role_of
+from tests.make import stage
 from tests.running import renamed, wait_for
 
 
@@ -84,3 +86,51 @@ def test_a_clock_behind_the_newest_event_stops_the_start(database: PostgresUrls,
 
 def test_a_database_that_is_still_empty_is_not_judged_by_its_clock(postgres: PostgresUrls) -> None:
     refuse_unsafe(renamed(postgres.admin, "postgres"))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO access_key SELECT * FROM access_key",
+        "UPDATE access_key SET role = 'operator'",
+        "DELETE FROM access_key",
+        "INSERT INTO platform.account_number_key SELECT * FROM platform.account_number_key",
+        "UPDATE platform.account_number_key SET key = ''",
+        "DELETE FROM platform.account_number_key",
+        "DELETE FROM events",
+        "UPDATE payload_keys SET key = NULL",
+    ],
+)
+def test_the_services_role_has_no_right_that_it_does_not_need(database: PostgresUrls, statement: str) -> None:
+    with psycopg.connect(database.service) as connection:
+        connection.execute("SELECT FROM access_key, platform.account_number_key")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute(statement.encode())
+
+
+def test_rights_from_before_are_taken_away(database: PostgresUrls) -> None:
+    role = role_of(database.service)
+    assert role
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        for table in ("access_key", "platform.account_number_key"):
+            connection.execute(f"GRANT INSERT, UPDATE, DELETE ON {table} TO {role}".encode())
+    migrate(database.admin, service_role=role)
+    with psycopg.connect(database.service) as connection:
+        row = connection.execute(
+            "SELECT has_any_column_privilege('access_key', 'UPDATE'),"
+            " has_any_column_privilege('platform.account_number_key', 'UPDATE')"
+        ).fetchone()
+    assert row == (False, False)
+
+
+def test_statistics_hold_no_samples_of_keys(database: PostgresUrls, ledger: Ledger) -> None:
+    for number in range(50):
+        payload = Payload.of(b"%d" % number)
+        ledger.execute(f"import/S/{number}", stage(payload.sha256.hex()), at=now(), by="t", payload=payload)
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        connection.execute("ANALYZE payload_keys, payloads, remembered_answers")
+        found = connection.execute(
+            "SELECT tablename, attname FROM pg_stats WHERE tablename IN ('payload_keys', 'payloads')"
+        ).fetchall()
+    assert ("payload_keys", "stream") in found
+    assert not {("payload_keys", "key"), ("payloads", "content")} & set(found)

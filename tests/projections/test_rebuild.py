@@ -60,7 +60,7 @@ each = pytest.mark.parametrize("projection", PROJECTIONS, ids=lambda projection:
 
 
 @pytest.fixture
-def history(ledger: Ledger, database: PostgresUrls) -> Ledger:
+def history(ledger: Ledger, owner: Ledger, database: PostgresUrls) -> Ledger:
     """A log with something for every projection, an erased account included; all of them are up with it."""
     supplier, organisation = supplier_stream(SUPPLIER), "organisation/O"
     for command in (
@@ -71,8 +71,8 @@ def history(ledger: Ledger, database: PostgresUrls) -> Ledger:
     ):
         ledger.execute(supplier, command, at=now(), by="t")
     key = CreateKey(key_id="k", secret_sha256="d", role="auditor", suppliers=("A",), rate_per_s=5)
-    ledger.execute(organisation, key, at=now(), by="t")
-    ledger.execute(organisation, RevokeKey(key_id="k"), at=now(), by="t")
+    owner.execute(organisation, key, at=now(), by="t")
+    owner.execute(organisation, RevokeKey(key_id="k"), at=now(), by="t")
     processor = ImportProcessor(ledger, worker=lambda: 7)
     streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 6)]
     wrong = changed(an_account(SUPPLIER, 6), "999999.99", "transfer_balance")
@@ -217,7 +217,7 @@ def test_a_switch_waits_for_a_vacuum_that_outlasts_its_patience_with_readers(
 
 @each
 def test_a_rebuild_is_switched_in_and_back_and_catches_up_each_time(
-    admin: Connection[Any], history: Ledger, database: PostgresUrls, projection: Projection
+    admin: Connection[Any], history: Ledger, owner: Ledger, database: PostgresUrls, projection: Projection
 ) -> None:
     with alone(admin, projection):
         built = build_version(database.admin, admin, projection)
@@ -226,7 +226,7 @@ def test_a_rebuild_is_switched_in_and_back_and_catches_up_each_time(
         assert [(one.version, one.state) for one in versions(admin, projection.name)] == [(1, "retired"), (2, "live")]
     ImportProcessor(history, worker=lambda: 7).process([stage(history, an_account(SUPPLIER, 30))])
     another = CreateKey(key_id="k2", secret_sha256="d", role="auditor", suppliers=("A",), rate_per_s=5)
-    history.execute("organisation/O", another, at=now(), by="t")
+    owner.execute("organisation/O", another, at=now(), by="t")
     follow(history)
     assert verify(database.admin, admin, projection, limit=3).first == ()
     with alone(admin, projection):

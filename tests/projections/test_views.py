@@ -92,23 +92,23 @@ def test_a_rebuilt_status_view_equals_the_live_one(
         assert live_rows(connection, IMPORT_STATUS) == sorted(rebuilt.values(), key=lambda row: row[:2])
 
 
-def test_every_view_answers_every_event(ledger: Ledger) -> None:
+def test_every_view_answers_every_event(ledger: Ledger, owner: Ledger) -> None:
     ledger.execute("supplier/A", CreateSupplier(), at=NOON, by="t")
     ledger.execute("supplier/A", ChangeSupplierStatus(status="paused", reason="r"), at=NOON, by="t")
     ledger.execute("supplier/A", ConfigureSupplier(strictness="strict"), at=NOON, by="t")
     key = CreateKey(key_id="k", secret_sha256="d", role="auditor", suppliers=("A", "B"))
-    ledger.execute("organisation/O", key, at=NOON, by="t")
-    ledger.execute("organisation/O", RevokeKey(key_id="k"), at=NOON, by="t")
+    owner.execute("organisation/O", key, at=NOON, by="t")
+    owner.execute("organisation/O", RevokeKey(key_id="k"), at=NOON, by="t")
     events = [*ledger.history("supplier/A"), *ledger.history("organisation/O")]
     for recorded in events:
         assert sum(view.project(recorded, 1) is not None for view in INLINE) == 1
         assert status_row(recorded, 1) is None
 
 
-def test_a_revoked_key_keeps_what_it_was(ledger: Ledger, database: PostgresUrls) -> None:
+def test_a_revoked_key_keeps_what_it_was(owner: Ledger, database: PostgresUrls) -> None:
     key = CreateKey(key_id="k", secret_sha256="d", role="auditor", suppliers=("A", "B"))
-    ledger.execute("organisation/O", key, at=NOON, by="t")
-    ledger.execute("organisation/O", RevokeKey(key_id="k"), at=NOON + timedelta(hours=1), by="t")
+    owner.execute("organisation/O", key, at=NOON, by="t")
+    owner.execute("organisation/O", RevokeKey(key_id="k"), at=NOON + timedelta(hours=1), by="t")
     with psycopg.connect(database.service) as connection:
         [row] = live_rows(connection, ACCESS_KEY)
     assert row == ("k", "O", "auditor", ["A", "B"], 0, "d", NOON, NOON + timedelta(hours=1), 2)

@@ -1,0 +1,74 @@
+"""Text that importers chose, in events: under the key of the person whom it is about, as payloads are.
+
+The log is kept for ever, and what importers write into a reason or the name of a field may speak of a person. It is
+encrypted before a command is decided on; events carry it as `private`. When the person is erased, nobody can read it
+any more. What has to be found again and never read, an Idempotency-Key, is kept as a digest (`eventstore.log.answers`).
+"""
+
+import base64
+import os
+from typing import Any
+
+import msgspec
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from eventstore.aggregates.aggregate import Command, Event
+from eventstore.aggregates.import_process import (
+    CancelImport,
+    ImportCancelled,
+    ImportRetried,
+    ImportStaged,
+    RetryImport,
+    StageImport,
+)
+
+_NONCE_BYTES = 12
+_FIELDS: dict[type[Command] | type[Event], str] = {
+    StageImport: "dropped_fields",
+    CancelImport: "reason",
+    RetryImport: "reason",
+    ImportStaged: "dropped_fields",
+    ImportCancelled: "reason",
+    ImportRetried: "reason",
+}
+"""What importers chose in a command, and in the event that follows from it. Only streams of imports have any."""
+
+
+def is_private(command: Command) -> bool:
+    """Whether the command says anything that importers chose and that is not encrypted yet."""
+    name = _FIELDS.get(type(command))
+    return name is not None and bool(getattr(command, name))
+
+
+def sealed(command: Command, stream: str, key: bytes) -> Command:
+    """The same command with that in `private`, encrypted for this stream."""
+    name = _FIELDS[type(command)]
+    nonce, said = os.urandom(_NONCE_BYTES), msgspec.json.encode(getattr(command, name))
+    content = nonce + AESGCM(key).encrypt(nonce, said, _bound_to(stream))
+    changes: dict[str, Any] = {"private": base64.b64encode(content).decode(), name: type(getattr(command, name))()}
+    return msgspec.structs.replace(command, **changes)
+
+
+def has_private(event: Event) -> bool:
+    """Whether a key is needed to read the event whole."""
+    return bool(getattr(event, "private", ""))
+
+
+def opened(event: Event, stream: str, key: bytes | None) -> Event:
+    """The event as it can be read: whole with the person's key; without it, and where it does not fit, as it is."""
+    if key is None or not has_private(event):
+        return event
+    name = _FIELDS[type(event)]
+    try:
+        content = base64.b64decode(event.private)  # type: ignore[attr-defined]
+        said = AESGCM(key).decrypt(content[:_NONCE_BYTES], content[_NONCE_BYTES:], _bound_to(stream))
+        value = msgspec.json.decode(said, type=type(getattr(event, name)))
+    except (InvalidTag, ValueError, msgspec.MsgspecError):
+        return event
+    return msgspec.structs.replace(event, **{name: value, "private": ""})
+
+
+def _bound_to(stream: str) -> bytes:
+    """Neither another stream's nor a payload's: what is moved cannot be opened."""
+    return f"private/{stream}".encode()
