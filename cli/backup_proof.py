@@ -27,7 +27,7 @@ from eventstore.proof.verifier import Invalid, read_statement
 CHECKPOINT = "checkpoint.note"
 
 _SELECT_SIGNER = """
-SELECT split_part(note, E'\\n', 1), count(*) OVER () FROM log_checkpoints ORDER BY size DESC LIMIT 1
+SELECT split_part(note, E'\\n', 1), count(*) OVER () FROM log_checkpoints ORDER BY branch DESC, size DESC LIMIT 1
 """
 
 

@@ -23,14 +23,15 @@ from eventstore.proof.answer_verification import verify_answers
 from eventstore.proof.checkpoints import LogKey, Outside, OutsideUnavailable, read_signed
 from eventstore.proof.payload_verification import verifying_payloads
 from eventstore.proof.proof import write_proof
-from eventstore.proof.sealing import Sealed, seal, sealing_lock
+from eventstore.proof.sealing import Sealed, continue_from, seal, sealing_lock
 from eventstore.proof.statement import check_statement
 from eventstore.proof.verification import Kept, verify_events
-from eventstore.proof.verifier import Invalid, read_statement
+from eventstore.proof.verifier import Checkpoint, Continued, Invalid, loss_of, read_statement
 from projections.history import account_streams
 
 CHECKPOINTS = "checkpoints"
 SEALING_KEY = "sealing_key"
+MAX_REASON = 500
 
 
 def sealing_key(settings: Settings) -> LogKey:
@@ -45,13 +46,24 @@ def outside(settings: Settings) -> Outside:
 
 @click.command("seal")
 @click.option("--former-key", metavar="VKEY", help="The verifier key before this one, to go on from what it signed.")
+@click.option(
+    "--continue-from", "position", type=click.IntRange(min=0), metavar="N",
+    help="Go on openly from position N, after which signed events are lost for good. Needs --reason.",
+)  # fmt: skip
+@click.option("--reason", help="Why they are lost: signed with the checkpoint, and shown for ever.")
 @click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
-def seal_log(former_key: str | None, as_json: bool) -> None:
-    """Seal the log up to its last event now, and print the signed checkpoint: keep it, and verify against it later."""
+def seal_log(former_key: str | None, position: int | None, reason: str | None, as_json: bool) -> None:
+    """Seal the log up to its last event now, and print the signed checkpoint: keep it, and verify against it later.
+
+    A log that does not continue what was signed is not sealed. When events were lost, as in a failover, and will not
+    come back, --continue-from N --reason TEXT signs "continues from N, lost M–K"; `verify` shows it from then on.
+    """
+    if (position is None) != (reason is None):
+        raise click.UsageError("--continue-from and --reason belong together.")
     settings = Settings.from_environment()
     key = sealing_key(settings)
     with _connected() as connection:
-        sealed = _sealed(connection, key, settings, former_key)
+        sealed = _sealed(connection, key, settings, former_key, position, reason)
     if sealed is None:
         raise click.ClickException("The log is empty: there is nothing to seal.")
     if as_json:
@@ -120,6 +132,8 @@ def verify(
     else:
         for one in signed:
             click.echo(f"{one.source} is signed with the log's key")
+        for sentence in events.continued:
+            click.echo(sentence)
         rest = "" if whole else f" of {events.head:,} (the others as the stored tree has them)"
         rate = events.hashed / max(took_s, 0.001)
         click.echo(f"{events.hashed:,} events{rest} hashed again in {took_s:.1f} s, {rate:,.0f} a second")
@@ -159,31 +173,63 @@ def proof(supplier_code: str, external: str, output: Path, payloads: bool, again
         streams = account_streams(connection, supplier_code, external)
         if sealed is None:
             raise click.ClickException("The log is empty: there is nothing to prove.")
-        kept = {_checkpoint_size(file, key): file.read_text("utf-8") for file in against}
+        continued = _continuations(connection, key)
+        named = [(file, _checkpoint(file, key)) for file in against]
+        # What speaks of a part that was openly lost is not consistent with the log; `verify.py` says so.
+        kept = {one.size: file.read_text("utf-8") for file, one in named if not loss_of(one, continued)}
         newest = (sealed.checkpoint, sealed.note)
         made = write_proof(connection, output, streams, newest, key.verifier, kept=kept, payloads=payloads)
     click.echo(f"{output} proves {made.events} events in a log of {made.size:,}, with {made.payloads} payloads.")
     click.echo(f"Check it anywhere: unzip it, then python verify.py {output.name} --key '{key.verifier}'")
 
 
-def _sealed(connection: Connection[Any], key: LogKey, settings: Settings, former_key: str | None) -> Sealed | None:
+def _sealed(
+    connection: Connection[Any],
+    key: LogKey,
+    settings: Settings,
+    former_key: str | None,
+    position: int | None = None,
+    reason: str | None = None,
+) -> Sealed | None:
+    """Seal, or continue from a position for a reason."""
     with sealing_lock(connection, waits=True), progress_bar("events") as progress:
         try:
+            if position is not None:
+                return continue_from(
+                    connection, key, outside(settings), position, _one_line(reason or ""),
+                    at=now(), former_key=former_key, progress=progress,
+                )  # fmt: skip
             return seal(connection, key, outside(settings), at=now(), former_key=former_key, progress=progress)
         except OutsideUnavailable as error:
             raise click.ClickException(f"The checkpoint could not be kept outside: {error}") from error
 
 
-def _checkpoint_size(file: Path, key: LogKey) -> int:
+def _one_line(reason: str) -> str:
+    """The reason as a line of a checkpoint. Raises BadParameter."""
+    line = " ".join(reason.split())
+    if not 0 < len(line) <= MAX_REASON or not line.isprintable():
+        raise click.BadParameter(f"A reason is one line of at most {MAX_REASON} printable characters.")
+    return line
+
+
+def _continuations(connection: Connection[Any], key: LogKey) -> list[Continued]:
+    """What the checkpoints in the database say about losses."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        notes = cursor.execute("SELECT note FROM log_checkpoints WHERE continues IS NOT NULL").fetchall()
+    found = [read_signed(note, [key.verifier]).continued for (note,) in notes if note.startswith(f"{key.name}\n")]
+    return [one for one in found if one]
+
+
+def _checkpoint(file: Path, key: LogKey) -> Checkpoint:
     try:
-        return read_signed(file.read_text("utf-8"), [key.verifier]).size
+        return read_signed(file.read_text("utf-8"), [key.verifier])
     except Invalid as error:
         raise click.ClickException(f"{file}: {error}") from error
 
 
 def kept_inside(connection: Connection[Any]) -> Iterator[Kept]:
     with connection.cursor(row_factory=tuple_row) as cursor:
-        for size, note in cursor.execute("SELECT size, note FROM log_checkpoints ORDER BY size").fetchall():
+        for size, note in cursor.execute("SELECT size, note FROM log_checkpoints ORDER BY size, branch").fetchall():
             yield Kept(f"in the database, of {size} events", note)
 
 

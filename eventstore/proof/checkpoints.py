@@ -6,11 +6,13 @@ Copies lie outside of the database as one object a checkpoint, in a folder or an
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -26,6 +28,8 @@ from eventstore.proof.verifier import Checkpoint, Invalid, key_id_of, read_check
 ORIGIN = "importledger"
 SUFFIX = ".note"
 _DIGITS = 20
+_CHECKPOINT = re.compile(r"(\d{20})(?:\.([1-9]\d{0,8}))?\.note")
+_CONTINUATION = re.compile(r"continued\.([1-9]\d{0,8})\.note")
 _READERS = 8
 
 
@@ -60,9 +64,14 @@ class LogKey(msgspec.Struct, frozen=True):
         encoded = base64.b64encode(b"\x01" + public).decode()
         return f"{self.name}+{key_id_of(self.name, public).hex()}+{encoded}"
 
-    def sign(self, size: int, root: bytes, at: datetime) -> str:
-        """The signed checkpoint of a tree of this size with this root; `at` is UTC."""
+    def sign(self, size: int, root: bytes, at: datetime, *, branch: int = 0, continues: str = "") -> str:
+        """The signed checkpoint of a tree of this size with this root; `at` is UTC.
+
+        `continues` is what the first checkpoint of a branch says about the one before it.
+        """
         text = f"{self.name}\n{size}\n{base64.b64encode(root).decode()}\ntime {at:%Y-%m-%dT%H:%M:%SZ}\n"
+        text += f"branch {branch}\n" if branch else ""
+        text += f"{continues}\n" if continues else ""
         return f"{text}\n— {self.name} {self.signature(text.encode())}\n"
 
     def signature(self, message: bytes) -> str:
@@ -71,16 +80,39 @@ class LogKey(msgspec.Struct, frozen=True):
         return base64.b64encode(key_id + self.private.sign(message)).decode()
 
 
+class Copy(NamedTuple):
+    """A copy by its name: the size of the tree that it speaks of, and the branch; 0 for the size names a continuation.
+
+    The first checkpoint of a branch is kept once more, as `continued.BRANCH.note`: stores list it whatever the size.
+    """
+
+    size: int
+    branch: int
+
+    @property
+    def name(self) -> str:
+        if not self.size:
+            return f"continued.{self.branch}{SUFFIX}"
+        return f"{self.size:0{_DIGITS}}.{self.branch}{SUFFIX}" if self.branch else f"{self.size:0{_DIGITS}}{SUFFIX}"
+
+    @classmethod
+    def named(cls, name: str) -> "Copy | None":
+        if match := _CHECKPOINT.fullmatch(name):
+            return cls(int(match[1]), int(match[2] or 0))
+        match = _CONTINUATION.fullmatch(name)
+        return cls(0, int(match[1])) if match else None
+
+
 class Outside:
     """Copies of checkpoints at a URL: file:///…, s3://…, gs://…, az://…."""
 
     def __init__(self, url: str) -> None:
         self.url = url
 
-    def keep(self, size: int, note: str) -> None:
+    def keep(self, size: int, note: str, *, branch: int = 0) -> None:
         """Keep a copy; one that is there already is left as it is. Raises OutsideUnavailable."""
         try:
-            obstore.put(self._store(), _name(size), note.encode(), mode="create")
+            obstore.put(self._store(), Copy(size, branch).name, note.encode(), mode="create")
         except (FileExistsError, AlreadyExistsError):
             return
         except (BaseError, OSError, ValueError) as error:
@@ -88,26 +120,35 @@ class Outside:
 
     def sizes(self, *, since: int = 0) -> list[int]:
         """The sizes of the trees that copies speak of, ascending, from one on. Raises OutsideUnavailable."""
-        return sorted(int(name.removesuffix(SUFFIX)) for name in self._names(since))
+        return sorted({copy.size for copy in self._copies(since) if copy.size})
 
     def newest(self, *, since: int) -> int | None:
         """The largest size. A store lists only what is there `since` a size, unless there is nothing.
 
         Raises OutsideUnavailable.
         """
-        sizes = self.sizes(since=since) or self.sizes()
-        return sizes[-1] if sizes else None
+        return max(self.ends(since=since).values(), default=0) or None
+
+    def ends(self, *, since: int) -> dict[int, int]:
+        """The largest size of each branch; 0 where nothing is there `since` a size. Raises OutsideUnavailable."""
+        copies = self._copies(since)
+        if not any(copy.size for copy in copies):
+            copies = self._copies(0)
+        found: dict[int, int] = {}
+        for copy in copies:
+            found[copy.branch] = max(copy.size, found.get(copy.branch, 0))
+        return found
 
     def notes(self) -> Iterator[tuple[str, str]]:
         """Every copy as (where it lies, note), the smallest tree first. Raises OutsideUnavailable."""
-        store, names = self._store(), sorted(self._names())
+        store, names = self._store(), [copy.name for copy in sorted(self._copies(0)) if copy.size]
         with ThreadPoolExecutor(_READERS) as readers:
             for name, note in zip(names, readers.map(lambda name: self._get(store, name), names), strict=True):
                 yield f"{self.url}/{name}", note
 
-    def note(self, size: int) -> str:
-        """The copy for a tree of this size. Raises OutsideUnavailable."""
-        return self._get(self._store(), _name(size))
+    def note(self, size: int, *, branch: int = 0) -> str:
+        """The copy for a tree of this size, 0 for the first of a branch. Raises OutsideUnavailable."""
+        return self._get(self._store(), Copy(size, branch).name)
 
     def _get(self, store: ObjectStore, name: str) -> str:
         try:
@@ -115,13 +156,13 @@ class Outside:
         except (BaseError, OSError) as error:
             raise OutsideUnavailable(f"{self.url}: {type(error).__name__}") from error
 
-    def _names(self, since: int = 0) -> list[str]:
-        before = _name(since - 1) if since else None  # stores list what comes after a name
+    def _copies(self, since: int) -> list[Copy]:
+        before = Copy(since - 1, 0).name if since > 1 else None  # stores list what comes after a name
         try:
             found = [entry["path"] for batch in obstore.list(self._store(), offset=before) for entry in batch]
         except (BaseError, OSError) as error:
             raise OutsideUnavailable(f"{self.url}: {type(error).__name__}") from error
-        return [name for name in found if name.endswith(SUFFIX) and name.removesuffix(SUFFIX).isdigit()]
+        return [copy for name in found if (copy := Copy.named(name))]
 
     def _store(self) -> ObjectStore:
         try:
@@ -152,10 +193,6 @@ def is_signed(public: bytes, message: bytes, signature: bytes) -> bool:
     except (InvalidSignature, ValueError):
         return False
     return True
-
-
-def _name(size: int) -> str:
-    return f"{size:0{_DIGITS}}{SUFFIX}"
 
 
 def _public(private: Ed25519PrivateKey) -> bytes:

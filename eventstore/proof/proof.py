@@ -38,7 +38,21 @@ FROM events
 WHERE stream = ANY(%s)
 ORDER BY position
 """
-_SELECT_COVERING = "SELECT note FROM log_checkpoints WHERE size >= %s AND starts_with(note, %s) ORDER BY size LIMIT 1"
+_SELECT_COVERING = """
+SELECT note
+FROM log_checkpoints AS c
+WHERE size >= %s AND starts_with(note, %s) AND NOT EXISTS (
+    SELECT FROM log_checkpoints AS later
+    WHERE later.branch > c.branch AND later.continues < c.size AND c.size <= later.lost)
+ORDER BY size, branch DESC
+LIMIT 1
+"""
+_SELECT_CONTINUATIONS = """
+SELECT size, note
+FROM log_checkpoints
+WHERE continues IS NOT NULL AND size <= %s AND starts_with(note, %s)
+ORDER BY branch
+"""
 
 
 class NotProvable(Exception):
@@ -73,8 +87,12 @@ def write_proof(
     if not events:
         raise NotProvable("There is no such import, or no checkpoint covers it yet. Run `importledger seal`.")
     read = tile_reader(connection)
-    notes = {checkpoint.size: note} | _covering(connection, checkpoint.origin, events)
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        cursor.execute(_SELECT_CONTINUATIONS, (checkpoint.size, checkpoint.origin + "\n"))
+        notes: dict[int, str] = dict(cursor.fetchall())
+    notes |= _covering(connection, checkpoint.origin, events)
     notes |= {size: text for size, text in kept.items() if size <= checkpoint.size}
+    notes[checkpoint.size] = note
     index = {
         "format": FORMAT,
         "size": checkpoint.size,

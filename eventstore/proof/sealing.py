@@ -1,10 +1,11 @@
 """Sealing: follow the log behind its writers, grow the Merkle tree over it, and sign checkpoints of that tree.
 
 Nothing of it is on the append path. A checkpoint is signed only when the tree still begins with what was signed
-before, here and outside: a log that was cut or put back is not signed over.
+before, here and outside: a log that was cut or put back is not signed over. What is lost for good is said openly
+(`continue_from`): the checkpoints from then on belong to another branch, whose first one says what was lost.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
@@ -14,8 +15,8 @@ from psycopg import Connection
 from psycopg.rows import tuple_row
 
 from eventstore.proof.checkpoints import LogKey, Outside, read_signed
-from eventstore.proof.merkle import HASH_BYTES, TILE, Tree, range_root
-from eventstore.proof.verifier import Checkpoint, Invalid, leaf_hash
+from eventstore.proof.merkle import HASH_BYTES, TILE, ReadTile, Tree, range_root
+from eventstore.proof.verifier import Checkpoint, Invalid, leaf_hash, loss_of
 
 SEAL_LOCK = 7015005
 CHUNK = 64 * TILE
@@ -37,7 +38,20 @@ INSERT INTO log_tiles (level, index, hashes) VALUES (%s, %s, %s)
 ON CONFLICT (level, index) DO UPDATE SET hashes = excluded.hashes
 """
 _SELECT_SEALED = "SELECT index, length(hashes) FROM log_tiles WHERE level = 0 ORDER BY index DESC LIMIT 1"
-_SELECT_NEWEST = "SELECT note FROM log_checkpoints ORDER BY size DESC LIMIT 1"
+_SELECT_NEWEST = "SELECT note FROM log_checkpoints ORDER BY branch DESC, size DESC LIMIT 1"
+_INSERT = """
+INSERT INTO log_checkpoints (size, note, sealed_at, branch, continues, lost)
+VALUES (%s, %s, %s, %s, %s, %s)
+"""
+_SELECT_NOT_OUTSIDE = """
+SELECT size, note
+FROM log_checkpoints
+WHERE branch = %s AND size > %s
+ORDER BY size
+"""
+_SELECT_CONTINUATION = (
+    "SELECT note FROM log_checkpoints WHERE branch = %s AND continues IS NOT NULL ORDER BY size LIMIT 1"
+)
 
 
 class SealRefused(Exception):
@@ -84,15 +98,21 @@ def seal(
     keys = (key.verifier, former_key) if former_key else (key.verifier,)
     head = _head(connection)
     before = newest_checkpoint(connection, keys)
-    kept = outside.newest(since=before.size if before else 0)
+    branch = before.branch if before else 0
+    ends = outside.ends(since=before.size if before else 0)
+    _refuse_other_branches(connection, ends, branch, outside.url)
+    kept = ends.get(branch)
     if kept is not None and kept > head:
-        raise SealRefused(f"TRUNCATED: the log has {head} events, and {outside.url} keeps a checkpoint of {kept}.")
+        raise SealRefused(
+            f"TRUNCATED: the log has {head} events, and {outside.url} keeps a checkpoint of {kept}. If these events "
+            "are lost for good, `importledger seal --continue-from` goes on openly."
+        )
     size = _grow(connection, head, progress)
     if not size:
         return None
     expected = [before] if before else []
-    if kept is not None:
-        expected.append(_read(outside.note(kept), keys))
+    if kept:
+        expected.append(_read(outside.note(kept, branch=branch), keys))
     read = tile_reader(connection)
     for checkpoint in expected:
         if range_root(read, 0, checkpoint.size) != checkpoint.root:
@@ -105,12 +125,89 @@ def seal(
             raise SealRefused("The former key has signed everything already. Seal again when there is a new event.")
         sealed = Sealed(before, _newest_note(connection), is_new=False)
     else:
-        root = range_root(read, 0, size)
-        note = key.sign(size, root, at)
-        connection.execute("INSERT INTO log_checkpoints (size, note, sealed_at) VALUES (%s, %s, %s)", (size, note, at))
+        note = key.sign(size, range_root(read, 0, size), at, branch=branch)
+        connection.execute(_INSERT, (size, note, at, branch, None, None))
         sealed = Sealed(_read(note, keys), note, is_new=True)
-    _keep_outside(connection, outside, after=kept or 0)
+    _keep_outside(connection, outside, branch, ends)
     return sealed
+
+
+def continue_from(
+    connection: Connection[Any],
+    key: LogKey,
+    outside: Outside,
+    position: int,
+    reason: str,
+    *,
+    at: datetime,
+    former_key: str | None = None,
+    progress: Callable[[int], None] = lambda position: None,
+) -> Sealed:
+    """Seal a log that has lost what was signed after a position, and say so in the checkpoint, for ever.
+
+    Everything is hashed again. As `seal` otherwise. Raises SealRefused, too, where nothing that was signed is lost, or
+    where the checkpoints, here and outside, tell that the log was not kept up to this position, or further.
+    """
+    keys = (key.verifier, former_key) if former_key else (key.verifier,)
+    notes = {note for _, note in outside.notes()} | {
+        note for (note,) in _rows(connection, "SELECT note FROM log_checkpoints")
+    }
+    signed = [_read(note, keys) for note in notes]
+    branch = 1 + max([checkpoint.branch for checkpoint in signed], default=0)
+    with connection.transaction():
+        head = _head(connection)
+        if not 0 <= position <= head or not head:
+            raise SealRefused(f"The log has {head} events: it cannot continue from position {position}.")
+        connection.execute("DELETE FROM log_tiles")
+        _grow(connection, head, progress)
+        read = tile_reader(connection)
+        upto = _lost_upto(read, head, position, signed)
+        line = f"continues from {position}, lost {position + 1}–{upto}: {reason}"
+        note = key.sign(head, range_root(read, 0, head), at, branch=branch, continues=line)
+        connection.execute(_INSERT, (head, note, at, branch, position, upto))
+    _keep_outside(connection, outside, branch, {})
+    return Sealed(_read(note, keys), note, is_new=True)
+
+
+def _lost_upto(read: ReadTile, head: int, position: int, signed: Sequence[Checkpoint]) -> int:
+    """Up to which position events were signed that are not there any more, nor were said to be lost."""
+    continued = [checkpoint.continued for checkpoint in signed if checkpoint.continued]
+    lost: list[int] = []
+    kept = [0]
+    for checkpoint in signed:
+        if loss_of(checkpoint, continued):
+            continue
+        is_there = checkpoint.size <= head and range_root(read, 0, checkpoint.size) == checkpoint.root
+        (kept if is_there else lost).append(checkpoint.size)
+    if not lost:
+        raise SealRefused("The log continues all that was signed: nothing is lost. `importledger seal` goes on.")
+    if max(kept) > position:
+        raise SealRefused(
+            f"The log leads to the signed checkpoint of {max(kept)} events: it continues from {max(kept)} or later."
+        )
+    if min(lost) <= position:
+        raise SealRefused(
+            f"The log does not lead to the signed checkpoint of {min(lost)} events: it continues from before that, and "
+            f"from {max(kept)} or later."
+        )
+    return max(lost)
+
+
+def _refuse_other_branches(connection: Connection[Any], ends: Mapping[int, int], branch: int, url: str) -> None:
+    """Nothing is signed on an older branch once there is a newer one, here or outside."""
+    if max(ends, default=0) > branch:
+        raise SealRefused(
+            f"This log was continued elsewhere after a loss (branch {max(ends)}, kept at {url}), and what is here is of"
+            f" branch {branch}: it is not signed. Is this the former primary?"
+        )
+    for older in [older for older in ends if older < branch]:
+        query = "SELECT coalesce(max(lost), 0) FROM log_checkpoints WHERE branch > %s"
+        [(lost,)] = _rows(connection, query, older)
+        if ends[older] > lost:
+            raise SealRefused(
+                f"The log goes on elsewhere as it was before the loss: {url} keeps a checkpoint of {ends[older]} events"
+                f" of branch {older}, and what was lost was signed up to {lost}. Stop the former primary."
+            )
 
 
 def sign_snapshot(connection: Connection[Any], key: LogKey, *, at: datetime) -> str:
@@ -126,7 +223,8 @@ def sign_snapshot(connection: Connection[Any], key: LogKey, *, at: datetime) -> 
             tree.add(leaf)
         if tree.size < upto:
             raise SealRefused(f"MISSING: the log has no event at position {tree.size + 1}.")
-    return key.sign(head, tree.root(), at)
+    [(branch,)] = _rows(connection, "SELECT coalesce(max(branch), 0) FROM log_checkpoints")
+    return key.sign(head, tree.root(), at, branch=branch)
 
 
 def newest_checkpoint(connection: Connection[Any], keys: Sequence[str]) -> Checkpoint | None:
@@ -196,11 +294,19 @@ def _grow(connection: Connection[Any], head: int, progress: Callable[[int], None
     return tree.size
 
 
-def _keep_outside(connection: Connection[Any], outside: Outside, *, after: int) -> None:
+def _keep_outside(connection: Connection[Any], outside: Outside, branch: int, ends: Mapping[int, int]) -> None:
+    if branch and branch not in ends:
+        for (note,) in _rows(connection, _SELECT_CONTINUATION, branch):
+            outside.keep(0, note, branch=branch)
+            if outside.note(0, branch=branch) != note:
+                raise SealRefused(f"Somebody else has continued this log as branch {branch}, kept at {outside.url}.")
+    for size, note in _rows(connection, _SELECT_NOT_OUTSIDE, branch, ends.get(branch, 0)):
+        outside.keep(size, note, branch=branch)
+
+
+def _rows(connection: Connection[Any], query: str, *parameters: Any) -> list[tuple[Any, ...]]:
     with connection.cursor(row_factory=tuple_row) as cursor:
-        cursor.execute("SELECT size, note FROM log_checkpoints WHERE size > %s ORDER BY size", (after,))
-        for size, note in cursor.fetchall():
-            outside.keep(size, note)
+        return cursor.execute(query.encode(), parameters).fetchall()
 
 
 def _newest_note(connection: Connection[Any]) -> str:

@@ -15,7 +15,7 @@ from psycopg.rows import tuple_row
 from eventstore.proof.checkpoints import read_signed
 from eventstore.proof.merkle import TILE, Tree, range_root, split
 from eventstore.proof.sealing import CHUNK, read_leaves, sealed_size, tile_reader
-from eventstore.proof.verifier import Checkpoint, Invalid
+from eventstore.proof.verifier import Checkpoint, Continued, Invalid, loss_of
 
 NEWEST_EVENTS = 6 * CHUNK
 """How many events are hashed again when not all are."""
@@ -41,6 +41,8 @@ class Verified(msgspec.Struct, kw_only=True):
     """Up to which position a checkpoint agrees with the log."""
     checkpoints: int = 0
     """How many agree with the log."""
+    continued: list[str] = []
+    """Losses that were said openly, a sentence each."""
     problems: list[str] = []
 
 
@@ -69,7 +71,7 @@ def verify_events(
     head = _value(connection, "SELECT coalesce(max(position), 0) FROM events")
     count = _value(connection, "SELECT count(*) FROM events")
     found = Verified(head=head)
-    checkpoints = _checkpoints(kept, keys, found.problems)
+    checkpoints = _without_lost(_checkpoints(kept, keys, found.problems), found.continued)
     if not checkpoints and head:
         found.problems.append("UNANCHORED  there is no checkpoint that the key has signed: nothing can be proved")
     changes = _Changes()
@@ -163,6 +165,27 @@ def _checkpoints(
         else:
             found[read[one.note].size].append((read[one.note], one.source))
     return dict(sorted(found.items()))
+
+
+def _without_lost(
+    checkpoints: dict[int, list[tuple[Checkpoint, str]]], told: list[str]
+) -> dict[int, list[tuple[Checkpoint, str]]]:
+    """Without those that speak of what was openly lost; the sentences about the losses go into `told`."""
+    continued = sorted({one.continued for kept in checkpoints.values() for one, _ in kept if one.continued})
+    left: dict[int, list[tuple[Checkpoint, str]]] = {}
+    lost: dict[Continued, set[str]] = {one: set() for one in continued}
+    for size, kept in checkpoints.items():
+        for checkpoint, source in kept:
+            if loss := loss_of(checkpoint, continued):
+                lost[loss].add(f"{size} events ({source})")
+            else:
+                left.setdefault(size, []).append((checkpoint, source))
+    for one in continued:
+        sources = sorted(lost[one])
+        more = f" and {len(sources) - MAX_TOLD} more" if len(sources) > MAX_TOLD else ""
+        spoke = f"; checkpoints of what was lost: {', '.join(sources[:MAX_TOLD])}{more}" if sources else ""
+        told.append(f"CONTINUED  {one}{spoke}")
+    return left
 
 
 def _sentences(connection: Connection[Any], changes: _Changes, count: int, head: int) -> Iterator[str]:

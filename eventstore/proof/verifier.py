@@ -48,13 +48,32 @@ class Invalid(Exception):
     """Something does not hold; the message says what."""
 
 
+class Continued(NamedTuple):
+    """Said openly by the first checkpoint of a branch: what was signed from position `kept` up to `lost` is lost."""
+
+    branch: int
+    kept: int
+    lost: int
+    reason: str
+    time: str
+
+    def __str__(self) -> str:
+        lost = f"{self.kept + 1}–{self.lost}"
+        return f"since {self.time} the log continues from {self.kept}, lost {lost}: {self.reason}"
+
+
 class Checkpoint(NamedTuple):
-    """A signed statement: the tree of the first `size` events has this root. `time` is the log's own, as text."""
+    """A signed statement: the tree of the first `size` events has this root. `time` is the log's own, as text.
+
+    `branch` is how often the log had lost its end and was continued openly.
+    """
 
     origin: str
     size: int
     root: bytes
     time: str
+    branch: int = 0
+    continued: "Continued | None" = None
 
 
 # --- The tree: RFC 6962, section 2.1
@@ -149,6 +168,7 @@ def read_checkpoint(note: str, key: str, *, verify: Any = None) -> Checkpoint:
     except (IndexError, ValueError) as error:
         raise Invalid("this is no checkpoint") from error
     time = next((line[5:] for line in lines[3:] if line.startswith("time ")), "")
+    branch, continued = _branch(lines[3:], time)
     for line in signatures.splitlines():
         signer, _, encoded = line.removeprefix("— ").rpartition(" ")
         try:
@@ -158,8 +178,35 @@ def read_checkpoint(note: str, key: str, *, verify: Any = None) -> Checkpoint:
         if signer == name and signature[:4] == key_id:
             if not (verify or ed25519_verify)(public, (text + "\n").encode(), signature[4:]) or origin != name:
                 raise Invalid(f"the signature of the checkpoint of {size} events is wrong")
-            return Checkpoint(origin, size, root, time)
+            return Checkpoint(origin, size, root, time, branch, continued)
     raise Invalid(f"the checkpoint of {lines[1]} events is not signed by the log's key {name}")
+
+
+_CONTINUES = re.compile(r"continues from (\d{1,18}), lost (\d{1,18})–(\d{1,18}): (.+)")
+
+
+def _branch(lines: Sequence[str], time: str) -> "tuple[int, Continued | None]":
+    """The branch that a checkpoint belongs to, and what it says when it is the first of it. Raises Invalid."""
+    said = [line[7:] for line in lines if line.startswith("branch ")]
+    if not said:
+        return 0, None
+    if len(said) > 1 or not re.fullmatch("[1-9][0-9]{0,8}", said[0]):
+        raise Invalid("this is no checkpoint: its branch cannot be read")
+    for line in lines:
+        if match := _CONTINUES.fullmatch(line):
+            kept, first, lost = (int(number) for number in match.group(1, 2, 3))
+            if first != kept + 1 or lost < first:
+                raise Invalid("this is no checkpoint: what it continues from cannot be read")
+            return int(said[0]), Continued(int(said[0]), kept, lost, match[4], time)
+    return int(said[0]), None
+
+
+def loss_of(checkpoint: Checkpoint, continued: "Sequence[Continued]") -> "Continued | None":
+    """Which continuation says openly that what the checkpoint speaks of is lost; None where none does."""
+    for one in continued:
+        if one.branch > checkpoint.branch and one.kept < checkpoint.size <= one.lost:
+            return one
+    return None
 
 
 def read_key(key: str) -> "tuple[str, bytes, bytes]":
@@ -326,9 +373,14 @@ def check(proof: zipfile.ZipFile, key: "str | None", against: Sequence[str]) -> 
         versions = {event["version"] for event in events if event["stream"] == stream}
         if left_out := sorted(set(range(1, max(versions))) - versions):
             wrong.append(f"{stream}: the events {left_out} were left out")
+    continued = [one for note in notes.values() if (one := _continuation(note, key, newest))]
+    said += [f"checkpoint: {one}" for one in continued]
     for kept, note in [*(("", note) for note in notes.values()), *((" (kept by you)", text) for text in against)]:
         try:
             old = read_checkpoint(note, key)
+            if loss := loss_of(old, continued):
+                said.append(f"checkpoint of {old.size} events{kept}: {loss}")
+                continue
             if old.size not in consistency and old.size != newest.size:
                 raise Invalid(f"the proof says nothing about {old.size} events; ask for one with --against")
             check_consistency(old.size, old.root, newest.size, newest.root, consistency.get(old.size, []))
@@ -340,6 +392,15 @@ def check(proof: zipfile.ZipFile, key: "str | None", against: Sequence[str]) -> 
         is_right = digest in payloads and hashlib.sha256(proof.read(f"payloads/{digest}")).hexdigest() == digest
         (said if is_right else wrong).append(f"payload {digest}: {'matches' if is_right else 'does not match'}")
     return said, wrong
+
+
+def _continuation(note: str, key: str, newest: Checkpoint) -> "Continued | None":
+    """What a checkpoint of the proof says about a loss; that it agrees with the newest is checked with the others."""
+    try:
+        found = read_checkpoint(note, key)
+    except Invalid:
+        return None
+    return found.continued if found.branch <= newest.branch and found.size <= newest.size else None
 
 
 def main() -> int:
