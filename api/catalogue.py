@@ -183,6 +183,8 @@ _PROCESSING = (
     _history("smtp_unavailable", "The mail server does not answer; the message is tried again."),
     _history("sender_refused", "The mail server refuses the sender."),
     _history("recipient_refused", "The mail server refuses the recipient."),
+    _history("smtputf8_not_supported", "The mail server takes no internationalised addresses (SMTPUTF8)."),
+    _history("message_not_possible", "The message cannot be written: an address has no form for mail servers."),
     _history("message_refused", "The mail server refuses the message."),
     _history("outcome_unknown", "Nobody knows whether the message was sent; it is not sent again."),
     _history("no_email_address", "No customer of the account has an e-mail address."),

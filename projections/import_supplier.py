@@ -112,7 +112,7 @@ ORDER BY code
 """
 
 SELECT_TREATMENT = """
-SELECT code, strictness, unknown_fields, documents_root, documents_check, sends_customer_emails, email_language
+SELECT code, status, strictness, unknown_fields, documents_root, documents_check, sends_customer_emails, email_language
 FROM import_supplier
 WHERE code = ANY(%s)
 """

@@ -1,9 +1,11 @@
 """What an e-mail to a customer says, in German and in English. Pure."""
 
+from email.headerregistry import Address
 from email.message import EmailMessage
-from email.utils import formataddr
+from email.utils import parseaddr
 
 import msgspec
+from email_validator import validate_email
 
 from schemas.account import Account
 
@@ -63,8 +65,8 @@ def message_about(
     """The message; `sender` is an address, `message_id` makes a second copy recognisable."""
     message = EmailMessage()
     message["Subject"] = _SUBJECT[language]
-    message["From"] = sender
-    message["To"] = formataddr((_one_line(recipient.name), recipient.email))
+    message["From"] = on_the_wire(*parseaddr(sender))
+    message["To"] = on_the_wire(recipient.name, recipient.email)
     message["Message-ID"] = message_id
     message["Auto-Submitted"] = "auto-generated"
     message["Content-Language"] = language
@@ -73,9 +75,25 @@ def message_about(
             name=_one_line(recipient.name),
             account_number=account_number,
             external_account_number=_one_line(account.external_account_number),
-        )
+        ),
+        cte="quoted-printable",  # every server takes it
     )
     return message
+
+
+def on_the_wire(name: str, email: str) -> Address:
+    """The address as mail servers are told it: an internationalised domain in its ASCII form (IDNA 2008).
+
+    What stands before the @ has no such form. Raises ValueError for a domain without one.
+    """
+    local, _, domain = email.rpartition("@")
+    return Address(_one_line(name), local, domain if domain.isascii() else _ascii_domain(domain))
+
+
+def _ascii_domain(domain: str) -> str:
+    found = validate_email(f"x@{domain}", check_deliverability=False).ascii_domain
+    assert isinstance(found, str)
+    return found
 
 
 def _one_line(text: str) -> str:

@@ -68,14 +68,15 @@ class ImportProcessor:
         self._references = References(ledger)
 
     def process(self, streams: list[str]) -> None:
-        """Bring these imports to their end. Streams that are not due, or taken by others, are left alone.
+        """Bring these imports to their end. Streams that are not due, taken by others, or of paused suppliers are left.
 
         Never raises for a bad import. When the database is away nothing is lost: the sweeper rings again.
         """
         try:
-            started = self._start(streams)
+            treatments = self._references.treatments({identity_of(stream)[0] for stream in streams})
+            started = self._start([stream for stream in streams if not treatments[identity_of(stream)[0]].is_paused])
             try:
-                self._finish(started)
+                self._finish(started, treatments)
             except StoreUnavailable:
                 raise
             except Exception:
@@ -85,6 +86,8 @@ class ImportProcessor:
             logger.warning("imports left to the sweeper", streams=len(streams), reason=str(error))
 
     def _start(self, streams: list[str]) -> list[Started]:
+        if not streams:
+            return []
         at = now()
         command = StartImport(worker=self._worker(), lease_until=at + LEASE, max_attempts=MAX_ATTEMPTS)
         outcomes = self._ledger.execute_many(dict.fromkeys(streams, command), at=at, by=self._by)
@@ -109,10 +112,9 @@ class ImportProcessor:
         }
         self._ledger.execute_many(commands, at=at, by=self._by)
 
-    def _finish(self, started: Sequence[Started]) -> None:
+    def _finish(self, started: Sequence[Started], treatments: Mapping[str, Treatment]) -> None:
         if not started:
             return
-        treatments = self._references.treatments({identity_of(one.stream)[0] for one in started})
         read, failures = self._read(started, treatments)
         ready, refused = self._checked(read, treatments)
         failures |= refused

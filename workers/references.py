@@ -31,12 +31,18 @@ class Treatment(msgspec.Struct, frozen=True):
     """The settings of a supplier that matter while processing."""
 
     code: str
+    status: str = "ongoing"
     strictness: str = "standard"
     unknown_fields: str = "refuse"
     documents_root: str = ""
     documents_check: str = "off"
     sends_customer_emails: bool = False
     email_language: str = "de"
+
+    @property
+    def is_paused(self) -> bool:
+        """What is pending waits until the supplier is ongoing again; a complete one lets what was accepted end."""
+        return self.status == "paused"
 
     @property
     def terms(self) -> Terms:

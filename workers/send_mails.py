@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from email.message import EmailMessage
 from email.policy import SMTP, SMTPUTF8
+from email.utils import parseaddr
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -33,7 +34,7 @@ from eventstore.log.ledger import Ledger
 from schemas.shape import NotJson
 from schemas.submission import read_submission
 from workers.backoff import backoff
-from workers.mail_text import message_about, recipient_of
+from workers.mail_text import message_about, on_the_wire, recipient_of
 
 MAX_ATTEMPTS = 8
 LEASE = timedelta(seconds=120)
@@ -89,19 +90,26 @@ class MailSender:
             self._ledger.execute_many({stream: ended}, at=now(), by=self._by)
 
     def _ended(self, server: MailServer, stream: str, mail: CustomerMail) -> Command:
-        """Send, and say what came of it."""
+        """Send, and say what came of it: whatever happens, the attempt ends."""
         attempt = mail.attempt
-        message = self._message(server, stream, mail)
-        if isinstance(message, str):
-            return FailMail(attempt=attempt, code=message)
         try:
-            deliver(server.url, message)
+            message = self._message(server, stream, mail)
+            if isinstance(message, str):
+                return FailMail(attempt=attempt, code=message)
+            letter = letter_of(message)
+        except StoreUnavailable:
+            raise
+        except Exception as error:
+            logger.warning("mail cannot be written", stream=stream, reason=type(error).__name__)
+            return FailMail(attempt=attempt, code="message_not_possible")
+        try:
+            deliver(server.url, letter)
         except NotSent as failure:
             logger.info("mail not sent", stream=stream, code=failure.code, attempt=attempt)
             if failure.is_final:
                 return FailMail(attempt=attempt, code=failure.code)
             return PostponeMail(attempt=attempt, code=failure.code, due_at=now() + backoff(attempt))
-        except (OSError, smtplib.SMTPException) as error:
+        except Exception as error:
             logger.warning("mail outcome unknown", stream=stream, reason=type(error).__name__)
             return FailMail(attempt=attempt, code="outcome_unknown")
         return DeliverMail(attempt=attempt, message_id=str(message["Message-ID"]))
@@ -120,7 +128,7 @@ class MailSender:
         recipient = recipient_of(account)
         if recipient is None:
             return "no_email_address"
-        host = server.sender.rpartition("@")[2].rstrip(">") or "localhost"
+        host = on_the_wire(*parseaddr(server.sender)).domain or "localhost"
         return message_about(
             account,
             recipient,
@@ -131,20 +139,36 @@ class MailSender:
         )
 
 
-def deliver(url: str, message: EmailMessage) -> None:
-    """Hand the message to the mail server. Raises NotSent when it was not taken; anything else leaves that open."""
+class Letter(msgspec.Struct, frozen=True):
+    """A message as it goes out. `is_utf8`: an address in it has letters that only SMTPUTF8 (RFC 6531) can carry."""
+
+    sender: str
+    recipient: str
+    content: bytes
+    is_utf8: bool
+
+
+def letter_of(message: EmailMessage) -> Letter:
+    """The message with its two addresses. Raises ValueError for what cannot be written."""
+    sender, recipient = (message[name].addresses[0].addr_spec for name in ("From", "To"))
+    is_utf8 = not (sender.isascii() and recipient.isascii())
+    return Letter(sender, recipient, message.as_bytes(policy=SMTPUTF8 if is_utf8 else SMTP), is_utf8)
+
+
+def deliver(url: str, letter: Letter) -> None:
+    """Hand the letter to the mail server. Raises NotSent when it was not taken; anything else leaves that open."""
     with _session(url) as session:
         try:
-            is_utf8 = session.has_extn("smtputf8")
-            options = ["SMTPUTF8"] if is_utf8 else []
-            _accepted(session.mail(message["From"].addresses[0].addr_spec, options), "sender_refused")
-            _accepted(session.rcpt(message["To"].addresses[0].addr_spec), "recipient_refused")
+            if letter.is_utf8 and not session.has_extn("smtputf8"):
+                raise NotSent("smtputf8_not_supported", is_final=True)
+            _accepted(session.mail(letter.sender, ["SMTPUTF8"] if letter.is_utf8 else []), "sender_refused")
+            _accepted(session.rcpt(letter.recipient), "recipient_refused")
         except UnicodeError as error:  # an address that this server cannot be told
             raise NotSent("recipient_refused", is_final=True) from error
         except (OSError, smtplib.SMTPException) as error:
             raise NotSent("smtp_unavailable", is_final=False) from error
         try:
-            _accepted(session.data(message.as_bytes(policy=SMTPUTF8 if is_utf8 else SMTP)), "message_refused")
+            _accepted(session.data(letter.content), "message_refused")
         except smtplib.SMTPDataError as error:
             _accepted((error.smtp_code, b""), "message_refused")
             raise

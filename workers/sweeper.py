@@ -46,9 +46,11 @@ SELECT supplier, external_account_number, attempt
 FROM import_status
 WHERE status = 'PENDING' AND position <= %(relayed)s
   AND ((due_at IS NULL AND modified_at < %(lost_before)s) OR due_at <= %(now)s)
+  AND NOT EXISTS (SELECT FROM import_supplier AS s WHERE s.code = supplier AND s.status = 'paused')
 ORDER BY modified_at
 LIMIT %(limit)s
 """
+"""Of paused suppliers nothing is rung for; when one is ongoing again, all that waits is found here."""
 
 logger = structlog.get_logger()
 

@@ -4,6 +4,7 @@ import email
 import email.policy
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from eventstore.log.ledger import Ledger
 from tests.make import NOON, an_account, changed
 from tests.running import free_port, wait_for
 from tests.workers.test_processing import SUPPLIER, stage
+from workers import send_mails
 from workers.process_imports import ImportProcessor
 from workers.run import run_worker
 from workers.send_mails import LEASE, MAX_ATTEMPTS, MailSender, MailServer
@@ -59,10 +61,23 @@ class Inbox:
 
 @pytest.fixture
 def inbox() -> Iterator[tuple[Inbox, MailServer]]:
+    with an_inbox(is_international=True) as found:
+        yield found
+
+
+@pytest.fixture
+def plain_inbox() -> Iterator[tuple[Inbox, MailServer]]:
+    """That of a server without SMTPUTF8."""
+    with an_inbox(is_international=False) as found:
+        yield found
+
+
+@contextmanager
+def an_inbox(*, is_international: bool, sender: str = SENDER) -> Iterator[tuple[Inbox, MailServer]]:
     handler = Inbox()
-    controller = Controller(handler, hostname="127.0.0.1", port=free_port(), enable_SMTPUTF8=True)
+    controller = Controller(handler, hostname="127.0.0.1", port=free_port(), enable_SMTPUTF8=is_international)
     controller.start()
-    yield handler, MailServer(f"smtp://127.0.0.1:{controller.port}", SENDER)
+    yield handler, MailServer(f"smtp://127.0.0.1:{controller.port}", sender)
     controller.stop()
 
 
@@ -162,6 +177,72 @@ def test_a_server_that_refuses_for_good_is_believed(
     stream = processed(ledger, an_account(SUPPLIER))
     MailSender(ledger, server, worker=lambda: 7).send([stream])
     assert last(ledger, stream) == MailFailed(attempt=1, code=code)
+
+
+def sent_to(ledger: Ledger, server: MailServer, address: str) -> Any:
+    """What became of a message to a customer with this address."""
+    account = changed(an_account(SUPPLIER), address, "customers", 0, "email")
+    account["customers"] = account["customers"][:1]
+    stream = processed(ledger, account)
+    MailSender(ledger, server, worker=lambda: 7).send([stream])
+    return last(ledger, stream)
+
+
+@pytest.mark.parametrize("server_kind", ["inbox", "plain_inbox"])
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("anna@bücher.de", "anna@xn--bcher-kva.de"),
+        ("anna@straße.de", "anna@xn--strae-oqa.de"),
+        ("anna@GRÜN.de", "anna@xn--grn-ioa.de"),
+    ],
+)
+def test_a_domain_with_umlauts_is_told_in_its_ascii_form(
+    ledger: Ledger, supplier: str, request: pytest.FixtureRequest, server_kind: str, address: str, told: str
+) -> None:
+    box, server = request.getfixturevalue(server_kind)
+    assert isinstance(sent_to(ledger, server, address), MailDelivered)
+    assert box.recipients == [told]
+    assert box.messages[0]["To"].addresses[0].addr_spec == told
+
+
+def test_a_name_with_umlauts_is_told_as_it_is(ledger: Ledger, supplier: str, inbox: tuple[Inbox, MailServer]) -> None:
+    box, server = inbox
+    assert isinstance(sent_to(ledger, server, "jürgen@müller.de"), MailDelivered)
+    assert box.recipients == ["jürgen@xn--mller-kva.de"]
+    header = str(box.messages[0]["To"]).encode("utf-8", "surrogateescape").decode()  # it comes as raw UTF-8
+    assert "jürgen@xn--mller-kva.de" in header
+    assert "Kontonummer" in box.messages[0].get_content()
+
+
+def test_a_name_with_umlauts_fails_for_good_where_the_server_cannot_be_told(
+    ledger: Ledger, supplier: str, plain_inbox: tuple[Inbox, MailServer]
+) -> None:
+    box, server = plain_inbox
+    assert sent_to(ledger, server, "jürgen@example.com") == MailFailed(attempt=1, code="smtputf8_not_supported")
+    assert box.messages == []
+
+
+def test_a_sender_with_umlauts_in_its_domain_can_send(ledger: Ledger, supplier: str) -> None:
+    with an_inbox(is_international=False, sender="Grün Strom <service@grün.de>") as (box, server):
+        assert isinstance(sent_to(ledger, server, "anna@example.com"), MailDelivered)
+    [message] = box.messages
+    assert message["From"].addresses[0].addr_spec == "service@xn--grn-ioa.de"
+    assert message["Message-ID"].endswith("@xn--grn-ioa.de>")
+
+
+def test_an_attempt_ends_whatever_goes_wrong(
+    ledger: Ledger, supplier: str, inbox: tuple[Inbox, MailServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("a bug")
+
+    for place, code in (("letter_of", "message_not_possible"), ("deliver", "outcome_unknown")):
+        with monkeypatch.context() as patch:
+            patch.setattr(send_mails, place, fail)
+            stream = processed(ledger, an_account(SUPPLIER, len(code)))
+            MailSender(ledger, inbox[1], worker=lambda: 7).send([stream])
+        assert last(ledger, stream) == MailFailed(attempt=1, code=code)
 
 
 def test_an_account_without_an_address_gets_no_message(

@@ -1,0 +1,97 @@
+"""A paused supplier holds what is pending until it is ongoing again; a complete one lets what was accepted end."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from eventstore.aggregates.import_process import ImportErrored, RetryImport, StageImport, StartImport, stream_of
+from eventstore.aggregates.supplier import ChangeSupplierStatus, CreateSupplier, SupplierStatus
+from eventstore.aggregates.supplier import stream_of as supplier_stream
+from eventstore.clock import now
+from eventstore.log.ledger import Ledger
+from eventstore.log.payloads import Payload
+from tests.make import LEASE_UNTIL, an_account, changed, encoded
+from tests.running import wait_for
+from tests.workers.test_processing import SUPPLIER, stage, status
+from workers.process_imports import ImportProcessor
+from workers.run import run_worker
+
+OTHER = "SUEDWIND"
+
+
+@pytest.fixture
+def processor(ledger: Ledger) -> ImportProcessor:
+    ledger.execute(supplier_stream(SUPPLIER), CreateSupplier(), at=now(), by="t")
+    return ImportProcessor(ledger, worker=lambda: 7)
+
+
+@pytest.fixture
+def worker(ledger: Ledger, processor: ImportProcessor) -> Iterator[threading.Event]:
+    """A worker with its relay and sweeper; the event stops it."""
+    stop = threading.Event()
+    thread = threading.Thread(target=run_worker, args=(ledger, None), kwargs={"threads": 1, "stop": stop})
+    thread.start()
+    yield stop
+    stop.set()
+    thread.join()
+
+
+def set_to(ledger: Ledger, wanted: SupplierStatus) -> None:
+    ledger.execute(supplier_stream(SUPPLIER), ChangeSupplierStatus(status=wanted), at=now(), by="t")
+
+
+def test_workers_leave_what_is_pending_of_a_paused_supplier(ledger: Ledger, processor: ImportProcessor) -> None:
+    held = [stage(ledger, an_account(SUPPLIER, 1)), stage(ledger, an_account(SUPPLIER, 2), is_dry_run=True)]
+    set_to(ledger, "paused")
+    processor.process(held)
+    assert {status(ledger, stream) for stream in held} == {"PENDING"}
+    assert {len(ledger.history(stream)) for stream in held} == {1}
+    set_to(ledger, "ongoing")
+    processor.process(held)
+    assert [status(ledger, stream) for stream in held] == ["PROCESSED", "DRY_RUN_SUCCEEDED"]
+
+
+def test_a_message_for_many_suppliers_leaves_only_those_that_are_paused(
+    ledger: Ledger, processor: ImportProcessor
+) -> None:
+    held, body = stage(ledger, an_account(SUPPLIER, 1)), encoded(an_account(OTHER, 1))
+    other, payload = stream_of(OTHER, "1"), Payload.of(body)
+    digest = payload.sha256.hex()
+    staging = StageImport(payload_sha256=digest, content_sha256=digest, payload_bytes=len(body))
+    ledger.execute(other, staging, at=now(), by="t", payload=payload)
+    set_to(ledger, "paused")
+    processor.process([held, other])
+    assert [status(ledger, stream) for stream in (held, other)] == ["PENDING", "PROCESSED"]
+
+
+def test_what_was_accepted_of_a_complete_supplier_ends(ledger: Ledger, processor: ImportProcessor) -> None:
+    accepted = stage(ledger, an_account(SUPPLIER, 1))
+    set_to(ledger, "complete")
+    processor.process([accepted])
+    assert status(ledger, accepted) == "PROCESSED"
+
+
+def test_a_retry_waits_as_well(ledger: Ledger, processor: ImportProcessor) -> None:
+    stream = stage(ledger, changed(an_account(SUPPLIER, 1), "9.99", "transfer_balance"))
+    processor.process([stream])
+    assert isinstance(ledger.history(stream)[-1].event, ImportErrored)
+    set_to(ledger, "paused")
+    ledger.execute(stream, RetryImport(), at=now(), by="t")
+    processor.process([stream])
+    assert status(ledger, stream) == "PENDING"
+
+
+def test_what_was_held_is_rung_again_when_the_supplier_is_ongoing(
+    ledger: Ledger, processor: ImportProcessor, worker: threading.Event
+) -> None:
+    set_to(ledger, "paused")
+    held = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 4)]
+    abandoned = stage(ledger, an_account(SUPPLIER, 4))
+    start = StartImport(worker=12345, lease_until=LEASE_UNTIL, max_attempts=5)
+    ledger.execute(abandoned, start, at=now(), by="t")
+    wait_for(lambda: status(ledger, abandoned) == "PENDING", "the sweeper gives it back")
+    with pytest.raises(AssertionError):
+        wait_for(lambda: any(status(ledger, stream) != "PENDING" for stream in [*held, abandoned]), "held", 5)
+    set_to(ledger, "ongoing")
+    wait_for(lambda: {status(ledger, stream) for stream in [*held, abandoned]} == {"PROCESSED"}, "all are processed")
