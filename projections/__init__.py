@@ -4,7 +4,6 @@ from eventstore.aggregates.import_process import ImportProcessed, SubjectErased
 from eventstore.aggregates.participant import ParticipantImported
 from eventstore.aggregates.post_account import TOPICS as RECORD_TOPICS
 from eventstore.aggregates.price_sheet import PriceSheetImported
-from eventstore.log.recorder import View
 from projections.access_key import ACCESS_KEY
 from projections.account_record import ACCOUNT_RECORD
 from projections.account_search import ACCOUNT_SEARCH
@@ -15,7 +14,8 @@ from projections.import_status import IMPORT_STATUS
 from projections.import_supplier import IMPORT_SUPPLIER
 from projections.platform.tables import MARKET_TABLES, TABLES
 from projections.versioning.following import Following
-from projections.versioning.projection import InlineView, Platform, Projection
+from projections.versioning.projection import Platform, Projection
+from projections.versioning.view import View
 
 INLINE: tuple[View, ...] = (IMPORT_STATUS, IMPORT_SUPPLIER, ACCESS_KEY, ACCOUNT_RECORD, CUSTOMER_MAIL)
 """Written in the append's own transaction: whoever posts and then reads sees the write."""
@@ -29,4 +29,4 @@ PLATFORM = Platform("platform", TABLES, frozenset({ImportProcessed, SubjectErase
 MARKET = Platform("market", MARKET_TABLES, frozenset({ParticipantImported, PriceSheetImported}))
 """Market participants and price sheets: written in the transaction that imports them."""
 
-PROJECTIONS: tuple[Projection, ...] = (*map(InlineView, INLINE), PLATFORM, MARKET, *FOLLOWING)
+PROJECTIONS: tuple[Projection, ...] = (*INLINE, PLATFORM, MARKET, *FOLLOWING)

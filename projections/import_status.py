@@ -1,6 +1,6 @@
 """The status of every import process: one row each, for v1 status, v2 status and the per-supplier lists.
 
-Table `import_status` (0002_views.sql). Written in the append's transaction.
+Table `import_status`; written in the append's transaction.
 """
 
 from collections.abc import AsyncIterator
@@ -27,6 +27,7 @@ from eventstore.aggregates.import_process import (
     identity_of,
 )
 from eventstore.events import Recorded
+from projections.versioning.view import View
 from schemas.status import ImportListItem, ImportStatus, LatestError, TransferStatus
 
 LEAVES_STATUS: LiteralString = (
@@ -69,61 +70,6 @@ class StatusRow(msgspec.Struct, frozen=True, kw_only=True):
     lease_until: datetime | None = None
     worker: int | None = None
     attempt: int | None = None
-
-
-class ImportStatusView:
-    """See the module; `project` is pure."""
-
-    name = "import_status"
-    columns = StatusRow.__struct_fields__
-    key_columns = 2
-    events = frozenset(IMPORT_PROCESS.topics.values())
-    upsert = """
-        INSERT INTO import_status AS row (
-            supplier, external_account_number, status, created_at, created_position, modified_at, position, version,
-            account_number, account_created_at, error_code, error_detail, error_domain, due_at, lease_until, worker,
-            attempt)
-        SELECT n.supplier, n.external, n.status, n.created_at, appended.base + n.created_position, n.modified_at,
-               appended.base + n.position, n.version, n.account_number, n.account_created_at, n.error_code,
-               n.error_detail, n.error_domain, n.due_at, n.lease_until, n.worker, n.attempt
-        FROM appended, unnest(
-            %(import_status_supplier)b::text[], %(import_status_external_account_number)b::text[],
-            %(import_status_status)b::text[], %(import_status_created_at)b::timestamptz[],
-            %(import_status_created_position)b::bigint[], %(import_status_modified_at)b::timestamptz[],
-            %(import_status_position)b::bigint[], %(import_status_version)b::integer[],
-            %(import_status_account_number)b::text[], %(import_status_account_created_at)b::timestamptz[],
-            %(import_status_error_code)b::text[], %(import_status_error_detail)b::text[],
-            %(import_status_error_domain)b::text[], %(import_status_due_at)b::timestamptz[],
-            %(import_status_lease_until)b::timestamptz[], %(import_status_worker)b::bigint[],
-            %(import_status_attempt)b::integer[]
-        ) AS n (supplier, external, status, created_at, created_position, modified_at, position, version,
-                account_number, account_created_at, error_code, error_detail, error_domain, due_at, lease_until,
-                worker, attempt)
-        ON CONFLICT (supplier, external_account_number) DO UPDATE SET
-            status = excluded.status, modified_at = excluded.modified_at, position = excluded.position,
-            version = excluded.version, account_number = excluded.account_number,
-            account_created_at = excluded.account_created_at, error_code = excluded.error_code,
-            error_detail = excluded.error_detail, error_domain = excluded.error_domain, due_at = excluded.due_at,
-            lease_until = excluded.lease_until, worker = excluded.worker, attempt = excluded.attempt
-    """
-
-    folds_all = False
-    skipped = LEAVES_STATUS
-
-    def key_of(self, stream: str) -> dict[str, str] | None:
-        return (
-            dict(zip(("supplier", "external_account_number"), identity_of(stream), strict=True))
-            if stream.startswith("import/")
-            else None
-        )
-
-    def project(self, recorded: Recorded, position: int) -> tuple[Any, ...] | None:
-        """The row that the event makes, or None for events of other aggregates."""
-        row = status_row(recorded, position)
-        return None if row is None else msgspec.structs.astuple(row)
-
-
-IMPORT_STATUS = ImportStatusView()
 
 
 def status_row(recorded: Recorded, position: int) -> StatusRow | None:
@@ -194,6 +140,32 @@ def _row(recorded: Recorded, position: int, status: str, **fields: Any) -> Statu
         **fields,
     )
 
+
+def _key_of(stream: str) -> dict[str, str] | None:
+    names = ("supplier", "external_account_number")
+    return dict(zip(names, identity_of(stream), strict=True)) if stream.startswith("import/") else None
+
+
+IMPORT_STATUS = View(
+    "import_status",
+    StatusRow,
+    status_row,
+    events=IMPORT_PROCESS.topics.values(),
+    key=("supplier", "external_account_number"),
+    key_of=_key_of,
+    first=("created_at", "created_position"),
+    relative=("created_position", "position"),
+    types={"version": "integer", "attempt": "integer"},
+    indexes={
+        "import_status_in_order": "(supplier, created_position)",
+        "import_status_open": "(status, modified_at) WHERE status IN ('PENDING', 'IN_PROGRESS')",
+        "import_status_by_status": "(supplier, status, created_position)"
+        " WHERE status IN ('PENDING', 'ERRORED', 'CANCELLED', 'DRY_RUN_SUCCEEDED', 'DRY_RUN_ERRORED')",
+        "import_status_by_error": "(supplier, error_code, created_position) WHERE error_code IS NOT NULL",
+        "import_status_with_error": "(supplier, created_position) WHERE error_code IS NOT NULL",
+    },
+    skipped=LEAVES_STATUS,
+)
 
 _SELECT_STATUS = """
 SELECT status, account_number, created_at, modified_at, error_code, error_detail, error_domain

@@ -1,6 +1,6 @@
 """COPY into tables in Postgres' binary format, which costs an eighth of what its text format costs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from psycopg import Connection
@@ -10,16 +10,19 @@ from psycopg.sql import SQL, Composed, Identifier
 from eventstore.log.copy_format import SIGNATURE, TRAILER
 
 _JSON, _TEXT = 114, 25  # the binary form of json is its text
-_columns: dict[str, tuple[list[str], list[int]]] = {}
+_names: dict[str, list[str]] = {}
+_types: dict[tuple[str, tuple[str, ...]], list[int]] = {}
 
 
-def copy_into(connection: Connection[Any], schema: str, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
+def copy_into(
+    connection: Connection[Any], schema: str, table: str, columns: Sequence[str], rows: Iterable[tuple[Any, ...]]
+) -> None:
     """COPY rows, whose values are of the columns' types: Decimal for numeric, aware datetimes, text for json.
 
-    Columns are named, so that one which a later version adds does not stop this one.
+    The caller names the columns, in the order of its values: one that a later version adds does not stop this one.
     """
-    statement, types = _copying(connection, schema, table)
-    with connection.cursor() as cursor, cursor.copy(statement) as copy:
+    types = _types_of(connection, schema, table, tuple(columns))
+    with connection.cursor() as cursor, cursor.copy(_copying(schema, table, columns)) as copy:
         copy.set_types(types)
         for row in rows:
             copy.write_row(row)
@@ -27,20 +30,26 @@ def copy_into(connection: Connection[Any], schema: str, table: str, rows: Iterab
 
 def copy_written(connection: Connection[Any], schema: str, table: str, rows: Iterable[bytes]) -> None:
     """COPY rows that are in COPY's format already, all columns in the table's order (`copy_format`)."""
-    statement, _ = _copying(connection, schema, table)
-    with connection.cursor() as cursor, cursor.copy(statement) as copy:
+    if table not in _names:
+        with connection.cursor(row_factory=tuple_row) as cursor:
+            cursor.execute(SQL("SELECT * FROM {} LIMIT 0").format(Identifier(schema, table)))
+            _names[table] = [column.name for column in cursor.description or ()]
+    columns = _names[table]
+    with connection.cursor() as cursor, cursor.copy(_copying(schema, table, columns)) as copy:
         copy.write(b"".join((SIGNATURE, *rows, TRAILER)))
 
 
-def _copying(connection: Connection[Any], schema: str, table: str) -> tuple[Composed, list[int]]:
-    """The statement, and the types of its columns."""
-    name = Identifier(schema, table)
-    if table not in _columns:
+def _copying(schema: str, table: str, columns: Sequence[str]) -> Composed:
+    names = SQL(", ").join(map(Identifier, columns))
+    return SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(Identifier(schema, table), names)
+
+
+def _types_of(connection: Connection[Any], schema: str, table: str, columns: tuple[str, ...]) -> list[int]:
+    """The types of these columns; asked once for a table, since all its versions have the same."""
+    if (table, columns) not in _types:
+        names = SQL(", ").join(map(Identifier, columns))
         with connection.cursor(row_factory=tuple_row) as cursor:
-            cursor.execute(SQL("SELECT * FROM {} LIMIT 0").format(name))
+            cursor.execute(SQL("SELECT {} FROM {} LIMIT 0").format(names, Identifier(schema, table)))
             found = cursor.description or ()
-        types = [_TEXT if column.type_code == _JSON else column.type_code for column in found]
-        _columns[table] = [column.name for column in found], types
-    names, types = _columns[table]
-    copying = SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)")
-    return copying.format(name, SQL(", ").join(map(Identifier, names))), types
+        _types[table, columns] = [_TEXT if column.type_code == _JSON else column.type_code for column in found]
+    return _types[table, columns]

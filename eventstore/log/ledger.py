@@ -25,7 +25,7 @@ from eventstore.log.copying import copy_written
 from eventstore.log.group_commit import GroupCommitter, LoopCommitter
 from eventstore.log.payloads import Payload, keys_for, new_key, read_payloads, refuse_erased
 from eventstore.log.private import is_private, sealed
-from eventstore.log.recorder import CODE_VERSION, Append, LedgerDatastore, LedgerRecorder, View, store_errors
+from eventstore.log.recorder import CODE_VERSION, Append, InlineView, LedgerDatastore, LedgerRecorder, store_errors
 
 TRIES = 5
 LOG_LOCK = 7015001
@@ -76,7 +76,7 @@ class Outcome(msgspec.Struct, frozen=True):
 class Ledger:
     """The log, for writing and for reading single streams. Thread-safe; close it at the end."""
 
-    def __init__(self, database_url: str, *, views: Sequence[View], connections: int = 4) -> None:
+    def __init__(self, database_url: str, *, views: Sequence[InlineView], connections: int = 4) -> None:
         self._datastore = LedgerDatastore(database_url, connections=connections)
         self._recorder = LedgerRecorder(self._datastore, views)
         self._bell = Bell(self._datastore)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Any, LiteralString, Protocol, cast
+from typing import Any, Protocol, cast
 
 import msgspec
 import psycopg
@@ -18,7 +18,7 @@ from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastor
 from psycopg import Connection, Cursor
 from psycopg.pq import Format
 from psycopg.rows import DictRow, dict_row, tuple_row
-from psycopg.sql import SQL, Composed, Identifier
+from psycopg.sql import SQL, Composable, Composed, Identifier
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from eventstore.aggregates.aggregate import Event
@@ -48,27 +48,17 @@ _APPEND = f"WITH appended AS MATERIALIZED (SELECT append_events({_EVENTS}) AS ba
 _APPEND_ANSWERED = f"WITH appended AS MATERIALIZED (SELECT append_answered_events({_EVENTS}{_ANSWERS}) AS base)"
 
 
-class View(Protocol):
+class InlineView(Protocol):
     """A view that is written in the append's transaction: its name, its columns, its rows, its statement."""
 
     name: str
     columns: tuple[str, ...]
-    key_columns: int
-    """How many of the first columns name a row."""
-    upsert: LiteralString
+    upsert: Composable
     """An INSERT that reads `appended.base` and parameters `<name>_<column>`; positions are relative to the base."""
 
     @property
     def events(self) -> frozenset[type[Event]]:
         """What it is made from; it is not asked about any other event."""
-
-    folds_all: bool
-    """Whether a row needs every event of its stream; if not, the last one says it all, but for `created_…` columns."""
-    skipped: LiteralString
-    """An SQL condition on events `e` that leave their row as it is."""
-
-    def key_of(self, stream: str) -> Mapping[str, str] | None:
-        """The columns and values that name the rows of a stream; None where it has none."""
 
     def project(self, recorded: Recorded, position: int) -> tuple[Any, ...] | None:
         """The row that follows from the event at this position, or None. Pure; never raises."""
@@ -129,10 +119,10 @@ def _configure(connection: Connection[DictRow]) -> None:
 class LedgerRecorder(PostgresApplicationRecorder):
     """The library's recorder contract over the table `events`, and `append` for batches with payloads and views."""
 
-    def __init__(self, datastore: LedgerDatastore, views: Sequence[View] = ()) -> None:
+    def __init__(self, datastore: LedgerDatastore, views: Sequence[InlineView] = ()) -> None:
         super().__init__(datastore, events_table_name="stored_events")  # for reads: a view with the library's names
         self.views = tuple(views)
-        self._statements: dict[tuple[bool, tuple[View, ...]], bytes] = {}
+        self._statements: dict[tuple[bool, tuple[InlineView, ...]], bytes] = {}
 
     def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int] | None:
         """The library's way in; returns the positions. Raises IntegrityError on a version conflict."""
@@ -184,7 +174,7 @@ class LedgerRecorder(PostgresApplicationRecorder):
     def _run(
         self,
         connection: Connection[Any],
-        views: tuple[View, ...],
+        views: tuple[InlineView, ...],
         arrays: dict[str, Any],
         *,
         ends_transaction: bool = False,
@@ -229,12 +219,11 @@ def _execute_and_commit(connection: Connection[Any], statement: bytes, parameter
     return row
 
 
-def append_statement(views: Sequence[View], *, is_answered: bool = False) -> bytes:
+def append_statement(views: Sequence[InlineView], *, is_answered: bool = False) -> bytes:
     """Append and the upserts of these views as one statement: one round trip, one transaction."""
     append = SQL(_APPEND_ANSWERED if is_answered else _APPEND)
     upserts = [
-        SQL(", {name} AS ({upsert})").format(name=Identifier(f"into_{view.name}"), upsert=SQL(view.upsert))
-        for view in views
+        SQL(", {name} AS ({upsert})").format(name=Identifier(f"into_{view.name}"), upsert=view.upsert) for view in views
     ]
     return (append + Composed(upserts) + SQL(" SELECT base FROM appended")).as_bytes()
 

@@ -16,7 +16,6 @@ from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
 from eventstore.parallel import processes
-from projections.versioning.following import Following
 from projections.versioning.projection import Projection, Rows
 from projections.versioning.reading import Poison, Seen, Slice, read_last, read_ordered, slices, with_bodies
 
@@ -39,36 +38,15 @@ def administrator(admin_url: str) -> Iterator[Connection[Any]]:
 
 
 def make_tables(connection: Connection[Any], projection: Projection, schema: str) -> None:
-    """Empty tables in the schema, without indexes where there are live ones to copy them from later."""
-    if isinstance(projection, Following):
-        projection.create(connection, schema)
-        return
-    like = SQL(
-        "CREATE TABLE {} (LIKE {} INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING COMMENTS INCLUDING STORAGE)"
-    )
+    """Empty tables in the schema. Nobody reads them before they are whole, so that no vacuum comes near them."""
+    projection.create(connection, schema)
     for table in projection.tables:
-        connection.execute(like.format(Identifier(schema, table), Identifier(projection.home, table)))
-        # Nobody reads it before it is whole: statistics are made once then, by `build`; vacuums come after the switch.
         connection.execute(SQL("ALTER TABLE {} SET (autovacuum_enabled = off)").format(Identifier(schema, table)))
-
-
-def make_indexes(connection: Connection[Any], table: str, *, projection: Projection, schema: str) -> None:
-    """The indexes and keys of a live table on that of the schema, under the same names."""
-    if isinstance(projection, Following):
-        return
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        cursor.execute(_SELECT_INDEXES, (projection.home, table))
-        for name, definition, constraint in cursor.fetchall():
-            if constraint is not None:
-                adding = SQL("ALTER TABLE {} ADD CONSTRAINT {} ").format(Identifier(schema, table), Identifier(name))
-                connection.execute(adding + SQL(constraint))
-            else:
-                connection.execute(definition.replace(f" ON {projection.home}.", f" ON {schema}.").encode())
 
 
 def _finish(connection: Connection[Any], table: str, *, projection: Projection, schema: str) -> None:
     """What a table has besides its rows, once they are in it: indexes and statistics."""
-    make_indexes(connection, table, projection=projection, schema=schema)
+    projection.index(connection, schema, table)
     _analyze(connection, table, schema=schema)
 
 
@@ -85,7 +63,7 @@ def build(
     """Fill empty tables with what the log says up to a position; the streams that had to be left out."""
     if projection.folds_all:
         for table in projection.tables:
-            make_indexes(connection, table, projection=projection, schema=schema)
+            projection.index(connection, schema, table)
         parked = apply_events(connection, projection, schema, after=0, upto=upto, progress=progress)
         for table in projection.tables:
             _analyze(connection, table, schema=schema)
@@ -260,13 +238,3 @@ _WITHOUT_COMPRESSION = """
 SELECT set_config('wal_compression', 'off', false) WHERE has_parameter_privilege('wal_compression', 'SET')
 """
 """Compressing every page of a new index takes a third of the time of making it; not everybody may say so."""
-_SELECT_INDEXES = """
-SELECT i.relname, pg_get_indexdef(i.oid), pg_get_constraintdef(c.oid)
-FROM pg_index AS x
-JOIN pg_class AS i ON i.oid = x.indexrelid
-JOIN pg_class AS t ON t.oid = x.indrelid
-JOIN pg_namespace AS n ON n.oid = t.relnamespace
-LEFT JOIN pg_constraint AS c ON c.conindid = i.oid AND c.contype IN ('p', 'u')
-WHERE n.nspname = %s AND t.relname = %s
-ORDER BY c.contype NULLS LAST, i.relname
-"""

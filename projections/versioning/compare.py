@@ -118,7 +118,7 @@ def differences(connection: Connection[Any], projection: Projection, before: str
     for table in projection.tables:
         key = _key_columns(connection, projection.home, table)
         with connection.cursor("differences", row_factory=tuple_row) as cursor:
-            cursor.execute(_joined("to_json(b), to_json(a)", before, after, table, key))
+            cursor.execute(_joined(connection, "to_json(b), to_json(a)", before, after, table, key))
             for one, other in cursor:
                 yield _difference(table, key, one, other)
 
@@ -126,7 +126,7 @@ def differences(connection: Connection[Any], projection: Projection, before: str
 def _first(
     connection: Connection[Any], before: str, after: str, table: str, key: Sequence[str], limit: int
 ) -> list[Difference]:
-    query = _joined("to_json(b), to_json(a)", before, after, table, key) + SQL(" LIMIT {}").format(limit)
+    query = _joined(connection, "to_json(b), to_json(a)", before, after, table, key) + SQL(" LIMIT {}").format(limit)
     with connection.cursor(row_factory=tuple_row) as cursor:
         found = [_difference(table, key, one, other) for one, other in cursor.execute(query).fetchall()]
     return [msgspec.structs.replace(one, cause=_cause(connection, one, (before, after))) for one in found]
@@ -189,6 +189,7 @@ def _counts(
     query = SQL("SELECT {} FROM ({}) AS d").format(
         SQL(counting.format(b="is_before", a="is_after")),
         _joined(
+            connection,
             "b::text IS NOT NULL AS is_before, a::text IS NOT NULL AS is_after",
             before,
             after,
@@ -204,7 +205,14 @@ def _counts(
 
 
 def _joined(
-    selected: str, before: str, after: str, table: str, key: Sequence[str], *, ordered: bool = True
+    connection: Connection[Any],
+    selected: str,
+    before: str,
+    after: str,
+    table: str,
+    key: Sequence[str],
+    *,
+    ordered: bool = True,
 ) -> Composed:
     """Rows `b` and `a` of two schemas that have the same key and differ; of some there is only one."""
     columns = SQL(", ").join(map(Identifier, key))
@@ -215,8 +223,8 @@ def _joined(
     ).format(
         selected=SQL(selected),
         key=columns,
-        before=Identifier(before, table),
-        after=Identifier(after, table),
+        before=_rows_of(connection, before, table),
+        after=_rows_of(connection, after, table),
     )
     return query + SQL(" ORDER BY {}").format(columns) if ordered else query
 
@@ -225,9 +233,18 @@ def _digest(connection: Connection[Any], schema: str, table: str) -> tuple[Any, 
     """Rows and the sum of their hashes: the same for the same rows in any order."""
     query = SQL("SELECT count(*), sum(hashtextextended(t::text, 0)::numeric) FROM {} AS t")
     with connection.cursor(row_factory=tuple_row) as cursor:
-        row = cursor.execute(query.format(Identifier(schema, table))).fetchone()
+        row = cursor.execute(query.format(_rows_of(connection, schema, table))).fetchone()
     assert row is not None
     return tuple(row)
+
+
+def _rows_of(connection: Connection[Any], schema: str, table: str) -> Composed:
+    """The table with its columns by name: migrations append columns that a declaration has elsewhere."""
+    query = "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped"
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        cursor.execute(query, (f'"{schema}"."{table}"',))
+        columns = sorted(name for (name,) in cursor)
+    return SQL("(SELECT {} FROM {})").format(SQL(", ").join(map(Identifier, columns)), Identifier(schema, table))
 
 
 def _key_columns(connection: Connection[Any], schema: str, table: str) -> list[str]:

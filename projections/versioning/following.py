@@ -4,6 +4,7 @@ A new projection is one file with an object of one of these classes, and its nam
 `Counter` adds numbers up, `Index` keeps the rows of each stream. docs/developing.md shows one from beginning to end.
 """
 
+import re
 from collections import Counter as Sums
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
@@ -38,8 +39,9 @@ class Following(Projection):
         self.tables = (name,)
         self.events = frozenset(events)
         self.columns = columns
+        self.names = _names(columns)
         self.indexes = tuple(indexes)
-        self.reads_payloads = reads_payloads  # type: ignore[misc]
+        self.reads_payloads = reads_payloads
         self.definition = "; ".join((columns, *indexes))
         self.project = project
 
@@ -51,6 +53,12 @@ class Following(Projection):
             connection.execute(f"CREATE INDEX ON {table} {index}".encode())
 
 
+def _names(columns: str) -> tuple[str, ...]:
+    """The names in the body of a CREATE TABLE, in its order."""
+    bodies = re.sub(r"\([^()]*\)", "", columns).split(",")
+    return tuple(body.split()[0] for body in bodies if not body.split()[0].isupper())
+
+
 class Counter(Following):
     """Numbers that add up: the last column is the number, those before it name what is counted.
 
@@ -60,7 +68,7 @@ class Counter(Following):
 
     def __init__(self, name: str, *, folds_all: bool, key: Sequence[str], **parts: Any) -> None:
         super().__init__(name, **parts)
-        self.folds_all = folds_all  # type: ignore[misc]
+        self.folds_all = folds_all
         self._key = tuple(key)
 
     def rows(self, seen: Seen) -> Rows:
@@ -95,6 +103,9 @@ class Counter(Following):
 class Index(Following):
     """The rows of each stream, as its last event of these kinds leaves them; the first column is the stream."""
 
+    def load(self, connection: Connection[Any], schema: str, rows: Rows) -> None:
+        copy_rows(connection, schema, rows, {self.name: self.names})
+
     def rows(self, seen: Seen) -> Rows:
         return {self.name: [*self.project(seen)]}
 
@@ -102,7 +113,7 @@ class Index(Following):
         last = {seen.stream: seen for seen in batch}
         query = SQL("DELETE FROM {} WHERE stream = ANY(%s)").format(Identifier(schema, self.name))
         connection.execute(query, (list(last),))
-        copy_rows(connection, schema, {self.name: [row for seen in last.values() for row in self.project(seen)]})
+        self.load(connection, schema, {self.name: [row for seen in last.values() for row in self.project(seen)]})
 
     def forget(self, connection: Connection[Any], schema: str, stream: str) -> bool:
         connection.execute(SQL("DELETE FROM {} WHERE stream = %s").format(Identifier(schema, self.name)), (stream,))

@@ -16,12 +16,10 @@ from psycopg.sql import SQL, Identifier
 from eventstore.aggregates.aggregate import Event
 from eventstore.aggregates.participant import PARTICIPANT
 from eventstore.aggregates.price_sheet import PRICE_SHEET
-from eventstore.events import Recorded
 from eventstore.log.copying import copy_into, copy_written
 from eventstore.log.ledger import PlatformChange, apply_change
-from eventstore.log.recorder import View
 from projections.platform.change import platform_change
-from projections.platform.tables import ACCOUNT_TABLE, PARTICIPANT_TABLE, PRICE_SHEET_TABLE, Table
+from projections.platform.tables import ACCOUNT_TABLE, PARTICIPANT_TABLE, PRICE_SHEET_TABLE, Table, table_columns
 from projections.versioning.reading import Seen, topics_of
 
 Rows = Mapping[str, Sequence[Any]]
@@ -36,16 +34,23 @@ class Projection:
     """The schema in which the live version is."""
     tables: tuple[str, ...]
     events: frozenset[type[Event]]
-    is_inline: ClassVar[bool] = True
+    is_inline: bool = True
     """Whether it is written in the append's transaction; others follow the log."""
-    reads_payloads: ClassVar[bool] = False
-    folds_all: ClassVar[bool] = False
+    reads_payloads: bool = False
+    folds_all: bool = False
     load_rows: ClassVar[int] = 20_000
     """How many rows are collected for a `load`; as many as memory allows, since each COPY has a price."""
     skipped: LiteralString = "false"
     """An SQL condition on events `e` that leave the rows of their stream as they are."""
-    definition: str = ""
-    """How its tables are made, where no migration makes them."""
+    definition: str
+    """How its tables are made, by which a version is known: one that was made otherwise is not switched in."""
+
+    def create(self, connection: Connection[Any], schema: str) -> None:
+        """Make its tables in the schema, empty."""
+        raise NotImplementedError
+
+    def index(self, connection: Connection[Any], schema: str, table: str) -> None:
+        """Give a table the key and the indexes that `create` has left to be made when the rows are there."""
 
     @property
     def topics(self) -> list[str]:
@@ -57,7 +62,7 @@ class Projection:
 
     def load(self, connection: Connection[Any], schema: str, rows: Rows) -> None:
         """Take rows of last events into tables that are being made."""
-        copy_rows(connection, schema, rows)
+        raise NotImplementedError
 
     def apply(self, connection: Connection[Any], schema: str, batch: Sequence[Seen]) -> None:
         """Change the schema's tables for these events, which follow each other in the log."""
@@ -66,66 +71,6 @@ class Projection:
     def forget(self, connection: Connection[Any], schema: str, stream: str) -> bool:
         """Delete the rows of one stream; False when they cannot be told from those of others."""
         raise NotImplementedError
-
-
-class InlineView(Projection):
-    """A view that the append writes, as `eventstore.log.recorder.View` describes it."""
-
-    def __init__(self, view: View) -> None:
-        self.view = view
-        self.name = view.name
-        self.tables = (view.name,)
-        self.events = view.events
-        self.folds_all = view.folds_all  # type: ignore[misc]
-        self.skipped = view.skipped
-        places = {column: place for place, column in enumerate(view.columns)}
-        self._created_at, self._created_position = places.get("created_at"), places.get("created_position")
-
-    def rows(self, seen: Seen) -> Rows:
-        row = self.view.project(seen.recorded, seen.position)
-        if row is None:
-            return {}
-        firsts = [*row]
-        if self._created_at is not None:
-            firsts[self._created_at] = seen.first_at
-        if self._created_position is not None:
-            firsts[self._created_position] = seen.first_position
-        return {self.name: [tuple(firsts)]}
-
-    def apply(self, connection: Connection[Any], schema: str, batch: Sequence[Seen]) -> None:
-        statement = self._upsert_into(schema)
-        for rows in self._waves([seen.recorded for seen in batch]):
-            columns = zip(self.view.columns, zip(*rows, strict=True), strict=True)
-            parameters = {f"{self.name}_{column}": list(values) for column, values in columns}
-            with connection.cursor(binary=True) as cursor:
-                cursor.execute(statement, parameters)
-
-    def forget(self, connection: Connection[Any], schema: str, stream: str) -> bool:
-        key = self.view.key_of(stream)
-        if key is not None:
-            delete_rows(connection, schema, self.name, key)
-        return True
-
-    def _waves(self, events: Sequence[Recorded]) -> list[list[tuple[Any, ...]]]:
-        """The rows of these events in turns that meet no row twice, since one statement may write a row once."""
-        waves: list[list[tuple[Any, ...]]] = []
-        times: dict[tuple[Any, ...], int] = {}
-        for recorded in events:
-            row = self.view.project(recorded, recorded.position)
-            if row is None:
-                continue
-            turn = times.get(row[: self.view.key_columns], 0)
-            times[row[: self.view.key_columns]] = turn + 1
-            if turn == len(waves):
-                waves.append([])
-            waves[turn].append(row)
-        return waves
-
-    def _upsert_into(self, schema: str) -> bytes:
-        """The view's statement on the schema's table, with positions as they are."""
-        statement = self.view.upsert.replace(f"INTO {self.name}", f"INTO {schema}.{self.name}")
-        statement = statement.replace(f"JOIN {self.name}", f"JOIN {schema}.{self.name}")
-        return f"WITH appended AS (SELECT 0::bigint AS base) {statement}".encode()
 
 
 class Platform(Projection):
@@ -139,6 +84,26 @@ class Platform(Projection):
         self.name = name
         self.tables = tuple(table.name for table in tables)
         self.events = events
+        self.definition = "; ".join(f"{table.name} {table_columns(table)}" for table in tables)
+
+    def create(self, connection: Connection[Any], schema: str) -> None:
+        """Tables like the live ones, whose keys and indexes `index` copies."""
+        parts = SQL("INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING COMMENTS INCLUDING STORAGE")
+        for table in self.tables:
+            of, like = Identifier(schema, table), Identifier(self.home, table)
+            connection.execute(SQL("CREATE TABLE {} (LIKE {} {})").format(of, like, parts))
+
+    def index(self, connection: Connection[Any], schema: str, table: str) -> None:
+        with connection.cursor(row_factory=tuple_row) as cursor:
+            cursor.execute(_SELECT_INDEXES, (self.home, table))
+            for name, definition, constraint in cursor.fetchall():
+                if constraint is not None:
+                    adding = SQL("ALTER TABLE {} ADD CONSTRAINT {} ").format(
+                        Identifier(schema, table), Identifier(name)
+                    )
+                    connection.execute(adding + SQL(constraint))
+                else:
+                    connection.execute(definition.replace(f" ON {self.home}.", f" ON {schema}.").encode())
 
     def rows(self, seen: Seen) -> Rows:
         change = platform_change(seen.recorded, seen.body)
@@ -189,7 +154,19 @@ def delete_rows(connection: Connection[Any], schema: str, table: str, key: Mappi
     connection.execute(SQL("DELETE FROM {} WHERE {}").format(Identifier(schema, table), places), [*key.values()])
 
 
-def copy_rows(connection: Connection[Any], schema: str, rows: Rows) -> None:
-    """COPY rows into the schema's tables."""
+def copy_rows(connection: Connection[Any], schema: str, rows: Rows, columns: Mapping[str, Sequence[str]]) -> None:
+    """COPY rows, whose values are in the order of these columns by table, into the schema's tables."""
     for table, values in rows.items():
-        copy_into(connection, schema, table, values)
+        copy_into(connection, schema, table, columns[table], values)
+
+
+_SELECT_INDEXES = """
+SELECT i.relname, pg_get_indexdef(i.oid), pg_get_constraintdef(c.oid)
+FROM pg_index AS x
+JOIN pg_class AS i ON i.oid = x.indexrelid
+JOIN pg_class AS t ON t.oid = x.indrelid
+JOIN pg_namespace AS n ON n.oid = t.relnamespace
+LEFT JOIN pg_constraint AS c ON c.conindid = i.oid AND c.contype IN ('p', 'u')
+WHERE n.nspname = %s AND t.relname = %s
+ORDER BY c.contype NULLS LAST, i.relname
+"""

@@ -18,7 +18,6 @@ from psycopg.sql import SQL, Identifier
 from eventstore.clock import now
 from eventstore.log.ledger import LOG_LOCK, PLATFORM_LOCK
 from projections.versioning.build import Progress, apply_events, build, make_tables
-from projections.versioning.following import Following
 from projections.versioning.projection import Projection
 from projections.versioning.reading import Poison, head
 
@@ -88,23 +87,41 @@ def held(connection: Connection[Any], name: str) -> Version:
 
 
 def install(connection: Connection[Any], projections: Sequence[Projection], service_role: str | None) -> None:
-    """Set up what is new among these: a live version 1, and the table of one that follows the log, empty.
+    """Set up what is new among these: a live version 1, and its tables where no migration has made them, empty.
 
-    One that is written with the append gets what the log already says.
+    One that is written with the append gets what the log already says. What a migration has changed is live as it is
+    declared now. Versions that were retired before are not, and cannot be switched in any more.
     """
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (_LOCKS,))
         for projection in projections:
             if versions(connection, projection.name):
+                if projection.is_inline:
+                    connection.execute(_DECLARE_LIVE, (projection.definition, projection.name))
                 continue
-            if isinstance(projection, Following):
+            missing = [t for t in projection.tables if not _exists(connection, projection.home, t)]
+            if missing:
                 projection.create(connection, projection.home)
-                if service_role:
-                    _grant(connection, projection.home, projection.name, [(service_role, right) for right in _RIGHTS])
+                for table in missing:
+                    projection.index(connection, projection.home, table)
+                    if service_role:
+                        _grant(connection, projection.home, table, [(service_role, right) for right in _RIGHTS])
             add_version(connection, projection, 1, "live", 0)
             if projection.is_inline and projection.home == "platform":
                 connection.execute("SELECT pg_advisory_xact_lock(%s)", (PLATFORM_LOCK,))
                 advance(connection, projection, projection.home, 1, after=0, upto=head(connection))
+
+
+_DECLARE_LIVE = """
+UPDATE projection_versions SET definition = %s
+WHERE name = %s AND state = 'live'
+"""
+
+
+def _exists(connection: Connection[Any], schema: str, table: str) -> bool:
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        row = cursor.execute("SELECT to_regclass(format('%%I.%%I', %s::text, %s::text))", (schema, table)).fetchone()
+    return row is not None and row[0] is not None
 
 
 def add_version(connection: Connection[Any], projection: Projection, version: int, state: str, position: int) -> None:

@@ -20,6 +20,7 @@ CREATE TABLE public.pieces (
     number integer, big bigint, yes boolean, day date, at timestamptz, amount numeric, choice text, said text,
     list text[])
 """
+NAMES = ("number", "big", "yes", "day", "at", "amount", "choice", "said", "list")
 INSTANT = remembered("timestamptz")
 
 _texts = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=20)
@@ -61,7 +62,7 @@ def test_what_is_written_by_hand_is_what_the_library_writes(
     by_hand = connection.execute("SELECT *, amount::text FROM pieces").fetchall()
     connection.execute("TRUNCATE pieces")
     values = [(*row[:5], Decimal(row[5]) if row[5] else None, *row[6:8], row[8] and list(row[8])) for row in rows]
-    copy_into(connection, "public", "pieces", [(*row[:8], [] if row[8] == () else row[8]) for row in values])
+    copy_into(connection, "public", "pieces", NAMES, [(*row[:8], [] if row[8] == () else row[8]) for row in values])
     assert by_hand == connection.execute("SELECT *, amount::text FROM pieces").fetchall()
     assert [(*row[:5], row[6], row[7]) for row in by_hand] == [(*row[:5], row[6], row[7]) for row in rows]
 

@@ -20,6 +20,7 @@ from eventstore.aggregates.refusals import CountRefusals
 from eventstore.aggregates.supplier import ChangeSupplierStatus, ConfigureSupplier, CreateSupplier
 from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.clock import now
+from eventstore.log import copying
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
 from projections import FOLLOWING, INLINE, MARKET, PLATFORM, PROJECTIONS
@@ -27,12 +28,12 @@ from projections.erasure import erase
 from projections.history import account_streams
 from projections.import_progress import IMPORT_PROGRESS
 from projections.platform.change import participant_change, price_sheet_change, record_change
-from projections.versioning.build import administrator, apply_events, build, make_indexes, make_tables
+from projections.versioning.build import administrator, apply_events, build, make_tables
 from projections.versioning.compare import compare, verify
 from projections.versioning.following import Counter
 from projections.versioning.healing import heal
 from projections.versioning.projection import Projection
-from projections.versioning.reading import Seen, head
+from projections.versioning.reading import Seen, head, read_ordered
 from projections.versioning.versions import (
     NotPossible,
     alone,
@@ -187,7 +188,7 @@ def test_bulk_and_event_by_event_come_to_the_same(
     upto = head(admin)
     assert build(database.admin, admin, projection, "bulk", upto=upto, jobs=2) == []
     for table in projection.tables:
-        make_indexes(admin, table, projection=projection, schema="single")
+        projection.index(admin, "single", table)
     for position in range(upto):
         assert apply_events(admin, projection, "single", after=position, upto=position + 1) == []
     assert compare(admin, projection, "single", "bulk", limit=3).first == ()
@@ -237,6 +238,31 @@ def test_a_rebuild_is_switched_in_and_back_and_catches_up_each_time(
         (projection.home, projection.tables[0]),
     ).fetchall()
     assert names
+
+
+def test_a_version_from_before_a_migration_is_not_switched_in(admin: Connection[Any], database: PostgresUrls) -> None:
+    """It lacks what the migration has added: the append would write to columns that are not there."""
+    admin.execute("UPDATE projection_versions SET definition = ''")  # as versions before this one were noted
+    with alone(admin, STATUS):
+        built = build_version(database.admin, admin, STATUS)
+        switch(admin, STATUS, built.version)
+        install(admin, PROJECTIONS, None)
+        with pytest.raises(NotPossible, match="was made by other code"):
+            switch(admin, STATUS, 1)
+    assert live_version(admin, STATUS.name).definition == STATUS.definition
+
+
+def test_a_column_that_a_later_version_adds_does_not_stop_a_first_copy(
+    admin: Connection[Any], history: Ledger, database: PostgresUrls
+) -> None:
+    view = next(one for one in INLINE if one.name == "account_record")
+    admin.execute("ALTER TABLE account_record ADD COLUMN added_later text")
+    copying._types.clear()  # as in a process that has copied nothing yet
+    admin.execute("TRUNCATE account_record")
+    found = read_ordered(admin, view.topics, after=0, upto=head(admin))
+    seen = next(one for one in found if isinstance(one, Seen))
+    view.load(admin, "public", {view.name: [view.project(seen.recorded, seen.position)]})
+    assert admin.execute("SELECT count(*), max(added_later) FROM account_record").fetchone() == (1, None)
 
 
 def test_the_service_may_write_to_what_was_switched_in(

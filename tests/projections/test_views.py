@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import psycopg
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -13,12 +14,12 @@ from eventstore.aggregates.organisation import CreateKey, RevokeKey
 from eventstore.aggregates.supplier import ChangeSupplierStatus, ConfigureSupplier, CreateSupplier
 from eventstore.errors import Refused
 from eventstore.log.ledger import Ledger
-from eventstore.log.recorder import View
 from projections import INLINE
 from projections.access_key import ACCESS_KEY
 from projections.import_status import IMPORT_STATUS, status_row
 from projections.import_supplier import IMPORT_SUPPLIER
 from projections.platform.tables import ACCOUNT_TABLE, MARKET_TABLES, TABLES, rows_of, table_columns
+from projections.versioning.view import View
 from schemas.submission import read_submission
 from tests.eventstore.test_import_process import COMMANDS
 from tests.make import NOON, an_account, encoded
@@ -35,6 +36,32 @@ def test_the_platforms_tables_are_what_the_accounts_shape_says(database: Postgre
                 (table.name,),
             ).fetchall()
             assert columns == table_columns(table), table.name
+
+
+@pytest.mark.parametrize("view", INLINE, ids=lambda view: view.name)
+def test_a_views_table_is_what_its_declaration_says(database: PostgresUrls, view: View) -> None:
+    """Old databases got the table by migrations, new ones from the declaration: both have to be the same."""
+    columns = (
+        "SELECT column_name, CASE data_type WHEN 'ARRAY' THEN 'text[]' WHEN 'timestamp with time zone'"
+        " THEN 'timestamptz' ELSE data_type END, is_nullable = 'YES' FROM information_schema.columns"
+        " WHERE table_schema = %s AND table_name = %s ORDER BY column_name"
+    )
+    indexes = (
+        "SELECT indexname, replace(indexdef, %s || '.', '') FROM pg_indexes"
+        " WHERE schemaname = %s AND tablename = %s ORDER BY indexname"
+    )
+    with psycopg.connect(database.admin) as connection:
+        connection.execute("CREATE SCHEMA declared")
+        view.create(connection, "declared")
+        view.index(connection, "declared", view.name)
+        migrated, declared = (
+            (
+                connection.execute(columns, (schema, view.name)).fetchall(),
+                connection.execute(indexes, (schema, schema, view.name)).fetchall(),
+            )
+            for schema in ("public", "declared")
+        )
+    assert declared == migrated
 
 
 def test_every_table_gets_rows_from_the_complete_account() -> None:
