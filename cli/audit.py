@@ -5,6 +5,7 @@ from collections import Counter
 import click
 import msgspec
 
+from cli.known import require_import, require_stream, require_supplier
 from cli.operator import open_ledger
 from eventstore.aggregates.import_process import ImportStaged
 from eventstore.events import Recorded
@@ -34,7 +35,7 @@ class Moment(click.ParamType[AsOf]):
         try:
             return AsOf.of(value)
         except ValueError as error:
-            self.fail(str(error), param, ctx)
+            self.fail(f"{value!r}: {error}", param, ctx)
 
 
 as_of_option = click.option("--as-of", "as_of", type=Moment(), help="What was known then: a position, or a time.")
@@ -62,12 +63,14 @@ def history(
     with open_ledger() as ledger:
         with ledger.connection() as connection:
             if external is not None:
+                require_import(connection, supplier_code, external)
                 events = read_account_history(connection, supplier_code, external, as_of or NOW)
             else:
+                require_stream(connection, market_stream(supplier_code))
                 events = read_history(connection, [market_stream(supplier_code)], as_of or NOW)
         if not events:
             told = f"import of {external} for {supplier_code}" if external is not None else f"event of {supplier_code}"
-            raise click.ClickException(f"There is no {told}.")
+            raise click.ClickException(f"There was no {told} then.")
         if versions is not None:
             _print_difference(ledger, of_import(events), versions, as_json=as_json)
             return
@@ -94,13 +97,15 @@ def status(supplier_code: str, external: str | None, as_of: AsOf | None, as_list
     """The status of one import, or how many of SUPPLIER's are in which; now, or as of a moment."""
     with open_ledger() as ledger, ledger.connection() as connection:
         if external is not None:
+            require_import(connection, supplier_code, external)
             found = status_after(of_import(read_account_history(connection, supplier_code, external, as_of or NOW)))
             if found is None:
-                raise click.ClickException(f"There is no import of {external} for {supplier_code}.")
+                raise click.ClickException(f"There was no import of {external} for {supplier_code} then.")
             found = naming_documents(ledger, supplier_code, {external: found})[external]
             shown = msgspec.to_builtins(found)
             click.echo(msgspec.json.encode(found) if as_json else "\n".join(f"{k:<20} {v}" for k, v in shown.items()))
             return
+        require_supplier(connection, supplier_code)
         statuses = read_statuses(connection, supplier_code, as_of or NOW)
     told = statuses if as_list else dict(sorted(Counter(statuses.values()).items()))
     click.echo(msgspec.json.encode(told) if as_json else "\n".join(f"{name:<20} {said}" for name, said in told.items()))

@@ -17,6 +17,7 @@ from cli.backup_proof import (
     signing,
 )
 from cli.operator import caused_by, database_url
+from cli.reach import reach
 from cli.settings import Settings
 from embedded.folder import DataFolder
 from embedded.service import Service
@@ -169,7 +170,8 @@ def _empty_database(data_dir: Path | None) -> Iterator[tuple[str, str]]:
     """(service's URL, administrator's URL) of a migrated database: the one of the settings, or a fresh embedded one."""
     settings = Settings.from_environment()
     if settings.database_url is not None and data_dir is None:
-        admin_url = settings.database_admin_url or settings.database_url
+        named = "DATABASE_ADMIN_URL" if settings.database_admin_url else "DATABASE_URL"
+        admin_url = reach(settings.database_admin_url or settings.database_url, named, needs_schema=False)
         migrate_all(admin_url, service_role=role_of(settings.database_url))
         yield settings.database_url, admin_url
         return

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import click
 
+from cli.known import require_import, require_supplier
 from cli.operator import admin_url, caused_by, open_ledger
 from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.import_process import CancelImport, RetryImport, stream_of
@@ -27,6 +28,7 @@ def cancel(supplier: str, external: str | None, is_all: bool, reason: str) -> No
     """Cancel a pending import of SUPPLIER: the one of EXTERNAL, or all."""
     _exactly_one(external is not None, is_all)
     with open_ledger() as ledger:
+        _require(ledger, supplier, external)
         chosen = [external] if external is not None else _externals(ledger, supplier, "PENDING", None)
         _decide(ledger, supplier, chosen, CancelImport(reason=reason), "cancelled")
 
@@ -41,6 +43,7 @@ def retry(supplier: str, external: str | None, is_all: bool, code: str | None, r
     """Process an errored import of SUPPLIER once more: the one of EXTERNAL, those with a code, or all."""
     _exactly_one(external is not None, is_all, code is not None)
     with open_ledger() as ledger:
+        _require(ledger, supplier, external)
         chosen = [external] if external is not None else _externals(ledger, supplier, "ERRORED", code)
         _decide(ledger, supplier, chosen, RetryImport(reason=reason), "set to be processed again")
 
@@ -54,6 +57,7 @@ def erase(supplier: str, external: str, reason: str) -> None:
     """Erase the person behind EXTERNAL of SUPPLIER. History and proofs stay, without content."""
     ledger = Ledger(admin_url(), views=INLINE)
     try:
+        _require(ledger, supplier, None)
         done = erase_subject(ledger, supplier, external, reason=reason, at=now(), by=caused_by())
         if done is None:  # what was refused since then
             forget_attempts(ledger, supplier, external)
@@ -62,11 +66,20 @@ def erase(supplier: str, external: str, reason: str) -> None:
             if number := forget_attempts(ledger, supplier, external):
                 click.echo(f"There is no import of {external} for {supplier}; {number} refused attempts are deleted.")
                 return
-            raise click.ClickException(f"There is no import of {external} for {supplier}.") from refusal
+            _require(ledger, supplier, external)
         raise click.ClickException("The import is being processed just now. Try again in a moment.") from refusal
     finally:
         ledger.close()
     click.echo(f"{external} of {supplier} is erased." if done else f"{external} of {supplier} was erased already.")
+
+
+def _require(ledger: Ledger, supplier: str, external: str | None) -> None:
+    """Raises NotThere for a supplier or an import that does not exist."""
+    with ledger.connection() as connection:
+        if external is None:
+            require_supplier(connection, supplier)
+        else:
+            require_import(connection, supplier, external)
 
 
 def _exactly_one(*choices: bool) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from cli.audit import Moment
+from cli.known import require_supplier
 from cli.operator import open_ledger
 from eventstore.aggregates import supplier
 from eventstore.aggregates.import_process import ImportErrored, ImportProcess, ImportProcessed
@@ -44,6 +45,7 @@ def export_history(supplier_code: str, first: AsOf | None, last: AsOf | None, pa
     }
     header = header_of(supplier_code, _text(first), _text(last))
     with open_ledger() as ledger, ledger.connection() as connection:
+        require_supplier(connection, supplier_code)
         connection.execute("SET statement_timeout = 0")
         end = write_export(connection, output, header, bounds, payloads=payloads)
     click.echo(f"{output} has {end.events} events and {end.payloads} payloads of {supplier_code}.")

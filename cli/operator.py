@@ -6,12 +6,15 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
 from api.auth import new_key
+from cli.known import nearest, require_supplier
+from cli.reach import Unreachable, reach
 from cli.settings import SettingError, Settings
 from embedded.folder import DataFolder
 from eventstore.aggregates import organisation
@@ -73,26 +76,41 @@ def open_owner_ledger() -> Iterator[Ledger]:
 
 
 def database_url() -> str:
-    """DATABASE_URL, or how to reach the service that runs on the data folder. Raises SettingError."""
+    """DATABASE_URL, or how to reach the service that runs on the data folder; it has answered.
+
+    Raises SettingError, Unreachable.
+    """
     settings = Settings.from_environment()
     if settings.database_url is not None:
-        return settings.database_url
-    connections = DataFolder(settings.data_dir).read_connections()
-    if connections is None:
-        raise SettingError(
-            f"No service has run on {settings.data_dir}. Start it with `importledger up`, or set "
-            "IMPORTLEDGER_DATA_DIR or DATABASE_URL."
-        )
-    return connections["database_url"]
+        return reach(settings.database_url, "DATABASE_URL")
+    return _of_service(settings.data_dir, "database_url")
 
 
 def admin_url() -> str:
-    """How to reach the same database as its administrator. Raises SettingError."""
+    """How to reach the same database as its administrator; it has answered. Raises SettingError, Unreachable."""
     settings = Settings.from_environment()
-    if settings.database_url is not None:
-        return settings.database_admin_url or settings.database_url
-    connections = DataFolder(settings.data_dir).read_connections()
-    return connections["admin_url"] if connections else database_url()
+    if settings.database_url is None:
+        return _of_service(settings.data_dir, "admin_url")
+    if settings.database_admin_url is None:
+        return reach(settings.database_url, "DATABASE_URL")
+    return reach(settings.database_admin_url, "DATABASE_ADMIN_URL")
+
+
+def _of_service(data_dir: Path, name: str) -> str:
+    """The URL that the service on the data folder has left there. Raises SettingError, Unreachable."""
+    connections = DataFolder(data_dir).read_connections()
+    if connections is None:
+        raise SettingError(
+            f"No service has run on {data_dir}. Start it with `importledger up`, or set "
+            "IMPORTLEDGER_DATA_DIR or DATABASE_URL."
+        )
+    try:
+        return reach(connections[name], "DATABASE_URL")
+    except Unreachable as error:
+        raise Unreachable(
+            f"The service on {data_dir} is not running. Start it with `importledger up`, or set "
+            "IMPORTLEDGER_DATA_DIR or DATABASE_URL."
+        ) from error
 
 
 def caused_by() -> str:
@@ -123,6 +141,7 @@ def change_status(code: str, status: suppliers.SupplierStatus, reason: str) -> N
     """Open, pause or close the import supplier CODE; in force everywhere within a second."""
     command = suppliers.ChangeSupplierStatus(status=status, reason=reason)
     with open_ledger() as ledger:
+        _require(ledger, code)
         done = ledger.execute(suppliers.stream_of(code), command, at=now(), by=caused_by())
     click.echo(f"{code} is {status}." if done else f"{code} is {status} already.")
 
@@ -146,6 +165,7 @@ def set_supplier(code: str, settings: tuple[str, ...]) -> None:
     """
     command = suppliers.ConfigureSupplier(**dict(_setting(text) for text in settings))
     with open_ledger() as ledger:
+        _require(ledger, code)
         try:
             done = ledger.execute(suppliers.stream_of(code), command, at=now(), by=caused_by())
         except suppliers.DocumentsRootMissing as refusal:
@@ -175,9 +195,9 @@ def _setting(text: str) -> tuple[str, Any]:
 @click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
 def show_supplier(code: str, as_json: bool) -> None:
     """Show the status and the settings of CODE."""
+    with open_ledger() as ledger:
+        _require(ledger, code)
     found = [row for row in _rows(SELECT_SUPPLIERS) if row["code"] == code]
-    if not found:
-        raise click.ClickException(f"There is no import supplier {code}.")
     shown = {name: value for name, value in found[0].items() if name != "position"}
     if as_json:
         click.echo(msgspec.json.encode(shown))
@@ -217,10 +237,7 @@ def create_key(name: str, codes: tuple[str, ...], role: organisation.Role, rate:
         rate_per_s=int(rate.removesuffix("/s")) if rate else 0,
     )
     with open_owner_ledger() as ledger:
-        known = ledger.load(suppliers.stream_of(code) for code in codes)
-        for code in codes:
-            if code != "*" and known[suppliers.stream_of(code)].version == 0:
-                click.echo(f"There is no import supplier {code} yet; create it as well.", err=True)
+        _require(ledger, *(code for code in codes if code != "*"))
         ledger.execute(organisation.stream_of(name), command, at=now(), by=caused_by())
     click.echo(json.dumps({"api_key": fresh.api_key}) if as_json else fresh.api_key)
 
@@ -238,12 +255,13 @@ def list_keys(as_json: bool) -> None:
 @click.option("--reason", default="", help="Why; kept in the log.")
 def revoke_key(key_id: str, reason: str) -> None:
     """Void a key and every token that came from it; in force everywhere within a second."""
-    owner = next((row["organisation"] for row in _rows(SELECT_KEYS) if row["key_id"] == key_id), None)
-    if owner is None:
-        raise click.BadParameter(f"There is no key {key_id}; see `importledger key list`.")
+    owners = {row["key_id"]: row["organisation"] for row in _rows(SELECT_KEYS)}
+    if key_id not in owners:
+        near = nearest(key_id, owners)
+        raise click.ClickException(f"There is no key {key_id}{near}; see `importledger key list`.")
     with open_owner_ledger() as ledger:
         command = organisation.RevokeKey(key_id=key_id, reason=reason)
-        done = ledger.execute(organisation.stream_of(owner), command, at=now(), by=caused_by())
+        done = ledger.execute(organisation.stream_of(owners[key_id]), command, at=now(), by=caused_by())
     click.echo(f"{key_id} is void." if done else f"{key_id} was void already.")
 
 
@@ -253,6 +271,7 @@ def revoke_key(key_id: str, reason: str) -> None:
 def refusals(supplier_code: str, as_json: bool) -> None:
     """What requests for SUPPLIER were refused for, most frequent first: times, code, place."""
     with open_ledger() as ledger:
+        _require(ledger, supplier_code)
         events = ledger.history(refused.stream_of(supplier_code))
     counts: Counter[str] = Counter()
     for recorded in events:
@@ -262,6 +281,13 @@ def refusals(supplier_code: str, as_json: bool) -> None:
         code, _, place = name.partition("@")
         shown = {"times": times, "code": code, "place": place}
         click.echo(msgspec.json.encode(shown) if as_json else f"{times:>8}  {code}  {place}")
+
+
+def _require(ledger: Ledger, *codes: str) -> None:
+    """Raises NotThere for a code that no supplier has."""
+    with ledger.connection() as connection:
+        for code in codes:
+            require_supplier(connection, code)
 
 
 def _rows(query: str) -> list[dict[str, Any]]:

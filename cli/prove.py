@@ -13,6 +13,7 @@ import psycopg
 from psycopg import Connection
 from psycopg.rows import tuple_row
 
+from cli.known import require_import
 from cli.operator import database_url
 from cli.progress import progress_bar
 from cli.settings import SettingError, Settings
@@ -169,6 +170,7 @@ def proof(supplier_code: str, external: str, output: Path, payloads: bool, again
     settings = Settings.from_environment()
     key = sealing_key(settings)
     with _connected() as connection:
+        require_import(connection, supplier_code, external)
         sealed = _sealed(connection, key, settings, None)
         streams = account_streams(connection, supplier_code, external)
         if sealed is None:

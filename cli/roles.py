@@ -14,8 +14,10 @@ import click
 
 from api.app import create_app
 from api.server import serve
+from cli.listening import base_url_of, refuse_taken
 from cli.log import configure_logging
-from cli.prove import outside, sealing_key
+from cli.prove import SEALING_KEY, outside, sealing_key
+from cli.reach import reach, reach_redis
 from cli.settings import SettingError, Settings
 from cli.signals import stop_on_signals
 from embedded.folder import DataFolder
@@ -23,6 +25,7 @@ from embedded.service import Connections, Service
 from eventstore.clock import shift_clock
 from eventstore.log.ledger import Ledger
 from eventstore.operations.migrate import refuse_unsafe, role_of
+from eventstore.proof.checkpoints import LogKey
 from projections import FOLLOWING, INLINE
 from projections.versioning.install import migrate_all
 from workers.projector import Projector
@@ -41,8 +44,9 @@ READY_TIMEOUT_S = 30.0
 def up(host: str, port: int, data_dir: Path | None, workers: int) -> None:
     """Run the whole service until Ctrl-C: one process tree, nothing else needed."""
     settings = _settings()
-    stop = stop_on_signals()
     folder = DataFolder(data_dir or settings.data_dir)
+    _refuse_unusable(settings, folder, host, port)
+    stop = stop_on_signals()
 
     def announce(base_url: str, service: Service, connections: Connections) -> None:
         click.echo(f"The import ledger listens on {base_url} and keeps its data in {folder.path}.")
@@ -68,7 +72,7 @@ def run_service(
         connections = service.start_servers(settings.database_url, settings.database_admin_url, settings.redis_url)
         token_key = settings.token_key or folder.secret("token_key")
         service.start_roles(connections, host=host, port=port, workers=workers, token_key=token_key)
-        base_url = f"http://{host}:{port}"
+        base_url = base_url_of(host, port)
         _wait_until_ready(base_url, service)
         while_running(base_url, service, connections)
     finally:
@@ -81,6 +85,7 @@ def run_service(
 def api(host: str, port: int) -> None:
     """Run the HTTP side only. Needs DATABASE_URL."""
     settings = _settings()
+    refuse_taken(host, port)
     token_key = settings.token_key or DataFolder(settings.data_dir).secret("token_key")
     app = create_app(
         _safe_database(settings), token_key.encode(), settings.redis_url, has_graphiql=settings.has_graphiql
@@ -126,11 +131,30 @@ def migrate() -> None:
     """Bring the database to the newest schema. Needs DATABASE_URL, or DATABASE_ADMIN_URL and DATABASE_URL."""
     settings = _settings()
     url = _required(settings.database_url, "DATABASE_URL")
+    if settings.database_admin_url is None:
+        reach(url, "DATABASE_URL", needs_schema=False)
+    else:  # the service's role may still be without rights
+        reach(settings.database_admin_url, "DATABASE_ADMIN_URL", needs_schema=False)
     applied = migrate_all(settings.database_admin_url or url, service_role=role_of(url))
     for name in applied:
         click.echo(f"applied {name}")
     if not applied:
         click.echo("The schema is up to date.")
+
+
+def _refuse_unusable(settings: Settings, folder: DataFolder, host: str, port: int) -> None:
+    """What any role would fail on later is said before anything is started. Raises SettingError, Unreachable."""
+    settings.refuse_incomplete()
+    kept = folder.known_secret(SEALING_KEY)
+    if settings.sealing_key is None and kept is not None:
+        LogKey.of(kept, f"The sealing key in {folder.path / 'secrets' / SEALING_KEY}")
+    refuse_taken(host, port)
+    if settings.database_url is not None:
+        reach(settings.database_url, "DATABASE_URL", needs_schema=False)
+    if settings.database_admin_url is not None:
+        reach(settings.database_admin_url, "DATABASE_ADMIN_URL", needs_schema=False)
+    if settings.redis_url is not None:
+        reach_redis(settings.redis_url, "REDIS_URL")
 
 
 def _followers(ledger: Ledger, settings: Settings, stop: threading.Event) -> list[threading.Thread]:
@@ -141,9 +165,10 @@ def _followers(ledger: Ledger, settings: Settings, stop: threading.Event) -> lis
 
 def _mail_server(settings: Settings) -> MailServer | None:
     """The mail server; e-mails wait while there is none."""
-    if settings.smtp_url is None:
+    settings.refuse_incomplete()
+    if settings.smtp_url is None or settings.mail_from is None:
         return None
-    return MailServer(settings.smtp_url, _required(settings.mail_from, "IMPORTLEDGER_MAIL_FROM"))
+    return MailServer(settings.smtp_url, settings.mail_from)
 
 
 def _settings() -> Settings:

@@ -7,6 +7,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from eventstore.proof.checkpoints import KeyNotUsable, LogKey
+from workers.redis_address import is_redis_url
 
 _POSTGRES = ("postgresql", "postgres")
 _REDIS = ("redis", "rediss", "unix")
@@ -45,20 +50,35 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """Raises SettingError, which names the variable."""
         return cls(
             data_dir=Path(environment.get("IMPORTLEDGER_DATA_DIR") or _default_data_dir(environment)),
-            database_url=_url(environment, "DATABASE_URL", _POSTGRES),
-            database_admin_url=_url(environment, "DATABASE_ADMIN_URL", _POSTGRES),
-            redis_url=_url(environment, "REDIS_URL", _REDIS),
+            database_url=_database_url(environment, "DATABASE_URL"),
+            database_admin_url=_database_url(environment, "DATABASE_ADMIN_URL"),
+            redis_url=_redis_url(environment),
             token_key=_token_key(environment),
-            sealing_key=environment.get("IMPORTLEDGER_SEALING_KEY") or None,
-            checkpoints_url=_url(environment, "IMPORTLEDGER_CHECKPOINTS_URL", _OBJECT_STORES),
+            sealing_key=_sealing_key(environment),
+            checkpoints_url=_checkpoints_url(environment),
             seal_every_s=_interval(environment, "IMPORTLEDGER_SEAL_EVERY_S", "60"),
-            smtp_url=_url(environment, "IMPORTLEDGER_SMTP_URL", _SMTP),
+            smtp_url=_smtp_url(environment),
             mail_from=_address(environment, "IMPORTLEDGER_MAIL_FROM"),
             has_graphiql=_choice(environment, "IMPORTLEDGER_GRAPHIQL", ("on", "off"), "off") == "on",
             clock_offset_s=_seconds(environment, "IMPORTLEDGER_TEST_CLOCK_OFFSET_S"),
             worker_threads=_count(environment, "IMPORTLEDGER_WORKER_THREADS", 2),
-            log_level=_choice(environment, "IMPORTLEDGER_LOG_LEVEL", _LEVELS, "info"),
+            log_level=log_level(environment),
         )
+
+    def refuse_incomplete(self) -> None:
+        """Raises SettingError where one setting needs another, whichever role reads them."""
+        if self.smtp_url is not None and self.mail_from is None:
+            raise SettingError(
+                "IMPORTLEDGER_MAIL_FROM is not set: IMPORTLEDGER_SMTP_URL needs it, an e-mail address, or a name and "
+                "an address in angle brackets."
+            )
+        if self.database_admin_url is not None and self.database_url is None:
+            raise SettingError("DATABASE_URL is not set: DATABASE_ADMIN_URL needs it, a URL of the service's own role.")
+
+
+def log_level(environment: Mapping[str, str] = os.environ) -> str:
+    """How much is logged. Raises SettingError."""
+    return _choice(environment, "IMPORTLEDGER_LOG_LEVEL", _LEVELS, "info")
 
 
 def _default_data_dir(environment: Mapping[str, str]) -> str:
@@ -72,8 +92,61 @@ def _url(environment: Mapping[str, str], name: str, schemes: tuple[str, ...]) ->
     value = environment.get(name)
     if not value:
         return None
-    if urlsplit(value).scheme not in schemes:
-        raise SettingError(f"{name} must be a URL that begins with {' or '.join(f'{s}://' for s in schemes)}.")
+    shape = f"{name} must be a URL that begins with {' or '.join(f'{s}://' for s in schemes)}"
+    try:
+        scheme, _ = urlsplit(value).scheme, urlsplit(value).port
+    except ValueError:
+        raise SettingError(f"{shape} and has a host, and a port that is a number, if any.") from None
+    if scheme not in schemes:
+        raise SettingError(f"{shape}.")
+    return value
+
+
+def _database_url(environment: Mapping[str, str], name: str) -> str | None:
+    value = _url(environment, name, _POSTGRES)
+    if value is not None:
+        try:
+            conninfo_to_dict(value)
+        except psycopg.ProgrammingError:  # its message would show the value
+            raise SettingError(f"{name} must be a URL such as postgresql://user:password@host:5432/database.") from None
+    return value
+
+
+def _redis_url(environment: Mapping[str, str]) -> str | None:
+    value = _url(environment, "REDIS_URL", _REDIS)
+    if value is not None and not is_redis_url(value):
+        raise SettingError("REDIS_URL must be a URL such as redis://host:6379/0 or unix:///path.sock.")
+    return value
+
+
+def _smtp_url(environment: Mapping[str, str]) -> str | None:
+    value = _url(environment, "IMPORTLEDGER_SMTP_URL", _SMTP)
+    if value is not None and not urlsplit(value).hostname:
+        raise SettingError("IMPORTLEDGER_SMTP_URL must name a host, such as smtp://user:password@host:587.")
+    return value
+
+
+def _sealing_key(environment: Mapping[str, str]) -> str | None:
+    value = environment.get("IMPORTLEDGER_SEALING_KEY")
+    if not value:
+        return None
+    try:
+        LogKey.of(value, "IMPORTLEDGER_SEALING_KEY")
+    except KeyNotUsable as error:
+        raise SettingError(str(error)) from None
+    return value
+
+
+def _checkpoints_url(environment: Mapping[str, str]) -> str | None:
+    name = "IMPORTLEDGER_CHECKPOINTS_URL"
+    value = _url(environment, name, _OBJECT_STORES)
+    if value is None:
+        return None
+    parts = urlsplit(value)
+    if parts.scheme == "file" and (parts.netloc or not parts.path.startswith("/")):
+        raise SettingError(f"{name} must have three slashes and a whole path: file:///folder.")
+    if parts.scheme != "file" and not parts.netloc:
+        raise SettingError(f"{name} must name a bucket: {parts.scheme}://bucket or {parts.scheme}://bucket/folder.")
     return value
 
 

@@ -15,6 +15,7 @@ from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
 from cli.audit import market_stream
+from cli.known import require_import, require_stream
 from cli.operator import admin_url
 from cli.progress import progress_bar
 from eventstore.clock import now
@@ -133,9 +134,9 @@ def _text(at: datetime | None) -> str | None:
 @click.option("--show", default=MAX_TOLD, show_default=True, help="How many differing rows are shown.")
 def verify(projection: Projection | None, is_all: bool, show: int) -> None:
     """Make NAME anew beside the live one, as of one moment, and compare. Exit code 1 and the first rows that differ."""
-    wrong = 0
+    wrong, chosen = 0, _chosen(projection, is_all)
     with administrator(admin_url()) as connection:
-        for one in _chosen(projection, is_all):
+        for one in chosen:
             with alone(connection, one), progress_bar("events", title=one.name, total=head(connection)) as progress:
                 found = verify_projection(admin_url(), connection, one, limit=show, progress=progress)
             wrong += found.count > 0
@@ -158,8 +159,9 @@ def rebuild(projection: Projection | None, is_all: bool, jobs: int, stays: bool)
     Readers and writers notice nothing. It may be cancelled or killed at any moment: the live version stays as it is.
     `switch` goes back within seven days. No e-mail is sent again.
     """
+    chosen = _chosen(projection, is_all)
     with administrator(admin_url()) as connection:
-        for one in _chosen(projection, is_all):
+        for one in chosen:
             with alone(connection, one):
                 _rebuild(connection, one, jobs, stays=stays)
 
@@ -231,7 +233,12 @@ def heal(supplier: str, external: str | None) -> None:
     """
     failed = 0
     with administrator(admin_url()) as connection:
-        streams = [market_stream(supplier)] if external is None else account_streams(connection, supplier, external)
+        if external is None:
+            require_stream(connection, market_stream(supplier))
+            streams = [market_stream(supplier)]
+        else:
+            require_import(connection, supplier, external)
+            streams = account_streams(connection, supplier, external)
         for projection in PROJECTIONS:
             healed = heal_streams(connection, projection, streams)
             failed += healed.is_parked

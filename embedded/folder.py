@@ -89,13 +89,13 @@ class DataFolder:
         """The same, but None where it was not made yet."""
         try:
             return (self.path / "secrets" / name).read_text()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
 
     def socket_folder(self, user: RunAs) -> Path:
-        """A folder for sockets that only the servers' user may enter; elsewhere where the path would be too long."""
+        """A folder for sockets that only the servers' user may enter; elsewhere where its path cannot be one."""
         run = self.path / "run"
-        if len(os.fsencode(run)) > SOCKET_PATH_MAX:
+        if len(os.fsencode(run)) > SOCKET_PATH_MAX or "," in str(run):
             run = (
                 Path(tempfile.gettempdir()) / f"importledger-{hashlib.sha256(os.fsencode(self.path)).hexdigest()[:12]}"
             )
@@ -112,6 +112,6 @@ class DataFolder:
     def read_connections(self) -> dict[str, str] | None:
         try:
             found: dict[str, str] = json.loads((self.path / "secrets" / "connections.json").read_text())
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         return found

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import time
 from pathlib import Path
+from urllib.parse import quote
 
 import msgspec
 import psycopg
@@ -39,6 +40,10 @@ _OPTIONS = {
     "log_error_verbosity": "terse",
     "log_parameter_max_length_on_error": "0",
 }
+
+
+class NotStarted(Exception):
+    """The embedded Postgres cannot be set up or started; the message says why."""
 
 
 class PostgresUrls(msgspec.Struct, frozen=True):
@@ -78,11 +83,12 @@ class EmbeddedPostgres:
         )
         password.unlink()
         if made.returncode != 0:
-            raise RuntimeError(f"Postgres could not be set up in {self.data}: {made.stderr.strip()}")
+            raise NotStarted(f"Postgres could not be set up in {self.data}: {_last_line(made.stderr)}")
         unfinished.rename(self.data)
 
     def command(self) -> list[str]:
-        options = _OPTIONS | {"unix_socket_directories": str(self._sockets)}
+        folder = str(self._sockets).replace('"', '""')  # a list for Postgres: quotes keep blanks and commas together
+        options = _OPTIONS | {"unix_socket_directories": f'"{folder}"'}
         arguments = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
         return [str(self._program("postgres")), "-D", str(self.data), *arguments]
 
@@ -104,7 +110,7 @@ class EmbeddedPostgres:
         self._user.take_all(self.data)
 
     def wait_until_ready(self) -> None:
-        """Returns when connections are taken. Raises RuntimeError after half a minute."""
+        """Returns when connections are taken. Raises NotStarted after half a minute."""
         deadline = time.monotonic() + START_TIMEOUT_S
         while True:
             try:
@@ -112,7 +118,8 @@ class EmbeddedPostgres:
                 return
             except psycopg.OperationalError as error:
                 if time.monotonic() > deadline:
-                    raise RuntimeError(f"Postgres did not start: {error}") from error
+                    log = self._folder.path / "postgres.log"
+                    raise NotStarted(f"Postgres did not start in {START_TIMEOUT_S:.0f} s; see {log}.") from error
                 time.sleep(0.05)
 
     def create_database(self) -> PostgresUrls:
@@ -131,7 +138,9 @@ class EmbeddedPostgres:
         )
 
     def _url(self, role: str, database: str, secret: str) -> str:
-        return f"postgresql://{role}:{self._folder.secret(secret)}@/{database}?host={self._sockets}"
+        return (
+            f"postgresql://{role}:{self._folder.secret(secret)}@/{database}?host={quote(str(self._sockets), safe='/')}"
+        )
 
     def _program(self, name: str) -> Path:
         site = _wheel_folder().parent
@@ -146,8 +155,12 @@ class EmbeddedPostgres:
         return runtime / WHEEL / INSTALLATION / "bin" / name
 
 
+def _last_line(text: str) -> str:
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "it said nothing")
+
+
 def _wheel_folder() -> Path:
     found = importlib.util.find_spec(WHEEL)
     if found is None or not found.submodule_search_locations:
-        raise RuntimeError(f"The package {WHEEL} is missing; set DATABASE_URL to use another Postgres.")
+        raise NotStarted(f"The package {WHEEL} is missing; set DATABASE_URL to use another Postgres.")
     return Path(found.submodule_search_locations[0])

@@ -3,6 +3,7 @@
 import importlib.util
 import shutil
 from pathlib import Path
+from urllib.parse import quote
 
 from embedded.folder import DataFolder
 from embedded.user import RunAs, reachable_copy
@@ -20,7 +21,7 @@ class EmbeddedRedis:
             runtime.mkdir(mode=0o755, exist_ok=True)
             program = reachable_copy([program.parent], runtime, user)[0] / program.name
         self._program = program
-        self.url = f"unix://{self._socket}"
+        self.url = f"unix://{quote(str(self._socket))}"
 
     def command(self) -> list[str]:
         options = {

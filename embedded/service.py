@@ -34,7 +34,7 @@ class Service:
         self.supervisor = Supervisor()
 
     def start_servers(self, database_url: str | None, admin_url: str | None, redis_url: str | None) -> Connections:
-        """Raises FolderInUse, FolderUnreachable, MigrationError, UnsafeStore, or RuntimeError for a failed start."""
+        """Raises FolderInUse, FolderUnreachable, MigrationError, UnsafeStore, NotStarted."""
         self._folder.create(self._user)
         self._folder.lock()
         if database_url is None:

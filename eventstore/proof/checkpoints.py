@@ -48,13 +48,13 @@ class LogKey(msgspec.Struct, frozen=True):
     private: Ed25519PrivateKey
 
     @classmethod
-    def of(cls, secret: str) -> "LogKey":
-        """From 32 random bytes in base64url. Raises KeyNotUsable."""
+    def of(cls, secret: str, named: str = "The sealing key") -> "LogKey":
+        """From 32 random bytes in base64url. Raises KeyNotUsable, which says `named` and never the secret."""
         try:
             seed = base64.urlsafe_b64decode(secret.strip() + "=" * (-len(secret.strip()) % 4))
             private = Ed25519PrivateKey.from_private_bytes(seed)
         except ValueError as error:
-            raise KeyNotUsable("The sealing key must be 32 random bytes in base64url.") from error
+            raise KeyNotUsable(f"{named} must be 32 random bytes in base64url, 43 characters.") from error
         return cls(f"{ORIGIN}/{hashlib.sha256(_public(private)).hexdigest()[:16]}", private)
 
     @property

@@ -9,7 +9,8 @@ import pytest
 import zstandard
 from click.testing import CliRunner
 
-from cli.main import EXPECTED, importledger
+from cli.failures import EXPECTED
+from cli.main import importledger
 from eventstore.operations.backup import MANIFEST
 from eventstore.proof.statement import sign_statement
 from tests.eventstore.test_backup import emptied

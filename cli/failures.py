@@ -1,0 +1,84 @@
+"""How a verb ends that cannot do what was asked: one sentence that names what was typed, and exit code 1."""
+
+import sys
+
+import click
+import msgspec
+import psycopg
+import structlog
+from obstore.exceptions import BaseError
+from psycopg_pool import PoolTimeout
+
+from cli.known import NotThere
+from cli.reach import Unreachable, reason_of
+from cli.say import say
+from cli.settings import SettingError
+from embedded.folder import FolderInUse, FolderUnreachable
+from embedded.postgres import NotStarted
+from eventstore.errors import LedgerError, StoreUnavailable
+from eventstore.operations.backup import BackupError
+from eventstore.operations.export import ExportError
+from eventstore.operations.migrate import MigrationError, UnsafeStore
+from eventstore.proof.checkpoints import KeyNotUsable, OutsideUnavailable
+from eventstore.proof.proof import NotProvable
+from eventstore.proof.sealing import SealRefused
+from eventstore.proof.verifier import Invalid
+from eventstore.shown import cleaned
+from projections.versioning.versions import NotPossible
+
+EXPECTED = (
+    SettingError,
+    Unreachable,
+    NotThere,
+    NotStarted,
+    FolderInUse,
+    FolderUnreachable,
+    MigrationError,
+    UnsafeStore,
+    BackupError,
+    ExportError,
+    KeyNotUsable,
+    OutsideUnavailable,
+    SealRefused,
+    NotProvable,
+    NotPossible,
+    Invalid,
+)
+"""Errors whose message is the sentence."""
+
+
+def sentence_of(error: Exception) -> str | None:
+    """What an operator reads, on two lines at most; None for what nobody has expected."""
+    match error:
+        case click.UsageError():
+            where = error.ctx.command_path if error.ctx else "importledger"
+            return f"{_line(error.format_message())}\nSee `{where} --help`."
+        case click.ClickException():
+            return _line(error.format_message())
+        case StoreUnavailable() | PoolTimeout():
+            return "The database has stopped to answer. What was asked may be asked again."
+        case LedgerError() | BaseError() | msgspec.MsgspecError():
+            return _line(str(error)) or type(error).__name__
+        case psycopg.errors.InsufficientPrivilege():
+            return f"The database does not allow this ({_line(str(error))}): set DATABASE_ADMIN_URL."
+        case psycopg.Error():
+            return f"The database has refused: {reason_of(error)}."
+        case OSError(filename=str() as name, strerror=str() as reason):
+            return f"{name}: {reason}."
+        case OSError():
+            return _line(str(error)) or type(error).__name__
+    return _line(str(error)) if isinstance(error, EXPECTED) else None
+
+
+def fail(error: Exception) -> None:
+    """Say why, and end. What nobody has expected is logged as well, with where it came from."""
+    told = sentence_of(error)
+    if told is None:
+        told = f"This should not have happened ({type(error).__name__}); the line above says where."
+        structlog.get_logger().error("unexpected error", exc_info=error)
+    say(f"importledger: {cleaned(told)}", err=True)
+    sys.exit(1)
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())

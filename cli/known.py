@@ -1,0 +1,56 @@
+"""Whether what an operator has typed is there: a supplier, an import. What is missing is named, with what is alike."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any
+
+from psycopg import Connection
+from psycopg.rows import tuple_row
+
+from eventstore.aggregates import import_process, supplier
+
+_SELECT_EVENT = "SELECT FROM events WHERE stream = %s AND version = 1"
+_SELECT_SUPPLIERS = "SELECT code FROM import_supplier ORDER BY code"
+_SELECT_ALIKE = """
+SELECT external_account_number FROM import_status
+WHERE supplier = %s AND lower(external_account_number) = lower(%s)
+ORDER BY external_account_number
+LIMIT 1
+"""
+
+
+class NotThere(Exception):
+    """There is nothing of this name; the message names it."""
+
+
+def require_supplier(connection: Connection[Any], code: str) -> None:
+    """Raises NotThere for a code that no supplier has."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        if cursor.execute(_SELECT_EVENT, (supplier.stream_of(code),)).rowcount:
+            return
+        codes = [name for (name,) in cursor.execute(_SELECT_SUPPLIERS)]
+    raise NotThere(f"There is no import supplier {code}{nearest(code, codes)}.")
+
+
+def require_import(connection: Connection[Any], code: str, external: str) -> None:
+    """Raises NotThere for an unknown supplier, and for an external account number that it never sent."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        if cursor.execute(_SELECT_EVENT, (import_process.stream_of(code, external),)).rowcount:
+            return
+        require_supplier(connection, code)
+        alike = [name for (name,) in cursor.execute(_SELECT_ALIKE, (code, external))]
+    raise NotThere(f"There is no import of {external} for {code}{nearest(external, alike)}.")
+
+
+def require_stream(connection: Connection[Any], stream: str) -> None:
+    """Raises NotThere for a stream that has no event."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        if not cursor.execute(_SELECT_EVENT, (stream,)).rowcount:
+            raise NotThere(f"There is no event of {stream}.")
+
+
+def nearest(typed: str, present: Iterable[str]) -> str:
+    """`, but there is X` for a name that differs in case or is spelt alike; "" where there is none."""
+    by_lower = {name.lower(): name for name in present}
+    found = get_close_matches(typed.lower(), by_lower, n=1, cutoff=0.8)
+    return f", but there is {by_lower[found[0]]}" if found else ""

@@ -1,0 +1,62 @@
+"""Postgres and Redis, asked once before a verb uses them: what does not answer is named as it was typed.
+
+A sentence names the setting, host, port, user and database of an address, and never its password.
+"""
+
+from psycopg import Connection, OperationalError, ProgrammingError, connect
+from psycopg.conninfo import conninfo_to_dict
+
+from workers.redis_address import why_unreachable
+
+CONNECT_TIMEOUT_S = 5
+
+
+class Unreachable(Exception):
+    """A server does not answer, or does not let us in; the message names it."""
+
+
+def reach(url: str, named: str, *, needs_schema: bool = True) -> str:
+    """The same URL, once its database has answered. `named` is the setting it came from. Raises Unreachable."""
+    place = place_of(url)
+    try:
+        with connect(url, connect_timeout=CONNECT_TIMEOUT_S, autocommit=True) as connection:
+            if needs_schema and not _has_schema(connection):
+                raise Unreachable(f"The database at {place} ({named}) is still empty: run `importledger migrate`.")
+    except OperationalError as error:
+        raise Unreachable(f"Postgres at {place} ({named}) cannot be used: {reason_of(error)}.") from error
+    return url
+
+
+def reach_redis(url: str, named: str) -> str:
+    """The same URL, once its Redis has answered. Raises Unreachable."""
+    why = why_unreachable(url)
+    if why is not None:
+        raise Unreachable(f"Redis ({named}) cannot be used at {why}.")
+    return url
+
+
+def place_of(url: str) -> str:
+    """Host, port, database and user of a database URL, for a sentence."""
+    try:
+        parts = conninfo_to_dict(url)
+    except ProgrammingError:
+        return "an address that cannot be read"
+    host, port = parts.get("host") or "localhost", parts.get("port") or 5432
+    user = f" as {parts['user']}" if parts.get("user") else ""
+    return f"{host}:{port}/{parts.get('dbname') or parts.get('user') or ''}{user}"
+
+
+def reason_of(error: Exception) -> str:
+    """Why a connection failed: the driver's last words, without the address, on one line."""
+    lines = [line.strip() for line in str(error).splitlines() if "failed: " in line] or [_first_line(error)]
+    reason = lines[-1].rpartition("failed: ")[2].removeprefix("FATAL:").strip()
+    return reason.rstrip(".")
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__).rstrip(".")
+
+
+def _has_schema(connection: Connection) -> bool:
+    row = connection.execute("SELECT to_regclass('events') IS NOT NULL").fetchone()
+    return bool(row and row[0])

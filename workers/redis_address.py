@@ -1,0 +1,30 @@
+"""The address of Redis, as settings have it: whether it can be read, and whether something answers there."""
+
+import redis
+from redis.connection import parse_url
+
+TIMEOUT_S = 5
+
+
+def is_redis_url(url: str) -> bool:
+    """Whether the broker could use it."""
+    try:
+        parse_url(url)  # type: ignore[no-untyped-call]
+    except ValueError:
+        return False
+    return True
+
+
+def why_unreachable(url: str) -> str | None:
+    """Where there should be a Redis, and why it cannot be used; None when it answers."""
+    client = redis.Redis.from_url(url, socket_connect_timeout=TIMEOUT_S, socket_timeout=TIMEOUT_S)
+    try:
+        client.ping()
+    except (redis.RedisError, OSError) as error:
+        told = client.connection_pool.connection_kwargs
+        place = told.get("path") or f"{told.get('host', 'localhost')}:{told.get('port', 6379)}"
+        lines = str(error).splitlines() or [type(error).__name__]
+        return f"{place}: {lines[0].rstrip('.')}"
+    finally:
+        client.close()
+    return None
