@@ -179,6 +179,7 @@ _PROCESSING = (
     _history("processing_failed", "The attempt failed for a reason that is expected to pass; it is tried again."),
     _history("worker_lost", "The worker of the attempt has died; the import is tried again."),
     _history("lease_expired", "The worker of the attempt hangs; the import is tried again."),
+    _history("supply_point_on_other_account", "Another live account of the supplier has this supply point."),
     _history("documents_root_missing", "Documents cannot be checked before documents-root is set."),
     _history("smtp_unavailable", "The mail server does not answer; the message is tried again."),
     _history("sender_refused", "The mail server refuses the sender."),

@@ -37,7 +37,7 @@ def cancel(supplier: str, external: str | None, is_all: bool, reason: str) -> No
 @click.argument("supplier")
 @click.argument("external", required=False)
 @click.option("--all", "is_all", is_flag=True, help="Every errored import of the supplier.")
-@click.option("--code", help="Every errored import of the supplier with this error code.")
+@click.option("--code", help="Every errored import of the supplier with this code: its own, or of one of its problems.")
 @click.option("--reason", default="", help="Why; kept in the log.")
 def retry(supplier: str, external: str | None, is_all: bool, code: str | None, reason: str) -> None:
     """Process an errored import of SUPPLIER once more: the one of EXTERNAL, those with a code, or all."""

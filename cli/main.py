@@ -11,6 +11,7 @@ from cli.decide import cancel, erase, retry
 from cli.demo import demo
 from cli.export import export_history, replay
 from cli.failures import fail
+from cli.find import search
 from cli.log import configure_logging
 from cli.operator import key, refusals, supplier
 from cli.prove import proof, seal_log, verify
@@ -37,6 +38,7 @@ for _verb in (
     key,
     history,
     status,
+    search,
     export_history,
     replay,
     refusals,

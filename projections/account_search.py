@@ -1,15 +1,16 @@
-"""Finding accounts by what people know of them: part of a name, an e-mail address, a postcode, a meter, a MaLo-ID.
+"""Finding accounts by what people know of them: names in any order, e-mail, postcode, meter, MaLo-ID, IBAN, numbers.
 
 Follows the log, from the newest payload of each import on; who was erased is not found any more.
 """
 
+import base64
 import unicodedata
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, LiteralString
 
 import msgspec
-from psycopg import AsyncConnection
-from psycopg.rows import args_row
+from psycopg import AsyncConnection, Connection
+from psycopg.rows import tuple_row
 
 from eventstore.aggregates.import_process import ImportStaged, SubjectErased, identity_of
 from projections.versioning.following import Index
@@ -45,12 +46,21 @@ class _SupplyAddress(msgspec.Struct, frozen=True):
     supply_points: tuple[_SupplyPoint, ...] = ()
 
 
+class _BankAccount(msgspec.Struct, frozen=True):
+    iban: str | None = None
+
+
+class _PaymentInstruction(msgspec.Struct, frozen=True):
+    bank_account: _BankAccount | None = None
+
+
 class _Account(msgspec.Struct, frozen=True):
     """What is searched for, of an account that has been validated before."""
 
     customers: tuple[_Customer, ...] = ()
     billing_postcode: str | None = None
     supply_addresses: tuple[_SupplyAddress, ...] = ()
+    payment_instructions: tuple[_PaymentInstruction, ...] = ()
     payload: "_Account | None" = None
 
 
@@ -75,8 +85,13 @@ def project(seen: Seen) -> Iterator[tuple[str, str, str, str, list[str]]]:
         seen.stream,
         *identity_of(seen.stream),
         "|".join(name for name in names if name),
-        sorted({folded(term) for term in (*_terms(account), identity_of(seen.stream)[1]) if term}),
+        sorted({*(folded(term) for term in (*_terms(account), identity_of(seen.stream)[1]) if term), *_words(names)}),
     )
+
+
+def _words(names: Sequence[str]) -> Iterator[str]:
+    for name in names:
+        yield from name.replace(",", " ").split()
 
 
 def _terms(account: _Account) -> Iterator[str | None]:
@@ -88,6 +103,9 @@ def _terms(account: _Account) -> Iterator[str | None]:
         for point in address.supply_points:
             yield point.identifier
             yield from (meter.meter_number for melo in point.melos for meter in melo.meters)
+    for instruction in account.payment_instructions:
+        if instruction.bank_account is not None and instruction.bank_account.iban:
+            yield "".join(instruction.bank_account.iban.split())
 
 
 ACCOUNT_SEARCH = Index(
@@ -98,30 +116,115 @@ ACCOUNT_SEARCH = Index(
     indexes=("USING gin (terms)",),
     project=project,
     reads_payloads=True,
+    edition="2: words of names and IBANs are terms",
 )
 
-_SELECT = """
-SELECT a.supplier, a.external_account_number, i.status, i.account_number
-FROM account_search AS a
-JOIN import_status AS i USING (supplier, external_account_number)
-WHERE (%(suppliers)s::text[] IS NULL OR a.supplier = ANY(%(suppliers)s)) AND """
-_BY_TERM = _SELECT + "a.terms @> ARRAY[%(term)s] ORDER BY a.stream LIMIT %(limit)s"
-_BY_NAME = _SELECT + "a.names LIKE %(name)s ORDER BY a.stream LIMIT %(limit)s"
+
+_COLUMNS: LiteralString = "i.supplier, i.external_account_number, i.status, i.account_number"
+_ALLOWED: LiteralString = "(%(suppliers)s::text[] IS NULL OR i.supplier = ANY(%(suppliers)s))"
+_INDEXED: LiteralString = "account_search AS a JOIN import_status AS i USING (supplier, external_account_number)"
+_EXACTLY: LiteralString = "(a.terms @> %(whole)s OR a.terms @> %(compact)s OR a.terms @> %(words)s)"
+SELECT_FOUND: LiteralString = f"""
+SELECT * FROM (
+    (SELECT 1 AS rank, 'import/' || i.supplier || '/' || i.external_account_number AS stream, {_COLUMNS}
+     FROM platform.service_account AS p
+     JOIN import_status AS i ON i.supplier = p.import_supplier AND i.external_account_number = p.external_account_number
+     WHERE p.account_number = %(number)s AND {_ALLOWED} AND %(rank)s < 1)
+    UNION ALL
+    (SELECT 2 AS rank, a.stream, {_COLUMNS}
+     FROM {_INDEXED}
+     WHERE {_EXACTLY} AND {_ALLOWED} AND (%(rank)s, %(after)s) < (2, a.stream)
+     ORDER BY a.stream LIMIT %(limit)s)
+    UNION ALL
+    (SELECT 3 AS rank, a.stream, {_COLUMNS}
+     FROM {_INDEXED}
+     WHERE %(is_long_enough)s AND a.names LIKE ALL(%(fragments)s) AND NOT {_EXACTLY} AND {_ALLOWED}
+       AND (%(rank)s, %(after)s) < (3, a.stream)
+     ORDER BY a.stream LIMIT %(limit)s)
+) AS found
+ORDER BY rank, stream
+LIMIT %(limit)s
+"""  # noqa: S608 - constants
+"""First the account with this number, then those that the text names exactly, then those with it in a name."""
+
+
+class Page(msgspec.Struct, frozen=True):
+    """What a search has found; `next_after` is where the next page begins, "" when there is none."""
+
+    accounts: list[FoundAccount]
+    next_after: str
+
+
+def search_parameters(text: str, suppliers: Sequence[str] | None, after: str, limit: int) -> dict[str, Any]:
+    """Of SELECT_FOUND. Raises ValueError for an `after` that no page has given."""
+    whole = folded(text)
+    words = whole.replace(",", " ").split()
+    rank, stream = _place(after)
+    return {
+        "suppliers": None if suppliers is None else list(suppliers),
+        "number": text.strip().upper(),
+        "whole": [whole],
+        "compact": [whole.replace(" ", "")],
+        "words": words or [whole],
+        "fragments": ["%" + _escaped(word) + "%" for word in words],
+        "is_long_enough": len("".join(words)) >= MIN_LETTERS,
+        "rank": rank,
+        "after": stream,
+        "limit": limit + 1,
+    }
+
+
+def page_of(rows: Sequence[tuple[Any, ...]], limit: int) -> Page:
+    """The page in rows of SELECT_FOUND."""
+    accounts = [_found(*row[2:]) for row in rows[:limit]]
+    if len(rows) <= limit:
+        return Page(accounts, "")
+    rank, stream = rows[limit - 1][:2]
+    return Page(accounts, base64.urlsafe_b64encode(f"{rank}{stream}".encode()).decode().rstrip("="))
 
 
 async def found_accounts(
-    connection: AsyncConnection[Any], text: str, suppliers: Sequence[str] | None
-) -> list[FoundAccount]:
-    """Accounts that the text names exactly, then those with the text in a name; 50 at most, of these suppliers."""
-    term = folded(text)
-    fragment = "%" + term.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_") + "%"
-    wanted = {"suppliers": suppliers, "term": term, "name": fragment, "limit": MAX_FOUND}
-    found: dict[FoundAccount, None] = {}
-    for query in (_BY_TERM, _BY_NAME) if len(term) >= MIN_LETTERS else (_BY_TERM,):
-        async with connection.cursor(row_factory=args_row(_found)) as cursor:
-            await cursor.execute(query, wanted)
-            found |= dict.fromkeys(await cursor.fetchall())
-    return list(found)[:MAX_FOUND]
+    connection: AsyncConnection[Any],
+    text: str,
+    suppliers: Sequence[str] | None,
+    *,
+    after: str = "",
+    limit: int = MAX_FOUND,
+) -> Page:
+    """A page of the accounts of these suppliers that the text names. Raises ValueError."""
+    parameters = search_parameters(text, suppliers, after, limit)
+    return page_of(await (await connection.execute(SELECT_FOUND, parameters)).fetchall(), limit)
+
+
+def find_accounts(
+    connection: Connection[Any],
+    text: str,
+    suppliers: Sequence[str] | None,
+    *,
+    after: str = "",
+    limit: int = MAX_FOUND,
+) -> Page:
+    """The same for the command line."""
+    parameters = search_parameters(text, suppliers, after, limit)
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        return page_of(cursor.execute(SELECT_FOUND, parameters).fetchall(), limit)
+
+
+def _escaped(word: str) -> str:
+    return word.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
+
+
+def _place(after: str) -> tuple[int, str]:
+    """Rank and stream of the last account of the page before."""
+    if not after:
+        return 0, ""
+    try:
+        text = base64.urlsafe_b64decode(after + "=" * (-len(after) % 4)).decode()
+    except ValueError as error:
+        raise ValueError("no page ends there") from error
+    if text[:1] not in ("1", "2", "3") or "\0" in text:
+        raise ValueError("no page ends there")
+    return int(text[0]), text[1:]
 
 
 def _found(supplier: str, external: str, status: str, account_number: str | None) -> FoundAccount:

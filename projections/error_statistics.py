@@ -12,6 +12,7 @@ from eventstore.aggregates.refusals import RequestsRefused
 from projections.versioning.following import Counter
 from projections.versioning.reading import Seen
 from schemas.base import MARKET_TIME
+from schemas.places import place_of
 from schemas.status import ErrorCount
 
 MAX_ROWS = 10_000
@@ -22,7 +23,7 @@ _SOURCES: dict[type[Any], str] = {RequestsRefused: "request", ImportErrored: "im
 def project(seen: Seen) -> Iterator[tuple[str, date, str, str, str, int]]:
     """(supplier, day in German market time, source, code, path, number). Pure.
 
-    A failed import counts once under its own code, without path, and once under each of its problems.
+    A failed import counts once at each place that it failed for, and under its own code where it names no place.
     """
     event = seen.recorded.event
     supplier, day = seen.recorded.supplier or "", seen.recorded.recorded_at.astimezone(MARKET_TIME).date()
@@ -31,12 +32,18 @@ def project(seen: Seen) -> Iterator[tuple[str, date, str, str, str, int]]:
         case RequestsRefused(counts=counts):
             found = counts
         case ImportErrored(code=code, problems=problems) | DryRunErrored(code=code, problems=problems):
-            found = {code: 1} | dict.fromkeys(problems, 1)
+            found = dict.fromkeys(map(_at_place, problems), 1) or {code: 1}
         case _:
             found = {}
     for name, number in found.items():
         code, _, path = name.partition("@")
         yield supplier, day, source, code, path, number
+
+
+def _at_place(name: str) -> str:
+    """code@path with [] for any item of an array: two missing documents of one account are one failure."""
+    code, _, attr = name.partition("@")
+    return f"{code}@{place_of(attr)}"
 
 
 ERROR_STATISTICS = Counter(
@@ -46,6 +53,7 @@ ERROR_STATISTICS = Counter(
     " number bigint NOT NULL, PRIMARY KEY (supplier, day, source, code, path)",
     key=("supplier", "day", "source", "code", "path"),
     folds_all=True,
+    edition="2: a failure counts once",
     project=project,
 )
 

@@ -28,7 +28,7 @@ from eventstore.aggregates.import_process import (
 )
 from eventstore.events import Recorded
 from projections.versioning.view import View
-from schemas.status import ImportListItem, ImportStatus, LatestError, TransferStatus
+from schemas.status import ImportListItem, ImportStatus, LatestError, ListedImport, TransferStatus
 
 LEAVES_STATUS: LiteralString = (
     """e.topic = 'subject_erased.v1' AND encode(e.state, 'escape') LIKE '%%"account_number":%%'"""
@@ -180,12 +180,48 @@ WHERE supplier = %s AND status = ANY(%s)
 ORDER BY created_position
 """
 
-SELECT_EXTERNALS = """
+_HAS_PROBLEM: LiteralString = """
+EXISTS (SELECT FROM events AS e
+        WHERE e.stream = 'import/' || s.supplier || '/' || s.external_account_number AND e.version = s.version
+          AND strpos(encode(e.state, 'escape'), '"' || %(code)s || '@') > 0)"""
+"""An SQL condition on a failed import `s`: its last event names a problem with this code."""
+
+SELECT_EXTERNALS = f"""
 SELECT external_account_number
-FROM import_status
-WHERE supplier = %(supplier)s AND status = %(status)s AND (%(code)s::text IS NULL OR error_code = %(code)s)
+FROM import_status AS s
+WHERE supplier = %(supplier)s AND status = %(status)s
+  AND (%(code)s::text IS NULL OR error_code = %(code)s OR (error_code IS NOT NULL AND {_HAS_PROBLEM}))
 ORDER BY created_position
+"""  # noqa: S608 - constants
+
+_SELECT_PAGE: LiteralString = """
+SELECT external_account_number, status, account_number, created_at, modified_at, error_code, error_detail,
+       error_domain, created_position
+FROM ({candidates}) AS s
+WHERE {condition}
+ORDER BY created_position
+LIMIT %(limit)s
 """
+_CANDIDATES: LiteralString = """
+SELECT *
+FROM import_status
+WHERE supplier = %(supplier)s AND created_position > %(after)s{conditions}
+ORDER BY created_position
+LIMIT %(candidates)s"""
+
+_MAX_CANDIDATES = 10_000
+"""So many failed imports are asked for a problem's code at a time; a page may then be short, and says how to go on."""
+
+_STATUS_CONDITIONS: dict[str, LiteralString] = {  # told as constants, so that partial indexes are found
+    "PENDING": " AND status = 'PENDING'",
+    "IN_PROGRESS": " AND status = 'IN_PROGRESS'",
+    "PROCESSED": " AND status = 'PROCESSED'",
+    "ERRORED": " AND status = 'ERRORED'",
+    "CANCELLED": " AND status = 'CANCELLED'",
+    "DRY_RUN_SUCCEEDED": " AND status = 'DRY_RUN_SUCCEEDED'",
+    "DRY_RUN_ERRORED": " AND status = 'DRY_RUN_ERRORED'",
+}
+STATUSES = tuple(_STATUS_CONDITIONS)
 
 PENDING_STATES = ("PENDING", "IN_PROGRESS", "ERRORED", "DRY_RUN_SUCCEEDED", "DRY_RUN_ERRORED")
 """Every process without an account, except those that were cancelled."""
@@ -199,10 +235,72 @@ async def import_status(connection: AsyncConnection[Any], supplier: str, externa
     """The v2 status record; None when there is no such process."""
     cursor = await connection.execute(_SELECT_STATUS, (supplier, external), prepare=True)
     row = await cursor.fetchone()
-    if row is None:
-        return None
-    status, account_number, created_at, modified_at, code, detail, domain = row
-    error = LatestError(code=code, detail=detail, domain=domain) if code is not None else None
+    return None if row is None else _status(*row)
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Which of a supplier's imports: in a status, failed with a code, after a position of creation; so many."""
+
+    status: str | None = None
+    code: str | None = None
+    is_problem: bool = False
+    """Whether the code is one of an import's problems rather than of its `latest_error`."""
+    after: int = 0
+    limit: int = 100
+
+
+class Page(msgspec.Struct, frozen=True):
+    """Imports in order of creation; `next_after` is where the next page begins, None when there is none."""
+
+    imports: list[ListedImport]
+    next_after: int | None
+
+
+async def imports_page(connection: AsyncConnection[Any], supplier: str, wanted: Wanted) -> Page:
+    """A page of a supplier's imports. Every page costs the same, however many imports there are."""
+    conditions: LiteralString = _STATUS_CONDITIONS[wanted.status] if wanted.status is not None else ""
+    matches: LiteralString = "true"
+    most = wanted.limit + 1
+    if wanted.code is not None and wanted.is_problem:
+        conditions += " AND error_code IS NOT NULL"
+        most, matches = _MAX_CANDIDATES, _HAS_PROBLEM
+    elif wanted.code is not None:
+        conditions += " AND error_code = %(code)s"
+    candidates = _CANDIDATES.replace("{conditions}", conditions)
+    parameters = {
+        "supplier": supplier,
+        "code": wanted.code,
+        "after": wanted.after,
+        "limit": wanted.limit + 1,
+        "candidates": most,
+    }
+    query = _SELECT_PAGE.replace("{candidates}", candidates).replace("{condition}", matches)
+    rows = await (await connection.execute(query, parameters)).fetchall()
+    listed, next_after = [_listed(*row[:-1]) for row in rows[: wanted.limit]], None
+    if len(rows) > wanted.limit:
+        next_after = rows[wanted.limit - 1][-1]
+    elif most == _MAX_CANDIDATES:
+        last = f"SELECT created_position FROM ({candidates}) AS s ORDER BY created_position DESC LIMIT 1"  # noqa: S608
+        count = f"SELECT count(*), ({last}) FROM ({candidates}) AS s"  # noqa: S608 - constants
+        row = await (await connection.execute(count, parameters)).fetchone()
+        next_after = row[1] if row is not None and row[0] == most else None
+    return Page(listed, next_after)
+
+
+def _listed(external: str, *columns: Any) -> ListedImport:
+    return ListedImport(external_account_number=external, **msgspec.structs.asdict(_status(*columns)))
+
+
+def _status(
+    status: str,
+    account_number: str | None,
+    created_at: datetime,
+    modified_at: datetime,
+    code: str | None,
+    detail: str | None,
+    domain: str | None,
+) -> ImportStatus:
+    error = LatestError(code=code, detail=detail or "", domain=domain or "") if code is not None else None
     return ImportStatus(
         status=status,
         service_identifier=account_number,

@@ -5,6 +5,7 @@ So a path is told while the payload is there, and is gone with the person.
 
 import re
 from collections.abc import Mapping
+from typing import TypeVar
 
 import msgspec
 
@@ -13,6 +14,8 @@ from eventstore.log.ledger import Ledger
 from schemas.status import ImportStatus
 
 CODE = "path_does_not_exist_in_file_store"
+Status = TypeVar("Status", bound=ImportStatus)
+
 _PLACE = re.compile(rf"{CODE}@statements\.(\d{{1,5}})\.statement_path")
 
 
@@ -33,7 +36,7 @@ def misses_documents(status: ImportStatus) -> bool:
     return status.latest_error is not None and CODE in status.latest_error.detail
 
 
-def naming_documents(ledger: Ledger, supplier: str, statuses: Mapping[str, ImportStatus]) -> dict[str, ImportStatus]:
+def naming_documents(ledger: Ledger, supplier: str, statuses: Mapping[str, Status]) -> dict[str, Status]:
     """The statuses, by external account number, with the missing documents named in `latest_error.detail`."""
     streams = {stream_of(supplier, external): external for external, one in statuses.items() if misses_documents(one)}
     if not streams:
@@ -63,7 +66,7 @@ def document_paths(body: bytes) -> tuple[str, ...]:
     return tuple(statement.statement_path for statement in (account.payload or account).statements)
 
 
-def _naming(status: ImportStatus, body: bytes) -> ImportStatus:
+def _naming(status: Status, body: bytes) -> Status:
     error = status.latest_error
     assert error is not None
     paths = document_paths(body)

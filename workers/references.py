@@ -5,22 +5,30 @@ participant is a warning, and an error for a strict supplier.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from typing import Any
 
 import msgspec
 import structlog
 
 from eventstore.aggregates import participant
+from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from market.judging import Terms
 from projections.import_supplier import SELECT_TREATMENT
 from schemas.account import Account
-from schemas.base import Problem
+from schemas.base import MARKET_TIME, Problem
 from workers.documents import DocumentsUnavailable, missing_documents
 
 MAX_KNOWN = 100_000
 _OPERATORS = ("meter_operators", "network_operators", "transmission_system_operators")
 
+_SELECT_LIVE = """
+SELECT DISTINCT p.identifier, a.import_supplier
+FROM platform.supply_point AS p
+JOIN platform.service_account AS a USING (account_number)
+WHERE p.identifier = ANY(%s) AND a.import_supplier = ANY(%s) AND (p.supply_end_date IS NULL OR p.supply_end_date >= %s)
+"""
 _SELECT_KNOWN = "SELECT stream FROM events WHERE stream = ANY(%s) AND version = 1"
 
 
@@ -81,18 +89,30 @@ class References:
         operators = [list(_operators(account)) for account in accounts]
         self._learn({code for places in operators for _, code in places})
         missing = _missing(accounts, treatments)
+        taken = self._taken(accounts)
         found = []
         for account, places in zip(accounts, operators, strict=True):
             treatment = treatments[account.import_supplier]
+            is_strict = treatment.strictness == "strict"
             unknown = tuple(
                 Problem(place, "market_participant_not_found", "There is no market participant with this code.")
                 for place, code in places
                 if code not in self._known
             )
             found.append(_documents_in(account, treatment, missing.get(account.import_supplier, set())))
-            if unknown:
-                found[-1] = found[-1].with_problems(unknown, are_errors=treatment.strictness == "strict")
+            if problems := (*_shared(account, taken), *unknown):
+                found[-1] = found[-1].with_problems(problems, are_errors=is_strict)
         return found
+
+    def _taken(self, accounts: Sequence[Account]) -> set[tuple[str, str]]:
+        """Of the live supply points of these accounts: those that live accounts have already, with their suppliers."""
+        places = {(account.import_supplier, identifier) for account in accounts for _, identifier in _live(account)}
+        if not places:
+            return set()
+        suppliers, identifiers = ([*set(column)] for column in zip(*places, strict=True))
+        with self._ledger.connection() as connection:
+            rows = connection.execute(_SELECT_LIVE, (identifiers, suppliers, _today())).fetchall()
+        return {(row["import_supplier"], row["identifier"]) for row in rows}
 
     def _learn(self, codes: set[str]) -> None:
         """Look up the codes that are not known to be participants."""
@@ -138,6 +158,28 @@ def _documents_in(account: Account, treatment: Treatment, missing: set[str] | No
         if statement.statement_path in missing
     )
     return Findings().with_problems(absent, are_errors=is_required)
+
+
+def _shared(account: Account, taken: set[tuple[str, str]]) -> tuple[Problem, ...]:
+    """The supply points that another live account of the supplier has; from now on this one has its own as well."""
+    own = [(place, (account.import_supplier, identifier)) for place, identifier in _live(account)]
+    says = "Another live account of the supplier has this supply point."
+    shared = tuple(Problem(place, "supply_point_on_other_account", says) for place, point in own if point in taken)
+    taken.update(point for _, point in own)
+    return shared
+
+
+def _live(account: Account) -> Iterator[tuple[str, str]]:
+    """(place, identifier) of every supply point whose supply has not ended."""
+    today = _today()
+    for a, address in enumerate(account.supply_addresses):
+        for p, point in enumerate(address.supply_points):
+            if point.supply_end_date is None or point.supply_end_date >= today:
+                yield f"supply_addresses.{a}.supply_points.{p}.identifier", point.identifier
+
+
+def _today() -> date:
+    return now().astimezone(MARKET_TIME).date()
 
 
 def _operators(account: Account) -> Iterator[tuple[str, str]]:

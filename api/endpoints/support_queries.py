@@ -1,6 +1,9 @@
 """What support looks at: how far a supplier's imports are, what goes wrong in them, and which account is meant."""
 
+import re
 from datetime import date
+from functools import partial
+from urllib.parse import urlencode
 
 import msgspec
 from starlette.requests import Request
@@ -8,25 +11,33 @@ from starlette.responses import Response
 
 from api.auth import AUDITORS, READERS
 from api.calls import Call
+from api.catalogue import CATALOGUE
 from api.errors import NotValid, not_found
 from api.operation import STATUS, V2, Operation, Parameter
 from api.paths import identifier
 from api.responses import json_response
 from api.services import Services
-from api.store import read
-from projections.account_search import found_accounts
+from api.store import in_thread, read
+from projections.account_search import MAX_FOUND, found_accounts
 from projections.error_statistics import supplier_errors
 from projections.import_progress import supplier_progress
+from projections.import_status import STATUSES, Wanted, imports_page
+from projections.missing_documents import misses_documents, naming_documents
 from schemas.base import Problem
-from schemas.status import ErrorCount, FoundAccount, SupplierProgress
+from schemas.status import ErrorCount, FoundAccount, ListedImport, SupplierProgress
 
 MAX_QUERY = 254
+MAX_LISTED = 1_000
+
+_CODE = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
+_OF_IMPORTS = frozenset(entry.code for entry in CATALOGUE if "latest_error" in entry.where)
 
 
 class SupportQueries:
-    """The handlers of …/suppliers/{supplier}/progress/, …/errors/ and …/search/."""
+    """The handlers of …/suppliers/{supplier}/imports/, …/progress/, …/errors/ and …/search/."""
 
     def __init__(self, services: Services) -> None:
+        self._ledger = services.ledger
         self._pool = services.pool
         self._directory = services.directory
 
@@ -45,7 +56,7 @@ class SupportQueries:
     async def search(self, request: Request, call: Call) -> Response:
         """200 with the accounts that the text names, of the suppliers that the key may touch."""
         key = call.key
-        _refuse_others(request, "q", "supplier")
+        _refuse_others(request, "q", "supplier", "after", "limit")
         text = request.query_params.get("q", "").strip()
         if not text or len(text) > MAX_QUERY or "\0" in text:
             raise _not_valid(Problem("q", "invalid", "Give what you look for: 1 to 254 characters."))
@@ -54,7 +65,38 @@ class SupportQueries:
             if not key.may_touch(supplier):
                 return json_response([])
             suppliers = frozenset((supplier,))
-        return json_response(await read(self._pool, found_accounts, text, suppliers and list(suppliers)))
+        after, limit = (
+            request.query_params.get("after", ""),
+            whole_number(request, "limit", MAX_FOUND, least=1, most=MAX_FOUND),
+        )
+        query = partial(found_accounts, after=after, limit=limit)
+        try:
+            page = await read(self._pool, query, text, None if suppliers is None else list(suppliers))
+        except ValueError as error:
+            raise _not_valid(Problem("after", "invalid", "Take this from the link to the next page.")) from error
+        return json_response(page.accounts, headers=next_page(request, page.next_after))
+
+    async def imports(self, request: Request, call: Call) -> Response:
+        """200 with a page of a supplier's imports in order of creation; Link leads to the next."""
+        supplier = await self._supplier(request)
+        _refuse_others(request, "status", "code", "after", "limit")
+        status, code = request.query_params.get("status"), request.query_params.get("code")
+        if status is not None and status not in STATUSES:
+            raise _not_valid(Problem("status", "invalid_choice", f"There are {', '.join(STATUSES)}."))
+        if code is not None and not _CODE.match(code):
+            raise _not_valid(Problem("code", "invalid", "A code has letters, digits, _ and -; /errors/ lists all."))
+        wanted = Wanted(
+            status=status,
+            code=code,
+            is_problem=code not in _OF_IMPORTS,
+            after=whole_number(request, "after", 0, least=0, most=10**18),
+            limit=whole_number(request, "limit", Wanted().limit, least=1, most=MAX_LISTED),
+        )
+        page = await read(self._pool, imports_page, supplier, wanted)
+        statuses = {one.external_account_number: one for one in page.imports}
+        if any(map(misses_documents, page.imports)):
+            statuses = await in_thread(naming_documents, self._ledger, supplier, statuses)
+        return json_response([*statuses.values()], headers=next_page(request, page.next_after))
 
     async def _supplier(self, request: Request) -> str:
         supplier = identifier(request, "supplier")
@@ -68,6 +110,24 @@ def _refuse_others(request: Request, *names: str) -> None:
     if others := [name for name in request.query_params if name not in names]:
         said = f"This is no parameter; there are {' and '.join(names)}."
         raise _not_valid(*(Problem(name, "unknown_field", said) for name in others))
+
+
+def whole_number(request: Request, name: str, default: int, *, least: int, most: int) -> int:
+    """A number of the query. Raises NotValid."""
+    text = request.query_params.get(name)
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most):
+        raise _not_valid(Problem(name, "invalid", f"Give a whole number from {least} to {most}."))
+    return int(text)
+
+
+def next_page(request: Request, after: str | int | None) -> dict[str, str]:
+    """The header that leads to the page after this place: the same query, with `after`; {} when there is none."""
+    if after in (None, ""):
+        return {}
+    query = {**request.query_params, "after": str(after)}
+    return {"Link": f'<{request.url.path}?{urlencode(query)}>; rel="next"'}
 
 
 def _day(request: Request, name: str) -> date | None:
@@ -104,7 +164,48 @@ _SUPPLIER = Parameter(
     schema={"type": "string", "pattern": "^[A-Za-z0-9_-]{1,32}$"},
 )
 
+_STATUS = Parameter(
+    name="status", description="Only imports in this status.", schema={"type": "string", "enum": list(STATUSES)}
+)
+_ERROR_CODE = Parameter(
+    name="code",
+    description="Only imports that failed with this code: of `latest_error`, or of one of their problems.",
+    schema={"type": "string", "pattern": "^[A-Za-z0-9_-]{1,100}$"},
+)
+_AFTER = Parameter(
+    name="after",
+    description="Where the page before has ended: from its link.",
+    schema={"type": "integer", "minimum": 0, "maximum": 10**18},
+)
+_LIMIT = Parameter(
+    name="limit",
+    description="How many at most; 100 where nothing is said.",
+    schema={"type": "integer", "minimum": 1, "maximum": MAX_LISTED},
+)
+_FOUND_AFTER = Parameter(
+    name="after",
+    description="Where the page before has ended: from its link.",
+    schema={"type": "string", "pattern": "^M[A-Za-z0-9_-]*$"},
+)
+_FOUND_LIMIT = Parameter(
+    name="limit",
+    description=f"How many at most; {MAX_FOUND} where nothing is said.",
+    schema={"type": "integer", "minimum": 1, "maximum": MAX_FOUND},
+)
+
 OPERATIONS = (
+    Operation(
+        handler=SupportQueries.imports,
+        name="list_imports",
+        method="GET",
+        path=f"{V2}/suppliers/{{supplier}}/imports/",
+        tag=STATUS,
+        summary="A supplier's imports with their status, in order of creation, by status and code, in pages.",
+        answers={200: list[ListedImport]},
+        roles=READERS,
+        query=(_STATUS, _ERROR_CODE, _AFTER, _LIMIT),
+        refuses=(400, 404),
+    ),
     Operation(
         handler=SupportQueries.progress,
         name="read_supplier_progress",
@@ -134,10 +235,10 @@ OPERATIONS = (
         method="GET",
         path=f"{V2}/search/",
         tag=STATUS,
-        summary="Accounts by part of a name, e-mail, postcode, meter number or MaLo-ID; for auditors and staff.",
+        summary="Accounts by names, numbers, e-mail, postcode, meter, MaLo-ID or IBAN; for auditors and staff.",
         answers={200: list[FoundAccount]},
         roles=AUDITORS,
-        query=(_TEXT, _SUPPLIER),
+        query=(_TEXT, _SUPPLIER, _FOUND_AFTER, _FOUND_LIMIT),
         refuses=(400,),
     ),
 )

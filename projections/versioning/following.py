@@ -20,7 +20,8 @@ from projections.versioning.reading import Seen
 class Following(Projection):
     """A projection of one table, which `definition` makes: the body of a CREATE TABLE, and indexes by their columns.
 
-    `project` is pure: the rows that follow from an event, with as many values as there are columns.
+    `project` is pure: the rows that follow from an event, with as many values as there are columns. `edition` names
+    what `project` makes of events: a new one makes live tables outdated, as new columns do.
     """
 
     is_inline = False
@@ -34,6 +35,7 @@ class Following(Projection):
         project: Callable[[Seen], Iterable[tuple[Any, ...]]],
         indexes: Sequence[str] = (),
         reads_payloads: bool = False,
+        edition: str = "",
     ) -> None:
         self.name = name
         self.tables = (name,)
@@ -42,7 +44,7 @@ class Following(Projection):
         self.names = _names(columns)
         self.indexes = tuple(indexes)
         self.reads_payloads = reads_payloads
-        self.definition = "; ".join((columns, *indexes))
+        self.definition = "; ".join((columns, *indexes, *((edition,) if edition else ())))
         self.project = project
 
     def create(self, connection: Connection[Any], schema: str) -> None:

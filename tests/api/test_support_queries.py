@@ -101,3 +101,81 @@ def test_nobody_searches_beyond_their_suppliers_or_their_role(service: RunningSe
 def test_texts_are_compared_without_case_accents_and_umlauts() -> None:
     assert folded("  Ærøskøbing  GROẞE   Straße ") == "ærøskøbing grosse strasse"
     assert folded("Müller") == folded("Mu\u0308ller") == folded("MUELLER")
+
+
+def page(service: RunningService, key: str, path: str) -> tuple[int, Any, str | None]:
+    """Status, body, and the path of the next page."""
+    answer, headers = service.request("GET", path, headers={"Authorization": f"Token {key}"})
+    link = {name.lower(): value for name, value in headers.items()}.get("link")
+    assert link is None or link.endswith('>; rel="next"')
+    return answer.status, answer.body, link and link[1:].removesuffix('>; rel="next"')
+
+
+def test_a_suppliers_imports_are_listed_in_pages(service: RunningService, importer: Importer) -> None:
+    path: str | None = f"/v2/data-import/suppliers/{importer.supplier}/imports/?status=PROCESSED&limit=2"
+    listed = []
+    sizes = []
+    while path is not None:
+        status, body, path = page(service, importer.api_key, path)
+        assert status == 200
+        listed += body
+        sizes.append(len(body))
+    assert sizes == [2, 1]
+    assert [one["external_account_number"] for one in listed] == [
+        an_account(importer.supplier, number)["external_account_number"] for number in (1, 2, 3)
+    ]
+    for one in listed:
+        status_record = importer.client.status(importer.supplier, one["external_account_number"]).body
+        assert one == status_record | {"external_account_number": one["external_account_number"]}
+    everything = page(service, importer.api_key, f"/v2/data-import/suppliers/{importer.supplier}/imports")
+    assert everything == (200, listed, None)
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["statuss=ERRORED", "status=errored", "after=x", "after=-1", "limit=0", "limit=1001", "limit=%C2%B2", "code="],
+)
+def test_a_list_refuses_what_it_does_not_understand(service: RunningService, importer: Importer, query: str) -> None:
+    path = f"/v2/data-import/suppliers/{importer.supplier}/imports/?{query}"
+    status, body, _ = page(service, importer.api_key, path)
+    assert status == 400
+    assert [error["attr"] for error in body["errors"]] == [query.split("=")[0]]
+
+
+def test_a_foreign_suppliers_imports_are_not_there(service: RunningService, importer: Importer) -> None:
+    other = service.importer()
+    assert page(service, other.api_key, f"/v2/data-import/suppliers/{importer.supplier}/imports/")[0] == 404
+    assert page(service, other.api_key, f"/v2/data-import/suppliers/{other.supplier}/imports/") == (200, [], None)
+
+
+def test_a_search_has_pages_and_a_sign_that_there_are_more(service: RunningService, importer: Importer) -> None:
+    key = supporter(service, importer.supplier)
+    postcode = an_account(importer.supplier, 1)["supply_addresses"][0]["supply_postcode"]
+    for number in range(1, 4):
+        if an_account(importer.supplier, number)["supply_addresses"][0]["supply_postcode"] != postcode:
+            extra = changed(an_account(importer.supplier, number + 10), postcode, "billing_postcode")
+            assert importer.client.create(encoded(extra)).status == 201
+    search = f"/v2/data-import/search/?q={postcode}"
+    wait_for(lambda: len(page(service, key, search)[1]) == 3, "all are found")
+    path: str | None = f"{search}&limit=1"
+    found = []
+    while path is not None:
+        status, body, path = page(service, key, path)
+        assert (status, len(body)) == (200, 1)
+        found += body
+    assert found == page(service, key, search)[1]
+    assert page(service, key, f"{search}&after=nonsense")[0] == 400
+    assert page(service, key, f"{search}&limit=51")[0] == 400
+
+
+def test_the_command_finds_accounts_and_refused_attempts(service: RunningService, importer: Importer) -> None:
+    external = an_account(importer.supplier, 1)["external_account_number"]
+    refused = changed(an_account(importer.supplier, 90), "x", "customers", 0, "landline")
+    assert importer.client.create(encoded(refused)).status == 400
+    number = importer.client.status(importer.supplier, external).body["service_identifier"]
+    assert external in service.cli("search", number).stdout
+    assert external in service.cli("search", "Müller-Lüdenscheidt", "--supplier", importer.supplier).stdout
+    wait_for(lambda: "refused" in service.cli("search", refused["external_account_number"]).stdout, "it is stored")
+    told = service.cli("search", refused["external_account_number"]).stdout
+    assert "account_failed_validation  invalid_phone_number@customers.0.landline" in told
+    assert service.cli("search", "nobody-has-this").stdout.strip() == "Nothing was found."

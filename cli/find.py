@@ -1,0 +1,61 @@
+"""Finding what a customer speaks of: accounts by what people know of them, and attempts that were refused."""
+
+from collections.abc import Sequence
+
+import click
+import msgspec
+
+from cli.operator import open_ledger
+from cli.say import say
+from eventstore.refused_attempts import Attempt, find_refused_attempts
+from projections.account_search import MAX_FOUND, find_accounts
+from schemas.status import FoundAccount
+
+
+@click.command()
+@click.argument("text")
+@click.option("--supplier", "suppliers", multiple=True, help="Only accounts of this supplier; repeatable.")
+@click.option("--after", default="", metavar="PLACE", help="The next page: what the page before has printed.")
+@click.option("--limit", default=MAX_FOUND, show_default=True, type=click.IntRange(1, 1_000), help="Accounts a page.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def search(text: str, suppliers: tuple[str, ...], after: str, limit: int, as_json: bool) -> None:
+    """Find accounts of all suppliers by TEXT: a name in any order, an account or external number, a MaLo-ID, an IBAN …
+
+    Also an e-mail address, a postcode, a meter number. Attempts that were refused are found by the external number.
+
+    Example: importledger search "Groß, Anna"
+    """
+    if not text.strip() or "\0" in text:
+        raise click.BadParameter("Say what you look for.", param_hint="TEXT")
+    with open_ledger() as ledger, ledger.connection() as connection:
+        try:
+            page = find_accounts(connection, text, list(suppliers) or None, after=after, limit=limit)
+        except ValueError as error:
+            raise click.BadParameter("No page ends there.", param_hint="--after") from error
+        attempts = [] if after else find_refused_attempts(connection, text.strip(), list(suppliers) or None)
+    _print(page.accounts, attempts, as_json=as_json)
+    if page.next_after and as_json:
+        click.echo(msgspec.json.encode({"next_after": page.next_after}))
+    elif page.next_after:
+        say(f"There are more: importledger search … --after {page.next_after}")
+    if not page.accounts and not attempts and not as_json:
+        say("Nothing was found.")
+
+
+def _print(accounts: Sequence[FoundAccount], attempts: Sequence[Attempt], *, as_json: bool) -> None:
+    for account in accounts:
+        if as_json:
+            click.echo(msgspec.json.encode(account))
+            continue
+        number = account.service_account_number or "-"
+        say(f"{account.import_supplier}  {account.external_account_number}  {account.status}  {number}")
+    for attempt in attempts:
+        if as_json:
+            click.echo(msgspec.json.encode({"refused": attempt}))
+            continue
+        at = attempt.attempted_at.isoformat(timespec="seconds").replace("+00:00", "Z")
+        told = " ".join(attempt.problems)
+        say(
+            f"{attempt.supplier}  {attempt.external_account_number}  refused {at}  {attempt.operation}  "
+            f"{attempt.code}  {told}".rstrip()
+        )

@@ -1,0 +1,69 @@
+"""A supply point that two live accounts of a supplier have is a warning."""
+
+from typing import Any
+
+import pytest
+
+from eventstore.aggregates.import_process import ImportErrored, ImportProcessed
+from eventstore.aggregates.supplier import ConfigureSupplier, CreateSupplier
+from eventstore.aggregates.supplier import stream_of as supplier_stream
+from eventstore.clock import now
+from eventstore.log.ledger import Ledger
+from tests.make import an_account, changed
+from tests.workers.test_processing import SUPPLIER, stage
+from workers.process_imports import ImportProcessor
+
+CODE = "supply_point_on_other_account"
+POINT = ("supply_addresses", 0, "supply_points", 0)
+MALO = an_account(SUPPLIER, 1)["supply_addresses"][0]["supply_points"][0]["identifier"]
+
+
+@pytest.fixture
+def processor(ledger: Ledger) -> ImportProcessor:
+    ledger.execute(supplier_stream(SUPPLIER), CreateSupplier(), at=now(), by="t")
+    return ImportProcessor(ledger, worker=lambda: 7)
+
+
+def account(number: int, end: str | None) -> dict[str, Any]:
+    """An account with the same supply point as others, whose supply ends then."""
+    made = changed(an_account(SUPPLIER, number), MALO, *POINT, "identifier")
+    identifiers = [MALO, made["supply_addresses"][0]["supply_points"][1]["identifier"]]
+    return changed(changed(made, identifiers, "ledgers", 0, "identifiers"), end, *POINT, "supply_end_date")
+
+
+def events(ledger: Ledger, processor: ImportProcessor, *accounts: dict[str, Any]) -> list[Any]:
+    streams = [stage(ledger, one) for one in accounts]
+    processor.process(streams)
+    return [ledger.history(stream)[-1].event for stream in streams]
+
+
+def is_warned(event: Any) -> bool:
+    assert isinstance(event, ImportProcessed)
+    return f"{CODE}@{'.'.join(map(str, POINT))}.identifier" in event.warnings
+
+
+def test_one_supply_point_on_two_live_accounts_is_a_warning(ledger: Ledger, processor: ImportProcessor) -> None:
+    [first] = events(ledger, processor, account(1, None))
+    [second] = events(ledger, processor, account(2, "2099-12-31"))
+    assert [is_warned(first), is_warned(second)] == [False, True]
+
+
+def test_the_accounts_of_one_batch_are_compared_as_well(ledger: Ledger, processor: ImportProcessor) -> None:
+    assert list(map(is_warned, events(ledger, processor, account(1, None), account(2, None)))) == [False, True]
+
+
+@pytest.mark.parametrize(("first", "second"), [("2024-12-31", None), (None, "2024-12-31")])
+def test_a_supply_that_has_ended_is_no_warning(
+    ledger: Ledger, processor: ImportProcessor, first: str | None, second: str | None
+) -> None:
+    events(ledger, processor, account(1, first))
+    [event] = events(ledger, processor, account(2, second))
+    assert not is_warned(event)
+
+
+def test_it_ends_the_import_of_a_strict_supplier(ledger: Ledger, processor: ImportProcessor) -> None:
+    events(ledger, processor, account(1, None))
+    ledger.execute(supplier_stream(SUPPLIER), ConfigureSupplier(strictness="strict"), at=now(), by="t")
+    [event] = events(ledger, processor, account(2, None))
+    assert isinstance(event, ImportErrored)
+    assert any(name.startswith(CODE) for name in event.problems)
