@@ -23,8 +23,10 @@ from api.paths import identifier
 from api.preferences import APPLIED, prefers_representation
 from api.refusals import ApiError
 from api.responses import JsonResponse, json_response, read_body
+from api.run_name import RUN, run_of
 from api.services import Services
 from api.store import read
+from eventstore.aggregates.run import Mode
 from eventstore.errors import LedgerBusy, LedgerError, Refused, StoreUnavailable, VersionConflict
 from eventstore.log.answers import Answer, command_id_of, remembered_answer
 from schemas.base import Problem
@@ -70,7 +72,7 @@ class Calls:
     def __init__(self, services: Services) -> None:
         self._auth = services.auth
         self._pool = services.pool
-        self._refusals = services.refusals
+        self._runs = services.runs
         self._attempts = services.attempts
 
     def handler(self, operation: Operation, endpoint: Any) -> Callable[[Request], Awaitable[Response]]:
@@ -78,7 +80,8 @@ class Calls:
         method = operation.handler.__get__(endpoint)
         if operation.roles is None:
             return method  # type: ignore[no-any-return]
-        answered = self._posted(operation.name, method) if operation.method == "POST" else _asked(method)
+        has_body = operation.method == "POST" and not operation.is_ndjson
+        answered = self._posted(operation, method) if has_body else _without_body(method)
         return self._admitted(operation, operation.roles, answered)
 
     def _admitted(
@@ -97,11 +100,12 @@ class Calls:
 
         return answer
 
-    def _posted(self, name: str, handler: Handler) -> Callable[[Request, Key], Awaitable[Response]]:
+    def _posted(self, operation: Operation, handler: Handler) -> Callable[[Request, Key], Awaitable[Response]]:
         """The handler with the body read, answered once per Idempotency-Key; its refusals are counted and noted."""
 
         async def answer(request: Request, key: Key) -> Response:
             body = await read_body(request)
+            run = run_of(request) if RUN in operation.query else ""
             header = request.headers.get("idempotency-key")
             call = Call(key, body, "" if header is None else _name_of(request, key, header))
             try:
@@ -110,11 +114,14 @@ class Calls:
                 return await self._answered_once(request, call, handler)
             except NotValid as refusal:
                 if refusal.supplier:
-                    self._refusals.count(refusal.supplier, refusal.problems)
-                self._note(name, call, refusal.code, refusal.problems)
+                    self._runs.refuse(refusal.supplier, run, _mode_of(operation), refusal.problems)
+                self._note(operation.name, call, refusal.code, refusal.problems)
                 raise
             except Refused as refusal:
-                self._note(name, call, refusal.code, ())
+                if run and call.subjects:
+                    problem = Problem("non_field_errors", refusal.code, str(refusal))
+                    self._runs.refuse(call.subjects[-1][0], run, _mode_of(operation), [problem])
+                self._note(operation.name, call, refusal.code, ())
                 raise
 
         return answer
@@ -153,8 +160,12 @@ class Calls:
         return JsonResponse(found.body, found.status, APPLIED if is_told else None)
 
 
-def _asked(handler: Handler) -> Callable[[Request, Key], Awaitable[Response]]:
-    """The handler of a request without a body."""
+def _mode_of(operation: Operation) -> Mode:
+    return "validate" if operation.name == "validate_account" else "create"
+
+
+def _without_body(handler: Handler) -> Callable[[Request, Key], Awaitable[Response]]:
+    """The handler of a request without a body, or of one whose body it reads itself."""
 
     async def answer(request: Request, key: Key) -> Response:
         return await handler(request, Call(key))

@@ -30,6 +30,8 @@ _DECIMAL = {
     "description": "A decimal as text or number: 18 digits before the point and 10 after it at most.",
 }
 _TRIMMED = r"^\S([\s\S]*\S)?$"
+_NDJSON = "application/x-ndjson"
+_LINES = "One object a line, plain or with Content-Encoding gzip or zstd. The schema is that of a line."
 _ALWAYS_POSSIBLE = (405, 500)
 _WITH_TOKEN = (401, 403, 429, 503)
 _WITH_BODY = (400, 408, 409, 413, 415, 422)
@@ -74,12 +76,12 @@ def _operation(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
         "operationId": operation.name,
         "tags": [operation.tag],
         "summary": operation.summary,
-        "responses": {str(status): _answer(status, of, schemas) for status, of in operation.answers.items()},
+        "responses": {str(status): _answer(operation, status, of, schemas) for status, of in operation.answers.items()},
         "security": [{"token": []}] if operation.roles else [],
     }
     parameters = [_path_parameter(name) for name in ("supplier", "external") if f"{{{name}}}" in operation.path]
     parameters += [_query_parameter(parameter) for parameter in operation.query]
-    if operation.roles and operation.method == "POST":
+    if operation.roles and operation.method == "POST" and not operation.is_ndjson:
         parameters.append(_IDEMPOTENCY_KEY)
     if operation.prefers:
         parameters.append(_PREFER)
@@ -87,6 +89,8 @@ def _operation(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
         told["parameters"] = parameters
     if operation.body:
         told["requestBody"] = _request_body(operation, schemas)
+        if operation.is_ndjson:
+            told["requestBody"]["description"] = _LINES
     refusals = {*operation.refuses, *_ALWAYS_POSSIBLE}
     refusals |= {*(_WITH_TOKEN if operation.roles else ()), *(_WITH_BODY if operation.roles and operation.body else ())}
     for status in sorted(refusals):
@@ -99,10 +103,11 @@ def _request_body(operation: Operation, schemas: dict[str, Any]) -> dict[str, An
     if operation.body is WrappedAccount:
         schema = {"anyOf": [_said(schemas[repr(Account)]), schema]}
     media = {"schema": schema, "example": operation.example}
-    return {"required": not operation.is_body_optional, "content": {"application/json": media}}
+    kind = _NDJSON if operation.is_ndjson else "application/json"
+    return {"required": not operation.is_body_optional, "content": {kind: media}}
 
 
-def _answer(status: int, of: Any, schemas: dict[str, Any]) -> dict[str, Any]:
+def _answer(operation: Operation, status: int, of: Any, schemas: dict[str, Any]) -> dict[str, Any]:
     if of is None:
         return (
             {"description": "Not modified."}
@@ -110,7 +115,8 @@ def _answer(status: int, of: Any, schemas: dict[str, Any]) -> dict[str, Any]:
             else {"description": "A page.", "content": {"text/html": {"schema": {"type": "string"}}}}
         )
     description = "Created." if status == 201 else "Success."
-    return {"description": description, "content": {"application/json": {"schema": _said(schemas[repr(of)])}}}
+    kind = operation.media or (_NDJSON if operation.is_ndjson else "application/json")
+    return {"description": description, "content": {kind: {"schema": _said(schemas[repr(of)])}}}
 
 
 def _refusal(status: int, operation: Operation) -> dict[str, Any]:

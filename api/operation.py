@@ -52,6 +52,10 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     prefers: bool = False
     """Whether `Prefer: return=representation` makes a difference."""
     is_slashed: bool = True
+    media: str = ""
+    """The media type of the answer, where it is not JSON."""
+    is_ndjson: bool = False
+    """Whether body and answer are lines of JSON; the handler reads such a body itself, as it comes in."""
 
     @property
     def endpoint(self) -> str:

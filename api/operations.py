@@ -2,6 +2,7 @@
 
 from api.endpoints import (
     account_import,
+    bulk_import,
     documentation,
     graphql,
     health,
@@ -17,6 +18,7 @@ from api.operation import Operation
 
 _FILES = (
     account_import,
+    bulk_import,
     graphql,
     history_queries,
     problem_queries,

@@ -4,6 +4,7 @@ The generic cell rate algorithm: one number per key, the time at which its bucke
 worth of requests may come at once. Answers carry the fields of the IETF draft `ratelimit-headers`.
 """
 
+import asyncio
 import math
 import time
 from collections.abc import Mapping
@@ -78,23 +79,33 @@ class RateLimit:
             raise ApiError(429, detail, headers=headers)
         return headers
 
+    async def pace(self, key: Key, count: int) -> None:
+        """Count so many requests, and wait until they fit: lines of a bulk body are slowed down, not refused."""
+        if not key.rate_per_s:
+            return
+        while count > 0:
+            part = min(count, max(1, key.rate_per_s // 2))
+            while (level := await self._level(key, part)) > 1.0:
+                await asyncio.sleep(level - 1.0)
+            count -= part
+
     async def close(self) -> None:
         if self._redis is not None:
             await self._redis.aclose()
 
-    async def _level(self, key: Key) -> float:
+    async def _level(self, key: Key, count: int = 1) -> float:
         if self._take is not None and time.monotonic() >= self._closed_until:
             try:
-                interval_us = 1_000_000 // key.rate_per_s
+                interval_us = count * 1_000_000 // key.rate_per_s
                 return float(await self._take(keys=[f"importledger:rate:{key.key_id}"], args=[interval_us])) / 1e6
             except (RedisError, OSError) as error:
                 self._closed_until = time.monotonic() + BREAK_S
                 logger.warning("rates are counted per process", reason=type(error).__name__)
-        return self._local_level(key)
+        return self._local_level(key, count)
 
-    def _local_level(self, key: Key) -> float:
+    def _local_level(self, key: Key, count: int) -> float:
         now = time.monotonic()
-        full_at = max(self._full_at.get(key.key_id, 0.0), now) + 1 / key.rate_per_s
+        full_at = max(self._full_at.get(key.key_id, 0.0), now) + count / key.rate_per_s
         if full_at - now <= 1.0:
             if len(self._full_at) > MAX_LOCAL_KEYS:
                 self._full_at.clear()

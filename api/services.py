@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from psycopg_pool import AsyncConnectionPool
 
 from api.auth import Authenticator
+from api.bulk.workshop import Workshop
 from api.directory import Directory
 from api.operation import Operation
 from api.rate_limit import RateLimit
 from api.refusal_counts import RefusalCounts
 from api.refused_attempts import RefusedAttempts
+from api.run_counts import RunCounts
 from api.store import reading_pool
 from eventstore.log.ledger import Ledger
 from projections import INLINE
@@ -30,6 +32,8 @@ class Services:
     auth: Authenticator
     refusals: RefusalCounts
     attempts: RefusedAttempts
+    runs: RunCounts
+    workshop: Workshop
     operations: Sequence[Operation]
     """Every endpoint of the service, for what describes it."""
 
@@ -45,7 +49,8 @@ class Services:
     ) -> "Services":
         """The services on this database. Opens nothing before `running` begins."""
         pool = reading_pool(database_url, size=8)
-        ledger = Ledger(database_url, views=INLINE)
+        ledger = Ledger(database_url, views=INLINE, connections=10)
+        refusals = RefusalCounts(ledger, interval_s=refusals_interval_s)
         directory, limit = Directory(pool), RateLimit(redis_url)
         return cls(
             ledger=ledger,
@@ -54,8 +59,10 @@ class Services:
             directory=directory,
             limit=limit,
             auth=Authenticator(directory, token_key, limit),
-            refusals=RefusalCounts(ledger, interval_s=refusals_interval_s),
+            refusals=refusals,
             attempts=RefusedAttempts(ledger),
+            runs=RunCounts(ledger, refusals),
+            workshop=Workshop(),
             operations=operations,
         )
 
@@ -63,14 +70,21 @@ class Services:
     async def running(self) -> AsyncIterator[None]:
         """Open the pools and run what is kept fresh beside the requests, until the application ends."""
         async with self.pool, self.lists:
-            kept = (self.directory.keep_fresh, self.refusals.keep_appending, self.attempts.keep_writing)
-            tasks = [asyncio.create_task(work()) for work in kept]
+            keepers = (
+                self.directory.keep_fresh,
+                self.refusals.keep_appending,
+                self.attempts.keep_writing,
+                self.runs.keep_appending,
+            )
+            tasks = [asyncio.create_task(work()) for work in keepers]
             yield
             for task in tasks:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
+            await self.runs.append()
             await self.refusals.append()
             await self.attempts.write()
+            await self.workshop.close()
         await self.limit.close()
         await asyncio.to_thread(self.ledger.close)

@@ -14,11 +14,14 @@ from eventstore.aggregates.post_account import POST_ACCOUNT
 from eventstore.aggregates.post_account import identity_of as record_identity
 from eventstore.aggregates.price_sheet import PRICE_SHEET
 from eventstore.aggregates.refusals import REFUSALS
+from eventstore.aggregates.run import RUN
 from eventstore.aggregates.supplier import SUPPLIER
 
-_ALL = (IMPORT_PROCESS, SUPPLIER, ORGANISATION, PARTICIPANT, PRICE_SHEET, *POST_ACCOUNT, CUSTOMER_MAIL, REFUSALS)
+_ALL = (IMPORT_PROCESS, SUPPLIER, ORGANISATION, PARTICIPANT, PRICE_SHEET, *POST_ACCOUNT, CUSTOMER_MAIL, REFUSALS, RUN)
 AGGREGATES = {aggregate.prefix: aggregate for aggregate in _ALL}
-_OF_SUPPLIERS = {aggregate.prefix for aggregate in (IMPORT_PROCESS, SUPPLIER, *POST_ACCOUNT, CUSTOMER_MAIL, REFUSALS)}
+_OF_SUPPLIERS = {
+    aggregate.prefix for aggregate in (IMPORT_PROCESS, SUPPLIER, *POST_ACCOUNT, CUSTOMER_MAIL, REFUSALS, RUN)
+}
 _OF_ACCOUNTS = {aggregate.prefix for aggregate in POST_ACCOUNT}
 
 _topic_of = {event: topic for aggregate in AGGREGATES.values() for topic, event in aggregate.topics.items()}

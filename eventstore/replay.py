@@ -13,6 +13,7 @@ from eventstore.aggregates import (
     post_account,
     price_sheet,
     refusals,
+    run,
     supplier,
 )
 from eventstore.aggregates.aggregate import Command, Event
@@ -50,6 +51,8 @@ _COMMANDS: dict[type[Event], type[Command]] = {
     customer_mail.MailDelivered: customer_mail.DeliverMail,
     customer_mail.MailFailed: customer_mail.FailMail,
     refusals.RequestsRefused: refusals.CountRefusals,
+    run.RunCounted: run.CountRun,
+    run.AccountsReplayed: run.ReplayAccounts,
 }
 """What was asked for when an event followed: commands and events name their fields alike."""
 

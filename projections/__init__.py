@@ -10,6 +10,7 @@ from projections.account_search import ACCOUNT_SEARCH
 from projections.customer_mail import CUSTOMER_MAIL
 from projections.error_statistics import ERROR_STATISTICS
 from projections.import_progress import IMPORT_PROGRESS
+from projections.import_run import IMPORT_RUN
 from projections.import_status import IMPORT_STATUS
 from projections.import_supplier import IMPORT_SUPPLIER
 from projections.platform.tables import MARKET_TABLES, TABLES
@@ -20,7 +21,7 @@ from projections.versioning.view import View
 INLINE: tuple[View, ...] = (IMPORT_STATUS, IMPORT_SUPPLIER, ACCESS_KEY, ACCOUNT_RECORD, CUSTOMER_MAIL)
 """Written in the append's own transaction: whoever posts and then reads sees the write."""
 
-FOLLOWING: tuple[Following, ...] = (IMPORT_PROGRESS, ERROR_STATISTICS, ACCOUNT_SEARCH)
+FOLLOWING: tuple[Following, ...] = (IMPORT_PROGRESS, ERROR_STATISTICS, ACCOUNT_SEARCH, IMPORT_RUN)
 """Kept up with the log by the projector, each from its own position."""
 
 PLATFORM = Platform("platform", TABLES, frozenset({ImportProcessed, SubjectErased, *RECORD_TOPICS.values()}))

@@ -9,6 +9,7 @@ from psycopg.rows import args_row
 
 from eventstore.aggregates.import_process import DryRunErrored, ImportErrored
 from eventstore.aggregates.refusals import RequestsRefused
+from eventstore.aggregates.run import RunCounted
 from projections.versioning.following import Counter
 from projections.versioning.reading import Seen
 from schemas.base import MARKET_TIME
@@ -17,7 +18,12 @@ from schemas.status import ErrorCount
 
 MAX_ROWS = 10_000
 
-_SOURCES: dict[type[Any], str] = {RequestsRefused: "request", ImportErrored: "import", DryRunErrored: "dry_run"}
+_SOURCES: dict[type[Any], str] = {
+    RequestsRefused: "request",
+    RunCounted: "request",
+    ImportErrored: "import",
+    DryRunErrored: "dry_run",
+}
 
 
 def project(seen: Seen) -> Iterator[tuple[str, date, str, str, str, int]]:
@@ -29,7 +35,7 @@ def project(seen: Seen) -> Iterator[tuple[str, date, str, str, str, int]]:
     supplier, day = seen.recorded.supplier or "", seen.recorded.recorded_at.astimezone(MARKET_TIME).date()
     source = _SOURCES[type(event)]
     match event:
-        case RequestsRefused(counts=counts):
+        case RequestsRefused(counts=counts) | RunCounted(counts=counts):
             found = counts
         case ImportErrored(code=code, problems=problems) | DryRunErrored(code=code, problems=problems):
             found = dict.fromkeys(map(_at_place, problems), 1) or {code: 1}

@@ -100,7 +100,9 @@ class RunningService:
             connection.request(method, path, body, dict(headers or {}))
             response = connection.getresponse()
             text = response.read()
-            return Answer(response.status, json.loads(text) if text else None), dict(response.headers)
+            lines = (response.getheader("content-type") or "").startswith("application/x-ndjson")
+            found = [json.loads(line) for line in text.splitlines()] if lines else json.loads(text) if text else None
+            return Answer(response.status, found), dict(response.headers)
         finally:
             connection.close()
 

@@ -4,14 +4,11 @@ Refusals are judged in this order: parse → supplier known → already imported
 all shape and market problems together.
 """
 
-import hashlib
 from collections.abc import Sequence
-from datetime import datetime
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-import market
 from api.auth import READERS, WRITERS
 from api.calls import Call
 from api.directory import Key, SupplierEntry
@@ -21,19 +18,20 @@ from api.operation import ACCOUNT_PATH, ACCOUNTS, V2, Operation, example_of
 from api.paths import identifier
 from api.preferences import APPLIED, prefers_representation
 from api.responses import JsonResponse, encoded, json_response
+from api.run_name import RUN, run_of
 from api.services import Services
+from api.staging import staging_of, warnings_of
 from api.store import in_thread, read
-from eventstore.aggregates.import_process import StageImport, stream_of
+from eventstore.aggregates.import_process import stream_of
 from eventstore.clock import now
 from eventstore.errors import AlreadyImported, ImportInProgress, VersionConflict
 from eventstore.log.payloads import Payload
-from market.judging import MAX_NAMES_KEPT, Judgement, Occasion, Terms, judge, problem_names
+from market.judging import Judgement, Occasion, Terms, judge
 from projections.history import NOW, account_history, of_import, status_after
 from projections.import_status import import_status
 from projections.missing_documents import misses_documents, naming_documents
 from schemas.account import WrappedAccount
-from schemas.base import Problem, instant
-from schemas.shape import MAX_PROBLEMS, UNKNOWN_FIELD
+from schemas.base import Problem
 from schemas.status import Empty, ImportStatus, Outcome
 from schemas.submission import read_submission
 
@@ -45,16 +43,21 @@ class AccountImport:
         self._ledger = services.ledger
         self._pool = services.pool
         self._directory = services.directory
+        self._runs = services.runs
 
     async def validate(self, request: Request, call: Call) -> Response:
         """200 with an empty object, or what is preferred, or 400 with every problem; no side effects."""
+        run = run_of(request)
         judged = await self._judged(call, Occasion.VALIDATE)
+        if call.subjects:
+            self._runs.validate(call.subjects[-1][0], run)
         return _told(request, 200, _answer(request, judged, "VALID", None))
 
     async def create(self, request: Request, call: Call) -> Response:
         """201 once the import is durably in the log; 400 with every problem, or because it was imported already."""
+        run = run_of(request)
         judged = await self._judged(call, Occasion.CREATE)
-        return _told(request, 201, await self._stage(request, call, judged))
+        return _told(request, 201, await self._stage(request, call, judged, run))
 
     async def status(self, request: Request, call: Call) -> Response:
         """The v2 status record, now or as of a moment, or 404."""
@@ -71,24 +74,13 @@ class AccountImport:
             found = named[external]
         return json_response(found)
 
-    async def _stage(self, request: Request, call: Call, judged: Judgement) -> bytes:
+    async def _stage(self, request: Request, call: Call, judged: Judgement, run: str) -> bytes:
         """Append to a new stream; where the stream exists, decide on its state. The answer's body."""
         submission, at = judged.submission, now()
         payload = Payload.of(call.body)
         supplier, external = submission.account.import_supplier, submission.account.external_account_number
         stream = stream_of(supplier, external)
-        command = StageImport(
-            payload_sha256=payload.sha256.hex(),
-            content_sha256=hashlib.sha256(submission.canonical_json()).hexdigest(),
-            payload_bytes=len(call.body),
-            is_dry_run=submission.task.is_dry_run,
-            not_before=_utc(submission.task.schedule_window_start),
-            not_after=_utc(submission.task.schedule_window_end),
-            rules_edition=market.EDITION,
-            warnings=problem_names(judged.warnings),
-            dropped_fields=judged.dropped_fields[:MAX_NAMES_KEPT],
-            dropped=len(judged.dropped_fields),
-        )
+        command = staging_of(judged, payload, run)
         by, body = call.by, _answer(request, judged, "PENDING", "staged")
         try:
             await self._ledger.begin(stream, command, at=at, by=by, payload=payload, answer=call.answer(201, body))
@@ -99,6 +91,8 @@ class AccountImport:
         recorded = await in_thread(self._ledger.execute, stream, command, at=at, by=by, payload=payload, answer=answer)
         if recorded is not None:
             return body
+        if run:
+            self._runs.join(supplier, run, "dry_run" if submission.task.is_dry_run else "create", external)
         found = await read(self._pool, import_status, supplier, external)
         return _answer(request, judged, found.status if found is not None else "PENDING", "unchanged")
 
@@ -140,20 +134,13 @@ def _answer(request: Request, judged: Judgement, status: str, outcome: Outcome |
     """The body that the caller prefers: what became of the account and what was warned of, or nothing."""
     if not prefers_representation(request):
         return b"{}"
-    left_out = (Problem(path, UNKNOWN_FIELD, _LEFT_OUT) for path in judged.dropped_fields)
-    warnings = (*judged.warnings, *left_out)[:MAX_PROBLEMS]
-    return encoded(Empty(status=status, outcome=outcome, warnings=warnings))
+    return encoded(Empty(status=status, outcome=outcome, warnings=warnings_of(judged)))
 
 
 def _told(request: Request, status: int, body: bytes) -> Response:
     return JsonResponse(body, status, APPLIED if prefers_representation(request) else None)
 
 
-def _utc(moment: datetime | None) -> datetime | None:
-    return None if moment is None else instant(moment)
-
-
-_LEFT_OUT = "This field is not documented; it is left out."
 _UNKNOWN_SUPPLIER = Problem("import_supplier", "invalid_choice", "This is not one of your import suppliers.")
 
 
@@ -182,6 +169,7 @@ OPERATIONS = (
         roles=WRITERS,
         body=WrappedAccount,
         example={"payload": _ACCOUNT, "task_params": {"is_dry_run": True}},
+        query=(RUN,),
         prefers=True,
     ),
     Operation(
@@ -195,6 +183,7 @@ OPERATIONS = (
         roles=WRITERS,
         body=WrappedAccount,
         example=_ACCOUNT,
+        query=(RUN,),
         prefers=True,
     ),
     Operation(

@@ -23,6 +23,7 @@ class ImportStaged(Event, frozen=True):
 
     `dropped` is how many undocumented fields are left out; their names are `private`, and `dropped_fields` in events
     from before there was that. `private` is what importers chose, encrypted (`eventstore.log.private`).
+    `run` is the importer's name for what it sent together, in clear: no place for personal data.
     """
 
     payload_sha256: str
@@ -36,6 +37,7 @@ class ImportStaged(Event, frozen=True):
     dropped_fields: tuple[str, ...] = ()
     dropped: int = 0
     private: str = ""
+    run: str = ""
 
     @property
     def is_dropping(self) -> bool:
@@ -162,6 +164,7 @@ class StageImport(Command, frozen=True):
     dropped_fields: tuple[str, ...] = ()
     dropped: int = 0
     private: str = ""
+    run: str = ""
 
 
 class StartImport(Command, frozen=True):
@@ -361,6 +364,7 @@ def _staged(command: StageImport) -> ImportStaged:
         dropped_fields=command.dropped_fields,
         dropped=command.dropped,
         private=command.private,
+        run=command.run,
     )
 
 

@@ -4,7 +4,7 @@ API, workers and command line all come through here. One call is one transaction
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from operator import attrgetter
@@ -169,24 +169,28 @@ class Ledger:
         answer: Answer | None = None,
         is_all_or_nothing: bool = False,
         change: Callable[[Recorded], PlatformChange] | None = None,
+        loaded: Mapping[str, Loaded | StreamUnreadable] | None = None,
     ) -> list[Outcome]:
         """Decide on one command per stream and append all that follows, with platform rows, in one transaction.
 
         With `is_all_or_nothing`, one refusal among the outcomes means that nothing was appended. `change` says what
-        each event that follows changes in the platform's tables; `rows` are there whatever follows.
+        each event that follows changes in the platform's tables; `rows` are there whatever follows. `loaded` is what
+        the streams were when the caller looked; a conflict says that they are not any more.
 
         A refused command is an outcome, not an exception, unless there are rows: then one refusal undoes all
         and is raised, since its rows must not stay; so is a command without effect. Raises as `execute` does.
         """
-        for _ in range(TRIES):
-            outcomes = self._decide_all(commands, at, by, answer.command_id if answer else None)
+        for attempt in range(TRIES):
+            states = loaded if loaded is not None and attempt == 0 else self.look_at(commands)
+            outcomes = self._decide_all(commands, states, at, by, answer.command_id if answer else None)
             ineffective = next((outcome for outcome in outcomes if outcome.recorded is None), None)
             if rows and ineffective:
                 raise ineffective.refusal or IllegalTransition("settled", type(commands[ineffective.stream]).__name__)
             if is_all_or_nothing and any(outcome.refusal for outcome in outcomes):
                 return outcomes
             events = [outcome.recorded for outcome in outcomes if outcome.recorded]
-            kept = self._encrypted({e.stream: payloads[e.stream] for e in events} if payloads else {})
+            fresh = {e.stream for e in events if e.version == 1 and attempt == 0 and not is_private(commands[e.stream])}
+            kept = self._encrypted({e.stream: payloads[e.stream] for e in events} if payloads else {}, fresh)
             try:
                 append = Append(events, kept, {0: answer} if answer else {})
                 changes = [PlatformChange(copied=rows or {}), *(map(change, events) if change else ())]
@@ -204,13 +208,14 @@ class Ledger:
     def load(self, streams: Iterable[str]) -> dict[str, Loaded]:
         """The present state of each stream, folded from its events. Raises StreamUnreadable."""
         loaded = {}
-        for stream, found in self._load(streams).items():
+        for stream, found in self.look_at(streams).items():
             if isinstance(found, StreamUnreadable):
                 raise found
             loaded[stream] = found
         return loaded
 
-    def _load(self, streams: Iterable[str]) -> dict[str, Loaded | StreamUnreadable]:
+    def look_at(self, streams: Iterable[str]) -> dict[str, Loaded | StreamUnreadable]:
+        """As `load`, with what could not be read in the place of a state."""
         wanted = list(streams)
         loaded: dict[str, Loaded | StreamUnreadable] = {
             stream: Loaded(aggregate_of(stream).initial, 0) for stream in wanted
@@ -251,10 +256,16 @@ class Ledger:
         return aggregate_of(stream).decide(sealed(command, stream, key), state, at)
 
     def _decide_all(
-        self, commands: Mapping[str, Command], at: datetime, by: str, command_id: str | None
+        self,
+        commands: Mapping[str, Command],
+        states: Mapping[str, Loaded | StreamUnreadable],
+        at: datetime,
+        by: str,
+        command_id: str | None,
     ) -> list[Outcome]:
         outcomes = []
-        for stream, loaded in self._load(commands).items():
+        for stream in commands:
+            loaded = states[stream]
             if isinstance(loaded, StreamUnreadable):
                 outcomes.append(Outcome(stream, None, refusal=loaded))
                 continue
@@ -271,17 +282,22 @@ class Ledger:
             outcomes.append(Outcome(stream, aggregate.evolve(loaded.state, event), recorded))
         return outcomes
 
-    def _encrypted(self, payloads: Mapping[str, Payload]) -> dict[str, Payload]:
-        """The payloads of persons with the keys that they have or get now. Raises AccountErased."""
+    def _encrypted(self, payloads: Mapping[str, Payload], fresh: Container[str] = ()) -> dict[str, Payload]:
+        """The payloads of persons with the keys that they have or get now. Raises AccountErased.
+
+        Subjects in `fresh` are assumed to have none yet: theirs is stored with the payload, and is a conflict else.
+        """
         subjects = {stream: subject for stream in payloads if (subject := subject_of(stream)) is not None}
-        if not subjects:
-            return dict(payloads)
-        with self.connection() as connection:
-            keys = keys_for(connection, set(subjects.values()))
-        return dict(payloads) | {
-            stream: payloads[stream].encrypted(stream, keys[subject], subject=subject, is_new=False)
-            for stream, subject in subjects.items()
-        }
+        kept = dict(payloads)
+        known = {subject for stream, subject in subjects.items() if not (subject == stream and stream in fresh)}
+        keys = {}
+        if known:
+            with self.connection() as connection:
+                keys = keys_for(connection, known)
+        for stream, subject in subjects.items():
+            key = keys.get(subject)
+            kept[stream] = payloads[stream].encrypted(stream, key or new_key(), subject=subject, is_new=key is None)
+        return kept
 
     def _append_with_change(
         self,

@@ -17,6 +17,8 @@ from eventstore.aggregates.organisation import CreateKey, RevokeKey
 from eventstore.aggregates.post_account import DELIVERY_NOTE, ImportRecord
 from eventstore.aggregates.post_account import stream_of as record_stream
 from eventstore.aggregates.refusals import CountRefusals
+from eventstore.aggregates.run import CountRun, ReplayAccounts
+from eventstore.aggregates.run import stream_of as run_stream
 from eventstore.aggregates.supplier import ChangeSupplierStatus, ConfigureSupplier, CreateSupplier
 from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.clock import now
@@ -85,6 +87,7 @@ def history(ledger: Ledger, owner: Ledger, database: PostgresUrls) -> Ledger:
     import_market_records(ledger)
     counts = CountRefusals(since=now(), counts={"required@customers.[].family_name": 3})
     ledger.execute(f"refusals/{SUPPLIER}", counts, at=now(), by="t")
+    send_runs(ledger, processor, wrong)
     administrators = Ledger(database.admin, views=INLINE)
     for number in (1, 5):
         external = an_account(SUPPLIER, number)["external_account_number"]
@@ -124,6 +127,18 @@ def import_market_records(ledger: Ledger) -> None:
         payloads={stream: payload},
         change=lambda recorded: price_sheet_change(sheet, recorded),
     )
+
+
+def send_runs(ledger: Ledger, processor: ImportProcessor, wrong: dict[str, Any]) -> None:
+    """One account in two runs, sent again and replayed; refusals, and lines that were validated only."""
+    erring = changed(wrong, "W-8", "external_account_number")
+    processor.process([stage(ledger, erring, run="r1")])
+    stage(ledger, changed(erring, "0.00", "transfer_balance"), run="r2")
+    accounts = tuple(an_account(SUPPLIER, number)["external_account_number"] for number in (1, 2, 3))
+    counts = {"required@customers.[].family_name": 1}
+    count = CountRun(since=now(), mode="validate", valid=3, refused=1, counts=counts)
+    ledger.execute(run_stream(SUPPLIER, "r2"), count, at=now(), by="t")
+    ledger.execute(run_stream(SUPPLIER, "r2"), ReplayAccounts(accounts=accounts, mode="create"), at=now(), by="t")
 
 
 def attach(ledger: Ledger, database: PostgresUrls, number: int, *, is_cancelled: bool) -> None:

@@ -1,0 +1,322 @@
+"""Accounts in bulk: judged like single ones, staged a batch at a time in one transaction.
+
+What was accepted before with the same bytes is known by its digest, and is not judged again: sending a whole file once
+more is cheap. Batches are prepared side by side and settled in order, so that of two lines for one account the later
+wins, as it would in two requests.
+"""
+
+import hashlib
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from api.bulk.judging import INVALID, Judged, Mode, Question
+from api.bulk.lines import MAX_LINE_BYTES, Line
+from api.bulk.receipts import TOO_LONG, Receipt, refused, whole
+from api.bulk.workshop import Workshop
+from api.calls import Call
+from api.directory import Directory, SupplierEntry
+from api.rate_limit import RateLimit
+from api.refused_attempts import RefusedAttempts
+from api.run_counts import RunCounts
+from eventstore.aggregates.import_process import ImportProcess, stream_of
+from eventstore.clock import now
+from eventstore.errors import AccountErased, AlreadyImported, ImportInProgress, Refused, StreamUnreadable
+from eventstore.log.ledger import Ledger, Loaded, Outcome
+from schemas.base import Problem
+
+TOO_LONG_DETAIL = f"A line has at most {MAX_LINE_BYTES} bytes."
+OPERATION = "create_accounts"
+_REMEMBERED_BATCHES = 8
+"""So many settled batches may have changed what a prepared one has read."""
+
+
+class _Names(msgspec.Struct, gc=False):
+    """What tells accounts apart, of a line that is perhaps no account at all."""
+
+    import_supplier: str = ""
+    external_account_number: str = ""
+    payload: "_Names | None" = None
+    task_params: "_Task | None" = None
+
+
+class _Task(msgspec.Struct, gc=False):
+    is_dry_run: bool = False
+
+
+_names = msgspec.json.Decoder(_Names).decode
+
+
+class Item(msgspec.Struct):
+    """A line on its way: `before` is what its account was when the batch was prepared."""
+
+    line: Line
+    supplier: str = ""
+    external: str = ""
+    is_dry_run: bool = False
+    before: Loaded | StreamUnreadable | None = None
+    is_replay: bool = False
+    judged: Judged | None = None
+
+    @property
+    def stream(self) -> str:
+        return stream_of(self.supplier, self.external) if self.supplier and self.external else ""
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A batch, and the suppliers of its lines that the caller may touch."""
+
+    items: list[Item]
+    suppliers: Mapping[str, SupplierEntry]
+
+
+class AccountWork:
+    """The work of one request to …/accounts/bulk/."""
+
+    def __init__(
+        self,
+        call: Call,
+        mode: Mode,
+        run: str,
+        *,
+        ledger: Ledger,
+        directory: Directory,
+        limit: RateLimit,
+        workshop: Workshop,
+        counts: RunCounts,
+        attempts: RefusedAttempts,
+    ) -> None:
+        self._call = call
+        self._mode = mode
+        self._run = run
+        self._ledger = ledger
+        self._directory = directory
+        self._limit = limit
+        self._workshop = workshop
+        self._counts = counts
+        self._attempts = attempts
+        self._changed: deque[set[str]] = deque(maxlen=_REMEMBERED_BATCHES)
+
+    async def prepare(self, lines: Sequence[Line]) -> Prepared:
+        """Find out whom the lines concern and what is there, and judge what is not there already."""
+        await self._limit.pace(self._call.key, len(lines))
+        items = await self._workshop.in_thread(_named, lines)
+        codes = {item.supplier for item in items if item.supplier and self._call.key.may_touch(item.supplier)}
+        found = {code: await self._directory.supplier(code) for code in codes}
+        suppliers = {code: entry for code, entry in found.items() if entry is not None}
+        if self._mode != "validate":
+            await self._workshop.in_thread(
+                self._look, [item for item in items if item.supplier in suppliers and item.external]
+            )
+        await self._judge([item for item in items if item.line.body is not None and not item.is_replay], suppliers)
+        return Prepared(items, suppliers)
+
+    async def settle(self, prepared: Prepared) -> list[Receipt]:
+        """Stage what is new, an account at most once at a time, and say what became of each line."""
+        receipts: list[Receipt] = []
+        changed: set[str] = set()
+        self._changed.append(changed)
+        for wave in _waves(prepared.items):
+            doubtful = [item for item in wave if item.is_replay and self._is_changed(item.stream)]
+            for item in doubtful:
+                item.is_replay = False
+            await self._judge(doubtful, prepared.suppliers)
+            outcomes = await self._staged([item for item in wave if self._is_to_stage(item, prepared.suppliers)])
+            changed.update(stream for stream, outcome in outcomes.items() if outcome.recorded)
+            receipts += [self._receipt(item, prepared.suppliers, outcomes) for item in wave]
+        self._count(prepared, receipts)
+        return receipts
+
+    async def finish(self) -> None:
+        """What was counted is seen soon after the last receipt."""
+        await self._counts.append()
+
+    def _look(self, items: Sequence[Item]) -> None:
+        """Read what there is of the items' accounts; same bytes as accepted before make an item a replay."""
+        states = self._ledger.look_at({item.stream for item in items})
+        for item in items:
+            item.before = before = states[item.stream]
+            if isinstance(before, Loaded) and before.version and item.line.body is not None:
+                digest = hashlib.sha256(item.line.body).hexdigest()
+                is_dry_run = item.is_dry_run or self._mode == "dry_run"
+                item.is_replay = _is_accepted(before.state, payload_sha256=digest, is_dry_run=is_dry_run)
+
+    async def _judge(self, items: Sequence[Item], suppliers: Mapping[str, SupplierEntry]) -> None:
+        if items:
+            terms = {code: entry.terms for code, entry in suppliers.items()}
+            lines = [item.line.body or b"" for item in items]
+            found = await self._workshop.judges.judge(Question(lines, terms, self._mode, self._run, now()))
+            for item, judged in zip(items, found, strict=True):
+                item.judged = judged
+                if (item.supplier, item.external) != (judged.supplier, judged.external):
+                    item.supplier, item.external, item.before = judged.supplier, judged.external, None
+
+    def _is_to_stage(self, item: Item, suppliers: Mapping[str, SupplierEntry]) -> bool:
+        judged = item.judged
+        if judged is None or judged.command is None:
+            return False
+        return suppliers[judged.supplier].status == "ongoing"
+
+    async def _staged(self, items: Sequence[Item]) -> dict[str, Outcome]:
+        """What became of the commands, by stream."""
+        if not items:
+            return {}
+        try:
+            return await self._workshop.in_thread(self._stage, items)
+        except AccountErased:  # one of them has just been erased: the others are not to suffer for it
+            outcomes: dict[str, Outcome] = {}
+            for item in items:
+                try:
+                    outcomes |= await self._workshop.in_thread(self._stage, [item])
+                except AccountErased as erased:
+                    outcomes[item.stream] = Outcome(item.stream, None, refusal=erased)
+            return outcomes
+
+    def _stage(self, items: Sequence[Item]) -> dict[str, Outcome]:
+        commands, payloads, before = {}, {}, {}
+        for item in items:
+            assert item.judged is not None
+            assert item.judged.command is not None
+            assert item.judged.payload is not None
+            commands[item.stream], payloads[item.stream] = item.judged.command, item.judged.payload
+            if item.before is not None and not self._is_changed(item.stream):
+                before[item.stream] = item.before
+        known = before if len(before) == len(commands) else None
+        outcomes = self._ledger.execute_many(commands, at=now(), by=self._call.by, payloads=payloads, loaded=known)
+        return {outcome.stream: outcome for outcome in outcomes}
+
+    def _is_changed(self, stream: str) -> bool:
+        """Whether this request has staged the account since its batches in preparation were read."""
+        return any(stream in changed for changed in self._changed)
+
+    def _receipt(self, item: Item, suppliers: Mapping[str, SupplierEntry], outcomes: Mapping[str, Outcome]) -> Receipt:
+        number, judged = item.line.number, item.judged
+        if item.line.body is None:
+            return refused(number, TOO_LONG, whole(TOO_LONG, TOO_LONG_DETAIL))
+        if item.is_replay:
+            assert isinstance(item.before, Loaded)
+            return self._replayed(item, item.before.state, ())
+        assert judged is not None
+        if self._mode == "validate" and not judged.code:
+            return Receipt(line=number, external_account_number=item.external, status="VALID", warnings=judged.warnings)
+        outcome = outcomes.get(item.stream)
+        if outcome is None:
+            return self._not_staged(item, judged, suppliers)
+        if outcome.refusal is not None:
+            if _is_in_force(outcome.state, judged):
+                return self._replayed(item, outcome.state, judged.warnings)
+            return _refused_by_log(item, outcome.refusal, judged.warnings)
+        if outcome.recorded is None:
+            return self._replayed(item, outcome.state, judged.warnings)
+        return Receipt(line=number, external_account_number=item.external, status="PENDING", warnings=judged.warnings)
+
+    def _not_staged(self, item: Item, judged: Judged, suppliers: Mapping[str, SupplierEntry]) -> Receipt:
+        """Refused before the log was asked: what is taken already comes first, as at the single endpoint."""
+        state = item.before.state if isinstance(item.before, Loaded) and item.stream else None
+        if state is not None and self._mode != "validate":
+            if _is_in_force(state, judged):
+                return self._replayed(item, state, judged.warnings)
+            if state.status == "PROCESSED":
+                return _refused_by_log(item, AlreadyImported(state.account_number), judged.warnings)
+            if state.status == "IN_PROGRESS":
+                return _refused_by_log(item, ImportInProgress(), judged.warnings)
+        code, errors = judged.code, judged.errors
+        supplier = suppliers.get(item.supplier)
+        if supplier is not None and supplier.status != "ongoing" and self._mode != "validate":
+            code = "import_supplier_migration_not_ongoing"
+            detail = f"The import supplier is {supplier.status}; it takes no accounts now."
+            errors = (Problem("import_supplier", code, detail),)
+        return refused(item.line.number, code or INVALID, errors, external=item.external, warnings=judged.warnings)
+
+    def _replayed(self, item: Item, state: ImportProcess, warnings: tuple[Problem, ...]) -> Receipt:
+        if self._run and (state.staged is None or state.staged.run != self._run):
+            self._counts.join(item.supplier, self._run, self._mode, item.external)
+        return Receipt(
+            line=item.line.number,
+            external_account_number=item.external,
+            status="PENDING",
+            replayed=True,
+            service_identifier=state.account_number or None,
+            warnings=warnings,
+        )
+
+    def _count(self, prepared: Prepared, receipts: Sequence[Receipt]) -> None:
+        """Refusals by supplier; a line that names none of the caller's is counted for the caller's only one."""
+        only = next(iter(self._call.key.reach or ()), "") if len(self._call.key.reach or ()) == 1 else ""
+        of_line = {item.line.number: item.supplier for item in prepared.items}
+        for receipt in receipts:
+            supplier = of_line[receipt.line]
+            supplier = supplier if supplier in prepared.suppliers else only
+            if not supplier:
+                continue
+            if receipt.status == "REFUSED":
+                self._counts.refuse(supplier, self._run, self._mode, receipt.errors)
+                if receipt.external_account_number:
+                    self._attempts.note(
+                        OPERATION, supplier, receipt.external_account_number, receipt.code or "", receipt.errors
+                    )
+            elif receipt.status == "VALID":
+                self._counts.validate(supplier, self._run)
+
+
+def _named(lines: Sequence[Line]) -> list[Item]:
+    return [_item(line) for line in lines]
+
+
+def _item(line: Line) -> Item:
+    """Whom the line seems to concern; judging says it for certain."""
+    if line.body is None:
+        return Item(line)
+    try:
+        names = _names(line.body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return Item(line)
+    account = names.payload or names
+    is_dry_run = names.task_params is not None and names.task_params.is_dry_run
+    return Item(line, account.import_supplier, account.external_account_number, is_dry_run)
+
+
+def _waves(items: Sequence[Item]) -> list[list[Item]]:
+    """The items in order, in turns that meet no account twice."""
+    waves: list[list[Item]] = [[]]
+    met: set[str] = set()
+    for item in items:
+        if item.stream and item.stream in met:
+            waves.append([])
+            met = set()
+        waves[-1].append(item)
+        met.add(item.stream)
+    return waves
+
+
+def _is_accepted(state: ImportProcess, *, payload_sha256: str, is_dry_run: bool) -> bool:
+    """Whether these bytes were accepted before and are still in force."""
+    staged = state.staged
+    if staged is None or staged.payload_sha256 != payload_sha256:
+        return False
+    return state.status == "PROCESSED" or (
+        state.status in ("PENDING", "IN_PROGRESS") and staged.is_dry_run is is_dry_run
+    )
+
+
+def _is_in_force(state: ImportProcess | None, judged: Judged) -> bool:
+    """Whether the same content, however it is spelt, was accepted before and is still in force."""
+    command, staged = judged.command, state.staged if state is not None else None
+    if state is None or command is None or staged is None or staged.content_sha256 != command.content_sha256:
+        return False
+    return state.status == "PROCESSED" or (
+        state.status in ("PENDING", "IN_PROGRESS") and staged.is_dry_run is command.is_dry_run
+    )
+
+
+def _refused_by_log(item: Item, refusal: Refused, warnings: tuple[Problem, ...]) -> Receipt:
+    number = refusal.account_number if isinstance(refusal, AlreadyImported) else None
+    return refused(
+        item.line.number,
+        refusal.code,
+        whole(refusal.code, str(refusal)),
+        external=item.external,
+        service_identifier=number,
+        warnings=warnings,
+    )

@@ -1,0 +1,143 @@
+"""The answer to a bulk request: receipts as NDJSON, sent while the body still comes in.
+
+Batches are prepared side by side and settled in order. What waits between the two is bounded; whoever does not read
+receipts stops the settling, then the preparing, then the reading. A body that does not come whole gets no summary,
+and what had a receipt stays.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+
+import psycopg
+import structlog
+from psycopg_pool import PoolTimeout
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from api.bulk.body import BodyCut, BulkBody
+from api.bulk.inflate import Inflater
+from api.bulk.lines import Line
+from api.bulk.receipts import Tally, encode_line
+from api.bulk.work import Work
+from api.bulk.workshop import Workshop
+from api.refusals import ApiError
+from eventstore.errors import LedgerError
+
+MAX_AHEAD = 4
+"""Batches of a request that are prepared, or wait to be settled."""
+MAX_AHEAD_BYTES = 8 * 1024 * 1024
+"""Bytes of their lines; a batch that is larger than that goes alone."""
+
+logger = structlog.get_logger()
+
+
+class BulkAnswer(Response):
+    """Reads the body and answers it; used once."""
+
+    media_type = "application/x-ndjson"
+
+    def __init__(self, work: Work, inflater: Inflater, workshop: Workshop) -> None:
+        super().__init__(headers={"X-Accel-Buffering": "no", "Cache-Control": "no-store"})
+        del self.headers["content-length"]
+        self._work = work
+        self._inflater = inflater
+        self._workshop = workshop
+        self._has_begun = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Raises ApiError and LedgerError as long as nothing was answered; ends without summary afterwards."""
+        with self._workshop.place():
+            await self._answer(receive, send)
+
+    async def _answer(self, receive: Receive, send: Send) -> None:
+        body, tally = BulkBody(receive, self._inflater), Tally()
+        try:
+            async with contextlib.aclosing(self._receipts(body, tally)) as chunks:
+                async for chunk in chunks:
+                    await self._send(send, chunk)
+            await self._work.finish()
+            await self._send(send, encode_line(tally.end(body.count)) + b"\n")
+        except BodyCut as cut:
+            logger.info("a bulk body was cut", reason=str(cut), lines=body.count)
+            await self._work.finish()
+        except (ApiError, LedgerError, psycopg.Error, PoolTimeout) as error:
+            await self._finish_after(error)
+            if not self._has_begun:
+                raise
+            logger.warning("a bulk request was given up", reason=type(error).__name__, lines=body.count)
+        except OSError:  # the client has gone
+            await self._work.finish()
+            return
+        await self._send(send, b"", is_last=True)
+
+    async def _finish_after(self, error: Exception) -> None:
+        with contextlib.suppress(LedgerError):
+            await self._work.finish()
+
+    async def _send(self, send: Send, chunk: bytes, *, is_last: bool = False) -> None:
+        if not self._has_begun:
+            self._has_begun = True
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        await send({"type": "http.response.body", "body": chunk, "more_body": not is_last})
+
+    async def _receipts(self, body: BulkBody, tally: Tally) -> AsyncGenerator[bytes]:
+        """A chunk of receipts for each batch."""
+        queue: asyncio.Queue[asyncio.Task[object] | BaseException | None] = asyncio.Queue()
+        room = _Room()
+        reading = asyncio.create_task(self._read(body, queue, room))
+        try:
+            while (prepared := await queue.get()) is not None:
+                if isinstance(prepared, BaseException):
+                    raise prepared
+                receipts = await self._work.settle(await prepared)
+                room.leave()
+                for receipt in receipts:
+                    tally.add(receipt)
+                yield b"".join([encode_line(receipt) + b"\n" for receipt in receipts])
+        finally:
+            reading.cancel()
+            while not queue.empty():
+                left = queue.get_nowait()
+                if isinstance(left, asyncio.Task):
+                    left.cancel()
+
+    async def _read(
+        self, body: BulkBody, queue: "asyncio.Queue[asyncio.Task[object] | BaseException | None]", room: "_Room"
+    ) -> None:
+        """Begin to prepare each batch as there is room for it; the end is None, or what has cut it."""
+        try:
+            async with contextlib.aclosing(body.batches()) as batches:
+                async for batch in batches:
+                    await room.enter(_bytes_of(batch))
+                    queue.put_nowait(asyncio.create_task(self._work.prepare(batch)))
+        except (BodyCut, ApiError) as reason:
+            queue.put_nowait(reason)
+        except Exception as error:  # the settling side raises it
+            queue.put_nowait(error)
+        else:
+            queue.put_nowait(None)
+
+
+class _Room:
+    """How much is on its way, in the order in which it entered."""
+
+    def __init__(self) -> None:
+        self._sizes: list[int] = []
+        self._left = asyncio.Event()
+
+    async def enter(self, size: int) -> None:
+        """Wait until there is room for a batch of so many bytes."""
+        while self._sizes and (len(self._sizes) >= MAX_AHEAD or sum(self._sizes) + size > MAX_AHEAD_BYTES):
+            self._left.clear()
+            await self._left.wait()
+        self._sizes.append(size)
+
+    def leave(self) -> None:
+        """The first has ended."""
+        self._sizes.pop(0)
+        self._left.set()
+
+
+def _bytes_of(batch: list[Line]) -> int:
+    return sum(len(line.body or b"") for line in batch)

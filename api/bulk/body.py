@@ -1,0 +1,126 @@
+"""The body of a bulk request: batches of lines, while it is still coming in.
+
+A batch ends when it is large enough, or when nothing more comes for a moment: whoever sends slowly gets receipts
+all the same. Nothing is read while nobody takes batches: that is the back-pressure.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator
+
+from starlette.types import Message, Receive
+
+from api.bulk.inflate import Bomb, Inflater, NotDecodable, Plain
+from api.bulk.lines import Line, LineSplitter
+from api.refusals import ApiError
+
+MAX_BATCH_LINES = 200
+MAX_BATCH_BYTES = 2 * 1024 * 1024
+PAUSE_S = 0.01
+"""How long a batch waits for more lines."""
+SILENCE_S = 60.0
+"""How long a body may go without a byte."""
+
+
+class BodyCut(Exception):
+    """The body does not go on: the client has gone, or what it sent is not whole."""
+
+
+class BulkBody:
+    """Reads once. `count` is the number of lines so far."""
+
+    def __init__(self, receive: Receive, inflater: Inflater) -> None:
+        self._receive = receive
+        self._inflater = inflater
+        self._splitter = LineSplitter()
+        self._pieces: Iterator[bytes] = iter(())
+        self._has_ended = False
+
+    @property
+    def count(self) -> int:
+        return self._splitter.count
+
+    async def batches(self) -> AsyncGenerator[list[Line]]:
+        """Raises BodyCut after the last whole line of a body that is cut, ApiError for what is no such body."""
+        batch: list[Line] = []
+        size = 0
+        coming = asyncio.ensure_future(self._next_lines())
+        try:
+            while True:
+                done, _ = await asyncio.wait({coming}, timeout=PAUSE_S if batch else None)
+                if not done:
+                    yield batch
+                    batch, size = [], 0
+                    continue
+                if (lines := _result_of(coming)) is None:
+                    break
+                for line in lines:
+                    batch.append(line)
+                    size += len(line.body or b"")
+                    if len(batch) >= MAX_BATCH_LINES or size >= MAX_BATCH_BYTES:
+                        yield batch
+                        batch, size = [], 0
+                coming = asyncio.ensure_future(self._next_lines())
+        except _CutAfter as cut:
+            if batch:
+                yield batch
+            raise cut.reason from None
+        finally:
+            coming.cancel()
+        if batch:
+            yield batch
+
+    async def _next_lines(self) -> Iterator[Line] | None:
+        """The lines of the next piece; None at the end."""
+        piece = await self._next_piece()
+        if piece is not None:
+            return self._splitter.feed(piece)
+        if not self._inflater.is_whole():
+            raise BodyCut("The body ends in the middle of what is compressed.")
+        last = [*self._splitter.close()]
+        return iter(last) if last else None
+
+    async def _next_piece(self) -> bytes | None:
+        while True:
+            piece = await self._decompressed()
+            if piece is not None:
+                return piece
+            if self._has_ended:
+                return None
+            self._pieces = self._inflater.feed(await self._received())
+
+    async def _decompressed(self) -> bytes | None:
+        """The next piece of what was received; None when there is no more of it. Raises ApiError."""
+        try:
+            if isinstance(self._inflater, Plain):
+                return next(self._pieces, None)
+            return await asyncio.to_thread(next, self._pieces, None)
+        except NotDecodable as error:
+            raise ApiError(400, str(error), code="parse_error") from error
+        except Bomb as error:
+            raise ApiError(413, str(error), headers={"Connection": "close"}) from error
+
+    async def _received(self) -> bytes:
+        try:
+            async with asyncio.timeout(SILENCE_S):
+                message: Message = await self._receive()
+        except TimeoutError:
+            raise ApiError(408, f"Nothing of the body has come for {SILENCE_S:.0f} seconds.") from None
+        if message["type"] == "http.disconnect":
+            raise BodyCut("The client went away.")
+        self._has_ended = not message.get("more_body", False)
+        return bytes(message.get("body", b""))
+
+
+class _CutAfter(Exception):
+    """The body ends here, and not as it should; what has come before is taken first."""
+
+    def __init__(self, reason: Exception) -> None:
+        super().__init__()
+        self.reason = reason
+
+
+def _result_of(coming: "asyncio.Future[Iterator[Line] | None]") -> Iterator[Line] | None:
+    try:
+        return coming.result()
+    except (BodyCut, ApiError) as reason:
+        raise _CutAfter(reason) from None

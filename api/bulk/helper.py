@@ -1,0 +1,31 @@
+"""A helper of an api process: judges the batches that come through its standard input, until that ends.
+
+A process of its own has the whole of a processor, and the event loop of the api the whole of its own.
+"""
+
+import os
+import signal
+import struct
+import sys
+
+from api.bulk.judging import decode_question, encode_judged, judge_lines
+from eventstore.interpreter import tune_interpreter
+
+SIZE = struct.Struct("!I")
+
+
+def main() -> None:
+    """Answers go to the standard output that the process was started with; nothing else is written there."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the api tells us when to end
+    questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    tune_interpreter()
+    while len(head := questions.read(SIZE.size)) == SIZE.size:
+        body = questions.read(SIZE.unpack(head)[0])
+        answer = encode_judged(judge_lines(decode_question(body)))
+        answers.write(SIZE.pack(len(answer)) + answer)
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""Judging the lines of a batch: all that needs processor time and no database, in whichever process there is time.
+
+What goes in and what comes out are Structs that travel between processes.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+import structlog
+
+from api.staging import staging_of, warnings_of
+from eventstore.aggregates.import_process import StageImport
+from eventstore.log.payloads import Payload
+from market.judging import Occasion, Terms, judge
+from schemas.base import Problem
+from schemas.shape import NotJson
+from schemas.submission import read_submission
+
+Mode = Literal["create", "validate", "dry_run"]
+INVALID = "account_failed_validation"
+UNKNOWN_SUPPLIER = Problem("import_supplier", "invalid_choice", "This is not one of your import suppliers.")
+
+logger = structlog.get_logger()
+
+
+class Question(msgspec.Struct, frozen=True):
+    """Lines to be judged; `terms` are those of the suppliers that the caller may touch."""
+
+    lines: list[bytes]
+    terms: dict[str, Terms]
+    mode: Mode
+    run: str
+    at: datetime
+
+
+class Judged(msgspec.Struct, frozen=True, array_like=True):
+    """A line that was judged: why it is refused (`code`, "" for no reason), or the command that stages it.
+
+    `supplier` and `external` are "" where the line does not say them, or not to this caller.
+    """
+
+    supplier: str = ""
+    external: str = ""
+    code: str = ""
+    errors: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    command: StageImport | None = None
+    payload: Payload | None = None
+
+
+def judge_lines(question: Question) -> list[Judged]:
+    """The lines of the question, each by itself. Never raises for a line."""
+    return [_judged_safely(line, question) for line in question.lines]
+
+
+def _judged_safely(line: bytes, question: Question) -> Judged:
+    try:
+        return judge_line(line, question)
+    except NotJson as error:
+        return Judged(code="parse_error", errors=(Problem("non_field_errors", "parse_error", error.detail),))
+    except Exception as error:  # one line is no reason to lose the others
+        logger.exception("a line could not be judged", reason=type(error).__name__)
+        detail = f"An unexpected error occurred: {type(error).__name__}. Tell the platform team."
+        return Judged(code="error", errors=(Problem("non_field_errors", "error", detail),))
+
+
+def judge_line(line: bytes, question: Question) -> Judged:
+    """As the single endpoints judge a body. Raises NotJson."""
+    submission = read_submission(line)
+    account = submission.account
+    supplier = account.import_supplier if submission.states("import_supplier") else ""
+    external = account.external_account_number if submission.states("external_account_number") else ""
+    if supplier and supplier not in question.terms:
+        return Judged("", external, INVALID, (UNKNOWN_SUPPLIER,))
+    occasion = Occasion.VALIDATE if question.mode == "validate" else Occasion.CREATE
+    if question.mode == "dry_run":
+        task = msgspec.structs.replace(submission.task, is_dry_run=True)
+        submission = msgspec.structs.replace(submission, task=task)
+    judged = judge(submission, question.terms.get(supplier, Terms()), question.at, occasion)
+    warnings = warnings_of(judged)
+    if judged.problems:
+        return Judged(supplier, external, INVALID, tuple(judged.problems), warnings)
+    if question.mode == "validate":
+        return Judged(supplier, external, "", (), warnings)
+    payload = Payload.of(line)
+    return Judged(supplier, external, "", (), warnings, staging_of(judged, payload, question.run), payload)
+
+
+encode_question = msgspec.msgpack.Encoder().encode
+decode_question: Callable[[bytes], Question] = msgspec.msgpack.Decoder(Question).decode
+encode_judged = msgspec.msgpack.Encoder().encode
+decode_judged: Callable[[Any], list[Judged]] = msgspec.msgpack.Decoder(list[Judged]).decode

@@ -1,0 +1,74 @@
+"""Lines of a body that comes in pieces: numbered from 1, blank ones counted and left out, too long ones let go."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+MAX_LINE_BYTES = 10 * 1024 * 1024
+_BLANKS = b" \t\r"
+_SLICE_BYTES = 64 * 1024
+"""A piece may be large, and every line of it a few bytes: so much is split at a time."""
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A line that is not blank, without outer blanks; `body` is None for one that is too long."""
+
+    number: int
+    body: bytes | None
+
+
+class LineSplitter:
+    """Takes pieces, gives lines. Holds one unfinished line at most, and none of one that is too long."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        """Lines so far, blank ones as well."""
+        self._pieces: list[bytes] = []
+        self._held = 0
+
+    def feed(self, piece: bytes) -> Iterator[Line]:
+        """The lines that end in this piece."""
+        for at in range(0, len(piece), _SLICE_BYTES):
+            first, *whole = piece[at : at + _SLICE_BYTES].split(b"\n")
+            self._hold(first)
+            if not whole:
+                continue
+            yield from self._end()
+            last = whole.pop()
+            for body in whole:
+                self.count += 1
+                if body and (stripped := body.strip(_BLANKS)):
+                    yield Line(self.count, stripped)
+            self._hold(last)
+
+    def close(self) -> Iterator[Line]:
+        """The last line, where the body does not end with a line feed."""
+        if self._held:
+            yield from self._end()
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the unfinished line."""
+        return min(self._held, MAX_LINE_BYTES)
+
+    def _hold(self, piece: bytes) -> None:
+        self._held += len(piece)
+        if self._held > MAX_LINE_BYTES:
+            self._pieces.clear()
+        elif piece:
+            self._pieces.append(piece)
+
+    def _end(self) -> Iterator[Line]:
+        is_too_long = self._held > MAX_LINE_BYTES
+        body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        self._pieces.clear()
+        self._held = 0
+        self.count += 1
+        if self.count == 1:
+            body = body.removeprefix(_BYTE_ORDER_MARK)
+        body = body.strip(_BLANKS)
+        if is_too_long:
+            yield Line(self.count, None)
+        elif body:
+            yield Line(self.count, body)

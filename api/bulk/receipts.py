@@ -1,0 +1,86 @@
+"""What is answered for each line, and at the end."""
+
+from typing import Literal
+
+import msgspec
+
+from schemas.base import Problem, Wire
+
+Status = Literal["PENDING", "VALID", "IMPORTED", "REFUSED"]
+
+
+class Receipt(Wire, frozen=True, kw_only=True):
+    """What became of a line: `code` and `errors` say why it was REFUSED, `replayed` that it was there before."""
+
+    line: int
+    external_account_number: str
+    status: Status
+    replayed: bool = False
+    service_identifier: str | None = None
+    code: str | None = None
+    warnings: tuple[Problem, ...] = ()
+    errors: tuple[Problem, ...] = ()
+
+
+class Summary(Wire, frozen=True, kw_only=True):
+    """How many lines there were, blank ones as well, and what became of them."""
+
+    lines: int
+    accepted: int
+    replayed: int
+    refused: int
+
+
+class BulkEnd(Wire, frozen=True, kw_only=True):
+    """The last line of an answer to a body that came whole."""
+
+    summary: Summary
+
+
+class Tally:
+    """Counts receipts."""
+
+    def __init__(self) -> None:
+        self.accepted = self.replayed = self.refused = 0
+
+    def add(self, receipt: Receipt) -> None:
+        if receipt.status == "REFUSED":
+            self.refused += 1
+        elif receipt.replayed:
+            self.replayed += 1
+        else:
+            self.accepted += 1
+
+    def end(self, lines: int) -> BulkEnd:
+        return BulkEnd(
+            summary=Summary(lines=lines, accepted=self.accepted, replayed=self.replayed, refused=self.refused)
+        )
+
+
+def refused(
+    line: int,
+    code: str,
+    errors: tuple[Problem, ...],
+    *,
+    external: str = "",
+    service_identifier: str | None = None,
+    warnings: tuple[Problem, ...] = (),
+) -> Receipt:
+    return Receipt(
+        line=line,
+        external_account_number=external,
+        status="REFUSED",
+        service_identifier=service_identifier,
+        code=code,
+        warnings=warnings,
+        errors=errors,
+    )
+
+
+def whole(code: str, detail: str) -> tuple[Problem, ...]:
+    """A problem of the line as a whole."""
+    return (Problem("non_field_errors", code, detail),)
+
+
+TOO_LONG = "request_too_large"
+encode_line = msgspec.json.Encoder(decimal_format="string").encode

@@ -1,0 +1,20 @@
+"""What a bulk resource does with its batches; the answer (`answer.py`) knows no more of it than this."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from api.bulk.lines import Line
+from api.bulk.receipts import Receipt
+
+
+class Work(Protocol):
+    """One request's work."""
+
+    async def prepare(self, lines: Sequence[Line]) -> Any:
+        """All that can be done for a batch before those in front of it have ended; several at a time."""
+
+    async def settle(self, prepared: Any) -> list[Receipt]:
+        """Do it, batch by batch, in order; a receipt for each line. What these say is durable."""
+
+    async def finish(self) -> None:
+        """Called at the end, also of a request that was cut."""

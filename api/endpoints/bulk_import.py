@@ -1,0 +1,100 @@
+"""Bulk imports: NDJSON of any length in, a receipt for each line out, in order and at once."""
+
+from typing import get_args
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from api.auth import WRITERS
+from api.bulk.accounts import OPERATION, AccountWork
+from api.bulk.answer import BulkAnswer
+from api.bulk.inflate import INFLATERS, Inflater
+from api.bulk.judging import Mode
+from api.bulk.receipts import Receipt
+from api.calls import Call
+from api.operation import ACCOUNTS, V2, Operation, Parameter, example_of
+from api.refusals import ApiError
+from api.run_name import RUN, run_of
+from api.services import Services
+from schemas.account import WrappedAccount
+
+MODE = Parameter(
+    name="mode",
+    description="`create` when absent; `validate` keeps nothing; `dry_run` makes every line a dry run.",
+    schema={"type": "string", "enum": [*get_args(Mode)]},
+)
+_TYPES = frozenset(
+    {
+        "application/x-ndjson",
+        "application/ndjson",
+        "application/jsonl",
+        "application/x-jsonlines",
+        "application/jsonlines",
+        "application/json",
+        "application/octet-stream",
+        "application/x-www-form-urlencoded",  # what curl says of --data-binary
+        "text/plain",
+        "",
+    }
+)
+
+
+class BulkImport:
+    """The handler of …/accounts/bulk/."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def accounts(self, request: Request, call: Call) -> Response:
+        """200 and receipts, each durable when it is sent, and a summary at the end of a body that came whole."""
+        mode, run = mode_of(request), run_of(request)
+        inflater = inflater_of(request)
+        work = AccountWork(
+            call,
+            mode,
+            run,
+            ledger=self._services.ledger,
+            directory=self._services.directory,
+            limit=self._services.limit,
+            workshop=self._services.workshop,
+            counts=self._services.runs,
+            attempts=self._services.attempts,
+        )
+        return BulkAnswer(work, inflater, self._services.workshop)
+
+
+def mode_of(request: Request, allowed: tuple[Mode, ...] = get_args(Mode)) -> Mode:
+    """How lines are to be taken. Raises ApiError 400."""
+    for mode in allowed:
+        if request.query_params.get("mode", "create") == mode:
+            return mode
+    raise ApiError(400, f"The mode is one of {', '.join(allowed)}.")
+
+
+def inflater_of(request: Request) -> Inflater:
+    """What reads the body's encoding. Raises ApiError 415."""
+    content_type = request.headers.get("content-type", "").split(";", 1)[0].strip().lower()
+    if content_type not in _TYPES:
+        raise ApiError(415, "The body is expected as application/x-ndjson.")
+    encoding = request.headers.get("content-encoding", "").strip().lower()
+    if encoding not in INFLATERS:
+        raise ApiError(415, "A bulk body may be compressed with gzip or zstd, and with nothing else.")
+    return INFLATERS[encoding]()
+
+
+OPERATIONS = (
+    Operation(
+        handler=BulkImport.accounts,
+        name=OPERATION,
+        method="POST",
+        path=f"{V2}/accounts/bulk/",
+        tag=ACCOUNTS,
+        summary="Import any number of accounts, one a line. A receipt for each line is streamed back in order.",
+        answers={200: Receipt},
+        roles=WRITERS,
+        body=WrappedAccount,
+        example=example_of("account"),
+        query=(MODE, RUN),
+        is_ndjson=True,
+    ),
+)

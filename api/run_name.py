@@ -1,0 +1,26 @@
+"""The query parameter by which requests name their run."""
+
+import re
+
+from starlette.requests import Request
+
+from api.operation import Parameter
+from api.refusals import ApiError
+
+RUN = Parameter(
+    name="run",
+    description="A name for what is sent together, over any number of requests. It is kept in clear for ever: no"
+    " place for personal data.",
+    schema={"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
+)
+_RUN = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
+
+
+def run_of(request: Request) -> str:
+    """The run that a request names; "" for none. Raises ApiError 400."""
+    names = request.query_params.getlist("run")
+    if not names:
+        return ""
+    if len(names) != 1 or not _RUN.match(names[0]):
+        raise ApiError(400, "A run is named by 1 to 64 of A–Z, a–z, 0–9, point, underscore and hyphen.")
+    return names[0]

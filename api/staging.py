@@ -1,0 +1,37 @@
+"""From a judged account to the command that stages it, and to what its importer is warned of."""
+
+import hashlib
+
+import market
+from eventstore.aggregates.import_process import StageImport
+from eventstore.log.payloads import Payload
+from market.judging import MAX_NAMES_KEPT, Judgement, problem_names
+from schemas.base import Problem, instant
+from schemas.shape import MAX_PROBLEMS, UNKNOWN_FIELD
+
+_LEFT_OUT = "This field is not documented; it is left out."
+
+
+def staging_of(judged: Judgement, payload: Payload, run: str = "") -> StageImport:
+    """The command that keeps this payload and has it processed, under a run where one is named."""
+    task = judged.submission.task
+    start, end = task.schedule_window_start, task.schedule_window_end
+    return StageImport(
+        payload_sha256=payload.sha256.hex(),
+        content_sha256=hashlib.sha256(judged.submission.canonical_json()).hexdigest(),
+        payload_bytes=payload.received_bytes,
+        is_dry_run=task.is_dry_run,
+        not_before=instant(start) if start else None,
+        not_after=instant(end) if end else None,
+        rules_edition=market.EDITION,
+        warnings=problem_names(judged.warnings),
+        dropped_fields=judged.dropped_fields[:MAX_NAMES_KEPT],
+        dropped=len(judged.dropped_fields),
+        run=run,
+    )
+
+
+def warnings_of(judged: Judgement) -> tuple[Problem, ...]:
+    """What the market warns of, and each field that is left out."""
+    left_out = (Problem(path, UNKNOWN_FIELD, _LEFT_OUT) for path in judged.dropped_fields)
+    return (*judged.warnings, *left_out)[:MAX_PROBLEMS]

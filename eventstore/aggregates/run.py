@@ -1,0 +1,88 @@
+"""A run: what an importer sends under one name, over any number of requests. Pure.
+
+Which accounts are staged under a run is said by their own streams. Here stands what no account says: how many lines
+were refused or only validated, and which accounts were there before.
+"""
+
+from datetime import datetime
+from typing import Literal, assert_never
+
+import msgspec
+
+from eventstore.aggregates.aggregate import Aggregate, Command, Event, State
+
+Mode = Literal["create", "validate", "dry_run"]
+
+
+class RunCounted(Event, frozen=True):
+    """What one api process has counted in a span of time: lines that were valid, where they were validated only;
+    lines that were refused; and for what, by code@place, [] for any item of an array. No values."""
+
+    since: datetime
+    mode: Mode
+    valid: int = 0
+    refused: int = 0
+    counts: dict[str, int] = msgspec.field(default_factory=dict)
+
+
+class AccountsReplayed(Event, frozen=True):
+    """These accounts, by external number, were sent under the run as they had been accepted before."""
+
+    accounts: tuple[str, ...]
+    mode: Mode
+
+
+TOPICS: dict[str, type[Event]] = {"run_counted.v1": RunCounted, "accounts_replayed.v1": AccountsReplayed}
+
+
+class CountRun(Command, frozen=True):
+    """Record these counts."""
+
+    since: datetime
+    mode: Mode
+    valid: int = 0
+    refused: int = 0
+    counts: dict[str, int] = msgspec.field(default_factory=dict)
+
+
+class ReplayAccounts(Command, frozen=True):
+    """Record that these accounts belong to the run as well."""
+
+    accounts: tuple[str, ...]
+    mode: Mode
+
+
+class Run(State, frozen=True):
+    """Nothing depends on what was sent before."""
+
+
+def decide(command: CountRun | ReplayAccounts, run: Run, at: datetime) -> RunCounted | AccountsReplayed | None:
+    """The event that follows; none for nothing."""
+    match command:
+        case CountRun(since=since, mode=mode, valid=valid, refused=refused, counts=counts):
+            event = RunCounted(since=since, mode=mode, valid=valid, refused=refused, counts=counts)
+            return event if valid or refused else None
+        case ReplayAccounts(accounts=accounts, mode=mode):
+            return AccountsReplayed(accounts=accounts, mode=mode) if accounts else None
+
+
+def evolve(run: Run, event: RunCounted | AccountsReplayed) -> Run:
+    """The state after the event."""
+    match event:
+        case RunCounted() | AccountsReplayed():
+            return run
+        case _:
+            assert_never(event)
+
+
+def stream_of(supplier: str, run: str) -> str:
+    return f"run/{supplier}/{run}"
+
+
+def run_of(stream: str) -> tuple[str, str]:
+    """(supplier code, name) of a run's stream."""
+    _, supplier, run = stream.split("/", 2)
+    return supplier, run
+
+
+RUN = Aggregate("run", TOPICS, Run(), decide, evolve)

@@ -1,0 +1,403 @@
+"""Runs: how far what was sent under one name is, and which accounts belong to it. Follows the log.
+
+Three tables: `import_run` has a row for each run, `import_run_account` one for each account of it, `import_run_count`
+adds up states, errors, and how many imports have ended in each ten seconds.
+"""
+
+from collections import Counter as Sums
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from psycopg import AsyncConnection, Connection
+from psycopg.rows import tuple_row
+from psycopg.sql import SQL, Identifier
+
+from eventstore.aggregates.aggregate import Event
+from eventstore.aggregates.import_process import (
+    DryRunErrored,
+    DryRunSucceeded,
+    ImportErrored,
+    ImportProcessed,
+    ImportStaged,
+    SubjectErased,
+    identity_of,
+    stream_of,
+)
+from eventstore.aggregates.run import AccountsReplayed, RunCounted, run_of
+from eventstore.clock import now
+from projections.import_status import STATUS_AFTER
+from projections.versioning.following import Following
+from projections.versioning.projection import Rows
+from projections.versioning.reading import Seen, topics_of
+from schemas.run import RunError, RunImport, RunRecord
+from schemas.status import LatestError
+
+SPAN_S = 10
+"""Ended imports are counted by spans of so many seconds."""
+RATE_OVER_S = 60
+"""A rate is taken over the last so many seconds in which anything ended."""
+STALLED_AFTER_S = 30
+MAX_ERRORS = 1_000
+PAGE = 1_000
+
+_STATUS_OF_TOPIC = {topics_of([event])[0]: status for event, status in STATUS_AFTER.items()}
+_ENDED = (ImportProcessed, ImportErrored, DryRunSucceeded, DryRunErrored)
+WAITING = ("PENDING", "IN_PROGRESS")
+
+_TABLES = {
+    "import_run": "supplier text NOT NULL, run text NOT NULL, mode text NOT NULL, started_at timestamptz NOT NULL,"
+    " last_at timestamptz NOT NULL, position bigint NOT NULL, valid bigint NOT NULL, refused bigint NOT NULL,"
+    " PRIMARY KEY (supplier, run)",
+    "import_run_account": "supplier text NOT NULL, external_account_number text NOT NULL, run text NOT NULL,"
+    " position bigint NOT NULL, PRIMARY KEY (supplier, external_account_number, run)",
+    "import_run_count": "supplier text NOT NULL, run text NOT NULL, kind text NOT NULL, name text NOT NULL,"
+    " path text NOT NULL, number bigint NOT NULL, PRIMARY KEY (supplier, run, kind, name, path)",
+}
+_INDEX = ("import_run_account", "(supplier, run, position, external_account_number)")
+
+Account = tuple[str, str]
+"""Supplier and external account number."""
+Run = tuple[str, str]
+"""Supplier and name."""
+
+
+class _Changes:
+    """What a batch of events changes."""
+
+    def __init__(self, members: dict[Account, set[str]]) -> None:
+        self.members = members
+        self.joined: list[tuple[str, str, str, int]] = []
+        self.counts: Sums[tuple[str, str, str, str, str]] = Sums()
+        self.runs: dict[Run, list[Any]] = {}
+        """mode, first and last time, position, valid, refused."""
+
+    def touch(self, run: Run, seen: Seen, mode: str = "") -> list[Any]:
+        at = seen.recorded.recorded_at
+        row = self.runs.setdefault(run, ["", at, at, 0, 0, 0])
+        row[0], row[1], row[2], row[3] = mode or row[0], min(row[1], at), max(row[2], at), seen.position
+        return row
+
+    def count(self, run: Run, kind: str, name: str, path: str = "", number: int = 1) -> None:
+        self.counts[(*run, kind, name, path)] += number
+
+    def join(self, account: Account, run: str, position: int) -> bool:
+        """Whether the account is new in the run."""
+        runs = self.members.setdefault(account, set())
+        if run in runs:
+            return False
+        runs.add(run)
+        self.joined.append((*account, run, position))
+        return True
+
+
+class Runs(Following):
+    """See the module."""
+
+    folds_all = True
+
+    def __init__(self) -> None:
+        events: tuple[type[Event], ...] = (*STATUS_AFTER, SubjectErased, RunCounted, AccountsReplayed)
+        super().__init__("import_run", events=events, columns=_TABLES["import_run"], project=lambda seen: ())
+        self.tables = tuple(_TABLES)
+        self.definition = "; ".join((*_TABLES.values(), *_INDEX))
+
+    def create(self, connection: Connection[Any], schema: str) -> None:
+        """Make the three tables, empty."""
+        for name, columns in _TABLES.items():
+            table = SQL("{}").format(Identifier(schema, name)).as_string(connection)
+            connection.execute(f"CREATE TABLE {table} ({columns})".encode())
+        table = SQL("{}").format(Identifier(schema, _INDEX[0])).as_string(connection)
+        connection.execute(f"CREATE INDEX ON {table} {_INDEX[1]}".encode())
+
+    def rows(self, seen: Seen) -> Rows:
+        raise NotImplementedError("a run needs every event")
+
+    def forget(self, connection: Connection[Any], schema: str, stream: str) -> bool:
+        return False
+
+    def apply(self, connection: Connection[Any], schema: str, batch: Sequence[Seen]) -> None:
+        changes = _Changes(_members(connection, schema, _accounts_in(batch)))
+        for seen in batch:
+            match seen.recorded.event:
+                case RunCounted() as event:
+                    _add_counts(changes, seen, event)
+                case AccountsReplayed() as event:
+                    _add_replayed(connection, changes, seen, event)
+                case _:
+                    _add_import(changes, seen)
+        _write(connection, schema, changes)
+
+
+IMPORT_RUN = Runs()
+
+
+def _add_counts(changes: _Changes, seen: Seen, event: RunCounted) -> None:
+    run = run_of(seen.stream)
+    row = changes.touch(run, seen, event.mode)
+    row[4] += event.valid
+    row[5] += event.refused
+    for name, number in event.counts.items():
+        code, _, path = name.partition("@")
+        changes.count(run, "error", code, path, number)
+
+
+def _add_replayed(connection: Connection[Any], changes: _Changes, seen: Seen, event: AccountsReplayed) -> None:
+    supplier, name = run_of(seen.stream)
+    changes.touch((supplier, name), seen, event.mode)
+    new = [external for external in event.accounts if changes.join((supplier, external), name, seen.position)]
+    for status in _statuses(connection, [stream_of(supplier, external) for external in new], seen.position):
+        changes.count((supplier, name), "status", status)
+
+
+def _add_import(changes: _Changes, seen: Seen) -> None:
+    """One more in the state after the event, and one less in the state before it where that was counted."""
+    account, event = identity_of(seen.stream), seen.recorded.event
+    before = set(changes.members.get(account, ()))
+    if isinstance(event, ImportStaged) and event.run:
+        changes.join(account, event.run, seen.position)
+    for name in changes.members.get(account, ()):
+        run = (account[0], name)
+        is_own = isinstance(event, ImportStaged) and event.run == name
+        mode = ("dry_run" if event.is_dry_run else "create") if is_own and isinstance(event, ImportStaged) else ""
+        changes.touch(run, seen, mode)
+        changes.count(run, "status", _status_after(seen))
+        if name in before and seen.previous is not None:
+            changes.count(run, "status", _STATUS_OF_TOPIC[seen.previous], number=-1)
+        if isinstance(event, _ENDED):
+            changes.count(run, "ended", _span(seen.recorded.recorded_at))
+        if isinstance(event, ImportErrored | DryRunErrored):
+            for problem in {event.code, *event.problems}:
+                code, _, path = problem.partition("@")
+                changes.count(run, "error", code, path)
+
+
+def _status_after(seen: Seen) -> str:
+    event = seen.recorded.event
+    if isinstance(event, SubjectErased):
+        return "PROCESSED" if event.account_number else "CANCELLED"
+    return STATUS_AFTER[type(event)]
+
+
+def _span(at: datetime) -> str:
+    return f"{int(at.timestamp()) // SPAN_S * SPAN_S}"
+
+
+def _accounts_in(batch: Iterable[Seen]) -> set[Account]:
+    accounts: set[Account] = set()
+    for seen in batch:
+        match seen.recorded.event:
+            case AccountsReplayed(accounts=replayed):
+                supplier, _ = run_of(seen.stream)
+                accounts.update((supplier, external) for external in replayed)
+            case RunCounted():
+                pass
+            case _:
+                accounts.add(identity_of(seen.stream))
+    return accounts
+
+
+def _members(connection: Connection[Any], schema: str, accounts: Iterable[Account]) -> dict[Account, set[str]]:
+    """The runs that these accounts belong to."""
+    query = SQL(
+        "SELECT supplier, external_account_number, run FROM {}"
+        " JOIN unnest(%s::text[], %s::text[]) AS wanted (s, e) ON supplier = s AND external_account_number = e"
+    ).format(Identifier(schema, "import_run_account"))
+    wanted = list(accounts)
+    members: dict[Account, set[str]] = defaultdict(set)
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        cursor.execute(query, ([supplier for supplier, _ in wanted], [external for _, external in wanted]))
+        for supplier, external, run in cursor:
+            members[supplier, external].add(run)
+    return dict(members)
+
+
+_SELECT_LAST = """
+SELECT DISTINCT ON (stream) topic, encode(state, 'escape') LIKE '%%"account_number":%%' AS has_account
+FROM events
+WHERE stream = ANY(%s) AND position <= %s
+ORDER BY stream, version DESC
+"""
+
+
+def _statuses(connection: Connection[Any], streams: Sequence[str], position: int) -> Iterator[str]:
+    """The state of each of these imports after the event at a position."""
+    if not streams:
+        return
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        for topic, has_account in cursor.execute(_SELECT_LAST, (list(streams), position)).fetchall():
+            yield _STATUS_OF_TOPIC.get(topic) or ("PROCESSED" if has_account else "CANCELLED")
+
+
+def _write(connection: Connection[Any], schema: str, changes: _Changes) -> None:
+    with connection.cursor() as cursor:
+        if changes.joined:
+            insert = SQL("INSERT INTO {} SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::bigint[])")
+            columns = [list(column) for column in zip(*changes.joined, strict=True)]
+            cursor.execute(insert.format(Identifier(schema, "import_run_account")), columns)
+        counts = [(*key, number) for key, number in sorted(changes.counts.items()) if number]
+        cursor.executemany(SQL(_UPSERT_COUNT).format(table=Identifier(schema, "import_run_count")), counts)
+        if any(number < 0 for *_, number in counts):
+            gone = SQL("DELETE FROM {} WHERE number = 0").format(Identifier(schema, "import_run_count"))
+            cursor.execute(gone)
+        runs = [(*run, *row) for run, row in sorted(changes.runs.items())]
+        cursor.executemany(SQL(_UPSERT_RUN).format(table=Identifier(schema, "import_run")), runs)
+
+
+_UPSERT_COUNT = """
+INSERT INTO {table} AS row (supplier, run, kind, name, path, number) VALUES (%s, %s, %s, %s, %s, %s)
+ON CONFLICT (supplier, run, kind, name, path) DO UPDATE SET number = row.number + excluded.number
+"""
+_UPSERT_RUN = """
+INSERT INTO {table} AS row (supplier, run, mode, started_at, last_at, position, valid, refused)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s)
+ON CONFLICT (supplier, run) DO UPDATE SET
+    mode = CASE excluded.mode WHEN '' THEN row.mode ELSE excluded.mode END,
+    started_at = least(row.started_at, excluded.started_at), last_at = greatest(row.last_at, excluded.last_at),
+    position = greatest(row.position, excluded.position),
+    valid = row.valid + excluded.valid, refused = row.refused + excluded.refused
+"""
+
+
+def not_in_run(connection: Connection[Any], supplier: str, run: str, accounts: Sequence[str]) -> list[str]:
+    """Those of these external numbers that are not known as the run's."""
+    query = (
+        "SELECT external_account_number FROM import_run_account"
+        " WHERE supplier = %s AND run = %s AND external_account_number = ANY(%s)"
+    )
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        known = {external for (external,) in cursor.execute(query, (supplier, run, list(accounts)))}
+    return [external for external in accounts if external not in known]
+
+
+_SELECT_RUNS = """
+SELECT run, mode, started_at, last_at, position, valid, refused
+FROM import_run
+WHERE supplier = %(supplier)s AND (%(run)s::text IS NULL OR run = %(run)s)
+ORDER BY started_at, run
+"""
+_SELECT_COUNTS = """
+SELECT run, kind, name, path, number
+FROM import_run_count
+WHERE supplier = %(supplier)s AND (%(run)s::text IS NULL OR run = %(run)s) AND kind <> 'ended'
+ORDER BY run, kind, number DESC, name, path
+"""
+_SELECT_ENDED = """
+SELECT r.run, e.name::bigint, e.number
+FROM import_run AS r, LATERAL (
+    SELECT name, number
+    FROM import_run_count AS c
+    WHERE c.supplier = r.supplier AND c.run = r.run AND kind = 'ended'
+    ORDER BY name DESC
+    LIMIT %(spans)s
+) AS e
+WHERE r.supplier = %(supplier)s AND (%(run)s::text IS NULL OR r.run = %(run)s)
+"""
+
+
+class RunState(msgspec.Struct, frozen=True):
+    """A run's record, and the position of the last event that it follows from."""
+
+    record: RunRecord
+    position: int
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether anything of it has not ended yet."""
+        return any(self.record.by_status.get(status) for status in WAITING)
+
+
+async def run_states(connection: AsyncConnection[Any], supplier: str, run: str | None = None) -> list[RunState]:
+    """A supplier's runs, or the one of this name, in the order in which they began."""
+    wanted = {"supplier": supplier, "run": run, "spans": RATE_OVER_S // SPAN_S + 1}
+    async with connection.transaction(), connection.cursor(row_factory=tuple_row) as cursor:
+        runs = await (await cursor.execute(_SELECT_RUNS, wanted, prepare=True)).fetchall()
+        counts = await (await cursor.execute(_SELECT_COUNTS, wanted, prepare=True)).fetchall()
+        ended = await (await cursor.execute(_SELECT_ENDED, wanted, prepare=True)).fetchall()
+    return [
+        _state(supplier, row, [c[1:] for c in counts if c[0] == row[0]], {e[1]: e[2] for e in ended if e[0] == row[0]})
+        for row in runs
+    ]
+
+
+def _state(supplier: str, row: Sequence[Any], counts: Sequence[Sequence[Any]], ended: Mapping[int, int]) -> RunState:
+    run, mode, started_at, last_at, position, valid, refused = row
+    by_status = {name: number for kind, name, _, number in counts if kind == "status"}
+    if valid:
+        by_status["VALID"] = valid
+    errors = [RunError(code=c, path=path, number=number) for kind, c, path, number in counts if kind == "error"]
+    waiting = sum(by_status.get(status, 0) for status in WAITING)
+    rate = rate_of(ended, started_at, last_at, now() if waiting else last_at)
+    record = RunRecord(
+        run=run,
+        import_supplier=supplier,
+        mode=mode,
+        started_at=started_at,
+        last_at=last_at,
+        total=sum(by_status.values()),
+        refused=refused,
+        by_status=dict(sorted(by_status.items())),
+        processed_per_s=round(rate, 2),
+        eta_s=0.0 if not waiting else round(waiting / rate, 1) if rate else None,
+        errors=tuple(errors[:MAX_ERRORS]),
+    )
+    return RunState(record, position)
+
+
+def rate_of(ended: Mapping[int, int], started_at: datetime, last_at: datetime, at: datetime) -> float:
+    """Imports a second that have ended of late, by spans' beginnings; 0 when nothing has ended for a while. Pure."""
+    if not ended:
+        return 0.0
+    newest = max(ended)
+    if at.timestamp() > newest + SPAN_S + STALLED_AFTER_S:
+        return 0.0
+    late = {span: number for span, number in ended.items() if span > newest - RATE_OVER_S}
+    first = max(float(min(late)), started_at.timestamp())
+    last = min(float(newest + SPAN_S), max(last_at.timestamp(), first))
+    return sum(late.values()) / max(last - first, 0.1)
+
+
+_SELECT_IMPORTS = """
+SELECT a.position, a.external_account_number, s.status, s.account_number, s.created_at, s.modified_at, s.error_code,
+       s.error_detail, s.error_domain
+FROM import_run_account AS a
+JOIN import_status AS s USING (supplier, external_account_number)
+WHERE a.supplier = %(supplier)s AND a.run = %(run)s AND (a.position, a.external_account_number) > (%(after)s, %(last)s)
+  AND (%(status)s::text IS NULL OR s.status = %(status)s)
+ORDER BY a.position, a.external_account_number
+LIMIT %(limit)s
+"""
+
+
+async def run_imports(
+    connection: AsyncConnection[Any], supplier: str, run: str, status: str | None, after: tuple[int, str]
+) -> tuple[list[RunImport], tuple[int, str] | None]:
+    """The next page of a run's imports, in the order in which they were sent, and where it ends; None at the end."""
+    wanted = {"supplier": supplier, "run": run, "status": status, "after": after[0], "last": after[1], "limit": PAGE}
+    async with connection.cursor(row_factory=tuple_row) as cursor:
+        rows = await (await cursor.execute(_SELECT_IMPORTS, wanted)).fetchall()
+    found = [_run_import(*row[1:]) for row in rows]
+    return found, (rows[-1][0], rows[-1][1]) if len(rows) == PAGE else None
+
+
+def _run_import(
+    external: str,
+    status: str,
+    account_number: str | None,
+    created_at: datetime,
+    modified_at: datetime,
+    code: str | None,
+    detail: str | None,
+    domain: str | None,
+) -> RunImport:
+    error = LatestError(code=code, detail=detail or "", domain=domain or "") if code is not None else None
+    return RunImport(
+        external_account_number=external,
+        status=status,
+        service_identifier=account_number,
+        created_at=created_at,
+        modified_at=modified_at,
+        latest_error=error,
+    )

@@ -1,0 +1,277 @@
+"""Accounts in bulk over HTTP, against a running service."""
+
+import gzip
+import http.client
+import itertools
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+import zstandard
+
+from tests.make import an_account, changed, encoded
+from tests.running import Importer, RunningService, wait_for
+
+BULK = "/v2/data-import/accounts/bulk/"
+KEYS = {
+    "line",
+    "external_account_number",
+    "status",
+    "replayed",
+    "service_identifier",
+    "code",
+    "warnings",
+    "errors",
+}
+
+
+class Answered:
+    """Status, receipts by line, and the summary, None where there is none."""
+
+    def __init__(self, status: int, text: bytes, headers: Mapping[str, str]) -> None:
+        self.status = status
+        self.headers = headers
+        self.text = text
+        lines = [json.loads(line) for line in text.splitlines()] if status == 200 else []
+        self.receipts = [line for line in lines if "summary" not in line]
+        self.summary = lines[-1]["summary"] if lines and "summary" in lines[-1] else None
+
+    @property
+    def statuses(self) -> list[str]:
+        return [receipt["status"] for receipt in self.receipts]
+
+
+def bulk(
+    service: RunningService, importer: Importer, body: bytes | Iterable[bytes], query: str = "", **headers: str
+) -> Answered:
+    host, port = service.base_url.removeprefix("http://").split(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=60)
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    try:
+        connection.request("POST", BULK + query, body, {"Authorization": f"Token {importer.api_key}"} | named)
+        response = connection.getresponse()
+        return Answered(response.status, response.read(), {n.lower(): v for n, v in response.headers.items()})
+    finally:
+        connection.close()
+
+
+def ndjson(*lines: Any) -> bytes:
+    return b"".join(encoded(line) + b"\n" for line in lines)
+
+
+@pytest.fixture(scope="module")
+def importer(service: RunningService) -> Importer:
+    return service.importer()
+
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def accounts(importer: Importer) -> list[dict[str, Any]]:
+    """Three fresh accounts of the importer's supplier."""
+    return [an_account(importer.supplier, next(_numbers)) for _ in range(3)]
+
+
+def number_of(account: dict[str, Any]) -> str:
+    return str(account["external_account_number"])
+
+
+def wait_until_processed(importer: Importer, *accounts: dict[str, Any]) -> None:
+    def is_processed(account: dict[str, Any]) -> bool:
+        return bool(importer.client.status(importer.supplier, number_of(account)).body["status"] == "PROCESSED")
+
+    wait_for(lambda: all(map(is_processed, accounts)), "all are processed")
+
+
+def test_each_line_has_a_receipt_and_the_end_a_summary(
+    service: RunningService, importer: Importer, accounts: list[dict[str, Any]]
+) -> None:
+    first, second, third = accounts
+    spoilt = changed(second, "+49 12", "customers", 0, "landline")
+    answer = bulk(service, importer, ndjson(first, spoilt) + b"\n  \r\n{broken\n" + encoded({"payload": third}))
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/x-ndjson")
+    assert all(set(receipt) == KEYS for receipt in answer.receipts)
+    assert answer.statuses == ["PENDING", "REFUSED", "REFUSED", "PENDING"]
+    assert [receipt["line"] for receipt in answer.receipts] == [1, 2, 5, 6]
+    assert answer.receipts[0] == {
+        "line": 1,
+        "external_account_number": number_of(first),
+        "status": "PENDING",
+        "replayed": False,
+        "service_identifier": None,
+        "code": None,
+        "warnings": [],
+        "errors": [],
+    }
+    assert answer.receipts[1]["code"] == "account_failed_validation"
+    assert answer.receipts[1]["errors"] == [
+        {
+            "attr": "customers.0.landline",
+            "code": "invalid_phone_number",
+            "detail": "This is not a valid phone number.",
+        }
+    ]
+    assert answer.receipts[2]["code"] == "parse_error"
+    assert answer.receipts[2]["external_account_number"] == ""
+    assert answer.summary == {"lines": 6, "accepted": 2, "replayed": 0, "refused": 2}
+    wait_until_processed(importer, first, third)
+    assert importer.client.status(importer.supplier, number_of(second)).status == 404
+
+
+def test_sending_again_gives_replayed_receipts_in_every_state(
+    service: RunningService, importer: Importer, accounts: list[dict[str, Any]]
+) -> None:
+    body = ndjson(*accounts)
+    assert bulk(service, importer, body).summary == {"lines": 3, "accepted": 3, "replayed": 0, "refused": 0}
+    again = bulk(service, importer, body)
+    assert again.summary == {"lines": 3, "accepted": 0, "replayed": 3, "refused": 0}
+    wait_until_processed(importer, *accounts)
+    done = bulk(service, importer, body)
+    assert [(r["status"], r["replayed"]) for r in done.receipts] == [("PENDING", True)] * 3
+    assert all(receipt["service_identifier"].startswith("A-") for receipt in done.receipts)
+    other_spelling = b"".join(
+        json.dumps(account, indent=None, separators=(" ,", " : ")).encode() + b"\n" for account in accounts
+    )
+    assert bulk(service, importer, other_spelling).summary == {"lines": 3, "accepted": 0, "replayed": 3, "refused": 0}
+    for account in accounts:
+        history = service.cli("history", importer.supplier, number_of(account), "--json").stdout.splitlines()
+        assert [json.loads(line)["event"] for line in history].count("ImportStaged") == 1
+
+
+def test_other_content_of_a_processed_account_is_refused_as_by_the_single_endpoint(
+    service: RunningService, importer: Importer, accounts: list[dict[str, Any]]
+) -> None:
+    bulk(service, importer, ndjson(*accounts[:1]))
+    wait_until_processed(importer, accounts[0])
+    [receipt] = bulk(service, importer, ndjson(changed(accounts[0], "Other", "customers", 0, "given_name"))).receipts
+    assert (receipt["status"], receipt["code"]) == ("REFUSED", "account_import_process_already_imported")
+    assert receipt["service_identifier"].startswith("A-")
+    assert receipt["errors"][0]["attr"] == "non_field_errors"
+
+
+def test_of_two_lines_for_one_account_the_later_wins(
+    service: RunningService, importer: Importer, accounts: list[dict[str, Any]]
+) -> None:
+    later = {"schedule_window_start": "2099-01-01T00:00:00Z"}
+    assert later
+    other = changed(accounts[0], "Other", "customers", 0, "given_name")
+    answer = bulk(service, importer, ndjson(*([accounts[0], other] * 3)), "?mode=dry_run")
+    assert set(answer.statuses) <= {"PENDING", "REFUSED"}  # a worker may have taken the first up already
+    assert answer.summary is not None
+    assert answer.summary["lines"] == 6
+
+
+def test_validating_keeps_nothing(service: RunningService, importer: Importer, accounts: list[dict[str, Any]]) -> None:
+    spoilt = changed(accounts[1], "x", "customers", 0, "landline")
+    answer = bulk(service, importer, ndjson(accounts[0], spoilt), "?mode=validate")
+    assert answer.statuses == ["VALID", "REFUSED"]
+    assert answer.summary == {"lines": 2, "accepted": 1, "replayed": 0, "refused": 1}
+    assert importer.client.status(importer.supplier, number_of(accounts[0])).status == 404
+
+
+def test_dry_run_makes_every_line_a_dry_run(
+    service: RunningService, importer: Importer, accounts: list[dict[str, Any]]
+) -> None:
+    answer = bulk(service, importer, ndjson(*accounts), "?mode=dry_run")
+    assert answer.statuses == ["PENDING"] * 3
+
+    def is_done() -> bool:
+        body = importer.client.status(importer.supplier, number_of(accounts[0])).body
+        return bool(body["status"] == "DRY_RUN_SUCCEEDED")
+
+    wait_for(is_done, "the dry run has ended")
+
+
+@pytest.mark.parametrize("kind", ["gzip", "zstd"])
+def test_members_and_frames_are_one_body(
+    service: RunningService, importer: Importer, accounts: list[dict[str, Any]], kind: str
+) -> None:
+    pack = gzip.compress if kind == "gzip" else zstandard.ZstdCompressor().compress
+    body = ndjson(*accounts)
+    sent = pack(body[:5_000]) + pack(body[5_000:])
+    answer = bulk(service, importer, sent, "?mode=validate", Content_Encoding=kind)
+    assert answer.statuses == ["VALID"] * 3
+    cut = bulk(service, importer, sent[:-5], "?mode=validate", Content_Encoding=kind)
+    assert cut.status == 200
+    assert cut.summary is None
+
+
+def test_a_bomb_is_refused(service: RunningService, importer: Importer) -> None:
+    bomb = zstandard.ZstdCompressor().compress(b"\0" * 300_000_000)
+    answer = bulk(service, importer, bomb, Content_Encoding="zstd")
+    assert answer.status == 413
+    assert bulk(service, importer, b"{}", Content_Encoding="gzip").status == 400
+    assert bulk(service, importer, b"{}", Content_Encoding="br").status == 415
+    assert bulk(service, importer, b"{}", Content_Type="text/csv").status == 415
+
+
+def test_a_line_that_is_too_long_is_refused_alone(
+    service: RunningService, importer: Importer, accounts: list[dict[str, Any]]
+) -> None:
+    long = b'{"import_supplier": "' + b"x" * (10 * 1024 * 1024) + b'"}\n'
+    answer = bulk(service, importer, ndjson(accounts[0]) + long + ndjson(accounts[1]), "?mode=validate")
+    assert answer.statuses == ["VALID", "REFUSED", "VALID"]
+    assert answer.receipts[1]["code"] == "request_too_large"
+
+
+@pytest.mark.parametrize("query", ["?mode=nonsense", "?mode=", "?run=", "?run=a%20b", "?run=" + "x" * 65, "?run=ä"])
+def test_an_unknown_mode_or_a_malformed_run_is_400(service: RunningService, importer: Importer, query: str) -> None:
+    assert bulk(service, importer, b"", query.replace("ä", "%C3%A4")).status == 400
+
+
+def test_an_empty_body_has_a_summary(service: RunningService, importer: Importer) -> None:
+    assert bulk(service, importer, b"").summary == {"lines": 0, "accepted": 0, "replayed": 0, "refused": 0}
+
+
+def test_suppliers_are_judged_line_by_line(
+    service: RunningService, importer: Importer, accounts: list[dict[str, Any]]
+) -> None:
+    other = service.importer()
+    foreign = changed(accounts[0], other.supplier, "import_supplier")
+    unknown = changed(accounts[1], "NOBODY", "import_supplier")
+    answer = bulk(service, importer, ndjson(foreign, unknown, accounts[2]), "?mode=validate")
+    assert answer.statuses == ["REFUSED", "REFUSED", "VALID"]
+    for receipt in answer.receipts[:2]:
+        assert receipt["errors"][0]["code"] == "invalid_choice"
+        assert receipt["errors"][0]["attr"] == "import_supplier"
+    paused = service.importer()
+    account = an_account(paused.supplier)
+    assert bulk(service, paused, ndjson(account)).statuses == ["PENDING"]
+    wait_until_processed(paused, account)
+    service.cli("supplier", "status", paused.supplier, "paused")
+
+    def is_refused() -> bool:
+        [first, second] = bulk(service, paused, ndjson(account, an_account(paused.supplier, next(_numbers)))).receipts
+        return bool(first["replayed"] and second["code"] == "import_supplier_migration_not_ongoing")
+
+    wait_for(is_refused, "a paused supplier takes replays only")
+
+
+def test_a_token_and_a_role_are_needed(service: RunningService, importer: Importer) -> None:
+    assert service.request("POST", BULK, b"")[0].status == 401
+    auditor = service.importer(role="auditor")
+    assert bulk(service, auditor, b"").status == 403
+
+
+def test_receipts_come_while_the_body_is_still_coming(
+    service: RunningService, importer: Importer, accounts: list[dict[str, Any]]
+) -> None:
+    host, port = service.base_url.removeprefix("http://").split(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=30)
+    connection.putrequest("POST", BULK)
+    connection.putheader("Authorization", f"Token {importer.api_key}")
+    connection.putheader("Transfer-Encoding", "chunked")
+    connection.endheaders()
+    line = ndjson(accounts[0])
+    connection.send(b"%x\r\n%s\r\n" % (len(line), line))
+    response = connection.response_class(connection.sock, method="POST")
+    response.begin()
+    assert json.loads(response.readline())["status"] == "PENDING"
+    assert importer.client.status(importer.supplier, number_of(accounts[0])).status == 200
+    line = ndjson(accounts[1])
+    connection.send(b"%x\r\n%s\r\n0\r\n\r\n" % (len(line), line))
+    assert json.loads(response.readline())["line"] == 2
+    assert json.loads(response.readline())["summary"]["lines"] == 2
+    connection.close()

@@ -1,0 +1,50 @@
+"""Lines are found whatever pieces a body comes in."""
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api.bulk.lines import MAX_LINE_BYTES, Line, LineSplitter
+
+
+def lines_of(*pieces: bytes) -> tuple[list[tuple[int, bytes | None]], int]:
+    splitter = LineSplitter()
+    found = [line for piece in pieces for line in splitter.feed(piece)] + [*splitter.close()]
+    return [(line.number, line.body) for line in found], splitter.count
+
+
+def test_lines_are_numbered_from_one_and_blank_ones_count() -> None:
+    assert lines_of(b"a\n\n \r\nb\r\n") == ([(1, b"a"), (4, b"b")], 4)
+
+
+def test_the_last_line_needs_no_line_feed() -> None:
+    assert lines_of(b"a\nb") == ([(1, b"a"), (2, b"b")], 2)
+    assert lines_of(b"") == ([], 0)
+
+
+def test_a_byte_order_mark_is_left_out() -> None:
+    assert lines_of(b"\xef\xbb\xbf{}\n")[0] == [(1, b"{}")]
+
+
+def test_a_line_that_is_too_long_is_told_alone_and_not_held() -> None:
+    splitter = LineSplitter()
+    found: list[Line] = [*splitter.feed(b"a\n")]
+    for _ in range(12):
+        found += splitter.feed(b"x" * (MAX_LINE_BYTES // 10))
+    assert sum(map(len, splitter._pieces)) == 0
+    found += splitter.feed(b"\nb\n")
+    assert found == [Line(1, b"a"), Line(2, None), Line(3, b"b")]
+
+
+def test_a_line_of_just_the_limit_is_taken() -> None:
+    [(_, body)], _ = lines_of(b"x" * MAX_LINE_BYTES + b"\n")
+    assert body is not None
+    assert len(body) == MAX_LINE_BYTES
+
+
+@given(st.binary(max_size=200).map(lambda b: b.replace(b"x", b"\n")), st.lists(st.integers(0, 200), max_size=6))
+def test_pieces_make_no_difference(body: bytes, cuts: list[int]) -> None:
+    places = sorted({0, len(body), *(cut for cut in cuts if cut < len(body))})
+    pieces = [body[a:b] for a, b in pairwise(places)]
+    assert lines_of(*pieces) == lines_of(body)
