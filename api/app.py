@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -23,13 +24,20 @@ def create_app(
     *,
     has_graphiql: bool = False,
     refusals_interval_s: float = INTERVAL_S,
+    roles_file: Path | None = None,
 ) -> Starlette:
     """The service's HTTP side on this database. Opens nothing before its lifespan begins.
 
-    Rates are shared through Redis, where there is one. `has_graphiql` adds a page for trying GraphQL.
+    Rates are shared through Redis, where there is one. `has_graphiql` adds a page for trying GraphQL. In `roles_file`
+    a supervisor says which roles die whenever they are started.
     """
     services = Services.on(
-        database_url, token_key, redis_url, operations=OPERATIONS, refusals_interval_s=refusals_interval_s
+        database_url,
+        token_key,
+        redis_url,
+        operations=OPERATIONS,
+        refusals_interval_s=refusals_interval_s,
+        roles_file=roles_file,
     )
     endpoints = {endpoint.__name__: endpoint(services) for endpoint in ENDPOINTS}
     calls = Calls(services)

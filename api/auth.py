@@ -22,6 +22,7 @@ from api.directory import Directory, Key
 from api.paths import ANSWER_HEADERS
 from api.rate_limit import RateLimit
 from api.refusals import ApiError
+from api.request_log import ORGANISATION
 
 ACCESS_S = 60 * 60
 REFRESH_S = 7 * 24 * 60 * 60
@@ -81,6 +82,7 @@ class Authenticator:
         key = await self._key_of(match.group(2)) if match else None
         if key is None:
             raise _unauthenticated("The credentials are not valid.", code="authentication_failed")
+        request.scope[ORGANISATION] = key.organisation
         if key.rate_per_s:
             request.scope[ANSWER_HEADERS] = await self._limit.take(key)
         if key.role not in roles:

@@ -17,6 +17,7 @@ from starlette.responses import Response
 
 from api.refusals import CODES as _CODES
 from api.refusals import ApiError
+from api.request_log import REQUEST_ID
 from api.responses import json_response
 from eventstore.errors import (
     AlreadyImported,
@@ -118,7 +119,7 @@ def _unavailable(request: Request, error: Exception) -> Response:
 
 
 def _unexpected(request: Request, error: Exception) -> Response:
-    request_id = secrets.token_hex(8)
+    request_id = request.scope.get(REQUEST_ID) or secrets.token_hex(8)
     logger.error("unexpected error", request_id=request_id, path=request.url.path, exc_info=error)
     detail = f"An unexpected error occurred: {type(error).__name__}. Tell the platform team the request id."
     code = error.code if isinstance(error, StreamUnreadable) else "error"

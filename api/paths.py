@@ -41,7 +41,9 @@ def identifier(request: Request, name: str) -> str:
 class Endpoint:
     """A handler as an ASGI application: the framework's error handling stands around the whole app already."""
 
-    def __init__(self, handler: Callable[[Request], Awaitable[Response]]) -> None:
+    def __init__(self, handler: Callable[[Request], Awaitable[Response]], path: str | None = None) -> None:
+        self.path = path
+        """As the route has it, with names for what differs: for the log."""
         self._handler = handler
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -56,11 +58,11 @@ class Endpoint:
 
 def both_forms(path: str, handler: Callable[[Request], Awaitable[Response]], *methods: str) -> Iterator[Route]:
     """The route with and without its trailing slash: a POST cannot be redirected."""
-    endpoint = Endpoint(handler)
+    endpoint = Endpoint(handler, path)
     yield Route(path, endpoint, methods=list(methods))
     yield Route(path.rstrip("/"), endpoint, methods=list(methods))
 
 
 def only_form(path: str, handler: Callable[[Request], Awaitable[Response]], *methods: str) -> Iterator[Route]:
     """The route of a file, which has no other form."""
-    yield Route(path, Endpoint(handler), methods=list(methods))
+    yield Route(path, Endpoint(handler, path), methods=list(methods))

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import uvicorn
-from starlette.applications import Starlette
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEADER_TIMEOUT_S = 15.0
@@ -65,7 +65,7 @@ class ImpatientProtocol(HttpToolsProtocol):
         self.transport.abort()
 
 
-def serve(app: Starlette, *, host: str, port: int) -> None:
+def serve(app: ASGIApp, *, host: str, port: int) -> None:
     """Serve until SIGTERM or SIGINT; what is being answered is answered first."""
     config = uvicorn.Config(
         app,

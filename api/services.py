@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from psycopg_pool import AsyncConnectionPool
 
@@ -36,6 +37,8 @@ class Services:
     workshop: Workshop
     operations: Sequence[Operation]
     """Every endpoint of the service, for what describes it."""
+    roles_file: Path | None = None
+    """Where a supervisor says which roles die whenever they are started."""
 
     @classmethod
     def on(
@@ -46,6 +49,7 @@ class Services:
         *,
         operations: Sequence[Operation],
         refusals_interval_s: float,
+        roles_file: Path | None = None,
     ) -> "Services":
         """The services on this database. Opens nothing before `running` begins."""
         pool = reading_pool(database_url, size=8)
@@ -64,6 +68,7 @@ class Services:
             runs=RunCounts(ledger, refusals),
             workshop=Workshop(),
             operations=operations,
+            roles_file=roles_file,
         )
 
     @contextlib.asynccontextmanager

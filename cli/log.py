@@ -7,13 +7,17 @@ local variables (`eventstore.traced`).
 import contextlib
 import logging
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any, TextIO, cast
 
+import msgspec
 import structlog
 
+from api.request_log import RequestLine
 from eventstore.shown import cleaned, cleaned_value, said_by
 from eventstore.traced import traced
+
+_encode = msgspec.json.Encoder().encode
 
 
 class Unfailing:
@@ -58,10 +62,34 @@ def clean(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str
     return cast(MutableMapping[str, Any], cleaned_value(line))
 
 
-def configure_logging(level: str) -> None:
+def is_readable(form: str) -> bool:
+    """Whether lines are for eyes: `text`, or `auto` on a terminal."""
+    return form == "text" or (form == "auto" and sys.stderr.isatty())
+
+
+def write_requests(form: str) -> Callable[[list[RequestLine]], None]:
+    """Writes lines of requests past the processors: they hold nothing that could have to be cleaned."""
+    stream = Unfailing(sys.stderr)
+
+    def write(lines: list[RequestLine]) -> None:
+        told = map(_readable, lines) if is_readable(form) else (_encode(line).decode() for line in lines)
+        stream.write("".join(f"{line}\n" for line in told))
+        stream.flush()
+
+    return write
+
+
+def _readable(line: RequestLine) -> str:
+    return (
+        f"{line.timestamp} {line.method} {line.route or '-'} {line.status or '-'} {line.duration_ms} ms"
+        f" {line.request_id} {line.organisation or '-'}"
+    )
+
+
+def configure_logging(level: str, form: str = "auto") -> None:
     """Call it at the entry point; once more changes the level."""
     threshold = getattr(logging, level.upper())
-    readable = sys.stderr.isatty()
+    readable = is_readable(form)
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,

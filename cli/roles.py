@@ -13,9 +13,10 @@ from typing import Any
 import click
 
 from api.app import create_app
+from api.request_log import RequestLog
 from api.server import serve
 from cli.listening import base_url_of, refuse_taken
-from cli.log import configure_logging
+from cli.log import configure_logging, write_requests
 from cli.prove import SEALING_KEY, outside, sealing_key
 from cli.reach import reach, reach_redis
 from cli.settings import SettingError, Settings
@@ -28,12 +29,13 @@ from eventstore.operations.migrate import refuse_unsafe, role_of
 from eventstore.proof.checkpoints import LogKey
 from projections import FOLLOWING, INLINE
 from projections.versioning.install import migrate_all
+from workers.ended_imports import EndedImports
 from workers.projector import Projector
 from workers.run import run_relay, run_worker
 from workers.sealer import Sealer
 from workers.send_mails import MailServer
 
-READY_TIMEOUT_S = 30.0
+READY_TIMEOUT_S = 60.0
 
 
 @click.command()
@@ -88,9 +90,14 @@ def api(host: str, port: int) -> None:
     refuse_taken(host, port)
     token_key = settings.token_key or DataFolder(settings.data_dir).secret("token_key")
     app = create_app(
-        _safe_database(settings), token_key.encode(), settings.redis_url, has_graphiql=settings.has_graphiql
+        _safe_database(settings),
+        token_key.encode(),
+        settings.redis_url,
+        has_graphiql=settings.has_graphiql,
+        roles_file=settings.roles_file,
     )
-    serve(app, host=host, port=port)
+    is_told = settings.log_level in ("debug", "info")
+    serve(RequestLog(app, write_requests(settings.log_format)) if is_told else app, host=host, port=port)
 
 
 @click.command()
@@ -99,7 +106,7 @@ def relay() -> None:
     settings = _settings()
     redis_url = _required(settings.redis_url, "REDIS_URL")
     stop = stop_on_signals()
-    ledger = Ledger(_safe_database(settings), views=INLINE, connections=6)
+    ledger = Ledger(_safe_database(settings), views=INLINE, connections=7)
     followers = _followers(ledger, settings, stop)
     run_relay(ledger, redis_url, stop=stop)
     for follower in followers:
@@ -112,7 +119,7 @@ def worker() -> None:
     """Run a worker process. Needs DATABASE_URL; without REDIS_URL the relay runs here as well."""
     settings = _settings()
     stop = stop_on_signals()
-    ledger = Ledger(_safe_database(settings), views=INLINE, connections=settings.worker_threads * 2 + 4)
+    ledger = Ledger(_safe_database(settings), views=INLINE, connections=settings.worker_threads * 2 + 5)
     followers = [] if settings.redis_url else _followers(ledger, settings, stop)  # the relay is here as well then
     run_worker(
         ledger,
@@ -160,7 +167,7 @@ def _refuse_unusable(settings: Settings, folder: DataFolder, host: str, port: in
 def _followers(ledger: Ledger, settings: Settings, stop: threading.Event) -> list[threading.Thread]:
     """What follows the log beside the relay, each in a thread of its own: the sealer and the projector."""
     sealer = Sealer(ledger, sealing_key(settings), outside(settings), every_s=settings.seal_every_s)
-    return [sealer.start(stop), Projector(ledger, FOLLOWING).start(stop)]
+    return [sealer.start(stop), Projector(ledger, FOLLOWING).start(stop), EndedImports(ledger).start(stop)]
 
 
 def _mail_server(settings: Settings) -> MailServer | None:
@@ -173,7 +180,7 @@ def _mail_server(settings: Settings) -> MailServer | None:
 
 def _settings() -> Settings:
     settings = Settings.from_environment()
-    configure_logging(settings.log_level)
+    configure_logging(settings.log_level, settings.log_format)
     shift_clock(timedelta(seconds=settings.clock_offset_s))
     return settings
 

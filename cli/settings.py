@@ -44,6 +44,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """For tests: how far this process's clock is ahead of the machine's."""
     worker_threads: int
     log_level: str
+    log_format: str
+    """`auto`: text on a terminal, JSON elsewhere."""
+    roles_file: Path | None
+    """Of an api process below a supervisor: where that says which roles keep dying."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
@@ -63,6 +67,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             clock_offset_s=_seconds(environment, "IMPORTLEDGER_TEST_CLOCK_OFFSET_S"),
             worker_threads=_count(environment, "IMPORTLEDGER_WORKER_THREADS", 2),
             log_level=log_level(environment),
+            log_format=_choice(environment, "IMPORTLEDGER_LOG_FORMAT", ("auto", "text", "json"), "auto"),
+            roles_file=Path(environment["IMPORTLEDGER_ROLES_FILE"])
+            if environment.get("IMPORTLEDGER_ROLES_FILE")
+            else None,
         )
 
     def refuse_incomplete(self) -> None:

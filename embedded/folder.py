@@ -1,5 +1,6 @@
 """The data folder of one service: what lies in it, who holds it, and where its sockets are."""
 
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -108,6 +109,19 @@ class DataFolder:
         unfinished.touch(mode=0o600)
         unfinished.write_text(json.dumps(connections))
         unfinished.rename(file)
+
+    @property
+    def roles_file(self) -> Path:
+        """Where the api processes read which roles die whenever they are started."""
+        return self.path / "secrets" / "dying_roles.json"
+
+    def write_dying_roles(self, dying: dict[str, str]) -> None:
+        """Leave word for the api processes: each such role with its last line. On a full disk they know no better."""
+        unfinished = self.roles_file.with_suffix(".unfinished")
+        with contextlib.suppress(OSError):
+            unfinished.touch(mode=0o600)
+            unfinished.write_text(json.dumps(dying))
+            unfinished.rename(self.roles_file)
 
     def read_connections(self) -> dict[str, str] | None:
         try:

@@ -31,7 +31,7 @@ class Service:
         self._folder = folder
         self._user = server_user()
         self._log_folder = log_folder
-        self.supervisor = Supervisor()
+        self.supervisor = Supervisor(folder.write_dying_roles)
 
     def start_servers(self, database_url: str | None, admin_url: str | None, redis_url: str | None) -> Connections:
         """Raises FolderInUse, FolderUnreachable, MigrationError, UnsafeStore, NotStarted."""
@@ -56,7 +56,11 @@ class Service:
             "IMPORTLEDGER_TOKEN_KEY": token_key,
             "REDIS_URL": connections.redis_url or "",
             "IMPORTLEDGER_DATA_DIR": str(self._folder.path),
+            "IMPORTLEDGER_ROLES_FILE": str(self._folder.roles_file),
         }
+        if sys.stderr.isatty() and not self._log_folder:
+            environment["IMPORTLEDGER_LOG_FORMAT"] = "text"  # the roles see a pipe
+        self._folder.write_dying_roles({})
         environment.pop("DATABASE_ADMIN_URL", None)
         roles = [self._role("api", ["api", "--host", host, "--port", str(port)], environment)]
         if connections.redis_url:

@@ -5,12 +5,14 @@ Children are told by the system when the supervisor dies, so that nothing is lef
 
 import contextlib
 import ctypes
+import json
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
@@ -19,13 +21,17 @@ import structlog
 
 from embedded.user import RunAs
 from eventstore.private_files import open_private
-from eventstore.shown import cleaned_line
+from eventstore.shown import cleaned, cleaned_line, shown
 
 FIRST_RESTART_S = 0.1
 MAX_RESTART_S = 5.0
 STEADY_AFTER_S = 10.0
 POLL_S = 0.1
-MAX_LINE_BYTES = 16_384
+MAX_LINE_BYTES = 65_536
+DEATHS_TOLD = 3
+"""So many deaths in a row, each before STEADY_AFTER_S have passed, are told to whoever asks whether all is ready."""
+OUTPUT_ENDS_S = 0.5
+MAX_LAST_WORDS = 300
 _PR_SET_PDEATHSIG = 1
 
 logger = structlog.get_logger()
@@ -41,7 +47,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     stop_signal: int = signal.SIGTERM
     stop_after_s: float = 15.0
     log: str | None = None
-    """A file for its output, which is cleaned on the way; None: ours, for our own roles, which clean it themselves."""
+    """A file for its output, which is cleaned on the way; None: ours, where every line away from a terminal is JSON."""
 
 
 class _Child:
@@ -50,23 +56,29 @@ class _Child:
         self.restart_at = 0.0
         self.delay_s = FIRST_RESTART_S
         self.started_at = 0.0
+        self.early_deaths = 0
+        """How often in a row it has died soon after its start."""
+        self.last_line = ""
         self.process: subprocess.Popen[bytes] | None = None
+        self._reader: threading.Thread | None = None
 
     def start(self) -> None:
         self.process = subprocess.Popen(
             self.program.command,
             env=dict(self.program.environment),
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE if self.program.log else sys.stderr,
+            stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
             cwd="/",
             preexec_fn=_die_with_parent(self.program.stop_signal),
             **self.program.user.popen_arguments(),
         )
-        if self.program.log:
-            arguments = (self.process.stdout, Path(self.program.log))
-            threading.Thread(target=_keep_output, args=arguments, name=self.program.name, daemon=True).start()
+        assert self.process.stdout is not None
+        self._reader = threading.Thread(
+            target=self._take_output, args=(self.process.stdout,), name=self.program.name, daemon=True
+        )
+        self._reader.start()
         self.started_at = time.monotonic()
 
     def is_alive(self) -> bool:
@@ -77,10 +89,16 @@ class _Child:
         if self.is_alive():
             if now - self.started_at > STEADY_AFTER_S:
                 self.delay_s = FIRST_RESTART_S
+                self.early_deaths = 0
             return
         if self.restart_at == 0.0:
             code = self.process.returncode if self.process else None
-            logger.warning("program ended", name=self.program.name, code=code, restart_in_s=self.delay_s)
+            self.early_deaths = self.early_deaths + 1 if now - self.started_at < STEADY_AFTER_S else 0
+            self._await_output()
+            said = {"name": self.program.name, "code": code, "last_line": self.last_line}
+            logger.warning("program ended", **said, restart_in_s=self.delay_s)
+            if self.early_deaths == DEATHS_TOLD:
+                logger.error("role dies whenever it is started", **said)
             self.restart_at = now + self.delay_s
         elif now >= self.restart_at:
             self.restart_at = 0.0
@@ -100,13 +118,39 @@ class _Child:
             logger.warning("program is killed", name=self.program.name)
             self.process.kill()
             self.process.wait()
+        self._await_output()
+
+    def _await_output(self) -> None:
+        """What a dead program has said is taken to its end; its own children may hold the pipe open."""
+        if self._reader is not None:
+            self._reader.join(OUTPUT_ENDS_S)
+
+    def _take_output(self, output: IO[bytes]) -> None:
+        """Take a child's output until it ends: a pipe that nobody reads stops the child. What cannot be kept goes."""
+        program, is_terminal = self.program, sys.stderr.isatty()
+        with output, contextlib.ExitStack() as stack:
+            file: IO[bytes] | None = None
+            while raw := output.readline(MAX_LINE_BYTES):
+                line = raw.decode("utf-8", "replace").rstrip("\n")
+                if line.strip():
+                    self.last_line = line
+                with contextlib.suppress(OSError, ValueError):
+                    if program.log:
+                        file = file or stack.enter_context(open_private(Path(program.log), "ab"))
+                        file.write(cleaned_line(line).encode() + b"\n")
+                        file.flush()
+                    elif line.strip():
+                        sys.stderr.write((line if is_terminal else line_as_json(program.name, line)) + "\n")
+                        sys.stderr.flush()
 
 
 class Supervisor:
     """Start and supervise from one thread only, the main one: the death signal follows the starting thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, tell_dying: Callable[[dict[str, str]], None] = lambda dying: None) -> None:
         self._tiers: list[list[_Child]] = []
+        self._tell_dying = tell_dying
+        self._dying: dict[str, str] = {}
 
     def start(self, *programs: Program) -> None:
         """Start programs as one tier: tiers stop in reverse order, a tier's programs together."""
@@ -129,6 +173,19 @@ class Supervisor:
             for tier in self._tiers:
                 for child in tier:
                     child.restart_if_dead()
+            dying = self._found_dying()
+            if dying != self._dying:
+                self._dying = dying
+                self._tell_dying(dying)
+
+    def _found_dying(self) -> dict[str, str]:
+        """By name of a program that has died soon after each of its last starts: what it has said last."""
+        return {
+            child.program.name: last_words(child.last_line)
+            for tier in self._tiers
+            for child in tier
+            if child.early_deaths >= DEATHS_TOLD
+        }
 
     def stop(self) -> None:
         """Ask, wait, kill; tier by tier, the last started first."""
@@ -140,15 +197,22 @@ class Supervisor:
         self._tiers.clear()
 
 
-def _keep_output(output: IO[bytes], log: Path) -> None:
-    """Take a child's output until it ends: a pipe that nobody reads stops the child. What cannot be kept is lost."""
-    with output, contextlib.ExitStack() as stack:
-        file: IO[bytes] | None = None
-        while line := output.readline(MAX_LINE_BYTES):
-            with contextlib.suppress(OSError):
-                file = file or stack.enter_context(open_private(log, "ab"))
-                file.write(cleaned_line(line.decode("utf-8", "replace").rstrip("\n")).encode() + b"\n")
-                file.flush()
+def line_as_json(role: str, line: str) -> str:
+    """A line of JSON as it is; any other as one, without what a log must not hold."""
+    if line.startswith("{") and line.endswith("}"):
+        return line
+    at = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+    return json.dumps({"event": cleaned(line), "level": "warning", "role": role, "timestamp": at})
+
+
+def last_words(line: str) -> str:
+    """What a role has said last, as a short sentence: of a line of JSON, its event and where its error ends."""
+    with contextlib.suppress(ValueError, AttributeError):
+        told = json.loads(line)
+        parts = (told.get("event"), str(told.get("exception") or "").rpartition("\n")[2])
+        line = ": ".join(str(part) for part in parts if part)
+    said = shown(cleaned(line))
+    return said if len(said) <= MAX_LAST_WORDS else said[:MAX_LAST_WORDS] + "…"
 
 
 def _die_with_parent(signal_number: int) -> Callable[[], None] | None:

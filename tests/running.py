@@ -155,7 +155,9 @@ def start_service(
     running = RunningService(f"http://127.0.0.1:{port}", settings, process)
     try:
         wait_for(
-            lambda: is_ready(running.base_url) or process.poll() is not None, f"the service is ready, see {folder}"
+            lambda: is_ready(running.base_url) or process.poll() is not None,
+            f"the service is ready, see {folder}",
+            timeout_s=90,
         )
         assert process.poll() is None, (folder / "up.log").read_text()
         yield running

@@ -1,13 +1,16 @@
 """What load balancers and supervisors ask: whether the process lives, and whether it can do its work."""
 
 import os
+from pathlib import Path
 from typing import Any
 
+import msgspec
 from psycopg import AsyncConnection, ProgrammingError
 from starlette.requests import Request
 from starlette.responses import Response
 
 from api.operation import SERVICE, Operation
+from api.refusals import ApiError
 from api.responses import json_response
 from api.services import Services
 from api.store import read
@@ -28,20 +31,34 @@ class HealthChecks:
 
     def __init__(self, services: Services) -> None:
         self._pool = services.pool
+        self._roles_file = services.roles_file
 
     async def alive(self, request: Request) -> Response:
         """200 as long as the process answers at all."""
         return json_response({"status": "alive", "pid": os.getpid()})
 
     async def ready(self, request: Request) -> Response:
-        """200 when the database answers with the schema that this code needs, 503 otherwise."""
+        """200 when the database answers with the schema that this code needs and no role keeps dying, 503 otherwise."""
         try:
             is_ready = await read(self._pool, _has_schema)
         except ProgrammingError:
             is_ready = False
         if not is_ready:
             raise StoreUnavailable("the schema is missing or older than the code")
+        if dying := dying_roles(self._roles_file):
+            told = "; ".join(f"{name}, which said last: {line}" for name, line in dying.items())
+            raise ApiError(503, f"A role dies whenever it is started: {told}", headers={"Retry-After": "10"})
         return json_response({"status": "ready", "pid": os.getpid()})
+
+
+def dying_roles(file: Path | None) -> dict[str, str]:
+    """By name of a role that dies whenever it is started: its last line. A file that is not there says nothing."""
+    if file is None:
+        return {}
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=dict[str, str])
+    except (OSError, msgspec.DecodeError):
+        return {}
 
 
 async def _has_schema(connection: AsyncConnection[Any]) -> bool:

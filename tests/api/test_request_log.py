@@ -1,0 +1,122 @@
+"""One line for each request; `/readyz` that names a role which keeps dying; an `up` that prints JSON."""
+
+import asyncio
+import json
+import time
+from collections.abc import MutableMapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from api.app import create_app
+from api.request_log import ORGANISATION, RequestLine, RequestLog
+from cli.log import write_requests
+from tests.make import an_account, encoded
+from tests.running import RunningService, start_service, wait_for
+
+
+def requested(*paths: str) -> list[RequestLine]:
+    """The lines of these requests to an application without a database."""
+    lines: list[RequestLine] = []
+
+    async def ask() -> None:
+        app = RequestLog(create_app("postgresql://nobody@127.0.0.1:1/none", b"k" * 32), lines.extend)
+        for path in paths:
+            await app(_scope(path), _nothing, _ignored)
+        await asyncio.sleep(0.2)
+
+    asyncio.run(ask())
+    return lines
+
+
+def _scope(path: str) -> MutableMapping[str, Any]:
+    return {
+        "type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "headers": [], "query_string": b"",
+        "http_version": "1.1", "scheme": "http", "server": ("h", 80), "client": None, "root_path": "",
+    }  # fmt: skip
+
+
+async def _nothing() -> MutableMapping[str, Any]:
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
+async def _ignored(message: MutableMapping[str, Any]) -> None:
+    del message
+
+
+def test_each_request_is_one_line_with_its_route_and_no_identifier() -> None:
+    told = requested("/livez", "/v2/data-import/accounts/NORDWIND/NW-1/", "/nowhere/secret")
+    assert [(line.method, line.route, line.status) for line in told] == [
+        ("GET", "/livez/", 200),
+        ("GET", "/v2/data-import/accounts/{supplier}/{external}/", 401),
+        ("GET", None, 404),
+    ]
+    assert len({line.request_id for line in told}) == 3
+    assert all(line.duration_ms >= 0 and line.organisation is None for line in told)
+
+
+def test_the_line_names_the_organisation_and_is_json(capsys: pytest.CaptureFixture[str]) -> None:
+    async def app(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+        scope[ORGANISATION] = "Nordwind"
+        await send({"type": "http.response.start", "status": 201})
+
+    async def ask() -> None:
+        log = RequestLog(app, write_requests("json"))
+        await log(_scope("/"), _nothing, _ignored)
+        await log({"type": "lifespan"}, _nothing, _ignored)
+
+    asyncio.run(ask())
+    told = json.loads(capsys.readouterr().err)
+    fields = {"method", "route", "status", "duration_ms", "request_id", "organisation"}
+    assert told.keys() == fields | {"event", "level", "timestamp"}
+    assert (told["event"], told["status"], told["organisation"]) == ("request", 201, "Nordwind")
+
+
+def test_a_line_costs_microseconds() -> None:
+    async def app(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 201})
+
+    async def cost_of(asked: Any) -> float:
+        began = time.perf_counter()
+        for _ in range(5_000):
+            await asked(_scope("/"), _nothing, _ignored)
+        return (time.perf_counter() - began) / 5_000
+
+    bare = asyncio.run(cost_of(app))
+    logged = asyncio.run(cost_of(RequestLog(app, lambda lines: None)))
+    assert logged - bare < 0.001, "a generous bound: it is some five microseconds"
+
+
+def test_up_prints_json_a_line_for_each_request_and_one_for_each_ended_import(folder: Path) -> None:
+    with start_service(folder, environment={"IMPORTLEDGER_LOG_LEVEL": "info"}) as running:
+        importer = running.importer()
+        external = _imported(running)
+        wait_for(lambda: _told(folder, "import ended", external_account_number=external) != [], "it is told")
+        found = {"method": "POST", "route": "/v2/data-import/accounts/", "status": 201, "organisation": "Testers"}
+        wait_for(lambda: len(_told(folder, "request", **found)) == 1, "the request is told")
+        file = folder / "secrets" / "dying_roles.json"
+        file.write_text('{"worker-1": "importledger: no."}')
+        dying, _ = running.request("GET", "/readyz")
+        file.write_text("{}")
+        ready, _ = running.request("GET", "/readyz")
+        assert (dying.status, ready.status) == (503, 200)
+        assert "worker-1" in dying.body["detail"]
+        assert "importledger: no." in dying.body["detail"]
+        assert importer.supplier
+    [ended] = _told(folder, "import ended", external_account_number=external)
+    assert (ended["status"], ended["attempt"]) == ("PROCESSED", 1)
+
+
+def _imported(running: RunningService) -> str:
+    importer = running.importer()
+    account = an_account(importer.supplier)
+    assert importer.client.create(encoded(account)).status == 201
+    return str(account["external_account_number"])
+
+
+def _told(folder: Path, event: str, **fields: Any) -> list[dict[str, Any]]:
+    """The lines of this event with these fields; each line is JSON, or has the address."""
+    lines = (folder / "up.log").read_text().splitlines()
+    told = [json.loads(line) for line in lines if "http://127.0.0.1" not in line]
+    return [line for line in told if line["event"] == event and fields.items() <= line.items()]

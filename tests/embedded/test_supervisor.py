@@ -1,0 +1,57 @@
+"""A role that dies whenever it is started is told, with its last words, until it has stayed."""
+
+import json
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from embedded import supervisor
+from embedded.folder import DataFolder
+from embedded.supervisor import Program, Supervisor, last_words, line_as_json
+
+
+def test_a_role_that_dies_three_times_is_told_with_its_last_line_until_it_has_stayed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(supervisor, "STEADY_AFTER_S", 2.0)
+    told: list[dict[str, str]] = []
+    mended = tmp_path / "mended"
+    script = (
+        "import os, sys, time\n"
+        f"if os.path.exists({str(mended)!r}): time.sleep(60)\n"
+        "print('importledger: IMPORTLEDGER_MAIL_FROM is not set.', file=sys.stderr)\n"
+        "sys.exit(1)"
+    )
+    running = Supervisor(told.append)
+    running.start(Program(name="worker-1", command=[sys.executable, "-c", script], environment=os.environ))
+    deadline = time.monotonic() + 40
+    running.watch(threading.Event(), lambda: bool(told) or time.monotonic() > deadline)
+    assert told == [{"worker-1": "importledger: IMPORTLEDGER_MAIL_FROM is not set."}]
+    mended.touch()
+    running.watch(threading.Event(), lambda: len(told) > 1 or time.monotonic() > deadline)
+    running.stop()
+    assert told[1] == {}
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+    assert {"role": "worker-1", "event": "importledger: IMPORTLEDGER_MAIL_FROM is not set."}.items() <= lines[0].items()
+
+
+def test_lines_of_roles_are_json_and_clean() -> None:
+    assert line_as_json("api", '{"event": "x"}') == '{"event": "x"}'
+    assert "someone@" not in json.loads(line_as_json("api", "to someone@example.com"))["event"]
+    assert last_words('{"event": "a", "exception": "Traceback\\n x\\nKeyError"}') == "a: KeyError"
+    assert len(last_words("x" * 1000)) < 400
+
+
+def test_what_the_supervisor_writes_the_api_reads(tmp_path: Path) -> None:
+    from api.endpoints.health import dying_roles
+
+    folder = DataFolder(tmp_path)
+    (tmp_path / "secrets").mkdir()
+    assert dying_roles(None) == dying_roles(folder.roles_file) == {}
+    folder.write_dying_roles({"relay": "no"})
+    assert dying_roles(folder.roles_file) == {"relay": "no"}
+    assert folder.roles_file.stat().st_mode & 0o777 == 0o600

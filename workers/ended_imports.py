@@ -1,0 +1,101 @@
+"""One line `import ended` for each import that ends, whoever ended it and after however many attempts.
+
+The lines are read from the log of events by one follower, so that no worker that dies between its commit and its
+line takes the line along. Its place is kept after the lines are written.
+"""
+
+import threading
+from typing import Any
+
+import msgspec
+import structlog
+from psycopg import Connection
+
+from eventstore.aggregates.import_process import TOPICS, identity_of
+from eventstore.errors import StoreUnavailable
+from eventstore.log import follow
+from eventstore.log.ledger import Ledger
+
+FOLLOWER = "ended imports"
+LOCK = 7015007
+RETRY_S = 1.0
+READ_LIMIT = 1_000
+STATUSES = {
+    "ImportProcessed": "PROCESSED",
+    "ImportErrored": "ERRORED",
+    "DryRunSucceeded": "DRY_RUN_SUCCEEDED",
+    "DryRunErrored": "DRY_RUN_ERRORED",
+    "ImportCancelled": "CANCELLED",
+}
+"""By the event that ends an import: the status that it ends in."""
+_ENDS = {topic: STATUSES[event.__name__] for topic, event in TOPICS.items() if event.__name__ in STATUSES}
+
+logger = structlog.get_logger()
+
+
+class _End(msgspec.Struct):
+    """What is told of an ending event; other fields are left alone."""
+
+    attempt: int = 0
+    code: str | None = None
+
+
+class EndedImports:
+    """Runs until `stop` is set; survives the loss of Postgres. One is active, by an advisory lock."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def start(self, stop: threading.Event) -> threading.Thread:
+        thread = threading.Thread(target=self.run, args=(stop,), name="ended imports", daemon=True)
+        thread.start()
+        return thread
+
+    def run(self, stop: threading.Event) -> None:
+        while not stop.is_set():
+            try:
+                with self._ledger.connection() as connection:
+                    row = connection.execute("SELECT pg_try_advisory_lock(%s) AS held", (LOCK,)).fetchone()
+                    if row and row["held"]:
+                        self._follow(connection, stop)
+            except StoreUnavailable:
+                logger.debug("ended imports wait for the database")
+            stop.wait(RETRY_S)
+
+    def _follow(self, connection: Connection[Any], stop: threading.Event) -> None:
+        try:
+            if not follow.checkpoint(connection, FOLLOWER):  # of an older log, what ended before is not told of
+                follow.set_checkpoint(connection, FOLLOWER, follow.checkpoint(connection, "relay"))
+            while not stop.is_set():
+                if not self.tell(connection):
+                    stop.wait(follow.POLL_S)
+        finally:
+            if not connection.closed:
+                connection.execute("SELECT pg_advisory_unlock_all()")
+
+    def tell(self, connection: Connection[Any]) -> bool:
+        """Tell of what has ended since the last time; whether there may be more."""
+        position = follow.checkpoint(connection, FOLLOWER)
+        events, reached = follow.read_after(connection, position, tuple(_ENDS), limit=READ_LIMIT)
+        for event in events:
+            supplier, external = identity_of(event.stream)
+            end = _end_of(event.state)
+            logger.info(
+                "import ended",
+                supplier=supplier,
+                external_account_number=external,
+                status=_ENDS[event.topic],
+                attempt=end.attempt,
+                code=end.code,
+                position=event.position,
+            )
+        if reached != position:
+            follow.set_checkpoint(connection, FOLLOWER, reached)
+        return len(events) == READ_LIMIT
+
+
+def _end_of(state: bytes) -> _End:
+    try:
+        return msgspec.json.decode(state, type=_End)
+    except msgspec.MsgspecError:  # the status is told nevertheless
+        return _End()
