@@ -7,8 +7,12 @@ import sys
 import click
 
 from importledger_client.commands.common import INTERRUPTED, NOTHING_DONE, Stop
+from importledger_client.commands.errors import errors
 from importledger_client.commands.generate import generate
+from importledger_client.commands.manifest import manifest
+from importledger_client.commands.mapping import map_
 from importledger_client.commands.push import push
+from importledger_client.commands.reconcile import reconcile
 from importledger_client.commands.watch import watch
 from importledger_client.errors import ImportLedgerError
 from importledger_client.sources import Unreadable
@@ -23,7 +27,7 @@ def importbook() -> None:
     """
 
 
-for _verb in (push, watch, generate):
+for _verb in (push, watch, errors, map_, generate, manifest, reconcile):
     importbook.add_command(_verb)
 
 

@@ -23,13 +23,14 @@ from importledger_client.commands.common import (
     reaches_the_service,
     say,
 )
+from importledger_client.commands.inputs import mapping_option, sources_of
 from importledger_client.commands.watch import watch_runs
 from importledger_client.display import Progress, duration, number, progress
 from importledger_client.errors import ImportLedgerError
 from importledger_client.failures import FailureFiles, csv_path, ndjson_path
 from importledger_client.protocol import MODES
 from importledger_client.pushing import Limit, Pushing
-from importledger_client.sources import STDIN, Source, Unreadable
+from importledger_client.sources import STDIN, Unreadable
 
 _RUN = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?:/s)?\Z")
@@ -70,6 +71,7 @@ def _run_name(context: click.Context, parameter: click.Parameter, value: str | N
 @click.option("--connections", default=4, show_default=True, type=click.IntRange(1, 64))
 @click.option("--json", "is_json", is_flag=True, help="End with the summary as JSON on standard output.")
 @click.option("--wait", "is_to_wait", is_flag=True, help="Wait until everything has ended, as `watch` does.")
+@mapping_option
 @reaches_the_service
 def push(
     files: tuple[str, ...],
@@ -81,9 +83,10 @@ def push(
     connections: int,
     is_json: bool,
     is_to_wait: bool,
+    mapping: Path | None,
     access: Access,
 ) -> int:
-    """Send a book: NDJSON, plain, .gz or .zst; - is standard input.
+    """Send a book: NDJSON, plain, .gz or .zst (- is standard input); or CSV, XLSX, Parquet with --mapping.
 
     Running it again is resuming it. Exit code 0: all accepted or there before; 1: some refused; 2: wrong use or
     nothing done; 130: interrupted.
@@ -91,7 +94,7 @@ def push(
     known = notes.recall(run or notes.run_named_after(files[0], "create"), Path.cwd())
     mode = mode or (known.mode if known and ".failures." in files[0] else "create")
     run = run or notes.run_named_after(files[0], mode)
-    pushing = Pushing(run, mode, supplier, [Source(file) for file in files], rate)
+    pushing = Pushing(run, mode, supplier, sources_of(files, mapping, supplier), rate)
     console = err()
     shown_progress = progress(console, run)
     client = access.client(_teller(shown_progress))
@@ -194,7 +197,9 @@ def _next_commands(pushing: Pushing, code: int, *, is_to_wait: bool) -> Iterator
     files = [source.name for source in pushing.sources]
     mapped = [word for source in pushing.sources[:1] for word in source.words]
     in_mode = [] if pushing.mode == "create" else ["--mode", pushing.mode]
-    if code in (INTERRUPTED, NOTHING_DONE) or (pushing.ending and not pushing.summary.refused):
+    if code == NOTHING_DONE:
+        return
+    if code == INTERRUPTED or (pushing.ending and not pushing.summary.refused):
         if files != [STDIN]:
             yield ["push", *files, *mapped, *of_supplier, *in_mode, "--run", pushing.run]
     elif pushing.summary.refused:

@@ -1,0 +1,125 @@
+"""`importbook errors`: what accounts of a run are refused for or have failed with, and what to mend first."""
+
+from pathlib import Path
+
+import click
+import msgspec
+from rich.console import Console
+
+from importledger_client import notes
+from importledger_client.answers import Run
+from importledger_client.client import Client
+from importledger_client.commands.common import OK, Access, Stop, out, reaches_the_service, say, supplier_of
+from importledger_client.display import number
+from importledger_client.errors import ImportLedgerError, Misconfigured, NotFound
+from importledger_client.failures import ndjson_path, read_failures, value_at
+from importledger_client.pushing import kinds_of
+from importledger_client.tally import MOST_KINDS, Kind, Sample, Tally
+
+ENDED_BADLY = ("ERRORED", "DRY_RUN_ERRORED")
+
+
+class Found(msgspec.Struct):
+    """What is wrong in a run. `of_service`: counts that the service keeps, where nothing more is known."""
+
+    tally: Tally
+    of_service: dict[Kind, int]
+
+    def numbers(self) -> dict[Kind, int]:
+        return dict(self.tally.numbers) | {k: n for k, n in self.of_service.items() if k not in self.tally.numbers}
+
+
+@click.command()
+@click.argument("run")
+@click.option("--since", metavar="RUN", help="Say what is new, and what is gone, since that run.")
+@click.option("--supplier", help="The run's supplier; else what `push` has noted here.")
+@reaches_the_service
+def errors(run: str, since: str | None, supplier: str | None, access: Access) -> int:
+    """Show the errors of a run by code and path: how many accounts, and a sample with its value masked.
+
+    What was refused is in RUN.failures.ndjson in this folder; what failed later, the service is asked for.
+    """
+    console = out()
+    found = _found(run, supplier, access)
+    numbers = found.numbers()
+    if not numbers:
+        say(console, f"run {run}: nothing was refused, and nothing has failed.")
+    else:
+        _show(console, run, found, numbers)
+    if since:
+        _compare(console, numbers, since, _found(since, supplier, access).numbers())
+    return OK
+
+
+def _found(run: str, supplier: str | None, access: Access) -> Found:
+    found = Found(Tally(), {})
+    has_file = ndjson_path(run, Path.cwd()).exists()
+    for failed in read_failures(run, Path.cwd()):
+        payload = bytes(failed.payload)
+        external = _external(payload)
+        found.tally.add(kinds_of(external, payload, failed.errors))
+    try:
+        _ask_service(found, run, supplier, access, has_file=has_file)
+    except (Stop, ImportLedgerError) as error:
+        if not has_file and notes.recall(run, Path.cwd()) is None:
+            raise
+        if not isinstance(error, Misconfigured | NotFound):
+            say(out(), f"The service was not asked: {error}")
+    return found
+
+
+def _ask_service(found: Found, run: str, supplier: str | None, access: Access, *, has_file: bool) -> None:
+    supplier = supplier_of(run, supplier)
+    client: Client = access.client()
+    record: Run = client.run(supplier, run)
+    for status in ENDED_BADLY:
+        if record.by_status.get(status):
+            for failure in client.failures(supplier, run, status=status):
+                detail = failure.latest_error.detail if failure.latest_error else ""
+                sample = Sample(failure.external_account_number or "", "", detail)
+                found.tally.add([((failure.code, ""), sample)])
+    if not has_file and record.refused:
+        found.of_service |= {(error.code, error.path): error.number for error in record.errors}
+
+
+def _external(payload: bytes) -> str | None:
+    try:
+        said = value_at(msgspec.json.decode(payload), "external_account_number")
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return said if isinstance(said, str) else None
+
+
+def _show(console: Console, run: str, found: Found, numbers: dict[Kind, int]) -> None:
+    tally = found.tally
+    say(console, f"run {run}: {number(tally.accounts or sum(numbers.values()))} accounts with errors")
+    for kind in sorted(numbers, key=lambda k: (-numbers[k], k)):
+        code, path = kind
+        say(console, f"{number(numbers[kind]):>9}  {code}  {path}".rstrip())
+        if sample := tally.samples.get(kind):
+            value = f" {sample.value}" if sample.value else ""
+            say(console, f"           {sample.number}:{value}  {sample.detail}".replace(":  ", ": "))
+    best = tally.best(MOST_KINDS)
+    if best:
+        which = "this 1" if len(best) == 1 else f"these {len(best)}"
+        say(console, f"Mending {which} clears {_percent(tally.clears(best))} %:")
+        for code, path in best:
+            say(console, f"  {code}  {path}".rstrip())
+
+
+def _percent(share: float) -> str:
+    """Never 100 before it is all."""
+    return f"{share:.0f}" if share == 100 or share < 99.5 else "99"
+
+
+def _compare(console: Console, now: dict[Kind, int], since: str, before: dict[Kind, int]) -> None:
+    new, gone = sorted(now.keys() - before.keys()), sorted(before.keys() - now.keys())
+    say(console, f"since {since}: {number(sum(before.values()))} → {number(sum(now.values()))}")
+    for word, kinds, numbers in (("new", new, now), ("gone", gone, before)):
+        for code, path in kinds:
+            say(console, f"  {word:<5}{number(numbers[code, path]):>9}  {code}  {path}".rstrip())
+    for kind in sorted(now.keys() & before.keys()):
+        if now[kind] != before[kind]:
+            say(
+                console, f"  {'was':<5}{number(before[kind]):>9}, is {number(now[kind])}  {kind[0]}  {kind[1]}".rstrip()
+            )

@@ -1,0 +1,69 @@
+"""`importbook manifest`: counts and exact sums of a book, from its source."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from importledger_client.commands.common import NOTHING_DONE, OK, SOME_REFUSED, err, next_step, out, say
+from importledger_client.commands.inputs import mapping_option, sources_of
+from importledger_client.display import number
+from importledger_client.manifest import FORMAT, Counting, NoAccount
+from importledger_client.notes import run_named_after
+from importledger_client.sources import STDIN, Source, account_in
+
+SHOWN = ("accounts", "customers", "supply_points", "meters", "registers", "readings", "transactions", "documents")
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE…")
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Where to write it, as JSON.")
+@click.option("--supplier", help="The supplier of all accounts; else the one that they name.")
+@mapping_option
+def manifest(files: tuple[str, ...], output: Path, supplier: str | None, mapping: Path | None) -> int:
+    """Count a book and add it up, without the service: what the platform has to hold in the end.
+
+    Exit code 1 when a line is no account, or an account is there twice: such a book cannot balance.
+    """
+    sources = sources_of(files, mapping, supplier)
+    counting, bad = Counting(), 0
+    for source in sources:
+        for line in source.lines():
+            try:
+                if line.error is not None:
+                    raise NoAccount(line.error.detail)
+                counting.add(account_in(line.content))
+            except NoAccount as error:
+                bad += 1
+                say(err(), f"{source.name}, line {line.number}: it is not counted, since {error}")
+    if not counting.accounts:
+        say(err(), "There was nothing to count.")
+        return NOTHING_DONE
+    suppliers = {supplier} if supplier else counting.suppliers
+    said = counting.manifest(next(iter(suppliers)) if len(suppliers) == 1 else "")
+    written = {"format": FORMAT, "source": _source(sources), "lines": counting.accounts + bad, **said}
+    output.write_bytes(msgspec.json.format(msgspec.json.encode(written), indent=2) + b"\n")
+    say(out(), " · ".join(f"{name.replace('_', ' ')} {number(said[name])}" for name in SHOWN))
+    say(out(), " · ".join(f"sum of {name} {value}" for name, value in said["sums"].items()))
+    say(out(), f"{number(len(said['paths']))} payload paths, in {output}")
+    if counting.repeated:
+        say(out(), f"{number(counting.repeated)} accounts are there more than once: the platform will have each once.")
+    next_step(out(), "reconcile", run_named_after(files[0], "create"), "--manifest", str(output))
+    return SOME_REFUSED if bad or counting.repeated else OK
+
+
+def _source(sources: list[Source]) -> dict[str, Any]:
+    """What was counted: name, size and digest of the files as they are stored."""
+    named = [source for source in sources if source.name != STDIN]
+    whole = hashlib.sha256()
+    for source in named:
+        with Path(source.name).open("rb") as file:
+            while part := file.read(2**20):
+                whole.update(part)
+    return {
+        "name": ", ".join(Path(source.name).name for source in sources),
+        "bytes": sum(source.size or 0 for source in named),
+        "sha256": whole.hexdigest() if named else "",
+    }

@@ -1,0 +1,125 @@
+"""`importbook reconcile`: is everything that was in the source on the platform? Then a certificate says so."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from rich.console import Console
+
+from importledger_client.certificate import pdf_of
+from importledger_client.client import Client
+from importledger_client.commands.common import (
+    OK,
+    SOME_REFUSED,
+    Access,
+    Stop,
+    command,
+    next_step,
+    no_such_run,
+    out,
+    reaches_the_service,
+    say,
+    supplier_of,
+)
+from importledger_client.comparing import Comparison, compared
+from importledger_client.display import number
+from importledger_client.errors import NotFound, Refused
+from importledger_client.manifest import COUNTS, SUMS
+
+
+@click.command()
+@click.argument("run")
+@click.option("--manifest", "path", type=click.Path(path_type=Path, exists=True, dir_okay=False), required=True)
+@click.option("--supplier", help="The run's supplier; else what `push` has noted here, or the manifest says.")
+@reaches_the_service
+def reconcile(run: str, path: Path, supplier: str | None, access: Access) -> int:
+    """Compare a manifest with what the platform's tables hold, and have it certified.
+
+    Balanced: prints BALANCED, and writes RUN.certificate.json and RUN.certificate.pdf. Else every difference is named,
+    and the exit code is 1.
+    """
+    manifest = _read(path)
+    supplier = supplier_of(run, supplier, manifest.get("import_supplier"))
+    client, console = access.client(), out()
+    try:
+        record = client.run(supplier, run)
+        totals = client.totals(supplier, run)
+    except NotFound as error:
+        no_such_run(run, supplier, error)
+    if record.waiting:
+        say(console, f"{number(record.waiting)} accounts have not ended yet.")
+    comparison = compared(manifest, totals)
+    _show(console, manifest, totals, comparison)
+    if not comparison.is_balanced:
+        return _differs(console, comparison, run, supplier, access, is_waiting=bool(record.waiting))
+    return _certify(console, client, manifest, comparison, supplier, run)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        said = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        said = {}
+    if "accounts" not in said or "paths" not in said:
+        raise Stop(f"{path} is no manifest. Make one with: {command('manifest', 'FILE', '-o', str(path))}")
+    return said
+
+
+def _show(console: Console, manifest: Mapping[str, Any], totals: Mapping[str, Any], comparison: Comparison) -> None:
+    rows = [(name, manifest.get(name, 0), totals.get(name, 0)) for name in ("accounts", *COUNTS)]
+    rows += [(f"sum of {name}", manifest["sums"].get(name), totals.get("sums", {}).get(name)) for name in SUMS]
+    for code, said in manifest.get("by_ledger", {}).items():
+        held = totals.get("by_ledger", {}).get(code, {})
+        rows.append((f"ledger {code}", said.get("balance_sum"), held.get("balance_sum", "–")))
+    say(console, f"{'':<22}{'source':>20}{'platform':>20}")
+    for name, ours, theirs in rows:
+        mark = "" if ours == theirs else "   <-- differs"
+        say(console, f"{name.replace('_', ' '):<22}{_cell(ours):>20}{_cell(theirs):>20}{mark}")
+    paths = len(manifest["paths"])
+    unaccounted = paths - comparison.stored - len(comparison.dropped)
+    say(
+        console,
+        f"payload paths {paths} · stored {comparison.stored} · dropped by a rule {len(comparison.dropped)}"
+        f" · unaccounted {unaccounted}",
+    )
+    for path in comparison.dropped:
+        say(console, f"  {path}: dropped by the supplier's setting unknown_fields=ignore")
+
+
+def _cell(value: Any) -> str:
+    return number(value) if isinstance(value, int) else str(value)
+
+
+def _differs(
+    console: Console, comparison: Comparison, run: str, supplier: str, access: Access, *, is_waiting: bool
+) -> int:
+    say(console, f"Differences: {len(comparison.differences)}")
+    for found in comparison.differences:
+        note = f" ({found.note})" if found.note else ""
+        say(console, f"  {found.name}: source {found.source}, platform {found.platform}{note}")
+    next_step(console, "watch" if is_waiting else "errors", run, "--supplier", supplier, *access.words)
+    return SOME_REFUSED
+
+
+def _certify(
+    console: Console,
+    client: Client,
+    manifest: Mapping[str, Any],
+    comparison: Comparison,
+    supplier: str,
+    run: str,
+) -> int:
+    try:
+        certificate = client.certificate(supplier, run, manifest)
+    except Refused as refused:
+        say(console, f"The service does not certify it: {refused.code}")
+        for error in refused.errors:
+            say(console, f"  {error.attr}: {error.detail}".replace("  : ", "  "))
+        return SOME_REFUSED
+    as_json, as_page = Path(f"{run}.certificate.json"), Path(f"{run}.certificate.pdf")
+    as_json.write_bytes(msgspec.json.format(msgspec.json.encode(certificate), indent=2) + b"\n")
+    as_page.write_bytes(pdf_of(certificate, manifest, comparison.stored))
+    say(console, f"BALANCED. {as_json} and {as_page} say so, signed.")
+    return OK

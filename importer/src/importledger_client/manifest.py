@@ -1,0 +1,193 @@
+"""Counts and exact sums of a book, from its source: what the platform has to hold when all of it has arrived.
+
+Each path has a digest that does not depend on the order of accounts: a value that is altered, lost, or moved to
+another account or another place in it gives another one.
+"""
+
+import collections
+import hashlib
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from importledger_client.contract import ACCOUNT, EXACT, Field, comparable, is_filled
+
+FORMAT = "importledger-manifest/1"
+COUNTS = {
+    "customers": "customers",
+    "supply_addresses": "supply_addresses",
+    "supply_points": "supply_addresses.supply_points",
+    "meters": "supply_addresses.supply_points.melos.meters",
+    "registers": "supply_addresses.supply_points.melos.meters.registers",
+    "readings": "supply_addresses.supply_points.melos.meters.registers.readings",
+    "agreements": "supply_addresses.supply_points.agreements",
+    "ledgers": "ledgers",
+    "balances": "ledgers.ledger_balance",
+    "transactions": "ledgers.current_statement_transactions",
+    "documents": "statements",
+}
+"""What is counted, and the path that is counted for it."""
+SUMS = {
+    "balances": "ledgers.ledger_balance",
+    "transactions": "ledgers.current_statement_transactions.amount",
+    "readings": "supply_addresses.supply_points.melos.meters.registers.readings.value",
+}
+_SUMMED = {path: name for name, path in SUMS.items()}
+_SEPARATOR = "\x1f"
+_MODULUS = 2**64
+_NOT_COMPARED = frozenset({"import_supplier"})
+"""The run's supplier is said for the whole."""
+
+_decoder = msgspec.json.Decoder(float_hook=Decimal)
+
+
+class NoAccount(Exception):
+    """A line that is no account; the message says why."""
+
+
+class _Path:
+    __slots__ = ("count", "digest")
+
+    def __init__(self) -> None:
+        self.count = self.digest = 0
+
+
+class _Ledger:
+    """What is counted of one kind of ledger."""
+
+    def __init__(self) -> None:
+        self.ledgers = self.balances = self.transactions = 0
+        self.balance_sum = self.transaction_sum = Decimal(0)
+
+
+class Counting:
+    """Accounts, counted one after the other; memory does not grow with them, but for their numbers."""
+
+    def __init__(self) -> None:
+        self.accounts = 0
+        self.repeated = 0
+        self.suppliers: set[str] = set()
+        self._paths: collections.defaultdict[str, _Path] = collections.defaultdict(_Path)
+        self._sums = dict.fromkeys(SUMS, Decimal(0))
+        self._ledgers: collections.defaultdict[str, _Ledger] = collections.defaultdict(_Ledger)
+        self._numbers: set[int] = set()
+
+    def add(self, content: bytes) -> None:
+        """One account as JSON, bare or with how to process it. Raises NoAccount."""
+        account = decoded(content)
+        number = account.get("external_account_number")
+        if not isinstance(number, str):
+            raise NoAccount("it has no external_account_number")
+        self.accounts += 1
+        seen = hash(number)
+        self.repeated += seen in self._numbers
+        self._numbers.add(seen)
+        if isinstance(supplier := account.get("import_supplier"), str):
+            self.suppliers.add(supplier)
+        _Walk(self._paths, self._sums, number).object(account, ACCOUNT, "", 0, 0)
+        for ledger in _objects(account.get("ledgers")):
+            self._add_ledger(ledger)
+
+    def _add_ledger(self, ledger: Mapping[str, Any]) -> None:
+        of_code = self._ledgers[str(ledger.get("ledger_code", ""))]
+        of_code.ledgers += 1
+        if is_filled(balance := ledger.get("ledger_balance")):
+            of_code.balances += 1
+            of_code.balance_sum = EXACT.add(of_code.balance_sum, _number(balance))
+        for transaction in _objects(ledger.get("current_statement_transactions")):
+            of_code.transactions += 1
+            if is_filled(amount := transaction.get("amount")):
+                of_code.transaction_sum = EXACT.add(of_code.transaction_sum, _number(amount))
+
+    def manifest(self, supplier: str = "") -> dict[str, Any]:
+        """The counts and sums, as the platform's totals have them."""
+        counts = {name: self._paths[path].count if path in self._paths else 0 for name, path in COUNTS.items()}
+        return {
+            "import_supplier": supplier,
+            "accounts": self.accounts,
+            **counts,
+            "sums": {name: format(value, "f") for name, value in self._sums.items()},
+            "by_ledger": {
+                code: {
+                    "ledgers": ledger.ledgers,
+                    "balances": ledger.balances,
+                    "balance_sum": format(ledger.balance_sum, "f"),
+                    "transactions": ledger.transactions,
+                    "transaction_sum": format(ledger.transaction_sum, "f"),
+                }
+                for code, ledger in sorted(self._ledgers.items())
+            },
+            "paths": {
+                path: {"count": found.count, "digest": f"{found.digest:016x}"}
+                for path, found in sorted(self._paths.items())
+                if found.count
+            },
+        }
+
+
+class _Walk:
+    """One account."""
+
+    def __init__(self, paths: "collections.defaultdict[str, _Path]", sums: dict[str, Decimal], number: str) -> None:
+        self._paths, self._sums, self._number = paths, sums, number
+        self._rows: collections.Counter[str] = collections.Counter()
+
+    def object(
+        self, value: Mapping[str, Any], fields: Mapping[str, Field], before: str, ordinal: int, parent: int
+    ) -> None:
+        """An object that is a row, or part of one."""
+        place = f"{self._number}{_SEPARATOR}{ordinal}{_SEPARATOR}{parent}{_SEPARATOR}"
+        for name, inner in value.items():
+            path = before + name
+            field = fields.get(name)
+            if not is_filled(inner) or path in _NOT_COMPARED or (path == "unknown_occupier" and inner is False):
+                continue
+            kind = field.kind if field is not None else "json"
+            if field is not None and kind == "object" and isinstance(inner, dict):
+                self.object(inner, field.fields, f"{path}.", ordinal, parent)
+            elif field is not None and kind == "list" and isinstance(inner, list):
+                for item in inner:
+                    self._row(item, field, path, ordinal)
+            else:
+                self._note(path, place + comparable(kind, inner))
+                if path in _SUMMED:
+                    self._sums[_SUMMED[path]] = EXACT.add(self._sums[_SUMMED[path]], _number(inner))
+
+    def _row(self, item: Any, field: Field, path: str, parent: int) -> None:
+        self._rows[path] += 1
+        ordinal = self._rows[path]
+        self._note(path, f"{self._number}{_SEPARATOR}{ordinal}{_SEPARATOR}{parent}{_SEPARATOR}")
+        if isinstance(item, dict):
+            self.object(item, field.fields, f"{path}.", ordinal, parent)
+
+    def _note(self, path: str, said: str) -> None:
+        found = self._paths[path]
+        found.count += 1
+        first = hashlib.sha256(said.encode("utf-8", "surrogatepass")).digest()[:8]
+        found.digest = (found.digest + int.from_bytes(first)) % _MODULUS
+
+
+def decoded(content: bytes) -> dict[str, Any]:
+    """The account of a line, numbers exact. Raises NoAccount."""
+    try:
+        said = _decoder.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise NoAccount(f"it is not JSON ({error})") from None
+    if isinstance(said, dict) and isinstance(said.get("payload"), dict):
+        said = said["payload"]
+    if not isinstance(said, dict):
+        raise NoAccount("it is not an object")
+    return said
+
+
+def _objects(value: Any) -> Iterable[Mapping[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _number(value: Any) -> Decimal:
+    try:
+        return Decimal(str(value)) if not isinstance(value, Decimal) else value
+    except ArithmeticError:
+        return Decimal(0)

@@ -1,0 +1,114 @@
+"""Counts, sums and digests of a book, and what differs from the platform's."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from importledger_client.book import book, one_account
+from importledger_client.certificate import pdf_of
+from importledger_client.comparing import compared
+from importledger_client.manifest import Counting
+from tests.importer.running import importbook
+
+
+def manifest_of(accounts: list[dict[str, Any]]) -> dict[str, Any]:
+    counting = Counting()
+    for account in accounts:
+        counting.add(msgspec.json.encode(account))
+    return counting.manifest("NORDWIND")
+
+
+@pytest.fixture
+def accounts() -> list[dict[str, Any]]:
+    return [one_account("NORDWIND", number) for number in range(1, 4)]
+
+
+def test_counts_are_integers_and_sums_exact_decimals(accounts: list[dict[str, Any]]) -> None:
+    accounts[0]["ledgers"][0]["ledger_balance"] = "0.1000"
+    accounts[1]["ledgers"][0]["ledger_balance"] = "0.2"
+    accounts[2]["ledgers"][0]["ledger_balance"] = "-1000000000000000.3"
+    said = manifest_of(accounts)
+    assert (said["accounts"], said["customers"], said["supply_points"], said["readings"]) == (3, 3, 6, 18)
+    assert said["sums"]["balances"] == said["by_ledger"]["ENERGY"]["balance_sum"] == "-1000000000000000.0000"
+    assert said["documents"] == 3
+    assert "import_supplier" not in said["paths"]
+
+
+def test_the_order_of_accounts_does_not_matter(accounts: list[dict[str, Any]]) -> None:
+    assert manifest_of(accounts) == manifest_of(accounts[::-1])
+
+
+def test_another_spelling_of_a_value_is_the_same_value(accounts: list[dict[str, Any]]) -> None:
+    other = copy.deepcopy(accounts)
+    other[0]["transfer_balance"] += "00"
+    other[0]["notes"][0]["created_at"] = "2022-11-05T07:30:00Z"
+    other[0]["customers"][0]["salutation"] = "Guten Tag"
+    other[0]["billing_address3"] = ""
+    assert manifest_of(accounts)["paths"] == manifest_of(other)["paths"]
+
+
+READING = ("supply_addresses", 0, "supply_points", 0, "melos", 0, "meters", 0, "registers", 0, "readings", 1)
+
+
+def place(account: dict[str, Any], *steps: Any) -> Any:
+    for step in steps:
+        account = account[step]
+    return account
+
+
+def named(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> set[str]:
+    return {found.name for found in compared(manifest_of(ours), manifest_of(theirs)).differences}
+
+
+def test_whatever_is_lost_or_altered_is_named(accounts: list[dict[str, Any]]) -> None:
+    path = "supply_addresses.supply_points.melos.meters.registers.readings"
+
+    def after(change: Any) -> set[str]:
+        other = copy.deepcopy(accounts)
+        change(other)
+        return named(accounts, other)
+
+    assert after(lambda a: None) == set()
+    assert after(lambda a: place(a[0], *READING).pop("qualifier")) == {f"{path}.qualifier"}
+    assert after(lambda a: place(a[0], *READING).update(qualifier="OTHER")) == {f"{path}.qualifier"}
+    assert after(lambda a: place(a[0], *READING).update(value="1")) == {f"{path}.value", "sums.readings"}
+    swapped = after(lambda a: place(a[0], *READING[:-1]).reverse())
+    assert f"{path}.value" in swapped
+    assert {"accounts", "customers", "documents", "sums.readings", "external_account_number"} <= after(
+        lambda a: a.pop()
+    )
+
+
+def test_a_field_that_is_not_of_the_contract_is_unaccounted_unless_a_rule_drops_it(
+    accounts: list[dict[str, Any]],
+) -> None:
+    held = manifest_of(accounts)
+    accounts[0]["customers"][0]["shoe_size"] = 43
+    said = manifest_of(accounts)
+    (found,) = compared(said, held).differences
+    assert (found.name, found.note[:11]) == ("customers.shoe_size", "unaccounted")
+    ignoring = compared(said, held | {"unknown_fields": "ignore"})
+    assert ignoring.is_balanced
+    assert ignoring.dropped == ["customers.shoe_size"]
+
+
+def test_the_manifest_is_made_from_the_file_without_the_service(tmp_path: Path) -> None:
+    (tmp_path / "book.ndjson").write_bytes(b"\n".join(entry.body for entry in book("NORDWIND", 3)))
+    made = importbook("manifest", "book.ndjson", "-o", "m.json", at=tmp_path)
+    assert made.returncode == 0, made.stderr
+    said = msgspec.json.decode((tmp_path / "m.json").read_bytes())
+    assert said["accounts"] == 3
+    assert "next:  importbook reconcile book --manifest m.json" in made.stdout
+
+
+def test_the_certificate_for_people_is_one_page(accounts: list[dict[str, Any]]) -> None:
+    said = manifest_of(accounts)
+    page = pdf_of({"run": "go (1)", "signature": "s" * 400, "checkpoint": "a\nb"}, said, 218)
+    assert page.startswith(b"%PDF-1.4")
+    assert page.count(b"/Type /Page ") == 1
+    assert b"BALANCED" in page
+    start = int(page.rsplit(b"startxref\n", 1)[1].split()[0])
+    assert page[start:].startswith(b"xref")
