@@ -26,8 +26,9 @@ from eventstore.proof.payload_verification import verifying_payloads
 from eventstore.proof.proof import write_proof
 from eventstore.proof.sealing import Sealed, continue_from, seal, sealing_lock
 from eventstore.proof.statement import check_statement
-from eventstore.proof.verification import Kept, verify_events
+from eventstore.proof.verification import Kept, verify_events, wrong_rows
 from eventstore.proof.verifier import Checkpoint, Continued, Invalid, loss_of, read_statement
+from projections.access_key import wrong_keys
 from projections.history import account_streams
 
 CHECKPOINTS = "checkpoints"
@@ -120,7 +121,8 @@ def verify(
         events = verify_events(connection, trusted, kept, whole=whole, progress=progress)
         payloads = opening() if opening else None
         answers = verify_answers(connection) if whole else None
-        off = guards_off(connection) if whole else []
+        off = [*wrong_rows(connection, trusted), *guards_off(connection)] if whole else []
+        off += [f"WARNED  {sentence}" for sentence in wrong_keys(connection)] if whole else []
     took_s = time.monotonic() - began
     problems += events.problems + (payloads.problems if payloads else []) + (answers.problems if answers else []) + off
     tail = events.head - events.anchored

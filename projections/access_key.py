@@ -1,11 +1,15 @@
 """The keys that may call the service: digest, role and suppliers. Table `access_key`; written with the append."""
 
+from collections.abc import Iterator
 from datetime import datetime
+from typing import Any
 
 import msgspec
+from psycopg import Connection
+from psycopg.rows import tuple_row
 
 from eventstore.aggregates.organisation import ORGANISATION, KeyCreated, KeyRevoked
-from eventstore.events import Recorded
+from eventstore.events import Recorded, shown_event
 from projections.versioning.view import View
 
 
@@ -71,6 +75,38 @@ ACCESS_KEY = View(
     folds_all=True,
 )
 """Supplier codes hold no comma, so that an event's row carries them as one text."""
+
+
+def wrong_keys(connection: Connection[Any]) -> Iterator[str]:
+    """Keys in the table that the log has not made so, a sentence each: they would open the service all the same."""
+    made: dict[str, tuple[Any, ...]] = {}
+    revoked: set[str] = set()
+    with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
+        query = "SELECT stream, topic, state FROM events WHERE topic = ANY(%s) ORDER BY position"
+        for stream, topic, state in cursor.execute(query, (list(ORGANISATION.topics),)).fetchall():
+            match shown_event(topic, state):
+                case KeyCreated() as event:
+                    suppliers = sorted(event.suppliers)
+                    organisation = stream.split("/", 1)[1]
+                    made[event.key_id] = (organisation, event.role, suppliers, event.rate_per_s, event.secret_sha256)
+                case KeyRevoked() as event:
+                    revoked.add(event.key_id)
+                case _:
+                    return  # an event that this version cannot read may have made any key
+        rows = cursor.execute(_SELECT_ALL).fetchall()
+    for key_id, is_revoked, organisation, role, suppliers, rate_per_s, secret_sha256 in rows:
+        row = (organisation, role, sorted(suppliers), rate_per_s, secret_sha256)
+        if key_id not in made:
+            yield f"the access key {key_id} of {organisation} is one that no event speaks of"
+        elif made[key_id] != row or is_revoked != (key_id in revoked):
+            yield f"the access key {key_id} of {organisation} is not what the log says"
+
+
+_SELECT_ALL = """
+SELECT key_id, revoked_at IS NOT NULL, organisation, role, suppliers, rate_per_s, secret_sha256
+FROM access_key
+ORDER BY key_id
+"""
 
 SELECT_KEYS = """
 SELECT key_id, organisation, role, suppliers, secret_sha256, created_at, revoked_at, position, rate_per_s

@@ -19,6 +19,10 @@ _REFUSES_ALL = 2 | 8 | 16 | 32
 
 _FUNCTION = re.compile(r"CREATE (?:OR REPLACE )?FUNCTION (\w+)\(.*?AS \$\$(.*?)\$\$", re.DOTALL)
 
+_VIEW = re.compile(r"CREATE VIEW (\w+) AS\n(.*?;)", re.DOTALL)
+_VIEWS = ("stored_events", "readable_events")
+"""The log under other names, for a library and for people."""
+
 _SELECT_TRIGGERS = """
 SELECT c.relname, t.tgname, t.tgenabled, t.tgtype, p.proname, t.tgqual IS NULL
 FROM pg_trigger AS t
@@ -63,6 +67,26 @@ WHERE c.relnamespace = 'public'::regnamespace
 _SELECT_FUNCTIONS = """
 SELECT proname, prosrc FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND proname = ANY(%s) ORDER BY proname
 """
+_SELECT_SHADOWED = """
+SELECT name, (SELECT relnamespace::regnamespace || '.' || relname FROM pg_class WHERE oid = to_regclass(name))
+FROM unnest(%s::text[]) AS name
+WHERE to_regclass(name) IS DISTINCT FROM to_regclass('public.' || name)
+"""
+_SELECT_SEARCH_PATHS = """
+SELECT CASE WHEN setrole <> 0 THEN pg_get_userbyid(setrole)::text ELSE 'the database' END, setting
+FROM pg_db_role_setting, unnest(setconfig) AS setting
+WHERE setting LIKE 'search_path=%%'
+  AND setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))
+  AND EXISTS (
+      SELECT FROM pg_class AS c
+      WHERE c.relname = ANY(%s) AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
+        AND c.relnamespace <> 'public'::regnamespace AND c.relnamespace <> 'pg_catalog'::regnamespace)
+"""
+_SELECT_VIEWS = """
+SELECT c.relname, pg_get_viewdef(c.oid)
+FROM pg_class AS c
+WHERE c.relnamespace = 'public'::regnamespace AND c.relname = ANY(%s) AND c.relkind = 'v'
+"""
 _SELECT_SWITCHED_OFF = """
 SELECT 'session' WHERE current_setting('session_replication_role') <> 'origin'
 UNION ALL
@@ -77,7 +101,7 @@ def guards_off(connection: Connection[Any]) -> list[str]:
     """What does not guard the log as it should, a sentence each, for the role of this connection."""
     return [
         f"WARNED  {sentence}"
-        for check in (_triggers, _tables, _rights, _functions, _switched_off)
+        for check in (_triggers, _tables, _shadows, _views, _rights, _functions, _switched_off)
         for sentence in check(connection)
     ]
 
@@ -116,6 +140,32 @@ def _tables(connection: Connection[Any]) -> Iterator[str]:
             yield f"the table {table} is inherited from, or inherits"
     if not _rows(connection, "SELECT FROM pg_constraint WHERE conname = %s AND contype = 'u'", "events_stream_version"):
         yield "the constraint events_stream_version is not there: a stream may have a version twice"
+
+
+def _shadows(connection: Connection[Any]) -> Iterator[str]:
+    for name, other in _rows(connection, _SELECT_SHADOWED, list(APPEND_ONLY)):
+        yield f"the name {name} means {other}, and not the table of the log"
+    for role, setting in _rows(connection, _SELECT_SEARCH_PATHS, list(APPEND_ONLY)):
+        yield f"{role} has {setting}, and another schema has tables named as the log's"
+
+
+def _views(connection: Connection[Any]) -> Iterator[str]:
+    known = {
+        name: _plain(body)
+        for file in sorted(MIGRATIONS.glob("*.sql"))
+        for name, body in _VIEW.findall(file.read_text("utf-8"))
+        if name in _VIEWS
+    }
+    found = {name: _plain(body) for name, body in _rows(connection, _SELECT_VIEWS, list(_VIEWS))}
+    for name in _VIEWS:
+        if found.get(name) != known[name]:
+            yield f"the view {name} does not show the log as it is"
+
+
+def _plain(select: str) -> str:
+    """A view's SELECT without what Postgres writes in its own way."""
+    without_casts = re.sub(r'::name|\b(?:public|events)\.|["();]', "", select)
+    return " ".join(re.sub(r"\s*,\s*", ", ", without_casts).split()).lower()
 
 
 def _rights(connection: Connection[Any]) -> Iterator[str]:

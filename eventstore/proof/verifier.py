@@ -287,16 +287,17 @@ def statement_text(statement: "dict[str, Any]") -> bytes:
     return STATEMENT + json.dumps(signed, sort_keys=True, separators=(",", ":")).encode()
 
 
+def _once(pairs: "list[tuple[str, Any]]") -> "dict[str, Any]":
+    """The members of an object: what is there twice is read differently by different readers. Raises Invalid."""
+    if len(dict(pairs)) != len(pairs):
+        raise Invalid("a member of an object is there twice")
+    return dict(pairs)
+
+
 def read_statement(text: str) -> "dict[str, Any]":
     """The members of a statement, of which none is there twice. Raises Invalid."""
-
-    def members(pairs: "list[tuple[str, Any]]") -> "dict[str, Any]":
-        if len(dict(pairs)) != len(pairs):
-            raise Invalid("a member of the certificate is there twice")
-        return dict(pairs)
-
     try:
-        statement = json.loads(text, object_pairs_hook=members)
+        statement = json.loads(text, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
         raise Invalid("this is no certificate: it is not JSON") from error
     missing = {"checkpoint", "signature", "verifier_key"} - set(statement if isinstance(statement, dict) else ())
@@ -349,20 +350,24 @@ def check(proof: zipfile.ZipFile, key: "str | None", against: Sequence[str]) -> 
     said: list[str] = []
     wrong: list[str] = []
     try:
-        index = json.loads(proof.read("proof.json"))
+        index = json.loads(proof.read("proof.json"), object_pairs_hook=_once)
         notes = {int(size): proof.read(name).decode() for size, name in index["checkpoints"].items()}
-        events = [json.loads(line) for line in proof.read("events.ndjson").decode().splitlines()]
+        lines = proof.read("events.ndjson").decode().splitlines()
+        events = [json.loads(line, object_pairs_hook=_once) for line in lines]
         inclusion = {int(p): [base64.b64decode(n) for n in nodes] for p, nodes in index["inclusion"].items()}
         consistency = {int(s): [base64.b64decode(n) for n in nodes] for s, nodes in index["consistency"].items()}
         newest_size, key = index["size"], key or proof.read("log.vkey").decode()
     except (KeyError, ValueError, UnicodeDecodeError, TypeError, AttributeError) as error:
         raise Invalid(f"this is no proof: {error!r}") from error
     newest = read_checkpoint(notes[newest_size], key)
+    wrong += _strangers(proof, index)
     said.append(f"checkpoint of {newest.size} events, {newest.time}: signed by {newest.origin}")
     for event in events:
         position = event.get("position", 0)
         place = f"event {event.get('version')} of {event.get('stream')} at position {position}"
         try:
+            if more := sorted(set(event) - {name for name, _ in COLUMNS}):
+                raise Invalid(f"{', '.join(more)} does not belong to it")
             root = root_of_inclusion(leaf_hash(leaf_of(event)), position - 1, newest.size, inclusion.get(position, []))
             if root != newest.root:
                 raise Invalid("it is not what the tree holds there")
@@ -387,11 +392,29 @@ def check(proof: zipfile.ZipFile, key: "str | None", against: Sequence[str]) -> 
             said.append(f"checkpoint of {old.size} events{kept}: the beginning of the tree of {newest.size}")
         except Invalid as error:
             wrong.append(f"checkpoint{kept}: {error}")
+    _check_payloads(proof, events, said, wrong)
+    return said, wrong
+
+
+def _check_payloads(
+    proof: zipfile.ZipFile, events: "list[dict[str, Any]]", said: "list[str]", wrong: "list[str]"
+) -> None:
     payloads = set(re.findall('"payload_sha256":"([0-9a-f]{64})"', " ".join(event["state"] for event in events)))
     for digest in (name[len("payloads/") :] for name in proof.namelist() if name.startswith("payloads/")):
         is_right = digest in payloads and hashlib.sha256(proof.read(f"payloads/{digest}")).hexdigest() == digest
         (said if is_right else wrong).append(f"payload {digest}: {'matches' if is_right else 'does not match'}")
-    return said, wrong
+
+
+_MEMBERS = ("README.txt", "verify.py", "log.vkey", "proof.json", "events.ndjson")
+
+
+def _strangers(proof: zipfile.ZipFile, index: "dict[str, Any]") -> "list[str]":
+    """Files that are there twice, of which readers see one or the other, and files that nothing here vouches for."""
+    names = proof.namelist()
+    known = {*_MEMBERS, *index["checkpoints"].values()}
+    twice = sorted({name for name in names if names.count(name) > 1})
+    strange = [name for name in names if name not in known and not name.startswith("payloads/")]
+    return [f"{name} is there twice" for name in twice] + [f"{name} does not belong to the proof" for name in strange]
 
 
 def _continuation(note: str, key: str, newest: Checkpoint) -> "Continued | None":

@@ -18,6 +18,7 @@ import pytest
 from bench.history import append_all
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates import import_process
+from eventstore.aggregates.organisation import CreateKey, RevokeKey
 from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.clock import now
 from eventstore.log.answers import Answer
@@ -30,9 +31,10 @@ from eventstore.proof.checkpoints import LogKey, Outside
 from eventstore.proof.payload_verification import verify_payloads
 from eventstore.proof.proof import write_proof
 from eventstore.proof.sealing import Sealed, SealRefused, seal
-from eventstore.proof.verification import Kept, gaps, verify_events
+from eventstore.proof.verification import Kept, gaps, verify_events, wrong_rows
 from eventstore.proof.verifier import Invalid, check, leaf_of, main
 from projections import INLINE
+from projections.access_key import wrong_keys
 from projections.erasure import erase
 from tests.make import NOON
 
@@ -84,7 +86,9 @@ class Log:
             notes += [self.kept] if kept else []
             found = verify_events(connection, [key.verifier], notes, whole=whole).problems
             found = found + verify_payloads(connection).problems
-            return found + verify_answers(connection).problems + guards_off(connection)
+            found += verify_answers(connection).problems + guards_off(connection)
+            found += [f"WARNED  {sentence}" for sentence in wrong_keys(connection)]
+            return found + list(wrong_rows(connection, [key.verifier]))
 
     def checkpoints(self) -> list[tuple[int, str]]:
         return self.admin.execute("SELECT size, note FROM log_checkpoints ORDER BY size").fetchall()
@@ -268,6 +272,44 @@ def guard_off(name: str, *statements: str) -> Callable[[Log], None]:
     return switch_off
 
 
+def with_a_key(log: Log) -> None:
+    ledger = Ledger(log.urls.admin, views=INLINE)
+    command = CreateKey(key_id="k1", role="importer", suppliers=(SUPPLIER,), secret_sha256="0" * 64)
+    ledger.execute("organisation/Nordwind", command, at=NOON, by="t")
+    ledger.close()
+    log.seal()
+    assert log.problems() == []
+
+
+def key_forged(log: Log) -> None:
+    """Nobody needs the log to get into the service: the table of keys is enough."""
+    with_a_key(log)
+    log.admin.execute(
+        "INSERT INTO access_key (key_id, organisation, role, suppliers, secret_sha256, created_at, position)"
+        " SELECT 'k2', organisation, 'operator', suppliers, repeat('1', 64), created_at, position FROM access_key"
+    )
+
+
+def key_widened(log: Log) -> None:
+    with_a_key(log)
+    log.admin.execute("UPDATE access_key SET suppliers = suppliers || '{RIVAL}'")
+
+
+def key_unrevoked(log: Log) -> None:
+    with_a_key(log)
+    ledger = Ledger(log.urls.admin, views=INLINE)
+    ledger.execute("organisation/Nordwind", RevokeKey(key_id="k1"), at=NOON, by="t")
+    ledger.close()
+    log.seal()
+    assert log.problems() == []
+    log.admin.execute("UPDATE access_key SET revoked_at = NULL")
+
+
+def checkpoint_row_edited(log: Log) -> None:
+    """The sealer would go on from the wrong one."""
+    log.admin.execute("UPDATE log_checkpoints SET branch = 7 WHERE size = 300")
+
+
 HOLLOW = """CREATE OR REPLACE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RETURN NULL; END$$"""
 
 TAMPERINGS: dict[Callable[[Log], None], str] = {
@@ -306,6 +348,17 @@ TAMPERINGS: dict[Callable[[Log], None], str] = {
     answer_given_to_another_request: r"WARNED  position 601 .*is not there[\s\S]*WARNED  a remembered answer is there",
     payload_smuggled_in: r"WARNED  payload 2d711642b726… of import/NORDWIND/BENCH-0000034: no event speaks of it",
     payload_of_an_unknown_stream: r"WARNED  payload .* of import/NORDWIND/NOBODY: no event speaks of it",
+    key_forged: r"WARNED  the access key k2 of Nordwind is one that no event speaks of",
+    key_widened: r"WARNED  the access key k1 of Nordwind is not what the log says",
+    key_unrevoked: r"WARNED  the access key k1 of Nordwind is not what the log says",
+    checkpoint_row_edited: r"WARNED  the row of the checkpoint of 300 events is not what its note says",
+    guard_off(
+        "readable_events",
+        "CREATE OR REPLACE VIEW readable_events AS SELECT position, stream, version, topic, recorded_at, supplier,"
+        " caused_by, command_id, code_version, convert_from(state, 'UTF8')::jsonb AS event"
+        " FROM events WHERE position <> 100",
+    ): r"WARNED  the view readable_events does not show the log as it is",
+    guard_off("stored_events", "DROP VIEW stored_events"): r"WARNED  the view stored_events does not show the log",
     guard_off("trigger", "ALTER TABLE events DISABLE TRIGGER USER"): r"WARNED  the trigger events_.* is disabled",
     guard_off("replica", "ALTER TABLE events ENABLE REPLICA TRIGGER events_are_append_only"): r"WARNED .* is disabled",
     guard_off("dropped", "DROP TRIGGER log_checkpoints_are_append_only ON log_checkpoints"): r"WARNED .* is not there",
@@ -331,6 +384,67 @@ TAMPERINGS: dict[Callable[[Log], None], str] = {
     ): r"WARNED  row-level security on payloads",
     guard_off("key", "ALTER TABLE events DROP CONSTRAINT events_stream_version"): r"WARNED  the constraint events_str",
 }
+
+
+def test_a_copy_of_the_log_in_another_schema_is_warned_of(log: Log) -> None:
+    """The service would write and read there, while whoever verifies looks at the old tables."""
+    log.admin.execute("CREATE SCHEMA importledger; CREATE TABLE importledger.events AS SELECT * FROM public.events")
+    log.admin.execute("GRANT USAGE ON SCHEMA importledger TO importledger")
+    with psycopg.connect(log.urls.service) as connection:
+        assert_found(guards_off(connection), r"WARNED  the name events means importledger.events, and not the table")
+    log.admin.execute("ALTER SCHEMA importledger RENAME TO aside")
+    database = log.admin.info.dbname
+    log.admin.execute(f"ALTER ROLE importledger IN DATABASE {database} SET search_path = aside, public")
+    assert_found(guards_off(log.admin), r"WARNED  importledger has search_path=aside, public, and another schema has")
+
+
+def added(name: str, content: str) -> Callable[[dict[str, list[str]]], None]:
+    def add(members: dict[str, list[str]]) -> None:
+        members.setdefault(name, []).append(content)
+
+    return add
+
+
+def event_embellished(members: dict[str, list[str]]) -> None:
+    members["events.ndjson"] = [members["events.ndjson"][0].replace('{"', '{"paid":"in full","', 1)]
+
+
+def event_with_two_topics(members: dict[str, list[str]]) -> None:
+    members["events.ndjson"] = [members["events.ndjson"][0].replace('{"', '{"topic":"import_cancelled.v1","', 1)]
+
+
+@pytest.mark.parametrize(
+    ("tamper", "said"),
+    [
+        (added("events.ndjson", "{}"), "events.ndjson is there twice"),
+        (added("VERDICT.pdf", "all is well"), "VERDICT.pdf does not belong to the proof"),
+        (event_embellished, "paid does not belong to it"),
+        (event_with_two_topics, "a member of an object is there twice"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_proof_holds_nothing_that_is_not_proved(
+    log: Log, tamper: Callable[[dict[str, list[str]]], None], said: str
+) -> None:
+    sealed, file = log.seal(), log.folder / "proof.zip"
+    with psycopg.connect(log.urls.service) as connection:
+        newest = (sealed.checkpoint, sealed.note)
+        streams = [import_process.stream_of(SUPPLIER, "BENCH-0000001")]
+        write_proof(connection, file, streams, newest, KEY.verifier, kept={}, payloads=False)
+    with zipfile.ZipFile(file) as opened:
+        members = {name: [opened.read(name).decode()] for name in opened.namelist()}
+        assert check(opened, KEY.verifier, [])[1] == []
+    tamper(members)
+    with zipfile.ZipFile(file, "w") as written:
+        for name, contents in members.items():
+            for content in reversed(contents):
+                written.writestr(name, content)
+    with zipfile.ZipFile(file) as opened:
+        try:
+            wrong = check(opened, KEY.verifier, [])[1]
+        except Invalid as refusal:
+            wrong = [str(refusal)]
+    assert said in "\n".join(wrong)
 
 
 def test_the_log_of_a_replica_role_is_warned_of(log: Log) -> None:
