@@ -12,7 +12,7 @@ from psycopg.rows import dict_row
 
 from eventstore.aggregates import customer_mail, import_process
 from eventstore.errors import StreamUnreadable
-from eventstore.events import Recorded, Unreadable, aggregate_of, shown_event
+from eventstore.events import Recorded, Unreadable, aggregate_of, shown_event, subject_of
 from eventstore.log.ledger import recorded_of
 from eventstore.log.private import has_private, opened
 from projections.account_record import SELECT_RECORDS
@@ -163,14 +163,20 @@ def read_history(connection: Connection[Any], streams: list[str], as_of: AsOf = 
 
 
 def _closed(events: list[Recorded]) -> list[str]:
-    """The streams whose keys are needed to read these events whole."""
-    return list({recorded.stream for recorded in events if has_private(recorded.event)})
+    """The persons whose keys are needed to read these events whole, by their streams."""
+    return list({_subject_of(recorded) for recorded in events if has_private(recorded.event)})
 
 
 def _opened(events: list[Recorded], rows: list[dict[str, Any]]) -> list[Recorded]:
     """The events with what importers chose, of those whose keys are there."""
     keys = {row["stream"]: row["key"] for row in rows}
-    return [msgspec.structs.replace(one, event=opened(one.event, one.stream, keys.get(one.stream))) for one in events]
+    return [
+        msgspec.structs.replace(one, event=opened(one.event, one.stream, keys.get(_subject_of(one)))) for one in events
+    ]
+
+
+def _subject_of(recorded: Recorded) -> str:
+    return subject_of(recorded.stream) or recorded.stream
 
 
 def account_streams(connection: Connection[Any], supplier: str, external: str) -> list[str]:

@@ -25,7 +25,10 @@ class RecordDiffers(Refused):
 
 
 class RecordImported(Event, frozen=True):
-    """The account has the record. `payload_sha256` names the request's bytes, `content_sha256` what they say."""
+    """The account has the record. `payload_sha256` names the request's bytes, `content_sha256` what they say.
+
+    `private` holds the names of undocumented fields that were dropped, encrypted (`eventstore.log.private`).
+    """
 
     account_number: str
     payload_sha256: str
@@ -33,6 +36,7 @@ class RecordImported(Event, frozen=True):
     cancellation_sha256: str
     is_cancelled: bool = False
     dropped_fields: tuple[str, ...] = ()
+    private: str = ""
 
 
 class RecordCancellationChanged(Event, frozen=True):
@@ -42,6 +46,8 @@ class RecordCancellationChanged(Event, frozen=True):
     payload_sha256: str
     cancellation_sha256: str
     is_cancelled: bool
+    dropped_fields: tuple[str, ...] = ()
+    private: str = ""
 
 
 RecordEvent = RecordImported | RecordCancellationChanged
@@ -64,6 +70,7 @@ class ImportRecord(Command, frozen=True):
     cancellation_sha256: str
     is_cancelled: bool
     dropped_fields: tuple[str, ...] = ()
+    private: str = ""
 
 
 class Record(State, frozen=True):
@@ -86,6 +93,7 @@ def decide(command: ImportRecord, record: Record, at: datetime) -> RecordEvent |
                 cancellation_sha256=command.cancellation_sha256,
                 is_cancelled=command.is_cancelled,
                 dropped_fields=command.dropped_fields,
+                private=command.private,
             )
         case ImportRecord() if record.content_sha256 != command.content_sha256:
             raise RecordDiffers
@@ -97,6 +105,8 @@ def decide(command: ImportRecord, record: Record, at: datetime) -> RecordEvent |
                 payload_sha256=command.payload_sha256,
                 cancellation_sha256=command.cancellation_sha256,
                 is_cancelled=command.is_cancelled,
+                dropped_fields=command.dropped_fields,
+                private=command.private,
             )
         case ImportRecord():
             raise RecordDiffers

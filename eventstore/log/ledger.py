@@ -251,8 +251,9 @@ class Ledger:
         event = aggregate_of(stream).decide(command, state, at)
         if event is None or not is_private(command):
             return event
+        subject = subject_of(stream) or stream
         with self.connection() as connection:
-            key = keys_for(connection, {stream})[stream]
+            key = keys_for(connection, {subject})[subject]
         return aggregate_of(stream).decide(sealed(command, stream, key), state, at)
 
     def _decide_all(

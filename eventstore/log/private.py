@@ -22,17 +22,21 @@ from eventstore.aggregates.import_process import (
     RetryImport,
     StageImport,
 )
+from eventstore.aggregates.post_account import ImportRecord, RecordCancellationChanged, RecordImported
 
 _NONCE_BYTES = 12
 _FIELDS: dict[type[Command] | type[Event], str] = {
     StageImport: "dropped_fields",
     CancelImport: "reason",
     RetryImport: "reason",
+    ImportRecord: "dropped_fields",
     ImportStaged: "dropped_fields",
     ImportCancelled: "reason",
     ImportRetried: "reason",
+    RecordImported: "dropped_fields",
+    RecordCancellationChanged: "dropped_fields",
 }
-"""What importers chose in a command, and in the event that follows from it. Only streams of imports have any."""
+"""What importers chose in a command, and in the event that follows from it. Only streams of a person have any."""
 
 
 def is_private(command: Command) -> bool:

@@ -127,6 +127,22 @@ def test_a_dry_run_ends_without_account_and_a_real_run_may_follow(importer: Impo
     wait_until(importer, account, "PROCESSED")
 
 
+def test_a_dry_run_never_displaces_a_creation_that_was_accepted(importer: Importer, account: dict[str, Any]) -> None:
+    later = {"schedule_window_start": (datetime.now(UTC) + timedelta(hours=1)).isoformat()}
+    assert importer.client.create(encoded({"payload": account, "task_params": later})).status == 201
+    for dry in ({"is_dry_run": True}, later | {"is_dry_run": True}):
+        answer = importer.client.create(encoded({"payload": account, "task_params": dry}))
+        assert (answer.status, answer.body["code"]) == (400, "account_import_process_in_progress")
+        assert "a creation is already scheduled" in answer.body["detail"]
+    assert importer.client.create(encoded(account)).status == 201, "a creation without window takes its place"
+    wait_for(
+        lambda: (
+            importer.client.status(importer.supplier, account["external_account_number"]).body["status"] == "PROCESSED"
+        ),
+        "the account is created",
+    )
+
+
 def test_a_schedule_window_is_waited_for(importer: Importer, account: dict[str, Any]) -> None:
     soon = datetime.now(UTC) + timedelta(seconds=2)
     window = {"schedule_window_start": soon.isoformat(), "schedule_window_end": (soon + timedelta(days=1)).isoformat()}
