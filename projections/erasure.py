@@ -3,17 +3,20 @@
 What stays is the history without content, and in the platform the account's number, its keys and when it was erased.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from psycopg import Connection
 
+from eventstore import locks
 from eventstore.aggregates.import_process import EraseSubject, stream_of
 from eventstore.events import Recorded
-from eventstore.log.ledger import PLATFORM_LOCK, Ledger, PlatformChange
+from eventstore.log.ledger import Ledger
 from eventstore.refused_attempts import DELETE_ATTEMPTS
 from projections.history import read_account_history
 from projections.platform.change import platform_change
+from projections.platform.writing import apply_change
 
 _ERASE = (
     "DELETE FROM payloads WHERE stream = ANY(%(streams)s)",
@@ -38,15 +41,15 @@ def erase(ledger: Ledger, supplier: str, external: str, *, reason: str, at: date
     """
     subject = stream_of(supplier, external)
 
-    def beside(connection: Connection[Any]) -> None:
+    def beside(connection: Connection[Any], events: Sequence[Recorded]) -> None:
         # Alone with the platform: nothing about the person can be attached while this runs, or after it.
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", (PLATFORM_LOCK,))
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.PLATFORM,))
         streams = sorted({recorded.stream for recorded in read_account_history(connection, supplier, external)})
         for statement in _ERASE:
             connection.execute(statement.encode(), {"streams": streams, "subject": subject, "at": at})
         connection.execute(DELETE_ATTEMPTS.encode(), {"supplier": supplier, "external": external})
+        for recorded in events:
+            if (change := platform_change(recorded, None)) is not None:
+                apply_change(connection, change)
 
-    def change(recorded: Recorded) -> PlatformChange:
-        return platform_change(recorded, None) or PlatformChange()
-
-    return ledger.execute(subject, EraseSubject(reason=reason), at=at, by=by, change=change, beside=beside)
+    return ledger.execute(subject, EraseSubject(reason=reason), at=at, by=by, beside=beside)

@@ -8,10 +8,10 @@ import threading
 
 import structlog
 
+from eventstore import locks
 from eventstore.errors import StoreUnavailable
 from eventstore.log.ledger import Ledger
 
-WORKER_LOCK_CLASS = 7015
 CHECK_S = 1.0
 
 logger = structlog.get_logger()
@@ -47,7 +47,7 @@ class Liveness:
             try:
                 with self._ledger.connection() as connection:
                     worker = secrets.randbelow(2**31 - 1) + 1
-                    connection.execute("SELECT pg_advisory_lock(%s, %s)", (WORKER_LOCK_CLASS, worker))
+                    connection.execute("SELECT pg_advisory_lock(%s, %s)", (locks.WORKERS, worker))
                     self._worker = worker
                     self._held.set()
                     while not self._stop.wait(CHECK_S):

@@ -28,6 +28,7 @@ from eventstore.errors import LedgerError, Refused, StoreUnavailable
 from eventstore.log.ledger import Ledger
 from market.judging import Occasion, Terms, judge, problem_names
 from projections.platform.tables import rows_of
+from projections.platform.writing import copying
 from schemas.account import Account
 from schemas.base import Problem
 from schemas.names import REPEATED_FIELD
@@ -194,10 +195,10 @@ class ImportProcessor:
             if one.treatment is not None and one.treatment.sends_customer_emails and not is_dry_run:
                 commands |= _mail_request(one, number, one.treatment.email_language)
         if is_dry_run:
-            self._ledger.rehearse(rows)
+            self._ledger.rehearse(copying(rows))
             self._ledger.execute_many(commands, at=at, by=self._by)
         else:
-            self._ledger.execute_many(commands, at=at, by=self._by, rows=rows)
+            self._ledger.execute_many(commands, at=at, by=self._by, beside=copying(rows), needs_all=True)
 
     def _finish_alone(self, one: Ready, *, is_dry_run: bool) -> None:
         stream, attempt = one.started.stream, one.started.process.attempt

@@ -11,6 +11,7 @@ from typing import Any
 import structlog
 from psycopg import Connection
 
+from eventstore import locks
 from eventstore.errors import StoreUnavailable
 from eventstore.log import follow
 from eventstore.log.ledger import Ledger
@@ -19,7 +20,6 @@ from projections.versioning.projection import Projection
 from projections.versioning.reading import BATCH, head, read_ordered
 from projections.versioning.versions import held, park, parked_streams
 
-LOCK = 7015006
 RETRY_S = 1.0
 PAUSE_S = 0.25
 """How long events gather before they are taken in: a few large batches cost less than many small ones."""
@@ -44,7 +44,7 @@ class Projector:
         while not stop.is_set():
             try:
                 with self._ledger.connection() as connection:
-                    row = connection.execute("SELECT pg_try_advisory_lock(%s) AS held", (LOCK,)).fetchone()
+                    row = connection.execute("SELECT pg_try_advisory_lock(%s) AS held", (locks.PROJECTOR,)).fetchone()
                     if row and row["held"]:
                         self._follow(connection, stop)
             except StoreUnavailable as error:

@@ -13,6 +13,7 @@ import msgspec
 import structlog
 from psycopg import Connection
 
+from eventstore import locks
 from eventstore.aggregates.customer_mail import TOPICS as MAIL_TOPICS
 from eventstore.aggregates.customer_mail import MailRequested
 from eventstore.aggregates.import_process import TOPICS as IMPORT_TOPICS
@@ -25,7 +26,6 @@ from workers.broker import IMPORTS, MAILS, STREAMS_PER_MESSAGE, Bell, BellUnavai
 from workers.sweeper import Sweeper
 
 FOLLOWER = "relay"
-LOCK = 7015004
 MAX_WAITING_MESSAGES = 20
 READ_LIMIT = 1_000
 RETRY_S = 1.0
@@ -61,7 +61,7 @@ class Relay:
             stop.wait(RETRY_S)
 
     def _is_active(self, connection: Connection[Any]) -> bool:
-        row = connection.execute("SELECT pg_try_advisory_lock(%s) AS held", (LOCK,)).fetchone()
+        row = connection.execute("SELECT pg_try_advisory_lock(%s) AS held", (locks.RELAY,)).fetchone()
         return bool(row and row["held"])
 
     def _relay(self, connection: Connection[Any], stop: threading.Event) -> None:

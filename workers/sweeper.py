@@ -11,6 +11,7 @@ from typing import Any
 import structlog
 from psycopg import Connection
 
+from eventstore import locks
 from eventstore.aggregates import customer_mail
 from eventstore.aggregates.import_process import PostponeImport, stream_of
 from eventstore.clock import now
@@ -19,7 +20,6 @@ from eventstore.refused_attempts import delete_old_attempts
 from projections.customer_mail import SELECT_ABANDONED_MAILS, SELECT_WAITING_MAILS
 from workers.backoff import backoff
 from workers.broker import MAILS, STREAMS_PER_MESSAGE, Doorbell
-from workers.liveness import WORKER_LOCK_CLASS
 
 INTERVAL_S = 1.0
 RING_AGAIN_AFTER_S = 10.0
@@ -85,7 +85,7 @@ class Sweeper:
 
     def _give_back_abandoned(self, connection: Connection[Any]) -> None:
         at = now()
-        parameters = {"now": at, "lock_class": WORKER_LOCK_CLASS, "limit": LIMIT}
+        parameters = {"now": at, "lock_class": locks.WORKERS, "limit": LIMIT}
         commands = {}
         for row in connection.execute(_SELECT_ABANDONED, parameters):
             code = "lease_expired" if row["is_expired"] else "worker_lost"
@@ -99,7 +99,7 @@ class Sweeper:
     def _give_up_abandoned_mails(self, connection: Connection[Any]) -> None:
         """A message whose worker is gone may have been sent: it is not sent again."""
         at = now()
-        parameters = {"now": at, "lock_class": WORKER_LOCK_CLASS, "limit": LIMIT}
+        parameters = {"now": at, "lock_class": locks.WORKERS, "limit": LIMIT}
         commands = {
             customer_mail.stream_of(row["supplier"], row["external_account_number"]): customer_mail.FailMail(
                 attempt=row["attempt"], code="outcome_unknown"

@@ -26,13 +26,13 @@ from eventstore.aggregates.post_account import ImportRecord, Record, RecordDiffe
 from eventstore.clock import now
 from eventstore.errors import Refused
 from eventstore.events import Recorded
-from eventstore.log.ledger import PlatformChange
 from eventstore.log.payloads import Payload
 from market.judging import MAX_NAMES_KEPT, Terms, without_dropped
 from market.post_account import POST_ACCOUNT_BOOKS
 from market.rule import Severity
 from projections.import_status import import_status
 from projections.platform.change import record_change
+from projections.platform.writing import PlatformChange, changing
 from schemas.base import Problem, Wire
 from schemas.delivery_note import DeliveryNote, DeliveryNoteImport
 from schemas.echo import echo
@@ -167,7 +167,7 @@ class PostAccountImport:
             by=call.by,
             payload=payload,
             answer=call.answer(201, body),
-            change=change,
+            beside=changing(change),
         )
         try:
             try:

@@ -21,6 +21,7 @@ from eventstore.log.answers import Answer
 from eventstore.log.payloads import Payload
 from market.participant import FEE_BOOK, PARTICIPANT_BOOK
 from projections.platform.change import participant_change, price_sheet_change
+from projections.platform.writing import changing
 from schemas.base import Problem, Wire
 from schemas.market_participant import MarketParticipant
 from schemas.meaning import meaning
@@ -65,7 +66,7 @@ class PreAccountImport:
             by=call.by,
             payload=payload,
             answer=answer,
-            change=change,
+            beside=changing(change),
         )
         if imported is None:
             return JsonResponse(await in_thread(self._stored, stream), 200)
@@ -109,7 +110,7 @@ class PreAccountImport:
             payloads=payloads,
             answer=answer,
             is_all_or_nothing=True,
-            change=lambda recorded: price_sheet_change(named[recorded.stream], recorded),
+            beside=changing(lambda recorded: price_sheet_change(named[recorded.stream], recorded)),
         )
         return [
             _at(places[outcome.stream], "document_number", outcome.refusal.code, str(outcome.refusal))

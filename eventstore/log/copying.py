@@ -10,7 +10,6 @@ from psycopg.sql import SQL, Composed, Identifier
 from eventstore.log.copy_format import SIGNATURE, TRAILER
 
 _JSON, _TEXT = 114, 25  # the binary form of json is its text
-_names: dict[str, list[str]] = {}
 _types: dict[tuple[str, tuple[str, ...]], list[int]] = {}
 
 
@@ -28,13 +27,10 @@ def copy_into(
             copy.write_row(row)
 
 
-def copy_written(connection: Connection[Any], schema: str, table: str, rows: Iterable[bytes]) -> None:
-    """COPY rows that are in COPY's format already, all columns in the table's order (`copy_format`)."""
-    if table not in _names:
-        with connection.cursor(row_factory=tuple_row) as cursor:
-            cursor.execute(SQL("SELECT * FROM {} LIMIT 0").format(Identifier(schema, table)))
-            _names[table] = [column.name for column in cursor.description or ()]
-    columns = _names[table]
+def copy_written(
+    connection: Connection[Any], schema: str, table: str, columns: Sequence[str], rows: Iterable[bytes]
+) -> None:
+    """COPY rows that are in COPY's format already, with their values in the order of these columns (`copy_format`)."""
     with connection.cursor() as cursor, cursor.copy(_copying(schema, table, columns)) as copy:
         copy.write(b"".join((SIGNATURE, *rows, TRAILER)))
 

@@ -14,24 +14,18 @@ import msgspec
 import psycopg
 from psycopg import Connection
 from psycopg.errors import DeadlockDetected, UniqueViolation
-from psycopg.sql import SQL, Identifier
 
 from eventstore.aggregates.aggregate import Command, Event
 from eventstore.errors import IllegalTransition, Refused, StreamUnreadable, VersionConflict
 from eventstore.events import UNREADABLE, Recorded, aggregate_of, read_event, subject_of, supplier_of
 from eventstore.log.answers import Answer
 from eventstore.log.bell import Bell
-from eventstore.log.copying import copy_written
 from eventstore.log.group_commit import GroupCommitter, LoopCommitter
 from eventstore.log.payloads import Payload, keys_for, new_key, read_payloads, refuse_erased
 from eventstore.log.private import is_private, sealed
 from eventstore.log.recorder import CODE_VERSION, Append, InlineView, LedgerDatastore, LedgerRecorder, store_errors
 
 TRIES = 5
-LOG_LOCK = 7015001
-"""Advisory lock of the log, which `append_events` takes."""
-PLATFORM_LOCK = 7015002
-"""Advisory lock: shared by those who write platform rows, exclusive for a switch of the platform's tables."""
 
 _SELECT_STREAMS = """
 SELECT stream, version, topic, recorded_at, supplier, caused_by, command_id, position, code_version, state
@@ -46,15 +40,8 @@ JOIN unnest(%s::text[], %s::integer[]) AS mine (stream, version) USING (stream, 
 LIMIT 1
 """
 
-Rows = Mapping[str, Sequence[bytes]]
-"""Rows for platform tables as COPY takes them, by table name, in the order of the table's columns."""
-
-
-class PlatformChange(msgspec.Struct, frozen=True):
-    """What an event changes in the platform's tables: rows to delete, by table and column values; rows to copy then."""
-
-    deleted: Sequence[tuple[str, Mapping[str, str]]] = ()
-    copied: Rows = {}
+Beside = Callable[[Connection[Any], Sequence[Recorded]], None]
+"""What is written in the transaction of these events, before them: rows that follow from them."""
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -130,15 +117,14 @@ class Ledger:
         by: str,
         payload: Payload | None = None,
         answer: Answer | None = None,
-        change: Callable[[Recorded], PlatformChange] | None = None,
-        beside: Callable[[Connection[Any]], None] = lambda connection: None,
+        beside: Beside | None = None,
     ) -> Recorded | None:
         """Decide on the command and append what follows; return the event, or None when nothing does.
 
-        Safe to repeat: a command whose effect already holds appends nothing. `at` is UTC. `change` says what the
-        event changes in the platform's tables, in the same transaction, in which `beside` runs first. On a version
-        conflict the stream is read again, five times at most. Raises Refused when the command is not allowed now,
-        VersionConflict when the last try lost as well or the answer was remembered before, StoreUnavailable.
+        Safe to repeat: a command whose effect already holds appends nothing. `at` is UTC. `beside` writes what
+        follows from the event elsewhere, in the same transaction. On a version conflict the stream is read again,
+        five times at most. Raises Refused when the command is not allowed now, VersionConflict when the last try lost
+        as well or the answer was remembered before, StoreUnavailable.
         """
         for _ in range(TRIES):
             loaded = self.load([stream])[stream]
@@ -150,8 +136,8 @@ class Ledger:
             kept = self._encrypted({stream: payload} if payload else {})
             append = Append([recorded], kept, {0: answer} if answer else {})
             try:
-                if change is not None:
-                    return self._append_with_change(append, change(recorded), beside)[stream]
+                if beside is not None:
+                    return self._append_beside(append, beside)[stream]
                 position = self._committer.append(append)
             except VersionConflict:
                 continue
@@ -164,27 +150,26 @@ class Ledger:
         *,
         at: datetime,
         by: str,
-        rows: Rows | None = None,
+        beside: Beside | None = None,
         payloads: Mapping[str, Payload] | None = None,
         answer: Answer | None = None,
         is_all_or_nothing: bool = False,
-        change: Callable[[Recorded], PlatformChange] | None = None,
         loaded: Mapping[str, Loaded | StreamUnreadable] | None = None,
+        needs_all: bool = False,
     ) -> list[Outcome]:
-        """Decide on one command per stream and append all that follows, with platform rows, in one transaction.
+        """Decide on one command per stream and append all that follows, in one transaction.
 
-        With `is_all_or_nothing`, one refusal among the outcomes means that nothing was appended. `change` says what
-        each event that follows changes in the platform's tables; `rows` are there whatever follows. `loaded` is what
-        the streams were when the caller looked; a conflict says that they are not any more.
-
-        A refused command is an outcome, not an exception, unless there are rows: then one refusal undoes all
-        and is raised, since its rows must not stay; so is a command without effect. Raises as `execute` does.
+        `beside` writes what follows from the events elsewhere. A refused command is an outcome, not an exception.
+        With `is_all_or_nothing`, one refusal among the outcomes means that nothing was appended. With `needs_all`,
+        for what was written for all commands, one refusal is raised, and so is a command without effect; then
+        nothing was written. `loaded` is what the streams were when the caller looked; a conflict says that they are
+        not any more. Raises as `execute` does.
         """
         for attempt in range(TRIES):
             states = loaded if loaded is not None and attempt == 0 else self.look_at(commands)
             outcomes = self._decide_all(commands, states, at, by, answer.command_id if answer else None)
             ineffective = next((outcome for outcome in outcomes if outcome.recorded is None), None)
-            if rows and ineffective:
+            if needs_all and ineffective:
                 raise ineffective.refusal or IllegalTransition("settled", type(commands[ineffective.stream]).__name__)
             if is_all_or_nothing and any(outcome.refusal for outcome in outcomes):
                 return outcomes
@@ -193,17 +178,16 @@ class Ledger:
             kept = self._encrypted({e.stream: payloads[e.stream] for e in events} if payloads else {}, fresh)
             try:
                 append = Append(events, kept, {0: answer} if answer else {})
-                changes = [PlatformChange(copied=rows or {}), *(map(change, events) if change else ())]
-                appended = self._append_with_change(append, _merged(changes))
+                appended = self._append_beside(append, beside)
             except VersionConflict:
                 continue
             return [msgspec.structs.replace(outcome, recorded=appended.get(outcome.stream)) for outcome in outcomes]
         raise VersionConflict(", ".join(commands))
 
-    def rehearse(self, rows: Rows) -> None:
-        """Write platform rows and roll them back. Raises what writing them for real would raise."""
+    def rehearse(self, beside: Beside) -> None:
+        """Write what would stand beside events, and roll it back. Raises what writing it for real would raise."""
         with self.connection() as connection, connection.transaction(force_rollback=True):
-            apply_change(connection, PlatformChange(copied=rows))
+            beside(connection, ())
 
     def load(self, streams: Iterable[str]) -> dict[str, Loaded]:
         """The present state of each stream, folded from its events. Raises StreamUnreadable."""
@@ -300,21 +284,15 @@ class Ledger:
             kept[stream] = payloads[stream].encrypted(stream, key or new_key(), subject=subject, is_new=key is None)
         return kept
 
-    def _append_with_change(
-        self,
-        append: Append,
-        change: PlatformChange,
-        beside: Callable[[Connection[Any]], None] = lambda connection: None,
-    ) -> dict[str, Recorded]:
-        """Platform rows before the log, here as everywhere: the other order deadlocks with a switch."""
+    def _append_beside(self, append: Append, beside: Beside | None) -> dict[str, Recorded]:
+        """What stands beside the log comes before it, here as everywhere: the other order deadlocks (`locks`)."""
         if not append.events:
             return {}
         with self.connection() as connection:
             connection.execute("BEGIN", prepare=False)
             try:
-                beside(connection)
-                if change.deleted or change.copied:
-                    apply_change(connection, change)
+                if beside is not None:
+                    beside(connection, append.events)
                 if append.payloads:
                     refuse_erased(connection, {p.subject for p in append.payloads.values() if p.subject})
                 base = self._recorder.append(connection, append, ends_transaction=True)
@@ -331,33 +309,12 @@ class Ledger:
         }
 
 
-def _merged(changes: Sequence[PlatformChange]) -> PlatformChange:
-    if len(changes) == 1:
-        return changes[0]
-    copied: dict[str, list[bytes]] = {}
-    for change in changes:
-        for table, rows in change.copied.items():
-            copied.setdefault(table, []).extend(rows)
-    return PlatformChange([place for change in changes for place in change.deleted], copied)
-
-
 def _is_outrun(connection: Connection[Any], append: Append, error: psycopg.Error) -> bool:
-    """Whether platform rows, which go in before the log, have met another writer of the same streams."""
+    """Whether rows that go in before the log have met another writer of the same streams."""
     if isinstance(error, DeadlockDetected):
         return True
     names = [recorded.stream for recorded in append.events], [recorded.version for recorded in append.events]
     return connection.execute(_SELECT_TAKEN, names).fetchone() is not None
-
-
-def apply_change(connection: Connection[Any], change: PlatformChange, *, schema: str = "platform") -> None:
-    """Delete from and COPY into the tables of the schema, in the connection's transaction."""
-    connection.execute("SELECT pg_advisory_xact_lock_shared(%s)", (PLATFORM_LOCK,))
-    with connection.cursor() as cursor:
-        for table, key in change.deleted:
-            places = SQL(" AND ").join(SQL("{} = %s").format(Identifier(column)) for column in key)
-            cursor.execute(SQL("DELETE FROM {} WHERE {}").format(Identifier(schema, table), places), [*key.values()])
-    for table, rows in change.copied.items():
-        copy_written(connection, schema, table, rows)
 
 
 def recorded_of(row: Mapping[str, Any], *, read: Callable[[str, bytes], Event] = read_event) -> Recorded:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import psycopg
 from psycopg.sql import SQL, Identifier
 
+from eventstore import locks
 from eventstore.clock import now
 
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -24,8 +25,6 @@ APPEND_ONLY = ("events", "payloads", "payload_keys", "remembered_answers", "log_
 
 MAX_BEHIND = timedelta(seconds=60)
 """How far a clock may be behind the newest event."""
-
-_LOCK = 7015003
 
 
 class UnsafeStore(Exception):
@@ -43,7 +42,7 @@ def migrate(admin_url: str, *, service_role: str | None = None) -> list[str]:
     """
     applied = []
     with psycopg.connect(admin_url, autocommit=True) as connection:
-        connection.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
+        connection.execute("SELECT pg_advisory_lock(%s)", (locks.MIGRATION,))
         connection.execute(
             "CREATE TABLE IF NOT EXISTS schema_migrations ("
             " name text PRIMARY KEY, sha256 text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())"

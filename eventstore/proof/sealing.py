@@ -14,11 +14,11 @@ import msgspec
 from psycopg import Connection
 from psycopg.rows import tuple_row
 
+from eventstore import locks
 from eventstore.proof.checkpoints import LogKey, Outside, read_signed
 from eventstore.proof.merkle import HASH_BYTES, TILE, ReadTile, Tree, range_root
 from eventstore.proof.verifier import Checkpoint, Invalid, leaf_hash, loss_of
 
-SEAL_LOCK = 7015005
 CHUNK = 64 * TILE
 """Events that are read at once: a whole number of tiles."""
 
@@ -71,13 +71,13 @@ def sealing_lock(connection: Connection[Any], *, waits: bool) -> Iterator[bool]:
     """Whether this connection is the log's only sealer while the block runs."""
     function = "pg_advisory_lock" if waits else "pg_try_advisory_lock"
     with connection.cursor(row_factory=tuple_row) as cursor:
-        row = cursor.execute(f"SELECT {function}(%s)".encode(), (SEAL_LOCK,)).fetchone()
+        row = cursor.execute(f"SELECT {function}(%s)".encode(), (locks.SEALER,)).fetchone()
     is_held = waits or bool(row and row[0])
     try:
         yield is_held
     finally:
         if is_held and not connection.closed:
-            connection.execute("SELECT pg_advisory_unlock(%s)", (SEAL_LOCK,))
+            connection.execute("SELECT pg_advisory_unlock(%s)", (locks.SEALER,))
 
 
 def seal(

@@ -8,7 +8,6 @@ from eventstore.aggregates.participant import ParticipantImported
 from eventstore.aggregates.post_account import RecordCancellationChanged, RecordImported, identity_of
 from eventstore.aggregates.price_sheet import PriceSheetImported
 from eventstore.events import Recorded
-from eventstore.log.ledger import PlatformChange
 from projections.platform.tables import (
     ACCOUNT_TABLE,
     RECORD_TABLES,
@@ -19,6 +18,7 @@ from projections.platform.tables import (
     record_rows_of,
     rows_of,
 )
+from projections.platform.writing import PlatformChange
 from schemas.base import Wire
 from schemas.delivery_note import DeliveryNoteImport
 from schemas.energy_amount import EnergyAmountImport

@@ -6,7 +6,7 @@ import msgspec
 from psycopg import Connection
 from psycopg.rows import tuple_row
 
-from eventstore.log.ledger import LOG_LOCK, PLATFORM_LOCK
+from eventstore import locks
 from projections.versioning.build import apply_events
 from projections.versioning.projection import Projection
 from projections.versioning.reading import head
@@ -26,9 +26,9 @@ def heal(connection: Connection[Any], projection: Projection, streams: list[str]
     with connection.transaction():
         live = held(connection, projection.name)  # first, here as in a switch
         if projection.home == "platform":
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (PLATFORM_LOCK,))
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.PLATFORM,))
         elif projection.is_inline:
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOG_LOCK,))
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.LOG,))
         upto = head(connection) if projection.is_inline else live.position
         parked = _parked(connection, live.name, live.version, streams)
         schema = projection.home

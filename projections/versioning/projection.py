@@ -16,10 +16,10 @@ from psycopg.sql import SQL, Identifier
 from eventstore.aggregates.aggregate import Event
 from eventstore.aggregates.participant import PARTICIPANT
 from eventstore.aggregates.price_sheet import PRICE_SHEET
-from eventstore.log.copying import copy_into, copy_written
-from eventstore.log.ledger import PlatformChange, apply_change
+from eventstore.log.copying import copy_into
 from projections.platform.change import platform_change
 from projections.platform.tables import ACCOUNT_TABLE, PARTICIPANT_TABLE, PRICE_SHEET_TABLE, Table, table_columns
+from projections.platform.writing import PlatformChange, apply_change, copy_platform_rows
 from projections.versioning.reading import Seen, topics_of
 
 Rows = Mapping[str, Sequence[Any]]
@@ -110,8 +110,7 @@ class Platform(Projection):
         return {} if change is None else change.copied
 
     def load(self, connection: Connection[Any], schema: str, rows: Rows) -> None:
-        for table, written in rows.items():
-            copy_written(connection, schema, table, written)
+        copy_platform_rows(connection, schema, rows)
 
     def apply(self, connection: Connection[Any], schema: str, batch: Sequence[Seen]) -> None:
         rows: dict[str, list[bytes]] = {}

@@ -15,8 +15,8 @@ from psycopg import Connection
 from psycopg.rows import class_row, tuple_row
 from psycopg.sql import SQL, Identifier
 
+from eventstore import locks
 from eventstore.clock import now
-from eventstore.log.ledger import LOG_LOCK, PLATFORM_LOCK
 from projections.versioning.build import Progress, apply_events, build, make_tables
 from projections.versioning.projection import Projection
 from projections.versioning.reading import Poison, head
@@ -33,9 +33,6 @@ VACUUM_TIMEOUT = "10s"
 
 _RIGHTS = ("SELECT", "INSERT", "UPDATE", "DELETE")
 """What the service's role may do with a table that follows the log."""
-
-_LOCKS = 7016
-"""First key of the advisory locks that keep two rebuilds of a projection apart; the second is its name's hash."""
 
 
 class NotPossible(Exception):
@@ -93,7 +90,7 @@ def install(connection: Connection[Any], projections: Sequence[Projection], serv
     declared now. Versions that were retired before are not, and cannot be switched in any more.
     """
     with connection.transaction():
-        connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (_LOCKS,))
+        connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (locks.VERSIONS,))
         for projection in projections:
             if versions(connection, projection.name):
                 if projection.is_inline:
@@ -108,7 +105,7 @@ def install(connection: Connection[Any], projections: Sequence[Projection], serv
                         _grant(connection, projection.home, table, [(service_role, right) for right in _RIGHTS])
             add_version(connection, projection, 1, "live", 0)
             if projection.is_inline and projection.home == "platform":
-                connection.execute("SELECT pg_advisory_xact_lock(%s)", (PLATFORM_LOCK,))
+                connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.PLATFORM,))
                 advance(connection, projection, projection.home, 1, after=0, upto=head(connection))
 
 
@@ -135,14 +132,16 @@ def add_version(connection: Connection[Any], projection: Projection, version: in
 def alone(connection: Connection[Any], projection: Projection) -> Iterator[None]:
     """Nobody else builds or switches this projection meanwhile. Raises NotPossible when somebody does."""
     with connection.cursor(row_factory=tuple_row) as cursor:
-        row = cursor.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", (_LOCKS, projection.name)).fetchone()
+        row = cursor.execute(
+            "SELECT pg_try_advisory_lock(%s, hashtext(%s))", (locks.VERSIONS, projection.name)
+        ).fetchone()
     if not (row and row[0]):
         raise NotPossible(f"{projection.name} is being built or switched by somebody else.")
     try:
         yield
     finally:
         if not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.INERROR:
-            connection.execute("SELECT pg_advisory_unlock(%s, hashtext(%s))", (_LOCKS, projection.name))
+            connection.execute("SELECT pg_advisory_unlock(%s, hashtext(%s))", (locks.VERSIONS, projection.name))
 
 
 def build_version(
@@ -258,12 +257,12 @@ def _switch(
     advance(connection, projection, chosen.schema, chosen.version, after=position, upto=meanwhile)
     connection.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'")
     if projection.home == "platform":
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", (PLATFORM_LOCK,))
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.PLATFORM,))
     for table in projection.tables:
         locking = SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE")
         connection.execute(locking.format(Identifier(projection.home, table)))
     if projection.is_inline and projection.home == "public":
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOG_LOCK,))
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.LOG,))
     reached = head(connection)
     advance(connection, projection, chosen.schema, chosen.version, after=meanwhile, upto=reached)
     if retires:

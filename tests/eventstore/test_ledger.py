@@ -30,6 +30,7 @@ from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
 from eventstore.log.recorder import Append, LedgerDatastore, LedgerRecorder
 from projections import INLINE
+from projections.platform.writing import copying
 from tests.make import NOON, OTHER_DIGEST, errored, processed, stage, staged, start
 
 STREAM = stream_of("NORDWIND", "NW/1 ä")
@@ -82,13 +83,19 @@ def test_rows_and_events_stand_and_fall_together(ledger: Ledger, database: Postg
     ledger.execute_many({STREAM: stage()}, at=NOON, by="tester")
     with pytest.raises(IllegalTransition):
         ledger.execute_many(
-            {STREAM: CompleteImport(attempt=1, account_number="A-1")}, at=NOON, by="t", rows={"reference": [row]}
+            {STREAM: CompleteImport(attempt=1, account_number="A-1")},
+            at=NOON,
+            by="t",
+            beside=copying({"reference": [row]}),
+            needs_all=True,
         )
     with pytest.raises(psycopg.errors.UniqueViolation):
-        ledger.execute_many({STREAM: start()}, at=NOON, by="t", rows={"reference": [row, row]})
+        ledger.execute_many(
+            {STREAM: start()}, at=NOON, by="t", beside=copying({"reference": [row, row]}), needs_all=True
+        )
     assert _count(database, "platform.reference") == 0
     assert len(ledger.history(STREAM)) == 1
-    ledger.execute_many({STREAM: start()}, at=NOON, by="t", rows={"reference": [row]})
+    ledger.execute_many({STREAM: start()}, at=NOON, by="t", beside=copying({"reference": [row]}), needs_all=True)
     assert _count(database, "platform.reference") == 1
 
 
@@ -97,7 +104,7 @@ def _a_reference() -> bytes:
 
 
 def test_a_rehearsal_leaves_nothing_behind(ledger: Ledger, database: PostgresUrls) -> None:
-    ledger.rehearse({"reference": [_a_reference()]})
+    ledger.rehearse(copying({"reference": [_a_reference()]}))
     assert _count(database, "platform.reference") == 0
 
 

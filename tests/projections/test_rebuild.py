@@ -30,6 +30,7 @@ from projections.erasure import erase
 from projections.history import account_streams
 from projections.import_progress import IMPORT_PROGRESS
 from projections.platform.change import participant_change, price_sheet_change, record_change
+from projections.platform.writing import changing
 from projections.versioning.build import administrator, apply_events, build, make_tables
 from projections.versioning.compare import compare, verify
 from projections.versioning.following import Counter
@@ -107,7 +108,7 @@ def import_market_records(ledger: Ledger) -> None:
         at=now(),
         by="t",
         payload=payload,
-        change=lambda recorded: participant_change(read, recorded),
+        beside=changing(lambda recorded: participant_change(read, recorded)),
     )
     [written] = example_of("price_sheets")["price_sheets"]
     sheet, payload = Shape(PriceSheet).read(encoded(written)), Payload.of(encoded(written))
@@ -125,7 +126,7 @@ def import_market_records(ledger: Ledger) -> None:
         at=now(),
         by="t",
         payloads={stream: payload},
-        change=lambda recorded: price_sheet_change(sheet, recorded),
+        beside=changing(lambda recorded: price_sheet_change(sheet, recorded)),
     )
 
 
@@ -164,7 +165,7 @@ def attach(ledger: Ledger, database: PostgresUrls, number: int, *, is_cancelled:
         at=now(),
         by="t",
         payload=payload,
-        change=lambda recorded: record_change(envelope.delivery_note, recorded, row[0]),
+        beside=changing(lambda recorded: record_change(envelope.delivery_note, recorded, row[0])),
     )
 
 

@@ -1,0 +1,27 @@
+"""Every advisory lock of the service: its number, who takes it, and in which order.
+
+Transactions take PLATFORM, then LOG, never the other way round, or two of them wait for each other for ever: a worker
+writes platform rows before it appends, and a switch of versions waits for such rows before it stops the log. A switch
+also holds the row of the projection's live version, which it takes before both.
+
+The others are held by sessions, one to a process at a time, and taken before any transaction begins.
+"""
+
+LOG = 7015001
+"""The log: who appends takes it until the commit, so that positions have the order of commits (`append_events`)."""
+PLATFORM = 7015002
+"""The platform's tables: shared by those who write rows, exclusive for a switch of versions and for an erasure."""
+MIGRATION = 7015003
+"""`migrate`, so that two of them wait for each other."""
+RELAY = 7015004
+"""The one relay that rings; others stand by."""
+SEALER = 7015005
+"""The one sealer that signs."""
+PROJECTOR = 7015006
+"""The one projector that keeps projections up with the log."""
+
+WORKERS = 7015
+"""A class of locks: each worker holds the one of its own number while it lives."""
+VERSIONS = 7016
+"""A class of locks: one for each projection, by its name's hash, so that only one builds or switches versions of it;
+0 while `migrate` sets projections up."""
