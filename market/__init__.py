@@ -6,6 +6,7 @@ from datetime import datetime
 from market.account import ACCOUNT
 from market.customer import CUSTOMER
 from market.finance import FINANCE
+from market.ordinary import is_ordinary
 from market.plausibility import PLAUSIBILITY
 from market.rule import Breach, Rule, RuleBook, Severity
 from market.supply import SUPPLY
@@ -17,15 +18,19 @@ EDITION = "2026-11-21"
 
 RULES: tuple[Rule, ...] = (*ACCOUNT, *CUSTOMER, *SUPPLY, *FINANCE, *PLAUSIBILITY)
 
-_book = RuleBook.of(Account, RULES)
+_book = RuleBook.of(Account, (*ACCOUNT, *CUSTOMER, *SUPPLY, *FINANCE))
+_plausibility = RuleBook(PLAUSIBILITY)
 
 
 def check(account: Account, now: datetime, besides: Collection[Problem] = ()) -> Sequence[Breach]:
-    """Every rule that the account breaks, errors and warnings, in the order of its fields.
+    """Every rule that the account breaks, errors and warnings, in the order of its fields; what is implausible last.
 
     Rules over places that are problems already are not asked: what stands there is not what the importer meant.
     """
-    return _book.breaches(account, now, besides)
+    found = _book.breaches(account, now, besides)
+    if besides or not is_ordinary(account, now):
+        found += _plausibility.breaches(account, now, besides)
+    return found
 
 
 __all__ = ["EDITION", "RULES", "Breach", "Rule", "Severity", "check"]

@@ -22,10 +22,10 @@ from schemas.supply import SupplyAddress, SupplyPoint
 OLDEST_YEARS = 120
 FAR_AHEAD = timedelta(days=2 * 366)
 MAX_UNIT_RATE = Decimal(5)
-_UNASSIGNED_REGIONS = ("00", "05", "43", "62")
-_DAY = timedelta(days=1)
+UNASSIGNED_REGIONS = ("00", "05", "43", "62")
+DAY = timedelta(days=1)
 _read_at = attrgetter("read_at")
-_OBIS_MEDIA = {"ELECTRICITY": "1-", "GAS": "7-"}
+OBIS_MEDIA = {"ELECTRICITY": "1-", "GAS": "7-"}
 _REGISTERS = {"EINTARIF": 1, "ZWEITARIF": 2}
 
 _OURS = "ours: plausibility of migrated data"
@@ -35,13 +35,13 @@ _REGISTER = f"{_METER}.registers[]"
 
 
 @lru_cache(16)
-def _today(now: datetime) -> date:
+def today_in_germany(now: datetime) -> date:
     return now.astimezone(MARKET_TIME).date()
 
 
 # Most dates are of years gone by, and accounts have many: the year is looked at first.
 def _is_not_after_today(day: date, now: datetime) -> bool:
-    return day.year < now.year or day <= _today(now)
+    return day.year < now.year or day <= today_in_germany(now)
 
 
 def _is_past(moment: datetime, now: datetime) -> bool:
@@ -53,7 +53,7 @@ def _is_within_a_lifetime(day: date, now: datetime) -> bool:
 
 
 def _is_not_far_ahead(day: date, now: datetime) -> bool:
-    return day.year < now.year or day <= _today(now) + FAR_AHEAD
+    return day.year < now.year or day <= today_in_germany(now) + FAR_AHEAD
 
 
 def _is_not_negative(number: Decimal | int) -> bool:
@@ -71,12 +71,16 @@ def _is_price_in_euros(number: str) -> bool:
 
 def _is_assigned(postcode: str) -> bool:
     """Asked of five digits only: another form is a breach of its own."""
-    return not (len(postcode) == 5 and postcode.isdigit()) or not postcode.startswith(_UNASSIGNED_REGIONS)
+    return not (len(postcode) == 5 and postcode.isdigit()) or not postcode.startswith(UNASSIGNED_REGIONS)
 
 
 def _between(low: str, high: str) -> Callable[[str], bool]:
     least, most = Decimal(low), Decimal(high)
     return lambda number: least <= Decimal(number) <= most
+
+
+is_calorific_value = _between("5", "15")
+is_condition_value = _between("0.5", "2")
 
 
 @reading("customer_at_supply_address_from_date", "supply_points[].supply_start_date")
@@ -101,13 +105,13 @@ def _billed_since_the_start(point: SupplyPoint) -> bool:
 @reading("supply_type", "melos[].meters[].registers[].obis_code")
 def _registers_count_what_is_supplied(point: SupplyPoint) -> bool:
     """Only codes that name their medium are asked; what has no such form is a breach of its own."""
-    medium = _OBIS_MEDIA[point.supply_type]
+    medium = OBIS_MEDIA[point.supply_type]
     codes = (r.obis_code for melo in point.melos for meter in melo.meters for r in meter.registers)
-    return all(code.startswith(medium) or not code.startswith(tuple(_OBIS_MEDIA.values())) for code in codes)
+    return all(code.startswith(medium) or not code.startswith(tuple(OBIS_MEDIA.values())) for code in codes)
 
 
 @reading("registeranzahl", "energierichtung", "registers[].active_to")
-def _has_its_registers(meter: Meter) -> bool:
+def has_its_registers(meter: Meter) -> bool:
     """Asked of meters for one direction, and of registers that still count."""
     wanted = _REGISTERS.get(meter.registeranzahl)
     if wanted is None or meter.energierichtung != "EINRICHTUNGSZAEHLER" or not meter.registers:
@@ -139,9 +143,9 @@ def _runs_forward(register: Register) -> bool:
 def _read_while_active(register: Register) -> bool:
     """With a day of grace on both sides: a meter is read on the day that it is changed."""
     first, last = register.active_from, register.active_to
-    if first is not UNSET and register.readings and first - min(map(_read_at, register.readings)) >= _DAY:
+    if first is not UNSET and register.readings and first - min(map(_read_at, register.readings)) >= DAY:
         return False
-    return last is None or all(reading.read_at - last < _DAY for reading in register.readings)
+    return last is None or all(reading.read_at - last < DAY for reading in register.readings)
 
 
 def _warns(code: str, at: str, holds: Callable[..., Any], says: str, **more: Any) -> Rule:
@@ -226,21 +230,21 @@ PLAUSIBILITY: tuple[Rule, ...] = (
     _warns(
         "implausible_conversion_factor",
         f"{_POINT}.melos[].conversion_factors[].calorific_value",
-        _between("5", "15"),
+        is_calorific_value,
         "A calorific value lies between 5 and 15 kWh per cubic metre.",
         source="DVGW G 260, gas families and their calorific values",
     ),
     _warns(
         "implausible_conversion_factor",
         f"{_POINT}.melos[].conversion_factors[].condition_value",
-        _between("0.5", "2"),
+        is_condition_value,
         "A condition value lies between 0.5 and 2 at the pressures of supply to customers.",
         source="DVGW G 685, conversion of gas volumes",
     ),
     _warns(
         "implausible_register_count",
         _METER,
-        _has_its_registers,
+        has_its_registers,
         "A meter for one direction has as many active registers as registeranzahl says.",
     ),
     _warns("negative_reading", f"{_REGISTER}.readings[].value", _has_no_sign, "A meter reading is not negative."),

@@ -5,12 +5,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from msgspec import inspect
 
 import market
 from market import RULES, Rule, Severity
+from market.ordinary import is_ordinary
 from market.participant import PARTICIPANT, PRICE_SHEETS
 from market.plausibility import PLAUSIBILITY
+from market.rule import RuleBook
 from schemas.account import Account
 from schemas.market_participant import MarketParticipant
 from schemas.price_sheet import FeeImport
@@ -355,6 +359,39 @@ BREACHES += [
 
 def test_what_is_implausible_is_a_warning() -> None:
     assert {rule.severity for rule in PLAUSIBILITY} == {Severity.WARNING}
+
+
+def test_the_complete_account_is_ordinary() -> None:
+    assert is_ordinary(read_submission(encoded(an_account())).account, NOW)
+
+
+NUMBERS = ("0", "-0", "-1", "4.99", "5", "5.0001", "31", "99999", "999999.9", "0.1", "123456789012345.6")
+DAYS = (
+    *("0001-01-01", "1890-05-05", "2021-12-30", "2021-12-31", "2022-01-01", "2022-12-31", "2025-12-31", "2026-11-20"),
+    *("2026-11-21", "2026-11-22", "2027-12-31", "2028-11-22", "2028-11-23", "2028-11-24", "9999-12-31"),
+)
+TEXTS = ("00815", "05", "43000", "10115", "EINTARIF", "ZWEITARIF", "GAS", "7-1:1.8.0", "1-1:1.8.0")
+VALUES = st.sampled_from((*NUMBERS, *DAYS, *TEXTS)) | st.integers(-1, 7)
+PLACES: list[Path] = [
+    *dict.fromkeys([path for _, _, path, _ in IMPLAUSIBLE] + [path for path, _ in PLAUSIBLE]),
+    (*REGISTER, "readings", 1, "value"),
+    (*REGISTER, "readings", 2, "read_at"),
+    (*REGISTER, "active_from"),
+    (*REGISTER, "obis_code"),
+]
+
+
+@settings(max_examples=300)
+@given(st.lists(st.tuples(st.sampled_from(PLACES), VALUES), max_size=3))
+def test_an_ordinary_account_breaks_no_rule_of_plausibility(changes: list[tuple[Path, Any]]) -> None:
+    account = an_account()
+    for path, value in changes:
+        is_moment = str(path[-1]) in ("read_at", "active_from", "active_to", "created_at") and "-" in str(value)[1:]
+        account = changed(account, f"{value}T12:00:00Z" if is_moment else value, *path)
+    submission = read_submission(encoded(account))
+    assume(not submission.misfits)
+    if is_ordinary(submission.account, NOW):
+        assert RuleBook(PLAUSIBILITY).breaches(submission.account, NOW) == []
 
 
 @pytest.mark.parametrize(("path", "value"), PLAUSIBLE, ids=[f"{at(*path)}={value}" for path, value in PLAUSIBLE])

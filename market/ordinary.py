@@ -1,0 +1,164 @@
+"""A fast path before the rules of plausibility: most accounts break none of them, and one look is enough to say so.
+
+True means that no rule of `market.plausibility` is broken; False means that the rules have to be asked. A test holds
+the one to the other.
+"""
+
+from datetime import date, datetime
+
+from msgspec import UNSET
+
+from market.plausibility import (
+    DAY,
+    OBIS_MEDIA,
+    OLDEST_YEARS,
+    UNASSIGNED_REGIONS,
+    has_its_registers,
+    is_calorific_value,
+    is_condition_value,
+    today_in_germany,
+)
+from schemas.account import Account
+from schemas.customer import Customer
+from schemas.finance import Ledger, Statement
+from schemas.meter import ConversionFactor, Melo, Register
+from schemas.supply import Agreement, AgreementParams, SupplyAddress, SupplyPoint
+
+_EXACT_DIGITS = 15
+"""Shorter numbers are compared exactly as floats."""
+
+
+def is_ordinary(account: Account, now: datetime) -> bool:
+    """Whether nothing about the account can be implausible."""
+    today = today_in_germany(now)
+    for customer in account.customers:
+        if not _is_customer(customer, now.year):
+            return False
+    if account.billing_postcode.startswith(UNASSIGNED_REGIONS):
+        return False
+    for address in account.supply_addresses:
+        if not _is_address(address, now, today):
+            return False
+    return _is_money(account, now, today)
+
+
+def _is_customer(customer: Customer, year: int) -> bool:
+    born = customer.date_of_birth
+    return born is UNSET or year - OLDEST_YEARS <= born.year < year
+
+
+def _is_soon(day: date, now: datetime) -> bool:
+    return day.year <= now.year + 1
+
+
+def _is_address(address: SupplyAddress, now: datetime, today: date) -> bool:
+    since = address.customer_at_supply_address_from_date
+    if address.supply_postcode.startswith(UNASSIGNED_REGIONS) or not _is_soon(since, now):
+        return False
+    for point in address.supply_points:
+        if point.supply_start_date < since or not _is_point(point, now, today):
+            return False
+    return True
+
+
+def _is_point(point: SupplyPoint, now: datetime, today: date) -> bool:
+    start, end, billed = point.supply_start_date, point.supply_end_date, point.last_billed_to_date
+    if not _is_soon(start, now) or (billed is not UNSET and not start <= billed <= today):
+        return False
+    for agreement in point.agreements:
+        if not _is_agreement(agreement, end, now):
+            return False
+    medium = OBIS_MEDIA[point.supply_type]
+    return all(_is_melo(melo, medium, now) for melo in point.melos)
+
+
+def _is_agreement(agreement: Agreement, end: date | None, now: datetime) -> bool:
+    start, params = agreement.effective_from, agreement.params
+    if not _is_soon(start, now) or (end is not None and start > end):
+        return False
+    return params is UNSET or _are_params(params)
+
+
+def _are_params(params: AgreementParams) -> bool:
+    return (
+        params.annual_consumption[:1] != "-"
+        and _is_rate(params.unit_rate_per_kwh)
+        and _is_rate(params.net_unit_rate_per_kwh)
+        and _is_rate(params.night_unit_rate_per_kwh)
+        and _is_rate(params.net_night_unit_rate_per_kwh)
+    )
+
+
+def _is_rate(number: str) -> bool:
+    return not number or (number[0] < "5" and number[1:2] in ".")
+
+
+def _is_melo(melo: Melo, medium: str, now: datetime) -> bool:
+    for factor in melo.conversion_factors:
+        if not _is_factor(factor):
+            return False
+    for meter in melo.meters:
+        if not has_its_registers(meter):
+            return False
+        for register in meter.registers:
+            if not register.obis_code.startswith(medium) or not _is_register(register, now):
+                return False
+    return True
+
+
+def _is_factor(factor: ConversionFactor) -> bool:
+    calorific, condition = factor.calorific_value, factor.condition_value
+    return (not calorific or is_calorific_value(calorific)) and (not condition or is_condition_value(condition))
+
+
+def _is_register(register: Register, now: datetime) -> bool:
+    readings, digits, year = register.readings, register.digits, now.year
+    least, before = -1.0, None
+    for reading in readings:
+        value, at = reading.value, reading.read_at
+        if digits is not UNSET and len(value.partition(".")[0]) > digits:
+            return False
+        number = float(value) if len(value) <= _EXACT_DIGITS else -1.0
+        if number < least or value[0] == "-" or number < 0 or (at.year >= year and at > now):
+            return False
+        if before is not None and at < before:
+            return False
+        least, before = number, at
+    return not readings or _is_while_active(register)
+
+
+def _is_while_active(register: Register) -> bool:
+    """Asked of readings that are in order of time."""
+    first, last, readings = register.active_from, register.active_to, register.readings
+    if first is not UNSET and first - readings[0].read_at >= DAY:
+        return False
+    return last is None or readings[-1].read_at - last < DAY
+
+
+def _is_money(account: Account, now: datetime, today: date) -> bool:
+    for statement in account.statements:
+        if not _is_statement(statement, today):
+            return False
+    for ledger in account.ledgers:
+        if not _is_ledger(ledger, today):
+            return False
+    for instruction in account.payment_instructions:
+        if instruction.valid_from is not UNSET and not _is_soon(instruction.valid_from, now):
+            return False
+    for schedule in account.payment_schedules:
+        amount = schedule.amount
+        if not _is_soon(schedule.start_date, now) or (amount is not UNSET and amount.is_signed()):
+            return False
+    return all(note.created_at is UNSET or note.created_at <= now for note in account.notes)
+
+
+def _is_statement(statement: Statement, today: date) -> bool:
+    consumption = statement.annual_consumption
+    return statement.bill_period_to_date <= today and (consumption is UNSET or consumption >= 0)
+
+
+def _is_ledger(ledger: Ledger, today: date) -> bool:
+    closed = ledger.last_statement_closing_date
+    if closed is not UNSET and closed > today:
+        return False
+    return all(moved.amount[:1] != "-" for moved in ledger.current_statement_transactions)
