@@ -7,6 +7,7 @@ import msgspec
 
 from cli.known import require_import, require_stream, require_supplier
 from cli.operator import open_ledger
+from cli.tell import text_of
 from eventstore.aggregates.import_process import ImportStaged
 from eventstore.events import Recorded
 from eventstore.log.ledger import Ledger
@@ -27,18 +28,26 @@ _encoder = msgspec.json.Encoder(decimal_format="number")
 
 
 class Moment(click.ParamType[AsOf]):
-    """A position or a time."""
+    """A position, a time, or a day: its end in German market time, or its beginning."""
 
-    name = "TIME|POSITION"
+    name = "TIME|DAY|POSITION"
+
+    def __init__(self, *, is_end: bool = True) -> None:
+        self._is_end = is_end
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> AsOf:
         try:
-            return AsOf.of(value)
+            return AsOf.of(value, is_end=self._is_end)
         except ValueError as error:
             self.fail(f"{value!r}: {error}", param, ctx)
 
 
-as_of_option = click.option("--as-of", "as_of", type=Moment(), help="What was known then: a position, or a time.")
+as_of_option = click.option(
+    "--as-of",
+    "as_of",
+    type=Moment(),
+    help="What was known then: a position, a time, or a day (at its end, in German market time).",
+)
 
 
 @click.command()
@@ -103,7 +112,9 @@ def status(supplier_code: str, external: str | None, as_of: AsOf | None, as_list
                 raise click.ClickException(f"There was no import of {external} for {supplier_code} then.")
             found = naming_documents(ledger, supplier_code, {external: found})[external]
             shown = msgspec.to_builtins(found)
-            click.echo(msgspec.json.encode(found) if as_json else "\n".join(f"{k:<20} {v}" for k, v in shown.items()))
+            click.echo(
+                msgspec.json.encode(found) if as_json else "\n".join(f"{k:<20} {text_of(v)}" for k, v in shown.items())
+            )
             return
         require_supplier(connection, supplier_code)
         statuses = read_statuses(connection, supplier_code, as_of or NOW)
@@ -116,8 +127,8 @@ def _print_event(recorded: Recorded, *, as_json: bool) -> None:
     if as_json:
         click.echo(msgspec.json.encode(entry))
         return
-    said = " ".join(f"{name}={value}" for name, value in entry.data.items())
-    kind, at = entry.stream.split("/", 1)[0], entry.at.isoformat().replace("+00:00", "Z")
+    said = " ".join(f"{name}={text_of(value)}" for name, value in entry.data.items())
+    kind, at = entry.stream.split("/", 1)[0], text_of(entry.at)
     click.echo(f"{entry.position:>8}  {at}  {kind} {entry.event:<18} {entry.by}  {said}")
 
 

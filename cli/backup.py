@@ -19,6 +19,7 @@ from cli.backup_proof import (
 from cli.operator import caused_by, database_url
 from cli.reach import reach
 from cli.settings import Settings
+from cli.tell import json_option, tell
 from embedded.folder import DataFolder
 from embedded.service import Service
 from eventstore.aggregates.import_process import identity_of
@@ -45,7 +46,8 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
 @click.argument("folder", metavar="DIR", type=_FOLDER)
 @click.option("--keys", type=_FOLDER, help="A folder of its own for the payloads' keys: keep it elsewhere.")
 @click.option("--without-keys", is_flag=True, help="Leave the payloads' keys out.")
-def backup(folder: Path, keys: Path | None, without_keys: bool) -> None:
+@json_option
+def backup(folder: Path, keys: Path | None, without_keys: bool, as_json: bool) -> None:
     """Write a backup into DIR, from one snapshot, while the service runs.
 
     Where the sealing key is, the backup gets a signed checkpoint of its own, which `restore --verify` compares it with.
@@ -53,11 +55,14 @@ def backup(folder: Path, keys: Path | None, without_keys: bool) -> None:
     sign = signing(database_url(), Settings.from_environment())
     manifest = back_up(database_url(), folder, keys=keys, has_keys=not without_keys, sign=sign or unsigned)
     rows = ", ".join(f"{part.rows} {name.replace('_', ' ')}" for name, part in manifest.parts.items())
-    click.echo(f"{folder} holds the log up to position {manifest.position}: {rows}.")
+    counts = {name: part.rows for name, part in manifest.parts.items()}
+    told = {"folder": str(folder), "position": manifest.position, "rows": counts}
+    tell(f"{folder} holds the log up to position {manifest.position}: {rows}.", told, as_json=as_json)
     if own := own_checkpoint(folder):
         with open_private(folder / CHECKPOINT) as file:
             file.write(own.note.encode())
-        click.echo(f"Its signed checkpoint is in {folder / CHECKPOINT}: keep a copy elsewhere.")
+        if not as_json:
+            click.echo(f"Its signed checkpoint is in {folder / CHECKPOINT}: keep a copy elsewhere.")
 
 
 @click.command()

@@ -6,6 +6,7 @@ import click
 
 from cli.known import require_import, require_supplier
 from cli.operator import admin_url, caused_by, open_ledger
+from cli.tell import json_option, tell
 from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.import_process import CancelImport, RetryImport, stream_of
 from eventstore.clock import now
@@ -24,13 +25,14 @@ IMPORTS_AT_ONCE = 500
 @click.argument("external", required=False)
 @click.option("--all", "is_all", is_flag=True, help="Every pending import of the supplier.")
 @click.option("--reason", default="", help="Why; kept in the log.")
-def cancel(supplier: str, external: str | None, is_all: bool, reason: str) -> None:
+@json_option
+def cancel(supplier: str, external: str | None, is_all: bool, reason: str, as_json: bool) -> None:
     """Cancel a pending import of SUPPLIER: the one of EXTERNAL, or all."""
     _exactly_one(external is not None, is_all)
     with open_ledger() as ledger:
         _require(ledger, supplier, external)
         chosen = [external] if external is not None else _externals(ledger, supplier, "PENDING", None)
-        _decide(ledger, supplier, chosen, CancelImport(reason=reason), "cancelled")
+        _decide(ledger, supplier, chosen, CancelImport(reason=reason), "cancelled", as_json=as_json)
 
 
 @click.command()
@@ -39,13 +41,14 @@ def cancel(supplier: str, external: str | None, is_all: bool, reason: str) -> No
 @click.option("--all", "is_all", is_flag=True, help="Every errored import of the supplier.")
 @click.option("--code", help="Every errored import of the supplier with this code: its own, or of one of its problems.")
 @click.option("--reason", default="", help="Why; kept in the log.")
-def retry(supplier: str, external: str | None, is_all: bool, code: str | None, reason: str) -> None:
+@json_option
+def retry(supplier: str, external: str | None, is_all: bool, code: str | None, reason: str, as_json: bool) -> None:
     """Process an errored import of SUPPLIER once more: the one of EXTERNAL, those with a code, or all."""
     _exactly_one(external is not None, is_all, code is not None)
     with open_ledger() as ledger:
         _require(ledger, supplier, external)
         chosen = [external] if external is not None else _externals(ledger, supplier, "ERRORED", code)
-        _decide(ledger, supplier, chosen, RetryImport(reason=reason), "set to be processed again")
+        _decide(ledger, supplier, chosen, RetryImport(reason=reason), "set to be processed again", as_json=as_json)
 
 
 @click.command()
@@ -53,8 +56,10 @@ def retry(supplier: str, external: str | None, is_all: bool, code: str | None, r
 @click.argument("external")
 @click.option("--reason", required=True, help="Why, such as the number of the request; kept in the log: no names.")
 @click.confirmation_option(prompt="Payloads, key and platform records of this person will be gone for ever. Go on?")
-def erase(supplier: str, external: str, reason: str) -> None:
+@json_option
+def erase(supplier: str, external: str, reason: str, as_json: bool) -> None:
     """Erase the person behind EXTERNAL of SUPPLIER. History and proofs stay, without content."""
+    named = {"supplier": supplier, "external_account_number": external}
     ledger = Ledger(admin_url(), views=INLINE)
     try:
         _require(ledger, supplier, None)
@@ -64,13 +69,15 @@ def erase(supplier: str, external: str, reason: str) -> None:
     except IllegalTransition as refusal:
         if refusal.status == "NEW":
             if number := forget_attempts(ledger, supplier, external):
-                click.echo(f"There is no import of {external} for {supplier}; {number} refused attempts are deleted.")
+                sentence = f"There is no import of {external} for {supplier}; {number} refused attempts are deleted."
+                tell(sentence, named | {"is_erased": False, "refused_attempts": number}, as_json=as_json)
                 return
             _require(ledger, supplier, external)
         raise click.ClickException("The import is being processed just now. Try again in a moment.") from refusal
     finally:
         ledger.close()
-    click.echo(f"{external} of {supplier} is erased." if done else f"{external} of {supplier} was erased already.")
+    sentence = f"{external} of {supplier} is erased." if done else f"{external} of {supplier} was erased already."
+    tell(sentence, named | {"is_erased": True, "is_new": done is not None}, as_json=as_json)
 
 
 def _require(ledger: Ledger, supplier: str, external: str | None) -> None:
@@ -93,7 +100,9 @@ def _externals(ledger: Ledger, supplier: str, status: str, code: str | None) -> 
         return [row["external_account_number"] for row in rows]
 
 
-def _decide(ledger: Ledger, supplier: str, externals: Sequence[str], command: Command, done: str) -> None:
+def _decide(
+    ledger: Ledger, supplier: str, externals: Sequence[str], command: Command, done: str, *, as_json: bool
+) -> None:
     """Decide in parts, so that no transaction is long; exit code 1 when any was refused."""
     changed, refusals = 0, []
     for part in _parts(externals):
@@ -102,7 +111,8 @@ def _decide(ledger: Ledger, supplier: str, externals: Sequence[str], command: Co
             changed += outcome.recorded is not None
             if outcome.refusal:
                 refusals.append(str(outcome.refusal))
-    click.echo(f"{changed} of {len(externals)} imports {done}.")
+    told = {"imports": len(externals), "changed": changed, "refused": len(refusals)}
+    tell(f"{changed} of {len(externals)} imports {done}.", told, as_json=as_json)
     if refusals:
         raise click.ClickException(f"{len(refusals)} were refused: {refusals[0]}")
 

@@ -3,12 +3,15 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
 from cli.audit import Moment
 from cli.known import require_supplier
 from cli.operator import open_ledger
+from cli.say import say
+from cli.tell import json_option, tell
 from eventstore.aggregates import supplier
 from eventstore.aggregates.import_process import ImportErrored, ImportProcess, ImportProcessed
 from eventstore.aggregates.supplier import Supplier
@@ -30,11 +33,14 @@ MAX_TOLD = 100
 
 @click.command("export")
 @click.option("--supplier", "supplier_code", required=True, help="Whose history.")
-@click.option("--from", "first", type=Moment(), help="Not before: a position, or a time.")
-@click.option("--to", "last", type=Moment(), help="Not after: a position, or a time.")
+@click.option("--from", "first", type=Moment(is_end=False), help="Not before: a position, a time, or a day.")
+@click.option("--to", "last", type=Moment(), help="Not after: a position, a time, or a day.")
 @click.option("--payloads", is_flag=True, help="Also what was sent: personal data.")
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path, dir_okay=False), help="FILE.ndjson.zst")
-def export_history(supplier_code: str, first: AsOf | None, last: AsOf | None, payloads: bool, output: Path) -> None:
+@json_option
+def export_history(
+    supplier_code: str, first: AsOf | None, last: AsOf | None, payloads: bool, output: Path, as_json: bool
+) -> None:
     """Write a supplier's history into a file, streamed; `replay` reads it."""
     first, last = first or AsOf(), last or AsOf()
     bounds = {
@@ -48,16 +54,19 @@ def export_history(supplier_code: str, first: AsOf | None, last: AsOf | None, pa
         require_supplier(connection, supplier_code)
         connection.execute("SET statement_timeout = 0")
         end = write_export(connection, output, header, bounds, payloads=payloads)
-    click.echo(f"{output} has {end.events} events and {end.payloads} payloads of {supplier_code}.")
+    told = {"file": str(output), "supplier": supplier_code, "events": end.events, "payloads": end.payloads}
+    tell(f"{output} has {end.events} events and {end.payloads} payloads of {supplier_code}.", told, as_json=as_json)
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
-def replay(file: Path) -> None:
+@json_option
+def replay(file: Path, as_json: bool) -> None:
     """Run today's code over the history in FILE; name each event that it would decide otherwise. Exit code 1 then."""
     replayed = Replay()
     bodies: dict[str, tuple[str, bytes]] = {}
     judged = diverged = 0
+    differing: list[dict[str, Any]] = []
     for line in read_export(file):
         if isinstance(line, PayloadLine):
             bodies[line.stream] = (line.sha256, body_of(line))  # the newest of a stream is what is processed
@@ -65,13 +74,18 @@ def replay(file: Path) -> None:
         recorded = line.recorded()
         for sentence in (*_divergences(replayed, recorded), *_judgement(replayed, recorded, bodies)):
             diverged += 1
-            if diverged <= MAX_TOLD:
-                click.echo(f"position {recorded.position}, {recorded.stream}: {sentence}")
+            if diverged > MAX_TOLD:
+                continue
+            differing.append({"position": recorded.position, "stream": recorded.stream, "detail": sentence})
+            if not as_json:
+                say(f"position {recorded.position}, {recorded.stream}: {sentence}")
         if isinstance(recorded.event, ImportProcessed | ImportErrored):
             judged += bodies.pop(recorded.stream, None) is not None
     told = f"{replayed.events} events of {replayed.streams} streams replayed, {judged} payloads judged again"
     partial = f", {len(replayed.partial)} streams begin before the file" if replayed.partial else ""
-    click.echo(f"{told}{partial}: {diverged} would end differently.")
+    counts = {"events": replayed.events, "streams": replayed.streams, "payloads": judged}
+    counts |= {"partial_streams": len(replayed.partial), "different": diverged}
+    tell(f"{told}{partial}: {diverged} would end differently.", counts | {"differences": differing}, as_json=as_json)
     if diverged:
         sys.exit(1)
 

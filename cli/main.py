@@ -9,6 +9,7 @@ from cli.audit import history, status
 from cli.backup import backup, restore
 from cli.decide import cancel, erase, retry
 from cli.demo import demo
+from cli.examples import show_examples
 from cli.export import export_history, replay
 from cli.failures import fail
 from cli.find import search
@@ -53,6 +54,7 @@ for _verb in (
     projections,
 ):
     importledger.add_command(_verb)
+show_examples(importledger)
 
 
 def main() -> None:

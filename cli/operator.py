@@ -15,7 +15,9 @@ import msgspec
 from api.auth import new_key
 from cli.known import nearest, require_supplier
 from cli.reach import Unreachable, reach
+from cli.say import say
 from cli.settings import SettingError, Settings
+from cli.tell import json_option, tell, text_of
 from embedded.folder import DataFolder
 from eventstore.aggregates import organisation
 from eventstore.aggregates import refusals as refused
@@ -25,6 +27,7 @@ from eventstore.log.ledger import Ledger
 from projections import INLINE
 from projections.access_key import SELECT_KEYS
 from projections.import_supplier import SELECT_SUPPLIERS
+from workers.documents import why_unreachable
 
 YES_NO = {"yes": True, "no": False}
 ON_OFF = {"on": True, "off": False}
@@ -124,26 +127,30 @@ def supplier() -> None:
 
 @supplier.command("create")
 @click.argument("code")
-def create_supplier(code: str) -> None:
+@json_option
+def create_supplier(code: str, as_json: bool) -> None:
     """Set up the import supplier CODE; it takes accounts at once."""
     if not SUPPLIER_CODE.match(code):
         raise click.BadParameter("A supplier code has 1 to 32 letters, digits, _ or -.")
     with open_ledger() as ledger:
         done = ledger.execute(suppliers.stream_of(code), suppliers.CreateSupplier(), at=now(), by=caused_by())
-    click.echo(f"{code} is set up." if done else f"{code} exists already.")
+    sentence = f"{code} is set up." if done else f"{code} exists already."
+    tell(sentence, {"code": code, "is_new": done is not None}, as_json=as_json)
 
 
 @supplier.command("status")
 @click.argument("code")
 @click.argument("status", type=click.Choice(["ongoing", "paused", "complete"]))
 @click.option("--reason", default="", help="Why; kept in the log.")
-def change_status(code: str, status: suppliers.SupplierStatus, reason: str) -> None:
+@json_option
+def change_status(code: str, status: suppliers.SupplierStatus, reason: str, as_json: bool) -> None:
     """Open, pause or close the import supplier CODE; in force everywhere within a second."""
     command = suppliers.ChangeSupplierStatus(status=status, reason=reason)
     with open_ledger() as ledger:
         _require(ledger, code)
         done = ledger.execute(suppliers.stream_of(code), command, at=now(), by=caused_by())
-    click.echo(f"{code} is {status}." if done else f"{code} is {status} already.")
+    sentence = f"{code} is {status}." if done else f"{code} is {status} already."
+    tell(sentence, {"code": code, "status": status, "is_changed": done is not None}, as_json=as_json)
 
 
 @supplier.command("list")
@@ -155,13 +162,14 @@ def list_suppliers(as_json: bool) -> None:
 
 @supplier.command("set")
 @click.argument("code")
-@click.argument("settings", nargs=-1, required=True, metavar="KEY=VALUE…")
-def set_supplier(code: str, settings: tuple[str, ...]) -> None:
+@click.argument("settings", nargs=-1, required=True, metavar="NAME=VALUE…")
+@json_option
+def set_supplier(code: str, settings: tuple[str, ...], as_json: bool) -> None:
     """Change how accounts of CODE are treated, within a second everywhere.
 
     strictness=standard|strict, unknown-fields=refuse|ignore, dry-run-only=yes|no,
     documents-root=URL (s3://, gs://, az://, file:///), documents-check=off|warn|require,
-    customer-emails=on|off, email-language=de|en
+    customer-emails=on|off, email-language=de|en. NAME= without a value clears a setting.
     """
     command = suppliers.ConfigureSupplier(**dict(_setting(text) for text in settings))
     with open_ledger() as ledger:
@@ -170,15 +178,23 @@ def set_supplier(code: str, settings: tuple[str, ...]) -> None:
             done = ledger.execute(suppliers.stream_of(code), command, at=now(), by=caused_by())
         except suppliers.DocumentsRootMissing as refusal:
             raise click.ClickException(str(refusal)) from refusal
-    click.echo(f"{code} is set." if done else f"{code} is set so already.")
+        root = ledger.load([suppliers.stream_of(code)])[suppliers.stream_of(code)].state.documents_root
+    sentence = f"{code} is set." if done else f"{code} is set so already."
+    tell(sentence, {"code": code, "is_changed": done is not None}, as_json=as_json)
+    if root and (why := why_unreachable(root)):
+        say(f"The documents root {root} cannot be reached from here: {why}.", err=True)
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    """KEY=VALUE as the setting's name and value in the log. Raises BadParameter."""
-    key, _, word = text.partition("=")
+    """NAME=VALUE as the setting's name and value in the log; NAME= as what it is by default. Raises BadParameter."""
+    key, sign, word = text.partition("=")
+    if not sign:
+        raise click.BadParameter(f"{text!r} is no NAME=VALUE.")
     if key not in SUPPLIER_SETTINGS:
         raise click.BadParameter(f"{text!r}: there is no setting {key!r}, only {', '.join(SUPPLIER_SETTINGS)}.")
     name, words = SUPPLIER_SETTINGS[key]
+    if not word:
+        return name, getattr(suppliers.Supplier(), name)
     if words is None:
         if not DOCUMENTS_ROOT.match(word):
             raise click.BadParameter(
@@ -198,12 +214,23 @@ def show_supplier(code: str, as_json: bool) -> None:
     with open_ledger() as ledger:
         _require(ledger, code)
     found = [row for row in _rows(SELECT_SUPPLIERS) if row["code"] == code]
-    shown = {name: value for name, value in found[0].items() if name != "position"}
+    shown = _shown(found[0])
     if as_json:
-        click.echo(msgspec.json.encode(shown))
+        say(msgspec.json.encode(shown))
     else:
         for name, value in shown.items():
-            click.echo(f"{name:<16} {_text(value)}")
+            say(f"{name} {text_of(value)}")
+
+
+def _shown(row: dict[str, Any]) -> dict[str, Any]:
+    """A supplier as it is shown: each setting by its name and word, as `supplier set` takes them; None for none."""
+    settings: dict[str, Any] = {}
+    for name, (column, words) in SUPPLIER_SETTINGS.items():
+        value = row[column]
+        settings[name] = value if words is None else next(word for word, meant in words.items() if meant == value)
+    beside = {name: row[name] for name in ("code", "status", "reason")}
+    times = {name: row[name] for name in ("created_at", "modified_at")}
+    return {name: value if value != "" else None for name, value in (beside | settings | times).items()}
 
 
 @click.group()
@@ -239,7 +266,7 @@ def create_key(name: str, codes: tuple[str, ...], role: organisation.Role, rate:
     with open_owner_ledger() as ledger:
         _require(ledger, *(code for code in codes if code != "*"))
         ledger.execute(organisation.stream_of(name), command, at=now(), by=caused_by())
-    click.echo(json.dumps({"api_key": fresh.api_key}) if as_json else fresh.api_key)
+    say(json.dumps({"api_key": fresh.api_key}) if as_json else fresh.api_key)
 
 
 @key.command("list")
@@ -253,7 +280,8 @@ def list_keys(as_json: bool) -> None:
 @key.command("revoke")
 @click.argument("key_id", metavar="ID")
 @click.option("--reason", default="", help="Why; kept in the log.")
-def revoke_key(key_id: str, reason: str) -> None:
+@json_option
+def revoke_key(key_id: str, reason: str, as_json: bool) -> None:
     """Void a key and every token that came from it; in force everywhere within a second."""
     owners = {row["key_id"]: row["organisation"] for row in _rows(SELECT_KEYS)}
     if key_id not in owners:
@@ -262,7 +290,8 @@ def revoke_key(key_id: str, reason: str) -> None:
     with open_owner_ledger() as ledger:
         command = organisation.RevokeKey(key_id=key_id, reason=reason)
         done = ledger.execute(organisation.stream_of(owners[key_id]), command, at=now(), by=caused_by())
-    click.echo(f"{key_id} is void." if done else f"{key_id} was void already.")
+    sentence = f"{key_id} is void." if done else f"{key_id} was void already."
+    tell(sentence, {"key_id": key_id, "is_changed": done is not None}, as_json=as_json)
 
 
 @click.command()
@@ -280,7 +309,7 @@ def refusals(supplier_code: str, as_json: bool) -> None:
     for name, times in counts.most_common():
         code, _, place = name.partition("@")
         shown = {"times": times, "code": code, "place": place}
-        click.echo(msgspec.json.encode(shown) if as_json else f"{times:>8}  {code}  {place}")
+        say(msgspec.json.encode(shown) if as_json else f"{times:>8}  {code}  {place}")
 
 
 def _require(ledger: Ledger, *codes: str) -> None:
@@ -297,14 +326,8 @@ def _rows(query: str) -> list[dict[str, Any]]:
 
 def _print(rows: list[dict[str, Any]], columns: tuple[str, ...], *, as_json: bool) -> None:
     for row in rows:
-        shown = {column: row[column] for column in columns}
+        shown = {column: row[column] if row[column] != "" else None for column in columns}
         if as_json:
-            click.echo(msgspec.json.encode(shown))
+            say(msgspec.json.encode(shown))
         else:
-            click.echo("  ".join(_text(value) for value in shown.values()))
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, list):
-        return ",".join(value)
-    return "-" if value in (None, "") else str(value)
+            say("  ".join(text_of(value) for value in shown.values()))

@@ -17,6 +17,7 @@ from cli.known import require_import
 from cli.operator import database_url
 from cli.progress import progress_bar
 from cli.settings import SettingError, Settings
+from cli.tell import json_option, tell
 from embedded.folder import DataFolder
 from eventstore.clock import now
 from eventstore.operations.guards import guards_off
@@ -167,7 +168,10 @@ def verify(
     "--against", "against", multiple=True, type=_FILE,
     metavar="CHECKPOINT", help="A checkpoint whose consistency is proved as well; repeatable.",
 )  # fmt: skip
-def proof(supplier_code: str, external: str, output: Path, payloads: bool, against: tuple[Path, ...]) -> None:
+@json_option
+def proof(
+    supplier_code: str, external: str, output: Path, payloads: bool, against: tuple[Path, ...], as_json: bool
+) -> None:
     """Write what happened to EXTERNAL of SUPPLIER as a file that proves itself: `python verify.py` is in it."""
     settings = Settings.from_environment()
     key = sealing_key(settings)
@@ -183,8 +187,10 @@ def proof(supplier_code: str, external: str, output: Path, payloads: bool, again
         kept = {one.size: file.read_text("utf-8") for file, one in named if not loss_of(one, continued)}
         newest = (sealed.checkpoint, sealed.note)
         made = write_proof(connection, output, streams, newest, key.verifier, kept=kept, payloads=payloads)
-    click.echo(f"{output} proves {made.events} events in a log of {made.size:,}, with {made.payloads} payloads.")
-    click.echo(f"Check it anywhere: unzip it, then python verify.py {output.name} --key '{key.verifier}'")
+    told = {"file": str(output), "events": made.events, "payloads": made.payloads, "size": made.size}
+    sentence = f"{output} proves {made.events} events in a log of {made.size:,}, with {made.payloads} payloads."
+    check = f"Check it anywhere: unzip it, then python verify.py {output.name} --key '{key.verifier}'"
+    tell(f"{sentence}\n{check}", told | {"key": key.verifier}, as_json=as_json)
 
 
 def _sealed(

@@ -21,6 +21,7 @@ from cli.prove import SEALING_KEY, outside, sealing_key
 from cli.reach import reach, reach_redis
 from cli.settings import SettingError, Settings
 from cli.signals import stop_on_signals
+from cli.tell import json_option, tell
 from embedded.folder import DataFolder
 from embedded.service import Connections, Service
 from eventstore.clock import shift_clock
@@ -134,7 +135,8 @@ def worker() -> None:
 
 
 @click.command()
-def migrate() -> None:
+@json_option
+def migrate(as_json: bool) -> None:
     """Bring the database to the newest schema. Needs DATABASE_URL, or DATABASE_ADMIN_URL and DATABASE_URL."""
     settings = _settings()
     url = _required(settings.database_url, "DATABASE_URL")
@@ -143,10 +145,8 @@ def migrate() -> None:
     else:  # the service's role may still be without rights
         reach(settings.database_admin_url, "DATABASE_ADMIN_URL", needs_schema=False)
     applied = migrate_all(settings.database_admin_url or url, service_role=role_of(url))
-    for name in applied:
-        click.echo(f"applied {name}")
-    if not applied:
-        click.echo("The schema is up to date.")
+    sentence = "\n".join(f"applied {name}" for name in applied) or "The schema is up to date."
+    tell(sentence, {"applied": applied}, as_json=as_json)
 
 
 def _refuse_unusable(settings: Settings, folder: DataFolder, host: str, port: int) -> None:

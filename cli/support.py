@@ -18,6 +18,7 @@ from cli.audit import market_stream
 from cli.known import require_import, require_stream
 from cli.operator import admin_url
 from cli.progress import progress_bar
+from cli.tell import json_option, tell
 from eventstore.clock import now
 from projections import PROJECTIONS
 from projections.history import account_streams
@@ -84,7 +85,7 @@ def _line(told: dict[str, Any]) -> str:
     lag = f"{told['lag_events']:,} ({told['lag_s']:.1f} s)" if told["lag_events"] else "0"
     checked = "-"
     if told["verified_at"]:
-        checked = told["verified_at"][:16] + (f" {told['differences']} differ" if told["differences"] else " ✓")
+        checked = told["verified_at"] + (f" {told['differences']} differ" if told["differences"] else " ✓")
     position, rows = f"{told['position']:,}", f"{told['rows']:,}"
     name, version, state, parked = told["name"], told["version"], told["state"], told["parked"]
     return _LINE.format(name, version, position, lag, state, rows, parked, checked)
@@ -132,7 +133,8 @@ def _text(at: datetime | None) -> str | None:
 @_one_or_none
 @_all
 @click.option("--show", default=MAX_TOLD, show_default=True, help="How many differing rows are shown.")
-def verify(projection: Projection | None, is_all: bool, show: int) -> None:
+@json_option
+def verify(projection: Projection | None, is_all: bool, show: int, as_json: bool) -> None:
     """Make NAME anew beside the live one, as of one moment, and compare. Exit code 1 and the first rows that differ."""
     wrong, chosen = 0, _chosen(projection, is_all)
     with administrator(admin_url()) as connection:
@@ -141,8 +143,10 @@ def verify(projection: Projection | None, is_all: bool, show: int) -> None:
                 found = verify_projection(admin_url(), connection, one, limit=show, progress=progress)
             wrong += found.count > 0
             parked = f", {found.parked} streams are parked" if found.parked else ""
-            click.echo(f"{one.name}: {_summary(found) if found.count else 'is what the log says'}{parked}")
-            for difference in found.first:
+            told = {"name": one.name, "changed": found.changed, "added": found.added, "removed": found.removed}
+            sentence = f"{one.name}: {_summary(found) if found.count else 'is what the log says'}{parked}"
+            tell(sentence, told | {"parked": found.parked, "first": found.first}, as_json=as_json)
+            for difference in () if as_json else found.first:
                 _print_difference(difference, "table", "log")
     if wrong:
         raise click.ClickException(f"{wrong} projections are not what the log says. `projections rebuild` mends them.")
@@ -209,24 +213,29 @@ def diff(projection: Projection, version: int | None, form: str) -> None:
 @projections.command()
 @_one
 @click.option("--to", "version", type=int, required=True, help="The version that is to be live.")
-def switch(projection: Projection, version: int) -> None:
+@json_option
+def switch(projection: Projection, version: int, as_json: bool) -> None:
     """Put another version of NAME in the place of the live one: a new one, or the one before it, within seven days."""
     with administrator(admin_url()) as connection, alone(connection, projection):
         former = live_version(connection, projection.name)
         if former.version == version:
-            click.echo(f"{projection.name}: version {version} is live already.")
+            told = {"name": projection.name, "version": version, "is_changed": False}
+            tell(f"{projection.name}: version {version} is live already.", told, as_json=as_json)
             return
         position = switch_to(connection, projection, version)
         drop_versions(connection, projection, unfinished=False)
-    click.echo(
+    told = {"name": projection.name, "version": version, "position": position, "former": former.version}
+    sentence = (
         f"{projection.name}: version {version} is live at position {position:,}, version {former.version} is kept"
     )
+    tell(sentence, told | {"is_changed": True}, as_json=as_json)
 
 
 @projections.command()
 @click.argument("supplier")
 @click.argument("external", required=False)
-def heal(supplier: str, external: str | None) -> None:
+@json_option
+def heal(supplier: str, external: str | None, as_json: bool) -> None:
     """Make what every projection says of EXTERNAL of SUPPLIER anew; what was parked goes on. Others notice nothing.
 
     Alone, participant/CODE or price-sheet/CODE/DOCUMENT names a record of the market.
@@ -242,7 +251,8 @@ def heal(supplier: str, external: str | None) -> None:
         for projection in PROJECTIONS:
             healed = heal_streams(connection, projection, streams)
             failed += healed.is_parked
-            click.echo(f"{healed.name}: {healed.says}")
+            told = {"name": healed.name, "says": healed.says, "is_parked": healed.is_parked}
+            tell(f"{healed.name}: {healed.says}", told, as_json=as_json)
     if failed:
         raise click.ClickException(
             f"{failed} projections cannot take the {'record' if external is None else 'account'} in."

@@ -3,7 +3,8 @@
 Also as it was known at a time or position. No table of its own: it is read from the log.
 """
 
-from datetime import datetime
+import re
+from datetime import date, datetime, time, timedelta
 from typing import Any
 
 import msgspec
@@ -21,6 +22,7 @@ from schemas.base import Wire, instant
 from schemas.status import ImportStatus, LatestError
 
 MAX_AS_OF = 40
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 class AsOf(msgspec.Struct, frozen=True):
@@ -30,16 +32,22 @@ class AsOf(msgspec.Struct, frozen=True):
     time: datetime | None = None
 
     @classmethod
-    def of(cls, text: str) -> "AsOf":
-        """A position, or a time in ISO 8601; without zone it is German market time. Raises ValueError."""
+    def of(cls, text: str, *, is_end: bool = True) -> "AsOf":
+        """A position, a time in ISO 8601, or a day: its end, or else its beginning. Raises ValueError.
+
+        Days, and times without zone, are of German market time.
+        """
         if text.isascii() and text.isdigit() and len(text) < 19:
             return cls(position=int(text))
         try:
+            if _DAY.fullmatch(text):
+                day = msgspec.convert(text, date) + timedelta(days=is_end)
+                return cls(time=instant(datetime.combine(day, time())) - timedelta(microseconds=is_end))
             if text.isprintable() and len(text) < MAX_AS_OF:
                 return cls(time=instant(msgspec.convert(text, datetime)))
         except (msgspec.ValidationError, OverflowError):
             pass
-        raise ValueError("Give a position, or a time in ISO 8601.")
+        raise ValueError("Give a position, a time in ISO 8601, or a day such as 2026-11-21.")
 
     @property
     def parameters(self) -> dict[str, Any]:

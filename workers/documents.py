@@ -4,6 +4,7 @@ Credentials and endpoints are what the object stores' own variables say (`AWS_â€
 """
 
 import asyncio
+import os
 from collections.abc import Collection
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -15,6 +16,8 @@ from obstore.store import ObjectStore, from_url
 from market.documents import path_below_root
 
 CONCURRENCY = 32
+REACHED = "is-anything-here"
+"""A document that nobody has: asking for it shows whether there is somebody to ask."""
 TIMEOUT_S = 10.0
 """For all documents that are asked for together."""
 
@@ -28,9 +31,20 @@ def missing_documents(root: str, paths: Collection[str], *, timeout_s: float = T
     return asyncio.run(_missing(root, paths, timeout_s))
 
 
+def why_unreachable(root: str, *, timeout_s: float = TIMEOUT_S) -> str | None:
+    """Why nothing can be looked for at the root; None when it can."""
+    try:
+        missing_documents(root, [REACHED], timeout_s=timeout_s)
+    except DocumentsUnavailable as error:
+        return str(error)
+    return None
+
+
 async def _missing(root: str, paths: Collection[str], timeout_s: float) -> set[str]:
-    store = _store(root, timeout_s)
     folder = Path(unquote(urlsplit(root).path)) if root.startswith("file:") else None
+    if folder is not None and not (folder.is_dir() and os.access(folder, os.R_OK | os.X_OK)):
+        raise DocumentsUnavailable("there is no such folder, or it may not be read")
+    store = _store(root, timeout_s)
     turns = asyncio.Semaphore(CONCURRENCY)
 
     async def is_missing(path: str) -> bool:

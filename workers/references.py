@@ -138,7 +138,8 @@ def _missing(accounts: Sequence[Account], treatments: Mapping[str, Treatment]) -
         try:
             missing[supplier] = missing_documents(treatments[supplier].documents_root, paths)
         except DocumentsUnavailable as error:
-            logger.warning("documents cannot be looked for", supplier=supplier, reason=str(error))
+            root = treatments[supplier].documents_root
+            logger.warning("documents root cannot be reached", supplier=supplier, root=root, reason=str(error))
             missing[supplier] = None
     return missing
 

@@ -1,0 +1,30 @@
+"""How verbs report: a sentence, or the same as JSON; one form of times (ISO 8601 with Z) and of absence (`-`)."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+import msgspec
+
+from cli.say import say
+
+json_option = click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+
+
+def tell(sentence: str, told: dict[str, Any], *, as_json: bool) -> None:
+    """What a verb has done: in words, or as one JSON object."""
+    say(msgspec.json.encode(told) if as_json else sentence)
+
+
+def text_of(value: Any) -> str:
+    """A value in a line of text."""
+    match value:
+        case None | "":
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case datetime():
+            return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        case list() | tuple():
+            return ",".join(map(text_of, value)) or "-"
+    return str(value)

@@ -1,0 +1,112 @@
+"""What verbs report: settings by name and word, JSON, examples, times and absence in one form, days as moments."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from cli.main import importledger
+from cli.operator import SUPPLIER_SETTINGS
+from cli.tell import text_of
+from embedded.postgres import PostgresUrls
+from eventstore.log.ledger import Ledger
+from projections.history import AsOf
+from tests.running import cli
+from workers.documents import DocumentsUnavailable, missing_documents, why_unreachable
+
+REPORTING = {
+    "migrate", "supplier create", "supplier status", "supplier list", "supplier set", "supplier show", "key create",
+    "key list", "key revoke", "history", "status", "export", "replay", "refusals", "cancel", "retry", "erase", "seal",
+    "verify", "proof", "backup", "projections", "projections verify", "projections switch", "projections heal",
+}  # fmt: skip
+
+
+def verbs(command: click.Command = importledger, name: str = "") -> dict[str, click.Command]:
+    found = {name: command}
+    for word, below in command.commands.items() if isinstance(command, click.Group) else ():
+        found |= verbs(below, f"{name} {word}".strip())
+    return found
+
+
+def test_each_help_has_an_example() -> None:
+    for name in verbs():
+        told = CliRunner().invoke(importledger, [*name.split(), "--help"]).output
+        assert "Example:" in told, name
+        assert f"importledger {name}".strip() in told.partition("Example:")[2], name
+
+
+@pytest.mark.parametrize("name", sorted(REPORTING))
+def test_every_verb_that_reports_has_json(name: str) -> None:
+    options = {option for parameter in verbs()[name].params for option in parameter.opts}
+    assert "--json" in options
+
+
+def test_times_and_absence_have_one_form() -> None:
+    at = datetime(2026, 11, 21, 8, 30, tzinfo=UTC)
+    assert [text_of(value) for value in (at, None, "", [], ["a", "b"], True, 3)] == [
+        "2026-11-21T08:30:00Z", "-", "-", "-", "a,b", "yes", "3",
+    ]  # fmt: skip
+
+
+def test_a_day_is_its_end_in_german_market_time_and_its_beginning_where_a_span_begins() -> None:
+    assert AsOf.of("2026-11-21").time == datetime(2026, 11, 21, 22, 59, 59, 999_999, tzinfo=UTC)
+    assert AsOf.of("2026-11-21", is_end=False).time == datetime(2026, 11, 20, 23, tzinfo=UTC)
+    assert AsOf.of("2026-07-01").time == datetime(2026, 7, 1, 21, 59, 59, 999_999, tzinfo=UTC)
+    with pytest.raises(ValueError, match="a day such as"):
+        AsOf.of("2026-02-30")
+
+
+def test_settings_are_shown_by_the_names_and_words_that_set_takes(
+    database: PostgresUrls, ledger: Ledger, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", database.service)
+    monkeypatch.setenv("IMPORTLEDGER_DATA_DIR", str(folder))
+
+    def typed(*arguments: str) -> str:
+        told = CliRunner().invoke(importledger, ["supplier", *arguments])
+        assert told.exit_code == 0, told.output
+        return told.output
+
+    def shown() -> dict[str, Any]:
+        told: dict[str, Any] = json.loads(typed("show", "NORDWIND", "--json"))
+        return told
+
+    typed("create", "NORDWIND")
+    fresh = shown()
+    assert fresh.keys() == {"code", "status", "reason", "created_at", "modified_at", *SUPPLIER_SETTINGS}
+    assert (fresh["dry-run-only"], fresh["documents-root"], fresh["reason"]) == ("no", None, None)
+    assert "documents-root -\n" in typed("show", "NORDWIND")
+    told = typed("set", "NORDWIND", f"documents-root=file://{folder}", "documents-check=warn", "dry-run-only=yes")
+    assert told == "NORDWIND is set.\n"
+    lines = typed("show", "NORDWIND").splitlines()
+    changed = shown()
+    assert lines == [f"{name} {text_of(value)}" for name, value in changed.items()]
+    for name in SUPPLIER_SETTINGS:
+        typed("set", "NORDWIND", f"{name}={changed[name]}")
+        assert shown()[name] == changed[name]
+    told = typed("set", "NORDWIND", "documents-root=file:///nowhere/at/all")
+    assert "file:///nowhere/at/all cannot be reached" in told
+    typed("set", "NORDWIND", *(f"{name}=" for name in SUPPLIER_SETTINGS))
+    cleared = shown()
+    assert {name: cleared[name] for name in SUPPLIER_SETTINGS} == {name: fresh[name] for name in SUPPLIER_SETTINGS}
+
+
+def test_a_documents_root_that_is_not_there_is_no_missing_document(folder: Path) -> None:
+    assert why_unreachable(f"file://{folder}") is None
+    assert "no such folder" in (why_unreachable(f"file://{folder}/gone") or "")
+    with pytest.raises(DocumentsUnavailable):
+        missing_documents(f"file://{folder}/gone", ["a.pdf"])
+
+
+def test_what_is_decided_is_told_as_json(database: PostgresUrls, ledger: Ledger, folder: Path) -> None:
+    environment = {"DATABASE_URL": database.admin, "IMPORTLEDGER_DATA_DIR": str(folder)}
+    cli("supplier", "create", "NORDWIND", environment=environment)
+    for verb in ("cancel", "retry"):
+        told = json.loads(cli(verb, "NORDWIND", "--all", "--json", environment=environment).stdout)
+        assert told == {"imports": 0, "changed": 0, "refused": 0}
+    told = json.loads(cli("backup", str(folder / "kept"), "--json", environment=environment).stdout)
+    assert (told["position"], told["rows"]["events"]) == (1, 1)
