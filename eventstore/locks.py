@@ -1,8 +1,8 @@
 """Every advisory lock of the service: its number, who takes it, and in which order.
 
-Transactions take PLATFORM, then LOG, never the other way round, or two of them wait for each other for ever: a worker
-writes platform rows before it appends, and a switch of versions waits for such rows before it stops the log. A switch
-also holds the row of the projection's live version, which it takes before both.
+Transactions take ERASURE, then PLATFORM, then LOG, never the other way round, or two of them wait for each other for
+ever: a worker writes platform rows before it appends, and a switch of versions waits for such rows before it stops the
+log. A switch also holds the row of the projection's live version, which it takes before all three.
 
 The others are held by sessions, one to a process at a time, and taken before any transaction begins.
 """
@@ -19,6 +19,9 @@ SEALER = 7015005
 """The one sealer that signs."""
 PROJECTOR = 7015006
 """The one projector that keeps projections up with the log."""
+ERASURE = 7015007
+"""Rows that tell of persons: shared by those who write such from payloads that they have read before, exclusive for an
+erasure (`projections.versioning.forgetting`)."""
 
 WORKERS = 7015
 """A class of locks: each worker holds the one of its own number while it lives."""

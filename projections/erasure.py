@@ -1,22 +1,30 @@
 """Erasing a person: the key, the payloads, the answers that repeat them and the platform's records are gone.
 
 What stays is the history without content, and in the platform the account's number, its keys and when it was erased.
+Every version of every projection is reached in the same transaction, those that are retired, ready or being built too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
+import psycopg
 from psycopg import Connection
+from psycopg.sql import SQL, Identifier
 
 from eventstore import locks
 from eventstore.aggregates.import_process import EraseSubject, stream_of
 from eventstore.events import Recorded
 from eventstore.log.ledger import Ledger
 from eventstore.refused_attempts import DELETE_ATTEMPTS
+from projections import PROJECTIONS
 from projections.history import read_account_history
 from projections.platform.change import platform_change
 from projections.platform.writing import apply_change
+from projections.versioning.forgetting import be_alone
+from projections.versioning.projection import Projection
+from projections.versioning.versions import versions
 
 _ERASE = (
     "DELETE FROM payloads WHERE stream = ANY(%(streams)s)",
@@ -24,6 +32,7 @@ _ERASE = (
     " (SELECT command_id FROM events WHERE stream = ANY(%(streams)s) AND command_id IS NOT NULL)",
     "INSERT INTO payload_keys (stream, erased_at) VALUES (%(subject)s, %(at)s)"
     " ON CONFLICT (stream) DO UPDATE SET key = NULL, erased_at = excluded.erased_at",
+    "UPDATE parked_streams SET error = split_part(error, ':', 1) WHERE stream = ANY(%(streams)s)",
 )
 
 
@@ -42,14 +51,69 @@ def erase(ledger: Ledger, supplier: str, external: str, *, reason: str, at: date
     subject = stream_of(supplier, external)
 
     def beside(connection: Connection[Any], events: Sequence[Recorded]) -> None:
+        connection.execute("SET LOCAL statement_timeout = 0")
+        connection.execute("SET LOCAL lock_timeout = '60s'")
+        be_alone(connection)
+        connection.execute("SET LOCAL lock_timeout = '5s'")
         # Alone with the platform: nothing about the person can be attached while this runs, or after it.
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.PLATFORM,))
         streams = sorted({recorded.stream for recorded in read_account_history(connection, supplier, external)})
         for statement in _ERASE:
             connection.execute(statement.encode(), {"streams": streams, "subject": subject, "at": at})
         connection.execute(DELETE_ATTEMPTS.encode(), {"supplier": supplier, "external": external})
-        for recorded in events:
-            if (change := platform_change(recorded, None)) is not None:
+        for erasure in events:
+            if (change := platform_change(erasure, None)) is not None:
                 apply_change(connection, change)
+            for projection, schema in _places(connection):
+                projection.forget_person(connection, schema, erasure)
 
-    return ledger.execute(subject, EraseSubject(reason=reason), at=at, by=by, beside=beside)
+    recorded = ledger.execute(subject, EraseSubject(reason=reason), at=at, by=by, beside=beside)
+    with ledger.connection() as connection:
+        _forget_samples(connection)
+    return recorded
+
+
+def _places(connection: Connection[Any]) -> Iterator[tuple[Projection, str]]:
+    """Every version of every projection, as the schema that its tables are in; but for one whose tables are not made.
+
+    The live platform is not among them: the event itself changes that, and so are not the live views of the append.
+    """
+    for projection in PROJECTIONS:
+        for version in versions(connection, projection.name):
+            is_live = version.state == "live"
+            schema = projection.home if is_live else version.schema
+            if not (is_live and projection.is_inline) and _has_tables(connection, schema, projection.tables):
+                yield projection, schema
+
+
+def _has_tables(connection: Connection[Any], schema: str, tables: Sequence[str]) -> bool:
+    query = "SELECT FROM pg_tables WHERE schemaname = %s AND tablename = ANY(%s) LIMIT 1"
+    return connection.execute(query, (schema, list(tables))).fetchone() is not None
+
+
+def _forget_samples(connection: Connection[Any]) -> None:
+    """Statistics of the planner are samples of values: they are thrown away and made anew for whatever held the person.
+
+    ANALYZE alone leaves those of a table as they are that is empty now.
+    """
+    tables = [("public", table) for table in _HELD]
+    for projection, schema in _places(connection):
+        tables += [(schema, table) for table in projection.tables if projection.holds_persons]
+    tables += [(one.home, table) for one in PROJECTIONS if one.holds_persons and one.is_inline for table in one.tables]
+    with connection.transaction():
+        connection.execute("SET LOCAL statement_timeout = 0")
+        if connection.info.server_version >= _CAN_CLEAR:
+            connection.execute(_CLEAR_SAMPLES, ([schema for schema, _ in tables], [table for _, table in tables]))
+    for place in tables:
+        with suppress(psycopg.errors.UndefinedTable), connection.transaction():  # a version may be dropped meanwhile
+            connection.execute("SET LOCAL statement_timeout = 0")
+            connection.execute(SQL("ANALYZE {}").format(Identifier(*place)))
+
+
+_HELD = ("payloads", "payload_keys", "remembered_answers", "refused_attempts", "import_status", "parked_streams")
+_CAN_CLEAR = 180_000
+_CLEAR_SAMPLES = """
+SELECT pg_clear_attribute_stats(schemaname, tablename, attname, inherited)
+FROM pg_stats
+JOIN unnest(%s::text[], %s::text[]) AS held (s, t) ON schemaname = s AND tablename = t
+"""

@@ -16,6 +16,7 @@ from eventstore.errors import StoreUnavailable
 from eventstore.log import follow
 from eventstore.log.ledger import Ledger
 from projections.versioning.build import apply_batch
+from projections.versioning.forgetting import wait_for_erasures
 from projections.versioning.projection import Projection
 from projections.versioning.reading import BATCH, head, read_ordered
 from projections.versioning.versions import held, park, parked_streams
@@ -71,6 +72,8 @@ class Projector:
             if live.definition != projection.definition:
                 self._tell_outdated(projection.name)
                 return False
+            if projection.holds_persons:
+                wait_for_erasures(connection)
             reached = head(connection)
             if reached == live.position:
                 return False

@@ -16,6 +16,8 @@ from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
 from eventstore.parallel import processes
+from eventstore.shown import said_by
+from projections.versioning.forgetting import read_erasures, wait_for_erasures
 from projections.versioning.projection import Projection, Rows
 from projections.versioning.reading import Poison, Seen, Slice, read_last, read_ordered, slices, with_bodies
 
@@ -58,9 +60,13 @@ def build(
     *,
     upto: int,
     jobs: int = 1,
+    is_kept: bool = True,
     progress: Progress = lambda done: None,
 ) -> list[Poison]:
-    """Fill empty tables with what the log says up to a position; the streams that had to be left out."""
+    """Fill empty tables with what the log says up to a position; the streams that had to be left out.
+
+    Without `is_kept` the caller's transaction undoes it all, and erasures need not wait for that.
+    """
     if projection.folds_all:
         for table in projection.tables:
             projection.index(connection, schema, table)
@@ -71,7 +77,7 @@ def build(
     workers = _Workers(admin_url, connection, jobs)
     parts = slices(connection, SLICES_A_JOB * jobs, upto=upto)
     parked = []
-    building = partial(build_slice, projection=projection, schema=schema, upto=upto)
+    building = partial(build_slice, projection=projection, schema=schema, upto=upto, is_kept=is_kept)
     for done, found in enumerate(workers.each(building, parts), 1):
         parked += found
         progress(upto * done // len(parts))
@@ -173,7 +179,7 @@ def _applied(connection: Connection[Any], projection: Projection, schema: str, b
         raise
     except Exception as error:  # whatever a projection's code raises concerns one stream
         if len({seen.stream for seen in batch}) == 1:
-            return [Poison(batch[0].stream, batch[0].position, f"{type(error).__name__}: {error}")]
+            return [Poison(batch[0].stream, batch[0].position, said_by(error))]
     middle = len(batch) // 2
     streams = {seen.stream for seen in batch[:middle]}
     first = [seen for seen in batch if seen.stream in streams]
@@ -204,9 +210,21 @@ def _without_poison(found: Sequence[Seen | Poison], parked: set[str]) -> tuple[l
 
 
 def build_slice(
-    connection: Connection[Any], part: Slice, *, projection: Projection, schema: str, upto: int
+    connection: Connection[Any], part: Slice, *, projection: Projection, schema: str, upto: int, is_kept: bool
 ) -> list[Poison]:
-    """The rows of some streams, from the last event of each."""
+    """The rows of some streams, from the last event of each; who was erased meanwhile is not among them."""
+    with connection.transaction():
+        parked = _build_slice(connection, part, projection, schema, upto)
+        if is_kept and projection.holds_persons:
+            wait_for_erasures(connection)
+            for erasure in read_erasures(connection, after=upto):
+                projection.forget_person(connection, schema, erasure)
+    return parked
+
+
+def _build_slice(
+    connection: Connection[Any], part: Slice, projection: Projection, schema: str, upto: int
+) -> list[Poison]:
     parked: list[Poison] = []
     rows: dict[str, list[Any]] = {}
     for found in read_last(connection, projection.topics, part, upto=upto, skipped=projection.skipped):
@@ -218,8 +236,7 @@ def build_slice(
             try:
                 _add(rows, projection.rows(seen))
             except Exception as error:  # as above
-                said = f"{type(error).__name__}: {error}"
-                poisons.append(Poison(seen.stream, seen.position, said, seen.first_position))
+                poisons.append(Poison(seen.stream, seen.position, said_by(error), seen.first_position))
         # Nothing of these streams is in the tables: they are left out from their first event on.
         parked += [Poison(p.stream, p.first_position, f"at position {p.position}: {p.error}") for p in poisons]
         if sum(map(len, rows.values())) > projection.load_rows:

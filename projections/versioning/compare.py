@@ -73,7 +73,7 @@ def verify(
         upto = head(connection) if projection.is_inline else live.position
         connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
         make_tables(connection, projection, schema)
-        build(admin_url, connection, projection, schema, upto=upto, progress=progress)
+        build(admin_url, connection, projection, schema, upto=upto, is_kept=False, progress=progress)
         found = compare(connection, projection, projection.home, schema, limit=limit)
         parked = len(parked_streams(connection, projection.name, live.version))
     connection.execute(

@@ -8,6 +8,7 @@ from psycopg.rows import tuple_row
 
 from eventstore import locks
 from projections.versioning.build import apply_events
+from projections.versioning.forgetting import wait_for_erasures
 from projections.versioning.projection import Projection
 from projections.versioning.reading import head
 from projections.versioning.versions import held
@@ -25,6 +26,8 @@ def heal(connection: Connection[Any], projection: Projection, streams: list[str]
     """Make the rows of these streams anew, in one transaction, and let those go on that were parked."""
     with connection.transaction():
         live = held(connection, projection.name)  # first, here as in a switch
+        if projection.holds_persons:
+            wait_for_erasures(connection)
         if projection.home == "platform":
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.PLATFORM,))
         elif projection.is_inline:

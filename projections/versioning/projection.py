@@ -14,8 +14,10 @@ from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
 from eventstore.aggregates.aggregate import Event
+from eventstore.aggregates.import_process import SubjectErased
 from eventstore.aggregates.participant import PARTICIPANT
 from eventstore.aggregates.price_sheet import PRICE_SHEET
+from eventstore.events import Recorded
 from eventstore.log.copying import copy_into
 from projections.platform.change import platform_change
 from projections.platform.tables import ACCOUNT_TABLE, PARTICIPANT_TABLE, PRICE_SHEET_TABLE, Table, table_columns
@@ -71,6 +73,16 @@ class Projection:
     def forget(self, connection: Connection[Any], schema: str, stream: str) -> bool:
         """Delete the rows of one stream; False when they cannot be told from those of others."""
         raise NotImplementedError
+
+    @property
+    def holds_persons(self) -> bool:
+        """Whether its rows repeat what was sent about persons: an erasure is among its events then."""
+        return self.reads_payloads and SubjectErased in self.events
+
+    def forget_person(self, connection: Connection[Any], schema: str, erasure: Recorded) -> None:
+        """Delete what these tables hold of a person, before the erasure itself is applied to them, or instead of it."""
+        if self.holds_persons:
+            self.forget(connection, schema, erasure.stream)
 
 
 class Platform(Projection):
@@ -142,6 +154,19 @@ class Platform(Projection):
             for below in root.all():
                 delete_rows(connection, schema, below.name, key)
         return True
+
+    def forget_person(self, connection: Connection[Any], schema: str, erasure: Recorded) -> None:
+        """By the account's number, which the erasure says: tables that are being made may lack the account's own row.
+
+        Versions that other code has made may lack tables.
+        """
+        change = platform_change(erasure, None) if self.holds_persons else None
+        if change is not None:
+            with connection.cursor(row_factory=tuple_row) as cursor:
+                cursor.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", (schema,))
+                present = {name for (name,) in cursor.fetchall()}
+            deleted = [(table, key) for table, key in change.deleted if table in present]
+            apply_change(connection, PlatformChange(deleted=deleted), schema=schema)
 
 
 _MARKET_ROOTS = {PARTICIPANT.prefix: PARTICIPANT_TABLE, PRICE_SHEET.prefix: PRICE_SHEET_TABLE}

@@ -18,6 +18,7 @@ from eventstore.aggregates.post_account import RecordCancellationChanged, Record
 from eventstore.aggregates.price_sheet import PriceSheetImported
 from eventstore.events import AGGREGATES, UNREADABLE, Recorded, read_event
 from eventstore.log.payloads import read_payloads
+from eventstore.shown import said_by
 
 BATCH = 1_000
 
@@ -177,7 +178,7 @@ def with_bodies(connection: Connection[Any], batch: Sequence[Seen]) -> list[Seen
     except ValueError as error:
         if len(batch) == 1:
             recorded = batch[0].recorded
-            return [Poison(recorded.stream, recorded.position, str(error), batch[0].first_position)]
+            return [Poison(recorded.stream, recorded.position, said_by(error), batch[0].first_position)]
     return [found for seen in batch for found in with_bodies(connection, [seen])]
 
 
@@ -211,6 +212,6 @@ def _seen(row: tuple[Any, ...]) -> Seen | Poison:
     try:
         event = read_event(topic, state)
     except UNREADABLE as error:
-        return Poison(stream, position, f"{type(error).__name__}: {error}", first)
+        return Poison(stream, position, said_by(error), first)
     recorded = Recorded(stream, version, event, at, supplier, by, command_id, position, code_version)
     return Seen(recorded, previous, first_at, first)

@@ -18,11 +18,14 @@ from psycopg.sql import SQL, Identifier
 from eventstore import locks
 from eventstore.clock import now
 from projections.versioning.build import Progress, apply_events, build, make_tables
+from projections.versioning.forgetting import wait_for_erasures
 from projections.versioning.projection import Projection
 from projections.versioning.reading import Poison, head
 
 KEPT = timedelta(days=7)
 """How long a retired version can be switched in again."""
+AT_ONCE = 5_000
+"""Events that are caught up with in one transaction: erasures wait for its end."""
 CLOSE = 500
 """Events behind the log at which a version is close enough to be switched in."""
 SWITCH_TRIES = 40
@@ -191,10 +194,11 @@ def catch_up(connection: Connection[Any], projection: Projection, version: int) 
     [present] = [one for one in versions(connection, projection.name) if one.version == version]
     position = present.position
     while True:
-        reached = head(connection)
+        end = head(connection)
+        reached = min(end, position + AT_ONCE)
         with connection.transaction():
             advance(connection, projection, present.schema, version, after=position, upto=reached)
-        if reached - position < CLOSE:
+        if reached == end and reached - position < CLOSE:
             return reached
         position = reached
 
@@ -203,6 +207,8 @@ def advance(
     connection: Connection[Any], projection: Projection, schema: str, version: int, *, after: int, upto: int
 ) -> None:
     """Apply the events after one position and up to another to a version's tables, and note the position."""
+    if projection.holds_persons:
+        wait_for_erasures(connection)
     left = parked_streams(connection, projection.name, version)
     poisons = apply_events(connection, projection, schema, after=after, upto=upto, parked=left)
     park(connection, projection.name, version, poisons)

@@ -13,6 +13,7 @@ from psycopg import Connection
 from psycopg.sql import SQL, Composable, Identifier
 
 from eventstore.aggregates.aggregate import Event
+from eventstore.aggregates.import_process import SubjectErased
 from eventstore.events import Recorded
 from projections.versioning.projection import Projection, Rows, copy_rows, delete_rows
 from projections.versioning.reading import Seen
@@ -103,6 +104,14 @@ class View(Projection):
             parameters = {f"{self.name}_{column}": list(values) for column, values in columns}
             with connection.cursor(binary=True) as cursor:
                 cursor.execute(statement, parameters)
+
+    def forget_person(self, connection: Connection[Any], schema: str, erasure: Recorded) -> None:
+        """The row stays, since the erasure leaves one; what it says in words does not."""
+        key = self.key_of(erasure.stream)
+        if key is not None and "error_detail" in self.columns and SubjectErased in self.events:
+            places = SQL(" AND ").join(SQL("{} = %s").format(Identifier(column)) for column in key)
+            statement = SQL("UPDATE {} SET error_detail = NULL WHERE error_detail IS NOT NULL AND {}")
+            connection.execute(statement.format(Identifier(schema, self.name), places), [*key.values()])
 
     def forget(self, connection: Connection[Any], schema: str, stream: str) -> bool:
         key = self.key_of(stream)

@@ -1,0 +1,39 @@
+"""How erasing a person and making tables keep out of each other's way.
+
+Whoever writes rows from payloads has read these before, and an erasure may come in between. So whoever does holds this
+lock, shared, until the rows are committed; an erasure holds it alone. Either the erasure finds the rows and deletes
+them, or they are written by somebody who sees it.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from psycopg import Connection
+from psycopg.rows import dict_row
+
+from eventstore import locks
+from eventstore.events import Recorded
+from eventstore.log.ledger import recorded_of
+
+_SELECT_ERASURES = """
+SELECT stream, version, topic, recorded_at, supplier, caused_by, command_id, position, code_version, state
+FROM events
+WHERE topic = 'subject_erased.v1' AND position > %s
+ORDER BY position
+"""
+
+
+def wait_for_erasures(connection: Connection[Any]) -> None:
+    """From now on nobody is erased until the connection's transaction ends; who was erased can be seen."""
+    connection.execute("SELECT pg_advisory_xact_lock_shared(%s)", (locks.ERASURE,))
+
+
+def be_alone(connection: Connection[Any]) -> None:
+    """From now on nobody writes rows from payloads that they have read before, until the transaction ends."""
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.ERASURE,))
+
+
+def read_erasures(connection: Connection[Any], *, after: int) -> Iterator[Recorded]:
+    """Who was erased after a position of the log."""
+    with connection.cursor(binary=True, row_factory=dict_row) as cursor:
+        yield from map(recorded_of, cursor.execute(_SELECT_ERASURES, (after,)).fetchall())
