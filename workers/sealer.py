@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from uuid import UUID
 
+import psycopg
 import structlog
 
 from eventstore.clock import now
@@ -65,6 +66,8 @@ class Sealer:
                 sign_waiting(connection, waiting, self._key, sealed.note, at=now())
         except SealRefused as refusal:
             logger.error("log not sealed", reason=str(refusal))  # noqa: TRY400 - a sentence for operators
+        except psycopg.Error as error:  # what somebody has altered in the database must not end the sealer unseen
+            logger.error("log not sealed", reason=str(error).strip().splitlines()[0] if str(error) else "")  # noqa: TRY400
         except (StoreUnavailable, OutsideUnavailable) as error:
             logger.warning("sealing waits", reason=str(error).strip().splitlines()[0] if str(error) else "")
 

@@ -18,6 +18,16 @@ ReadTile = Callable[[int, int], bytes]
 """The hashes of a tile, by level and index."""
 
 
+class TreeDamaged(Exception):
+    """The stored tree lacks hashes that it must have: it was altered. The log does not need it, and makes it anew."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The stored tree is not whole. Delete all rows of log_tiles: the next seal makes them anew from the log, "
+            "and compares them with the checkpoints."
+        )
+
+
 class Tree:
     """A tree that grows at its right edge, in memory that does not grow with it.
 
@@ -36,11 +46,11 @@ class Tree:
         read: ReadTile,
         full: Callable[[int, int, bytes], None] = lambda level, index, hashes: None,
     ) -> "Tree":
-        """The tree of this size, from its tiles."""
+        """The tree of this size, from its tiles. Raises TreeDamaged."""
         tree = cls(full)
         tree.size = size
         tree._edge = [
-            split(read(level, index)[: width * HASH_BYTES]) if width else [] for level, index, width in _edge_of(size)
+            _hashes(read, level, index, 0, width) if width else [] for level, index, width in _edge_of(size)
         ] or [[]]
         return tree
 
@@ -114,15 +124,25 @@ def consistency_proof(read: ReadTile, old: int, new: int) -> list[bytes]:
 
 
 def range_root(read: ReadTile, low: int, high: int) -> bytes:
-    """The root over the leaves from one index up to another, which begins where a subtree of that width may begin."""
+    """The root over the leaves from one index up to another, which begins where a subtree of that width may begin.
+
+    Raises TreeDamaged.
+    """
     width = high - low
     if width & (width - 1) == 0:
         level, below = divmod(width.bit_length() - 1, _TILE_HEIGHT)
         first = low >> (_TILE_HEIGHT * level)
         start = first % TILE
-        return _perfect_root(split(read(level, first // TILE))[start : start + (1 << below)])
+        return _perfect_root(_hashes(read, level, first // TILE, start, 1 << below))
     middle = low + _split_at(width)
     return node_hash(range_root(read, low, middle), range_root(read, middle, high))
+
+
+def _hashes(read: ReadTile, level: int, index: int, start: int, count: int) -> list[bytes]:
+    found = split(read(level, index))[start : start + count]
+    if len(found) < count or len(found[-1]) < HASH_BYTES:
+        raise TreeDamaged
+    return found
 
 
 def split(hashes: bytes) -> list[bytes]:

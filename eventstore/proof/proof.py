@@ -19,7 +19,7 @@ from eventstore.events import shown_event
 from eventstore.log.payloads import read_payloads
 from eventstore.private_files import open_private
 from eventstore.proof import verifier
-from eventstore.proof.merkle import consistency_proof, inclusion_proof
+from eventstore.proof.merkle import ReadTile, TreeDamaged, consistency_proof, inclusion_proof
 from eventstore.proof.sealing import tile_reader
 from eventstore.proof.verifier import FORMAT, Checkpoint
 
@@ -86,22 +86,16 @@ def write_proof(
         events = [row for row in cursor.execute(_SELECT_EVENTS, (list(streams),)) if row["position"] <= checkpoint.size]
     if not events:
         raise NotProvable("There is no such import, or no checkpoint covers it yet. Run `importledger seal`.")
-    read = tile_reader(connection)
     with connection.cursor(row_factory=tuple_row) as cursor:
         cursor.execute(_SELECT_CONTINUATIONS, (checkpoint.size, checkpoint.origin + "\n"))
         notes: dict[int, str] = dict(cursor.fetchall())
     notes |= _covering(connection, checkpoint.origin, events)
     notes |= {size: text for size, text in kept.items() if size <= checkpoint.size}
     notes[checkpoint.size] = note
-    index = {
-        "format": FORMAT,
-        "size": checkpoint.size,
-        "checkpoints": {str(size): f"checkpoints/{size}.note" for size in sorted(notes)},
-        "inclusion": {
-            str(row["position"]): _text(inclusion_proof(read, row["position"] - 1, checkpoint.size)) for row in events
-        },
-        "consistency": {str(size): _text(consistency_proof(read, size, checkpoint.size)) for size in sorted(notes)},
-    }
+    try:
+        index = _index(tile_reader(connection), events, notes, checkpoint.size)
+    except TreeDamaged as damaged:
+        raise NotProvable(str(damaged)) from damaged
     bodies = _payloads(connection, events) if payloads else {}
     with open_private(file) as output, zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED) as proof:
         proof.writestr("README.txt", README.format(name=file.name))
@@ -114,6 +108,17 @@ def write_proof(
         for digest, body in bodies.items():
             proof.writestr(f"payloads/{digest}", body)
     return Proof(len(events), checkpoint.size, len(bodies))
+
+
+def _index(read: ReadTile, events: Sequence[dict[str, Any]], notes: Mapping[int, str], size: int) -> dict[str, Any]:
+    """What `proof.json` says. Raises TreeDamaged."""
+    return {
+        "format": FORMAT,
+        "size": size,
+        "checkpoints": {str(kept): f"checkpoints/{kept}.note" for kept in sorted(notes)},
+        "inclusion": {str(row["position"]): _text(inclusion_proof(read, row["position"] - 1, size)) for row in events},
+        "consistency": {str(kept): _text(consistency_proof(read, kept, size)) for kept in sorted(notes)},
+    }
 
 
 def _event(row: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from psycopg.rows import tuple_row
 
 from eventstore import locks
 from eventstore.proof.checkpoints import LogKey, Outside, read_signed
-from eventstore.proof.merkle import HASH_BYTES, TILE, ReadTile, Tree, range_root
+from eventstore.proof.merkle import HASH_BYTES, TILE, ReadTile, Tree, TreeDamaged, range_root
 from eventstore.proof.verifier import Checkpoint, Invalid, leaf_hash, loss_of
 
 CHUNK = 64 * TILE
@@ -95,6 +95,21 @@ def seal(
     could not be kept outside is kept there the next time. `former_key` is the verifier key of what was signed before
     the key was changed.
     """
+    try:
+        return _seal(connection, key, outside, at=at, former_key=former_key, progress=progress)
+    except TreeDamaged as damaged:
+        raise SealRefused(str(damaged)) from damaged
+
+
+def _seal(
+    connection: Connection[Any],
+    key: LogKey,
+    outside: Outside,
+    *,
+    at: datetime,
+    former_key: str | None,
+    progress: Callable[[int], None],
+) -> Sealed | None:
     keys = (key.verifier, former_key) if former_key else (key.verifier,)
     head = _head(connection)
     before = newest_checkpoint(connection, keys)

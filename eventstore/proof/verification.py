@@ -13,7 +13,7 @@ from psycopg import Connection
 from psycopg.rows import tuple_row
 
 from eventstore.proof.checkpoints import read_signed
-from eventstore.proof.merkle import TILE, Tree, range_root, split
+from eventstore.proof.merkle import TILE, Tree, TreeDamaged, range_root, split
 from eventstore.proof.sealing import CHUNK, read_leaves, sealed_size, tile_reader
 from eventstore.proof.verifier import Checkpoint, Continued, Invalid, loss_of
 
@@ -77,9 +77,15 @@ def verify_events(
     changes = _Changes()
     start = 0 if whole else max(0, min(head, sealed_size(connection)) - NEWEST_EVENTS) // CHUNK * CHUNK
     read = tile_reader(connection)
-    tree = Tree.resumed(start, read)
-    for size in [size for size in checkpoints if size <= start]:
-        _compare(range_root(read, 0, size), checkpoints[size], changes, found)
+    older = [size for size in checkpoints if size <= start]
+    try:
+        tree = Tree.resumed(start, read)
+        roots = [range_root(read, 0, size) for size in older]
+    except TreeDamaged as damaged:
+        found.problems.append(f"UNSURE  {damaged}")
+        start, tree, older, roots = 0, Tree(), [], []  # the log says it all, and takes longer
+    for size, root in zip(older, roots, strict=True):
+        _compare(root, checkpoints[size], changes, found)
     for low in range(start, head, CHUNK):
         _hash_again(connection, tree, low, min(low + CHUNK, head), checkpoints, changes, found)
         progress(low + CHUNK)

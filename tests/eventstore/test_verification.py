@@ -447,6 +447,21 @@ def test_a_proof_holds_nothing_that_is_not_proved(
     assert said in "\n".join(wrong)
 
 
+@pytest.mark.parametrize("statement", ["DELETE FROM log_tiles", "UPDATE log_tiles SET hashes = '\\x00'"])
+def test_a_tree_that_lacks_hashes_is_named_and_made_anew(
+    log: Log, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    monkeypatch.setattr("eventstore.proof.verification.CHUNK", 256)
+    monkeypatch.setattr("eventstore.proof.verification.NEWEST_EVENTS", 256)
+    log.admin.execute(f"{statement} WHERE level = 1")
+    assert_found(log.problems(whole=False), r"UNSURE  The stored tree is not whole")
+    with pytest.raises(SealRefused, match="The stored tree is not whole"):
+        log.seal()
+    log.forget_the_tree()
+    log.seal()
+    assert log.problems(whole=False) == []
+
+
 def test_the_log_of_a_replica_role_is_warned_of(log: Log) -> None:
     database = log.admin.info.dbname
     log.admin.execute(f"ALTER ROLE importledger IN DATABASE {database} SET session_replication_role = replica")
