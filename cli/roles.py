@@ -70,6 +70,7 @@ def run_service(
     log_folder: Path | None,
 ) -> None:
     """Start everything, call back with the base URL when it is ready, and stop everything afterwards."""
+    settings.refuse_incomplete()
     service = Service(folder, log_folder=log_folder)
     try:
         connections = service.start_servers(settings.database_url, settings.database_admin_url, settings.redis_url)

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import obstore
-from obstore.exceptions import BaseError
+from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import ObjectStore, from_url
 
 from market.documents import path_below_root
@@ -62,11 +62,29 @@ async def _missing(root: str, paths: Collection[str], timeout_s: float) -> set[s
     try:
         async with asyncio.timeout(timeout_s):
             found = await asyncio.gather(*map(is_missing, wanted))
+            if folder is None and all(found):
+                await _ask_for_bucket(store)
     except TimeoutError:
         raise DocumentsUnavailable(f"no answer within {timeout_s:g} s") from None
+    except DocumentsUnavailable:
+        raise
     except (BaseError, OSError, ValueError) as error:
         raise DocumentsUnavailable(type(error).__name__) from error
     return {path for path, is_gone in zip(wanted, found, strict=True) if is_gone}
+
+
+async def _ask_for_bucket(store: ObjectStore) -> None:
+    """A bucket that does not exist has no documents either. Raises DocumentsUnavailable for it.
+
+    Who may ask for documents need not be allowed to list them: then the bucket is there.
+    """
+    try:
+        async for _ in obstore.list(store, chunk_size=1):
+            return
+    except (PermissionError, PermissionDeniedError, UnauthenticatedError):
+        return
+    except (BaseError, OSError) as error:
+        raise DocumentsUnavailable("there is no such bucket, or it does not answer") from error
 
 
 def _store(root: str, timeout_s: float) -> ObjectStore:

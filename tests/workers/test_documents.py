@@ -65,6 +65,13 @@ def test_an_s3_bucket_says_which_documents_are_missing(bucket: str) -> None:
     assert missing_documents(bucket, paths) == {"statements/2.pdf", "../secret.pdf"}
 
 
+def test_a_bucket_that_is_not_there_is_unavailable_and_an_empty_one_is_not(bucket: str) -> None:
+    nowhere = bucket.replace("documents", "nowhere")
+    with pytest.raises(DocumentsUnavailable, match="no such bucket"):
+        missing_documents(nowhere, ["statements/1.pdf"])
+    assert missing_documents(f"{bucket}/nothing/below", ["x.pdf"]) == {"x.pdf"}
+
+
 def test_many_documents_are_looked_for_together(bucket: str) -> None:
     paths = [f"statements/{number}.pdf" for number in range(200)]
     assert len(missing_documents(bucket, paths, timeout_s=60)) == 199
