@@ -17,7 +17,7 @@ from cli.log import configure_logging
 from cli.operator import key, refusals, supplier
 from cli.prove import proof, seal_log, verify
 from cli.roles import api, migrate, relay, up, worker
-from cli.say import say
+from cli.say import guard_terminal, say
 from cli.support import projections
 from eventstore.traced import trace_without_values
 
@@ -61,6 +61,7 @@ def main() -> None:
     """Run a verb; what goes wrong is one sentence and exit code 1."""
     configure_logging("warning")
     trace_without_values()
+    guard_terminal()
     try:
         code = importledger(standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:

@@ -27,7 +27,7 @@ from api.errors import HANDLERS
 from cli.log import configure_logging
 from embedded.postgres import PostgresUrls
 from embedded.supervisor import Program, Supervisor
-from eventstore.errors import StoreUnavailable
+from eventstore.errors import LedgerError, StoreUnavailable  # noqa: F401 - the first for the program below
 from eventstore.traced import trace_without_values
 from schemas.account import Account
 from tests.running import wait_for
@@ -305,7 +305,7 @@ def test_the_command_tells_no_canary() -> None:
     program = (
         "import click, sys, cli.main as m, tests.cli.test_discretion as t\n"
         "m.importledger.add_command(click.Command('fails', callback=t.fail))\n"
-        "m.importledger.add_command(click.Command('refuses', callback=lambda: t.fail(m.LedgerError)))\n"
+        "m.importledger.add_command(click.Command('refuses', callback=lambda: t.fail(t.LedgerError)))\n"
         "sys.argv = ['importledger', sys.argv[1]]\n"
         "m.main()\n"
     )
