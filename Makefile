@@ -35,8 +35,8 @@ check: setup ## formatting, lint, types, and which way imports point
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-fuzz: setup ## 20,000 requests against the service's own description; ARGS="-x"
-	FUZZ_REQUESTS=20000 $(BIN)/python -m pytest tests/api/test_fuzzing.py $(ARGS)
+fuzz: setup ## 20,000 requests against the service's own description, and all hostile ones; ARGS="-x"
+	FUZZ_REQUESTS=20000 $(BIN)/python -m pytest tests/api/test_fuzzing.py tests/hostile $(ARGS)
 
 simulate: setup ## many histories of the pure core among faults; SEED=0 IMPORTS=20000
 	$(BIN)/python -m tests.simulation --seed $(or $(SEED),0) --imports $(or $(IMPORTS),20000)

@@ -110,10 +110,12 @@ _ANSWERS = (
     _answer(405, CODES[405], "The path is there, the method is not; Allow names those that are."),
     _answer(408, CODES[408], "The body did not arrive in time."),
     _answer(409, CODES[409], "A request with this Idempotency-Key is being processed; ask again."),
-    _answer(413, CODES[413], "The body is larger than the limit."),
-    _answer(415, CODES[415], "The body is expected as application/json."),
+    _answer(413, CODES[413], "The body is larger, holds more, or takes longer to judge than the limits allow."),
+    _answer(414, CODES[414], "The request line is longer than the limit."),
+    _answer(415, CODES[415], "The body is expected as application/json, and without a Content-Encoding."),
     _answer(422, CODES[422], "This Idempotency-Key was used for a request with another body."),
     _answer(429, CODES[429], "The key makes too many requests a second; Retry-After says when to come again."),
+    _answer(431, CODES[431], "The header is larger or has more fields than the limits allow."),
     ErrorCode(
         "error",
         ("answer",),
@@ -145,6 +147,9 @@ _FIELDS = (
     _field("max_value", "payment_schedules.0.day_of_month", "The number is too large."),
     _field("max_digits", "transfer_balance", "A number has at most 18 digits before the point and 10 after it."),
     _field("null_characters_not_allowed", "notes.0.body", "Null characters are not allowed."),
+    _field(
+        "errors_truncated", "non_field_errors", "There are more problems than are listed; the sentence says how many."
+    ),
     _field("dry_run_only", "task_params.is_dry_run", "This import supplier takes dry runs only."),
     _field("schedule_window_start_in_past", "task_params.schedule_window_start", "The window begins in the past."),
     _field("schedule_window_end_in_past", "task_params.schedule_window_end", "The window ends in the past."),

@@ -19,7 +19,7 @@ from schemas.base import DECIMAL_PATTERN
 _REF = "#/components/schemas/{name}"
 _MOMENT = {
     "type": "string",
-    "pattern": r"^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?([Zz]|[+-]\d{2}(:?\d{2})?)?$",
+    "pattern": r"^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:?\d{2})?$",
     "description": "ISO 8601 with Z, an offset, or no zone, which is German market time.",
 }
 _DECIMAL = {
@@ -32,7 +32,7 @@ _DECIMAL = {
 _TRIMMED = r"^\S([\s\S]*\S)?$"
 _NDJSON = "application/x-ndjson"
 _LINES = "One object a line, plain or with Content-Encoding gzip or zstd. The schema is that of a line."
-_ALWAYS_POSSIBLE = (405, 500)
+_ALWAYS_POSSIBLE = (405, 414, 431, 500)
 _WITH_TOKEN = (401, 403, 429, 503)
 _WITH_BODY = (400, 408, 409, 413, 415, 422)
 
@@ -220,6 +220,7 @@ _PROBLEM = {
         "detail": {"type": "string", "description": "For people; may change."},
         "code": {"type": "string", "description": "Permanent; see /errors/."},
         "attr": {"type": "string", "description": "The dotted path to the input, indexes from 0."},
+        "left_out": {"type": "integer", "description": "Only with `errors_truncated`: problems that are not listed."},
     },
 }
 _REFUSAL = {
@@ -237,7 +238,14 @@ _ERROR_SCHEMAS = {
         "type": "object",
         "description": "A refusal; with `errors` where the content is refused. Accounts have the same as a tree, too.",
         "required": ["detail", "code"],
-        "properties": {**_REFUSAL, "errors": {"type": "array", "items": {"$ref": _REF.format(name="Problem")}}},
+        "properties": {
+            **_REFUSAL,
+            "errors": {"type": "array", "items": {"$ref": _REF.format(name="Problem")}},
+            "errors_truncated": {
+                "type": "boolean",
+                "description": "True when there are more problems than are listed; the last entry says how many.",
+            },
+        },
     },
     "AlreadyImported": {
         "type": "object",

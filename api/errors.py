@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.limits import MAX_LOGGED_PATH
 from api.refusals import CODES as _CODES
 from api.refusals import ApiError
 from api.request_log import REQUEST_ID
@@ -29,7 +30,9 @@ from eventstore.errors import (
     VersionConflict,
 )
 from schemas.base import Problem
+from schemas.problems import bounded, cut, is_truncated
 from schemas.shape import NotJson
+from schemas.work import TooMuchWork
 
 logger = structlog.get_logger()
 
@@ -41,7 +44,10 @@ _RETRY = {"Retry-After": "1"}
 
 
 class NotValid(Exception):
-    """The request's content is refused, for all of these reasons; `supplier` is "" while it is not known."""
+    """The request's content is refused for these reasons, as far as an answer can list them.
+
+    `supplier` is "" while it is not known.
+    """
 
     def __init__(
         self, code: str, detail: str, problems: Sequence[Problem], *, supplier: str = "", with_tree: bool = False
@@ -49,7 +55,7 @@ class NotValid(Exception):
         super().__init__(detail)
         self.code = code
         self.detail = detail
-        self.problems = problems
+        self.problems = bounded(problems)
         self.supplier = supplier
         self.with_tree = with_tree
 
@@ -70,7 +76,7 @@ def tree_of(problems: Sequence[Problem]) -> dict[str, Any]:
                 below = node[step] = {"non_field_errors": below}
             node = below
         leaf = node.setdefault(last, [])
-        if isinstance(leaf, dict):
+        while isinstance(leaf, dict):
             leaf = leaf.setdefault("non_field_errors", [])
         leaf.append(problem.detail)
     return root
@@ -80,6 +86,8 @@ def _problems(request: Request, error: Exception) -> Response:
     assert isinstance(error, NotValid)
     body: dict[str, Any] = tree_of(error.problems) if error.with_tree else {}
     body |= {"detail": error.detail, "code": error.code, "errors": error.problems}
+    if is_truncated(error.problems):
+        body["errors_truncated"] = True
     return json_response(body, 400)
 
 
@@ -101,6 +109,11 @@ def _not_json(request: Request, error: Exception) -> Response:
     return json_response({"detail": error.detail, "code": "parse_error"}, 400)
 
 
+def _too_much(request: Request, error: Exception) -> Response:
+    assert isinstance(error, TooMuchWork)
+    return json_response({"detail": error.detail, "code": _CODES[413]}, 413)
+
+
 def _already_imported(request: Request, error: Exception) -> Response:
     assert isinstance(error, AlreadyImported)
     body = {"non_field_errors": {"detail": str(error), "code": error.code}, "account_id": error.account_number}
@@ -113,17 +126,22 @@ def _refused(request: Request, error: Exception) -> Response:
 
 
 def _unavailable(request: Request, error: Exception) -> Response:
-    logger.warning("store unavailable", path=request.url.path, reason=type(error).__name__)
+    logger.warning("store unavailable", path=_path(request), reason=type(error).__name__)
     detail = "The service cannot store or read at the moment. Repeating the request is safe."
     return json_response({"detail": detail, "code": _CODES[503]}, 503, _RETRY)
 
 
 def _unexpected(request: Request, error: Exception) -> Response:
     request_id = request.scope.get(REQUEST_ID) or secrets.token_hex(8)
-    logger.error("unexpected error", request_id=request_id, path=request.url.path, exc_info=error)
+    logger.error("unexpected error", request_id=request_id, path=_path(request), exc_info=error)
     detail = f"An unexpected error occurred: {type(error).__name__}. Tell the platform team the request id."
     code = error.code if isinstance(error, StreamUnreadable) else "error"
     return json_response({"detail": detail, "code": code, "request_id": request_id}, 500)
+
+
+def _path(request: Request) -> str:
+    """The path as it is logged."""
+    return cut(request.url.path, MAX_LOGGED_PATH)
 
 
 Handler = Callable[[Request, Exception], Response | Awaitable[Response]]
@@ -132,6 +150,7 @@ HANDLERS: dict[Any, Handler] = {
     ApiError: _api_error,
     NotValid: _problems,
     NotJson: _not_json,
+    TooMuchWork: _too_much,
     AlreadyImported: _already_imported,
     ImportInProgress: _refused,
     StreamUnreadable: _unexpected,

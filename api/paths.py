@@ -9,7 +9,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.errors import not_found
-from api.responses import held
+from api.responses import release
 
 ANSWER_HEADERS = "importledger.answer_headers"
 """The key in the ASGI scope of header fields that the answer is to carry."""
@@ -50,7 +50,7 @@ class Endpoint:
         try:
             response = await self._handler(Request(scope, receive, send))
         finally:
-            held.release(scope)
+            release(scope)
         if ANSWER_HEADERS in scope:
             response.headers.update(scope[ANSWER_HEADERS])
         await response(scope, receive, send)

@@ -11,9 +11,11 @@ CODES = {
     408: "request_timeout",
     409: "idempotency_key_in_use",
     413: "request_too_large",
+    414: "uri_too_long",
     415: "unsupported_media_type",
     422: "idempotency_key_reused",
     429: "throttled",
+    431: "header_too_large",
     503: "service_unavailable",
 }
 

@@ -9,17 +9,28 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Scope
 
+from api.limits import (
+    BODY_TIMEOUT_S,
+    MAX_ANSWER_BYTES,
+    MAX_BODY_BYTES,
+    MAX_DISCARDED_BYTES,
+    MAX_HELD_BYTES,
+    MAX_STRANGER_BODY_BYTES,
+    MAX_STRANGER_HELD_BYTES,
+    STRANGER_BODY_TIMEOUT_S,
+)
 from api.refusals import ApiError
 from api.store import in_time
 
-MAX_BODY_BYTES = 10 * 1024 * 1024
-MAX_HELD_BYTES = 128 * 1024 * 1024
-"""Bodies that one process holds at a time; beyond that it says 503 before its memory grows."""
-MAX_DISCARDED_BYTES = 4 * MAX_BODY_BYTES
-BODY_TIMEOUT_S = 30.0
 _FLUSH_BYTES = 65_536
 
 _encoder = msgspec.json.Encoder(decimal_format="string")
+
+
+def refuse_large_answer(body: bytes) -> None:
+    """Raises ApiError 413 where an answer that gives back what was sent would be too large."""
+    if len(body) > MAX_ANSWER_BYTES:
+        raise ApiError(413, f"What is answered with its content has at most {MAX_ANSWER_BYTES} bytes.")
 
 
 class JsonResponse(Response):
@@ -64,33 +75,51 @@ async def json_array_response(items: AsyncIterator[Any]) -> Response:
     return StreamingResponse(whole(), media_type="application/json")
 
 
-class Held:
-    """How many bytes of bodies this process holds for requests that are not answered yet."""
+class Room:
+    """The bodies of one kind of caller: how large and slow each may be, and how many bytes of them are held.
 
-    def __init__(self) -> None:
+    What is held belongs to requests that are not answered yet.
+    """
+
+    def __init__(self, *, of_body: int, of_all: int, timeout_s: float) -> None:
+        self.of_body = of_body
+        self.timeout_s = timeout_s
+        self._of_all = of_all
         self._bytes = 0
 
     def add(self, request: Request, count: int) -> None:
         """Raises ApiError 503 when it would be too much."""
-        if self._bytes + count > MAX_HELD_BYTES:
+        if self._bytes + count > self._of_all:
             raise ApiError(503, "The service has too much to do at the moment.", headers={"Retry-After": "1"})
         self._bytes += count
-        request.scope[HELD_BYTES] = request.scope.get(HELD_BYTES, 0) + count
+        request.scope[HELD_BYTES] = (self, request.scope.get(HELD_BYTES, (self, 0))[1] + count)
 
-    def release(self, scope: Scope) -> None:
-        """Called when the request has been answered."""
-        self._bytes -= scope.pop(HELD_BYTES, 0)
+    def release(self, count: int) -> None:
+        self._bytes -= count
 
 
 HELD_BYTES = "importledger.held_bytes"
-held = Held()
+CALLERS = Room(of_body=MAX_BODY_BYTES, of_all=MAX_HELD_BYTES, timeout_s=BODY_TIMEOUT_S)
+"""For bodies of callers who have shown their credentials."""
+STRANGERS = Room(of_body=MAX_STRANGER_BODY_BYTES, of_all=MAX_STRANGER_HELD_BYTES, timeout_s=STRANGER_BODY_TIMEOUT_S)
+"""For everybody else's: whatever they send, callers find their room as it was."""
 
 
-async def read_body(request: Request) -> bytes:
-    """The JSON body's bytes. Raises ApiError for the wrong content type, or too many bytes, or too slow ones."""
+def release(scope: Scope) -> None:
+    """Let go of what is held for a request, when it has been answered."""
+    if (held := scope.pop(HELD_BYTES, None)) is not None:
+        room, count = held
+        room.release(count)
+
+
+async def read_body(request: Request, room: Room = CALLERS) -> bytes:
+    """The JSON body's bytes. Raises ApiError for a wrong content type or coding, and for too many or too slow bytes."""
     content_type = request.headers.get("content-type")
     if content_type is not None and not _is_json(content_type):
         raise ApiError(415, "The body is expected as application/json.")
+    coding = request.headers.get("content-encoding")
+    if coding is not None and coding.strip().lower() not in ("", "identity"):
+        raise ApiError(415, "The body is expected as it is, without Content-Encoding.", headers=_NO_CODING)
     reading = asyncio.current_task()
     assert reading is not None
     is_late = False
@@ -100,18 +129,18 @@ async def read_body(request: Request) -> bytes:
         is_late = True
         reading.cancel()
 
-    timer = asyncio.get_running_loop().call_later(BODY_TIMEOUT_S, give_up)
+    timer = asyncio.get_running_loop().call_later(room.timeout_s, give_up)
     try:
-        return await _received(request)
+        return await _received(request, room)
     except asyncio.CancelledError:
         if not is_late:
             raise
-        raise ApiError(408, "The body did not arrive in time.") from None
+        raise ApiError(408, "The body did not arrive in time.", headers={"Connection": "close"}) from None
     finally:
         timer.cancel()
 
 
-async def _received(request: Request) -> bytes:
+async def _received(request: Request, room: Room) -> bytes:
     """The body, or ApiError 413. What is too much is read and thrown away, so that the client reads the answer."""
     chunks: list[bytes] = []
     size = 0
@@ -123,14 +152,18 @@ async def _received(request: Request) -> bytes:
         chunk = message.get("body", b"")
         size += len(chunk)
         more = message.get("more_body", False)
-        if size <= MAX_BODY_BYTES:
-            held.add(request, len(chunk))
+        if size <= room.of_body:
+            room.add(request, len(chunk))
             chunks.append(chunk)
         elif size > MAX_DISCARDED_BYTES or not more:
-            raise ApiError(413, f"A body has at most {MAX_BODY_BYTES} bytes.", headers={"Connection": "close"})
-        else:
+            raise ApiError(413, f"A body has at most {room.of_body} bytes.", headers={"Connection": "close"})
+        elif chunks:
             chunks.clear()
+            release(request.scope)
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+_NO_CODING = {"Accept-Encoding": "identity"}
 
 
 def _is_json(content_type: str) -> bool:

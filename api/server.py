@@ -1,38 +1,141 @@
-"""The HTTP server: uvicorn, and patience that ends. A client that sends or reads too slowly loses its connection."""
+"""The HTTP server: uvicorn with limits before anything is parsed, and with patience that ends.
+
+What one connection sends can neither fill the memory nor keep the others waiting: the request line, the header and
+what is sent ahead are bounded (`api/limits.py`), and a client that sends or reads too slowly loses its connection.
+The class leans on uvicorn's own; `pyproject.toml` holds its version, and `tests/api/test_server.py` each limit.
+"""
 
 import asyncio
-from typing import Any
+import http
+import json
+from typing import Any, NoReturn
 
+import httptools
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-HEADER_TIMEOUT_S = 15.0
-"""For the header of a request, from the connection or from the header's first byte."""
-READ_TIMEOUT_S = 30.0
-"""For the client to take what it has been sent, once the connection's buffer is full."""
-KEEP_ALIVE_S = 75
-MAX_CONNECTIONS = 4_000
+from api.limits import (
+    BODY_TIMEOUT_S,
+    HEADER_TIMEOUT_S,
+    KEEP_ALIVE_S,
+    LINGER_S,
+    MAX_CONNECTIONS,
+    MAX_DISCARDED_BYTES,
+    MAX_HEADER_BYTES,
+    MAX_HEADER_FIELDS,
+    MAX_PIECES,
+    MAX_PIPELINED,
+    MAX_REQUEST_LINE_BYTES,
+    MAX_UNHEARD_BYTES,
+    MIN_PIECE_BYTES,
+    READ_TIMEOUT_S,
+)
+from api.refusals import CODES
+
 BACKLOG = 2048
+_LINE_ENDS = len(" " + " HTTP/1.1")
+_FIELD_ENDS = len(": \r\n")
 
 
-class ImpatientProtocol(HttpToolsProtocol):
-    """uvicorn's protocol, which would wait for ever for a header that never ends, and for a client that never reads."""
+class _Refused(Exception):
+    """Ends the parsing of what a client sends; it has been answered."""
 
+
+class GuardedProtocol(HttpToolsProtocol):
+    """uvicorn's protocol, which itself takes a header of any length, and waits for ever for one that never ends."""
+
+    _is_in_header = False
+    _is_in_body = False
+    _is_refused = False
+    _line_bytes = 0
+    _header_bytes = 0
+    _unheard_bytes = 0
+    """What has arrived since the parser last said anything: it keeps an unfinished field to itself."""
+    _pieces = 0
+    _body_bytes = 0
+    _discarded_bytes = 0
     _header_timer: asyncio.TimerHandle | None = None
+    _body_timer: asyncio.TimerHandle | None = None
     _reading_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._expect_header()
 
+    def data_received(self, data: bytes) -> None:
+        if self._is_refused:
+            self._discard(len(data))
+            return
+        self._unset_keepalive_if_required()
+        self._unheard_bytes += len(data)
+        try:
+            self.parser.feed_data(data)
+            if self._unheard_bytes > MAX_UNHEARD_BYTES:
+                self._refuse_header()
+        except httptools.HttpParserUpgrade:
+            pass  # answered as the request that it also is
+        except (httptools.HttpParserError, _Refused):
+            if not self._is_refused:
+                self._answer(400, "The request cannot be read as HTTP.", "parse_error")
+        if self._is_in_body and self._body_timer is None:
+            self._body_timer = self.loop.call_later(BODY_TIMEOUT_S, self._look_at_body)
+
+    # What the parser says.
+
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._is_in_header = True
+        self._line_bytes = self._header_bytes = self._pieces = self._body_bytes = self._discarded_bytes = 0
         self._expect_header()
 
+    def on_url(self, url: bytes) -> None:
+        self._unheard_bytes = 0
+        self._line_bytes += len(url)
+        if self._line_bytes + len(self.parser.get_method()) + _LINE_ENDS > MAX_REQUEST_LINE_BYTES:
+            self._refuse(414, f"A request line has at most {MAX_REQUEST_LINE_BYTES} bytes.", CODES[414])
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._unheard_bytes = 0
+        if not self._is_in_header:
+            self._refuse(400, "Fields after the body are not taken.", "parse_error")
+        self._header_bytes += len(name) + len(value) + _FIELD_ENDS
+        if self._header_bytes > MAX_HEADER_BYTES or len(self.headers) >= MAX_HEADER_FIELDS:
+            self._refuse_header()
+        super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
+        self._unheard_bytes = 0
+        self._is_in_header, self._is_in_body = False, True
         self._stop_expecting()
+        if len(self.pipeline) >= MAX_PIPELINED:
+            self._refuse(503, "Too many requests are sent before their answers are read.", CODES[503])
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._unheard_bytes = 0
+        self._pieces += 1
+        self._body_bytes += len(body)
+        if self._pieces > MAX_PIECES and self._body_bytes < self._pieces * MIN_PIECE_BYTES:
+            self._refuse(400, "The body is sent in too small pieces.", "parse_error")
+        if self.cycle.response_complete:
+            self._discard(len(body))
+        else:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._unheard_bytes = 0
+        self._is_in_body = False
+        self._stop_looking()
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.cycle.response_complete and self.cycle.body:
+            self.cycle.body = bytearray()  # nobody reads it any more, and the connection may stay
+
+    # What the transport says.
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -44,8 +147,50 @@ class ImpatientProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_expecting()
+        self._stop_looking()
         self._stop_waiting()
         super().connection_lost(exc)
+
+    # Refusals.
+
+    def _refuse_header(self) -> NoReturn:
+        size, fields = MAX_HEADER_BYTES, MAX_HEADER_FIELDS
+        self._refuse(431, f"A header has at most {fields} fields and {size} bytes, a body none after it.", CODES[431])
+
+    def _refuse(self, status: int, detail: str, code: str) -> NoReturn:
+        self._answer(status, detail, code)
+        raise _Refused
+
+    def _answer(self, status: int, detail: str, code: str) -> None:
+        """Say why, take nothing more, and close: at once when the client has read that, or after a while.
+
+        Requests that came before on this connection are answered first; then it closes without a word.
+        """
+        self._is_refused = True
+        self._stop_expecting()
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            if self._is_in_header or self.pipeline or cycle.response_started:
+                cycle.keep_alive = False
+                return
+            cycle.disconnected = True  # its body is the one that is refused
+            cycle.message_event.set()
+        elif self._is_in_body:  # the request has its answer
+            self.transport.close()
+            return
+        body = json.dumps({"detail": detail, "code": code}).encode()
+        head = f"HTTP/1.1 {status} {http.HTTPStatus(status).phrase}\r\ncontent-type: application/json\r\n"
+        self.transport.write(f"{head}content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body)
+        self.flow.resume_reading()
+        self.loop.call_later(LINGER_S, self.transport.close)
+
+    def _discard(self, count: int) -> None:
+        """Throw away what arrives after an answer: a client that is cut off before it has sent all cannot read why."""
+        self._discarded_bytes += count
+        if self._discarded_bytes > MAX_DISCARDED_BYTES and not self.transport.is_closing():
+            self.transport.abort()
+
+    # Patience.
 
     def _expect_header(self) -> None:
         self._stop_expecting()
@@ -55,6 +200,19 @@ class ImpatientProtocol(HttpToolsProtocol):
         if self._header_timer is not None:
             self._header_timer.cancel()
             self._header_timer = None
+
+    def _look_at_body(self) -> None:
+        """A body whose request has been answered has had its time; for others the handler looks at the clock."""
+        self._body_timer = None
+        if self.cycle is None or self.cycle.response_complete:
+            self._lose_patience()
+        else:
+            self._body_timer = self.loop.call_later(BODY_TIMEOUT_S, self._look_at_body)
+
+    def _stop_looking(self) -> None:
+        if self._body_timer is not None:
+            self._body_timer.cancel()
+            self._body_timer = None
 
     def _stop_waiting(self) -> None:
         if self._reading_timer is not None:
@@ -71,7 +229,8 @@ def serve(app: ASGIApp, *, host: str, port: int) -> None:
         app,
         host=host,
         port=port,
-        http=ImpatientProtocol,
+        http=GuardedProtocol,
+        ws="none",
         loop="uvloop",
         lifespan="on",
         access_log=False,

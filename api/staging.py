@@ -7,7 +7,7 @@ from eventstore.aggregates.import_process import StageImport
 from eventstore.log.payloads import Payload
 from market.judging import MAX_NAMES_KEPT, Judgement, problem_names
 from schemas.base import Problem, instant
-from schemas.shape import MAX_PROBLEMS, UNKNOWN_FIELD
+from schemas.problems import MAX_PROBLEMS, UNKNOWN_FIELD
 
 _LEFT_OUT = "This field is not documented; it is left out."
 

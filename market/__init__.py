@@ -1,6 +1,6 @@
 """The German energy market's rules: does it hold? Rows of tables, pure. `check` applies all of them to an account."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from market.account import ACCOUNT
@@ -12,6 +12,7 @@ from market.rule import Breach, Rule, RuleBook, Severity
 from market.supply import SUPPLY
 from schemas.account import Account
 from schemas.base import Problem
+from schemas.work import MAX_RULES_S
 
 EDITION = "2026-11-21"
 """Names this set of rules in the events that record what the rules said."""
@@ -22,14 +23,17 @@ _book = RuleBook.of(Account, (*ACCOUNT, *CUSTOMER, *SUPPLY, *FINANCE))
 _plausibility = RuleBook(PLAUSIBILITY)
 
 
-def check(account: Account, now: datetime, besides: Collection[Problem] = ()) -> Sequence[Breach]:
+def check(
+    account: Account, now: datetime, besides: Sequence[Problem] = (), *, within_s: float = MAX_RULES_S
+) -> Sequence[Breach]:
     """Every rule that the account breaks, errors and warnings, in the order of its fields; what is implausible last.
 
     Rules over places that are problems already are not asked: what stands there is not what the importer meant.
+    Raises TooMuchWork when asking takes more processor time and the answer is not full of problems by then.
     """
-    found = _book.breaches(account, now, besides)
+    found = _book.breaches(account, now, besides, within_s=within_s)
     if besides or not is_ordinary(account, now):
-        found += _plausibility.breaches(account, now, besides)
+        found += _plausibility.breaches(account, now, besides, within_s=within_s)
     return found
 
 

@@ -3,6 +3,7 @@
 Whoever judges an account does it here: the API before it answers, workers before they create, replays afterwards.
 """
 
+import math
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from enum import Enum
@@ -13,8 +14,9 @@ import market
 from market.rule import Severity
 from schemas.account import TaskParams
 from schemas.base import Problem, instant
-from schemas.shape import UNKNOWN_FIELD
+from schemas.problems import UNKNOWN_FIELD, UnknownLeftOut
 from schemas.submission import Submission
+from schemas.work import MAX_RULES_S
 
 MAX_WINDOW = timedelta(days=4)
 MAX_NAMES_KEPT = 50
@@ -53,10 +55,16 @@ class Judgement(msgspec.Struct, frozen=True):
     dropped_fields: tuple[str, ...] = ()
 
 
-def judge(submission: Submission, terms: Terms, at: datetime, occasion: Occasion) -> Judgement:
-    """Everything that shape, market and schedule have to say at this moment, by the supplier's terms."""
+def judge(
+    submission: Submission, terms: Terms, at: datetime, occasion: Occasion, *, within_s: float = MAX_RULES_S
+) -> Judgement:
+    """Everything that shape, market and schedule have to say at this moment, by the supplier's terms.
+
+    Raises TooMuchWork when the rules take more processor time; what was accepted is processed however long it takes.
+    """
     misfits, dropped = without_dropped(submission.misfits, terms)
-    breaches = market.check(submission.account, at, misfits)
+    within_s = math.inf if occasion is Occasion.PROCESS else within_s
+    breaches = market.check(submission.account, at, misfits, within_s=within_s)
     errors = [b.problem for b in breaches if terms.is_strict or b.severity is Severity.ERROR]
     warnings = [b.problem for b in breaches if not terms.is_strict and b.severity is Severity.WARNING]
     task = _task_problems(submission.task, terms, at, occasion)
@@ -67,7 +75,7 @@ def without_dropped(misfits: Sequence[Problem], terms: Terms) -> tuple[list[Prob
     """The misfits that count, and the paths of undocumented fields that these terms drop."""
     if not terms.drops_unknown_fields:
         return [*misfits], ()
-    counting = [problem for problem in misfits if problem.code != UNKNOWN_FIELD]
+    counting = [p for p in misfits if p.code != UNKNOWN_FIELD and not isinstance(p, UnknownLeftOut)]
     return counting, tuple(problem.attr for problem in misfits if problem.code == UNKNOWN_FIELD)
 
 

@@ -4,7 +4,7 @@
 breaks nothing. A check knows one value and no path; the pass knows the path and no rule.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -12,8 +12,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from schemas.base import Problem, Wire
-from schemas.shape import UNKNOWN_FIELD, derived_checks
+from schemas.problems import MAX_PROBLEMS, UNKNOWN_FIELD, is_truncated, left_out
+from schemas.shape import derived_checks
+from schemas.work import MAX_RULES_S, TooMuchWork, Work
 
+_LOOK_EVERY = 64
+"""Items of an account's own arrays between two looks at the clock."""
 _MAX_STEPS = 16
 """No rule looks deeper than this; a problem that lies deeper concerns none."""
 
@@ -94,23 +98,38 @@ class RuleBook:
         )
         return cls((*derived, *rules))
 
-    def breaches(self, value: Any, now: datetime, besides: Collection[Problem] = ()) -> list[Breach]:
+    def breaches(
+        self, value: Any, now: datetime, besides: Sequence[Problem] = (), *, within_s: float = MAX_RULES_S
+    ) -> list[Breach]:
         """Every rule that the value breaks, but for rules that look at a place that is a problem already.
 
         A field that is not documented is read by no rule, and so keeps none from being asked.
+        None are asked when the answer is full of problems already. Of each severity, so many are given as an answer
+        can list, and then a `LeftOut`. Raises TooMuchWork when asking takes longer and the answer is not full.
         """
+        if is_truncated(besides):
+            return []
         found: list[Breach] = []
+        more = dict.fromkeys(Severity, -MAX_PROBLEMS)
+        work = Work(within_s)
 
         def broken(rule: Rule, value: Any, *path: str | int) -> None:
             """Called by the generated function, which knows the rule and the path."""
+            more[rule.severity] += 1
+            if more[rule.severity] > 0:
+                return
             attr = ".".join(map(str, (*path, rule.field) if isinstance(value, msgspec.Struct | tuple) else path))
             found.append(Breach(Problem(attr, rule.code, rule.says), rule.severity))
 
-        if besides:
-            self._apply_carefully(value, now, broken, _sound_places(besides))
-        else:
-            self._apply(value, now, broken)
-        return found
+        try:
+            if besides:
+                self._apply_carefully(value, now, broken, work.go_on, _sound_places(besides))
+            else:
+                self._apply(value, now, broken, work.go_on)
+        except TooMuchWork:
+            if more[Severity.ERROR] <= 0:
+                raise
+        return [*found, *(Breach(left_out(number), kind) for kind, number in more.items() if number > 0)]
 
 
 class _Place:
@@ -121,7 +140,7 @@ class _Place:
         self.below: dict[tuple[str, bool], _Place] = {}
 
 
-def _sound_places(problems: Collection[Problem]) -> Callable[..., bool]:
+def _sound_places(problems: Sequence[Problem]) -> Callable[..., bool]:
     """Whether a rule can be asked at a place: neither that, nor what is above it or read by the rule, is a problem."""
     bad: set[tuple[str, ...]] = set()
     above: set[tuple[str, ...]] = set()
@@ -149,7 +168,7 @@ def _sound_places(problems: Collection[Problem]) -> Callable[..., bool]:
 
 def _compiled(root: _Place, *, is_careful: bool) -> Callable[..., None]:
     names: dict[str, Any] = {}
-    lines = ["def apply(v0, now, broken, is_sound=None):"]
+    lines = ["def apply(v0, now, broken, go_on, is_sound=None):"]
     _write_place(root, 0, (), lines, names, is_careful=is_careful)
     exec("\n".join(lines), names)  # noqa: S102 - our own source, from the rules' places and nothing else
     return names["apply"]  # type: ignore[no-any-return]
@@ -173,6 +192,8 @@ def _write_place(
         if many:
             lines.append(f"{indent}for i{depth}, {inner} in enumerate({here}.{name}):")
             steps = (*steps, f"i{depth}")
+            if depth == 0:
+                lines.append(f"{indent}    if i0 % {_LOOK_EVERY} == {_LOOK_EVERY - 1}: go_on()")
         else:
             lines.append(f"{indent}{inner} = {here}.{name}")
             lines.append(f"{indent}if {inner}:")  # UNSET is false, as all that is absent

@@ -1,15 +1,23 @@
 """Names that one JSON object gives twice: readers keep the last value, so that the first would be lost unseen."""
 
-import json
-from collections import Counter
-from collections.abc import Iterator
+import re
 from typing import Any
 
 import msgspec
 
 from schemas.base import Problem
+from schemas.problems import UNKNOWN_FIELD, ProblemList, attr_of
+from schemas.work import MAX_SCAN_S, Work
 
 REPEATED_FIELD = "repeated_field"
+MAX_REMEMBERED = 250_000
+"""Names that one scan keeps in mind; beyond that it looks for no further ones."""
+
+_REPEATED = "This field is given twice in one object."
+_UNDOCUMENTED = "This field is not documented."
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"(\s*+:)?|[{}\[\],]', re.DOTALL)
+_WORK_EVERY = 4_096
+"""Tokens between two looks at the clock."""
 
 _encoder = msgspec.json.Encoder()
 
@@ -25,25 +33,77 @@ def may_repeat_names(body: bytes, value: Any) -> bool:
 
 def repeated_names(body: bytes) -> list[Problem]:
     """Each name that an object repeats, at its path. The body is well-formed and of bounded depth."""
-    value = json.loads(body, object_pairs_hook=_Pairs, parse_int=str, parse_float=str)
-    return [
-        Problem(".".join(path), REPEATED_FIELD, "This field is given twice in one object.")
-        for path in _repeated(value, ())
-    ]
+    return _Scan(body).problems()
 
 
-class _Pairs(list[tuple[str, Any]]):
-    """An object as its pairs."""
+def names_at_fault(body: bytes, documented: frozenset[str]) -> list[Problem]:
+    """The same, and the outermost object's names that are not documented, for a body that is too large to be read.
+
+    [] when there are none, or when the body is so strange that this cannot be told.
+    """
+    return _Scan(body, documented).problems()
 
 
-def _repeated(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    match value:
-        case _Pairs():
-            yield from ((*path, name) for name, times in Counter(name for name, _ in value).items() if times > 1)
-            for name, child in value:
-                yield from _repeated(child, (*path, name))
-        case list():
-            for index, child in enumerate(value):
-                yield from _repeated(child, (*path, str(index)))
-        case _:
-            pass
+class _Container:
+    """An object or array that is open: where it is, the names it has given, how many of its items have ended."""
+
+    def __init__(self, *, is_object: bool) -> None:
+        self.names: set[str] | None = set() if is_object else None
+        self.repeated: set[str] = set()
+        self.step = "" if is_object else "0"
+
+
+class _Scan:
+    """One pass over a body's tokens, which never holds the whole of it as values."""
+
+    def __init__(self, body: bytes, documented: frozenset[str] | None = None) -> None:
+        self._body = body
+        self._documented = documented
+        self._found = ProblemList()
+        self._open: list[_Container] = []
+        self._remembered = 0
+
+    def problems(self) -> list[Problem]:
+        work = Work(MAX_SCAN_S)
+        for number, token in enumerate(_TOKEN.finditer(self._body)):
+            if number % _WORK_EVERY == 0 and work.is_over():
+                break
+            start = self._body[token.start()]
+            if start == 0x22:  # "
+                if token.group(1) and self._open:
+                    self._name(token)
+            elif start == 0x2C:  # ,
+                self._comma()
+            elif start in b"{[":
+                self._open.append(_Container(is_object=start == 0x7B))
+            elif self._open:
+                closed = self._open.pop()
+                self._remembered -= len(closed.names or ())
+        return self._found.problems()
+
+    def _name(self, token: re.Match[bytes]) -> None:
+        inside = self._open[-1]
+        if inside.names is None:
+            return
+        text = token.group()[: token.start(1) - token.start()]
+        name = inside.step = msgspec.json.decode(text, type=str) if b"\\" in text else text[1:-1].decode()
+        if name in inside.names:
+            if name not in inside.repeated:
+                inside.repeated.add(name)
+                self._note(REPEATED_FIELD, _REPEATED)
+        elif self._remembered < MAX_REMEMBERED:
+            inside.names.add(name)
+            self._remembered += 1
+        if self._documented is not None and len(self._open) == 1 and name not in self._documented:
+            self._note(UNKNOWN_FIELD, _UNDOCUMENTED)
+
+    def _comma(self) -> None:
+        if self._open and self._open[-1].names is None:
+            self._open[-1].step = str(int(self._open[-1].step) + 1)
+
+    def _note(self, code: str, detail: str) -> None:
+        room = self._found.room(code)
+        if room.is_full:
+            room.left_out += 1
+        else:
+            self._found.add(Problem(attr_of([container.step for container in self._open]), code, detail))

@@ -8,6 +8,7 @@ What comes out of the walk goes through `msgspec.convert`, so that the walk can 
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from difflib import get_close_matches
@@ -18,16 +19,29 @@ import msgspec
 from msgspec import inspect
 
 from schemas.base import DECIMAL_PATTERN, MARKET_TIME, Problem, instant
-from schemas.names import may_repeat_names, repeated_names
+from schemas.names import may_repeat_names, names_at_fault, repeated_names
+from schemas.problems import MAX_STEP, UNKNOWN_FIELD, ProblemList, attr_of
+from schemas.work import MAX_WALK_S, TooMuchWork, Work
 
 MAX_DEPTH = 64
 """Levels of nesting in one body; documented limit."""
 
-MAX_PROBLEMS = 1_000
-"""Problems that one answer lists; a body with more is cut off there."""
+MAX_VALUES = 350_000
+"""Names and values of one body, counted by their commas; with the two limits below, what it may take in memory."""
 
-UNKNOWN_FIELD = "unknown_field"
-"""The code of a field that is not documented; suppliers may be set to have such fields dropped."""
+MAX_CONTAINERS = 150_000
+"""Objects and arrays of one body, counted by their brackets."""
+
+MAX_DECIMALS = 300_000
+"""Numbers with a fraction or exponent in one body."""
+
+MAX_HINTS = 20
+"""Undocumented names for which one answer says which documented one is nearest: finding out takes long."""
+
+_LARGE_BYTES = 300_000
+"""Smaller bodies cannot reach these limits."""
+_BEGINNING_BYTES = 100_000
+"""As much of a body as shows whether it is nested too deeply."""
 
 T = TypeVar("T")
 
@@ -64,9 +78,10 @@ class Shape(Generic[T]):
         self.wire_type = wire_type
 
     def read(self, body: bytes) -> T:
-        """Raises NotJson, or Misfits with every misfit."""
+        """Raises NotJson, TooMuchWork, or Misfits with every misfit."""
+        self._refuse_too_much(body)
         try:
-            value = _untyped.decode(body)
+            value = _untyped.decode(body) if len(body) <= _LARGE_BYTES else untyped(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             value = untyped(body)  # says what is wrong with it
         repeats = may_repeat_names(body, value)
@@ -75,7 +90,27 @@ class Shape(Generic[T]):
                 return msgspec.convert(value, self.wire_type)
             except (msgspec.ValidationError, RecursionError):
                 pass
-        return self.fit(untyped(body), repeated_names(body) if repeats else ())
+        if not is_shallow(value):
+            raise NotJson(f"The body is nested deeper than {MAX_DEPTH} levels.")
+        return self.fit(value, repeated_names(body) if repeats else ())
+
+    def _refuse_too_much(self, body: bytes) -> None:
+        """Raises for a body that would take too much memory: Misfits when its names already say what is wrong."""
+        if len(body) <= _LARGE_BYTES:
+            return
+        containers, commas = body.count(b"[") + body.count(b"{"), body.count(b",")
+        if containers <= MAX_CONTAINERS and commas <= MAX_VALUES:
+            return
+        _refuse_deep(body[:_BEGINNING_BYTES])
+        kind, number = ("objects and arrays", MAX_CONTAINERS) if containers > MAX_CONTAINERS else ("values", MAX_VALUES)
+        detail = f"A body has at most {number} {kind}."
+        node = inspect.type_info(self.wire_type)
+        if isinstance(node, inspect.StructType):
+            documented = frozenset(field.encode_name for field in node.fields)
+            if problems := names_at_fault(body, documented):
+                whole = Problem("non_field_errors", "max_length", detail)
+                raise Misfits(msgspec.convert(_stand_in(node), self.wire_type), [whole, *problems])
+        raise TooMuchWork(detail)
 
     def examine(self, body: bytes) -> tuple[T, Sequence[Problem]]:
         """The body and its misfits, with stand-ins in their places. Raises NotJson."""
@@ -94,11 +129,12 @@ class Shape(Generic[T]):
 
 
 def untyped(body: bytes) -> Any:
-    """The body as dicts, lists and scalars, numbers with a fraction as Decimal. Raises NotJson."""
+    """The body as dicts, lists and scalars, numbers with a fraction as Decimal. Raises NotJson, TooMuchWork."""
     if not body.strip():
         raise NotJson("The body is empty; a JSON document is expected.")
+    decoder = _untyped if len(body) <= _LARGE_BYTES else msgspec.json.Decoder(float_hook=_Decimals())
     try:
-        value = _untyped.decode(body)
+        value = decoder.decode(body)
     except UnicodeDecodeError:
         raise NotJson("The body is not valid UTF-8.") from None
     except RecursionError:
@@ -108,6 +144,28 @@ def untyped(body: bytes) -> Any:
     if not is_shallow(value):
         raise NotJson(f"The body is nested deeper than {MAX_DEPTH} levels.")
     return value
+
+
+class _Decimals:
+    """Decimal for numbers, as long as there are not too many."""
+
+    def __init__(self) -> None:
+        self._left = MAX_DECIMALS
+
+    def __call__(self, text: str) -> Decimal:
+        self._left -= 1
+        if self._left < 0:
+            raise TooMuchWork(f"A body has at most {MAX_DECIMALS} numbers with a fraction or an exponent.")
+        return Decimal(text)
+
+
+def _refuse_deep(beginning: bytes) -> None:
+    """Raises NotJson when the beginning of a body is nested deeper than any body may be."""
+    with suppress(msgspec.DecodeError, UnicodeDecodeError):
+        try:
+            msgspec.json.decode(beginning)
+        except RecursionError:
+            raise NotJson(f"The body is nested deeper than {MAX_DEPTH} levels.") from None
 
 
 def shape_problems(value: Any, wire_type: type) -> list[Problem]:
@@ -210,20 +268,25 @@ def _type_info(wire_type: type) -> inspect.Type:
 def _fitted(value: Any, wire_type: type) -> tuple[Any, list[Problem]]:
     walk = _Walk()
     fitted = walk.fitted(value, _type_info(wire_type), ())
-    return fitted, walk.problems
+    return fitted, walk.found.problems()
 
 
 class _Walk:
     """One walk over one value: notes what does not fit, and gives the value with stand-ins in those places."""
 
     def __init__(self) -> None:
-        self.problems: list[Problem] = []
+        self.found = ProblemList()
         self.noted = 0
+        self.hints_left = MAX_HINTS
+        self.work = Work(MAX_WALK_S)
 
     def note(self, path: tuple[str, ...], code: str, detail: str) -> None:
         self.noted += 1
-        if len(self.problems) < MAX_PROBLEMS:
-            self.problems.append(Problem(".".join(path) or "non_field_errors", code, detail))
+        room = self.found.room(code)
+        if room.is_full:
+            room.left_out += 1
+        else:
+            self.found.add(Problem(attr_of(path), code, detail))
 
     def fitted(self, value: Any, node: inspect.Type, path: tuple[str, ...]) -> Any:
         match node:
@@ -273,6 +336,7 @@ class _Walk:
         return value
 
     def struct(self, value: dict[str, Any], node: inspect.StructType, path: tuple[str, ...]) -> dict[str, Any]:
+        self.work.go_on()
         fitted = {}
         names = [field.encode_name for field in node.fields]
         for field in node.fields:
@@ -282,11 +346,27 @@ class _Walk:
             elif field.required:
                 self.note(here, "required", "This field is required.")
                 fitted[field.encode_name] = _stand_in(field.type)
-        for name in value.keys() - set(names):
-            nearest = get_close_matches(name, names, n=1)
-            hint = f" Did you mean {nearest[0]}?" if nearest else ""
-            self.note((*path, name), UNKNOWN_FIELD, f"This field is not documented.{hint}")
+        if not value.keys() <= fitted.keys():
+            self.unknown(value, names, path)
         return fitted
+
+    def unknown(self, value: dict[str, Any], names: list[str], path: tuple[str, ...]) -> None:
+        """Note each name that is not documented, and for the first few of them which one was probably meant."""
+        strange = [name for name in value if name not in names]
+        room = self.found.room(UNKNOWN_FIELD)
+        for index, name in enumerate(strange):
+            if room.is_full:
+                self.noted += 1
+                room.left_out += len(strange) - index
+                return
+            self.note((*path, name), UNKNOWN_FIELD, f"This field is not documented.{self.hint(name, names)}")
+
+    def hint(self, name: str, names: list[str]) -> str:
+        if len(name) > MAX_STEP or not self.hints_left:
+            return ""
+        self.hints_left -= 1
+        nearest = get_close_matches(name, names, n=1)
+        return f" Did you mean {nearest[0]}?" if nearest else ""
 
     def array(self, value: list[Any], node: inspect.VarTupleType, path: tuple[str, ...]) -> list[Any]:
         if node.max_length is not None and len(value) > node.max_length:

@@ -8,6 +8,7 @@ import msgspec
 
 from schemas.account import Account, TaskParams, WrappedAccount
 from schemas.base import Problem
+from schemas.problems import LeftOut
 from schemas.shape import Shape
 
 _WRAPPED = re.compile(rb'\s*\{\s*"(payload|task_params)"\s*:')
@@ -34,7 +35,11 @@ class Submission(msgspec.Struct, frozen=True):
 
     def states(self, field: str) -> bool:
         """True when the account says this itself, and no stand-in does."""
-        return all(problem.attr not in (field, "non_field_errors") for problem in self.misfits)
+        return all(
+            problem.attr not in (field, "non_field_errors")
+            for problem in self.misfits
+            if not isinstance(problem, LeftOut)
+        )
 
 
 def read_submission(body: bytes) -> Submission:

@@ -15,8 +15,10 @@ from eventstore.aggregates.import_process import StageImport
 from eventstore.log.payloads import Payload
 from market.judging import Occasion, Terms, judge
 from schemas.base import Problem
+from schemas.problems import bounded
 from schemas.shape import NotJson
 from schemas.submission import read_submission
+from schemas.work import TooMuchWork
 
 Mode = Literal["create", "validate", "dry_run"]
 INVALID = "account_failed_validation"
@@ -60,6 +62,10 @@ def _judged_safely(line: bytes, question: Question) -> Judged:
         return judge_line(line, question)
     except NotJson as error:
         return Judged(code="parse_error", errors=(Problem("non_field_errors", "parse_error", error.detail),))
+    except TooMuchWork as error:
+        return Judged(
+            code="request_too_large", errors=(Problem("non_field_errors", "request_too_large", error.detail),)
+        )
     except Exception as error:  # one line is no reason to lose the others
         logger.exception("a line could not be judged", reason=type(error).__name__)
         detail = f"An unexpected error occurred: {type(error).__name__}. Tell the platform team."
@@ -67,7 +73,7 @@ def _judged_safely(line: bytes, question: Question) -> Judged:
 
 
 def judge_line(line: bytes, question: Question) -> Judged:
-    """As the single endpoints judge a body. Raises NotJson."""
+    """As the single endpoints judge a body. Raises NotJson, TooMuchWork."""
     submission = read_submission(line)
     account = submission.account
     supplier = account.import_supplier if submission.states("import_supplier") else ""
@@ -81,7 +87,7 @@ def judge_line(line: bytes, question: Question) -> Judged:
     judged = judge(submission, question.terms.get(supplier, Terms()), question.at, occasion)
     warnings = warnings_of(judged)
     if judged.problems:
-        return Judged(supplier, external, INVALID, tuple(judged.problems), warnings)
+        return Judged(supplier, external, INVALID, tuple(bounded(judged.problems)), warnings)
     if question.mode == "validate":
         return Judged(supplier, external, "", (), warnings)
     payload = Payload.of(line)

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api.auth import READERS, WRITERS
+from api.beside import beside
 from api.calls import Call
 from api.directory import Key, SupplierEntry
 from api.endpoints.history_queries import AS_OF, as_of
@@ -77,10 +78,10 @@ class AccountImport:
     async def _stage(self, request: Request, call: Call, judged: Judgement, run: str) -> bytes:
         """Append to a new stream; where the stream exists, decide on its state. The answer's body."""
         submission, at = judged.submission, now()
-        payload = Payload.of(call.body)
+        payload = await beside(call.body, Payload.of, call.body)
         supplier, external = submission.account.import_supplier, submission.account.external_account_number
         stream = stream_of(supplier, external)
-        command = staging_of(judged, payload, run)
+        command = await beside(call.body, staging_of, judged, payload, run)
         by, body = call.by, _answer(request, judged, "PENDING", "staged")
         try:
             await self._ledger.begin(stream, command, at=at, by=by, payload=payload, answer=call.answer(201, body))
@@ -98,7 +99,7 @@ class AccountImport:
 
     async def _judged(self, call: Call, occasion: Occasion) -> Judgement:
         """Judge a body, in the order that the module states. Raises what refuses it."""
-        submission = read_submission(call.body)
+        submission = await beside(call.body, read_submission, call.body)
         account = submission.account
         supplier = None
         if submission.states("import_supplier"):
@@ -107,7 +108,8 @@ class AccountImport:
                 raise _not_valid([_UNKNOWN_SUPPLIER])
         if supplier is not None and submission.states("external_account_number"):
             call.concerns(account.import_supplier, account.external_account_number)
-        judged = judge(submission, supplier.terms if supplier else Terms(), now(), occasion)
+        terms = supplier.terms if supplier else Terms()
+        judged = await beside(call.body, judge, submission, terms, now(), occasion)
         if occasion is Occasion.CREATE and supplier is not None:
             is_refused = supplier.status != "ongoing" or bool(judged.problems)  # else the append finds what is taken
             if is_refused and submission.states("external_account_number"):

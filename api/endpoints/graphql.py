@@ -28,12 +28,14 @@ from starlette.responses import Response
 from api.directory import Key
 from api.operation import TOKENS, Operation
 from api.refusals import ApiError
-from api.responses import json_response, read_body
+from api.responses import STRANGERS, json_response, read_body
 from api.services import Services
 from eventstore.errors import StoreUnavailable
 
-MAX_TOKENS = 1_000
-MAX_DOCUMENT = 16_384
+MAX_TOKENS = 250
+"""A document that asks for a token has about 30; what validation costs grows with their square."""
+MAX_DOCUMENT = 8_192
+MAX_REMEMBERED = 64
 
 SCHEMA = build_schema('''
 """Any JSON object."""
@@ -99,7 +101,7 @@ class GraphQL:
     async def answer(self, request: Request) -> Response:
         """200 with data or errors; 400 only for what is no GraphQL request at all."""
         try:
-            asked = _decoder.decode(await read_body(request))
+            asked = _decoder.decode(await read_body(request, STRANGERS))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise ApiError(400, "Expected a JSON object with a query.", code="parse_error") from None
         found = _document(asked.query)
@@ -143,7 +145,7 @@ class GraphQL:
         }
 
 
-@lru_cache(256)
+@lru_cache(MAX_REMEMBERED)
 def _document(query: str) -> DocumentNode | GraphQLError:
     """Parsed and validated, or why it cannot be."""
     if len(query) > MAX_DOCUMENT:

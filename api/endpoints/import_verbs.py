@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api.auth import DECIDERS
+from api.beside import beside
 from api.calls import Call
 from api.errors import NotValid, not_found
 from api.operation import ACCOUNT_PATH, ACCOUNTS, Operation
@@ -57,7 +58,7 @@ class ImportVerbs:
 
     async def _decided(self, request: Request, call: Call, verb: _Verb) -> Response:
         supplier, external = identifier(request, "supplier"), identifier(request, "external")
-        command = verb.command(reason=_reason(call.body))
+        command = verb.command(reason=await beside(call.body, _reason, call.body))
         found = await read(self._pool, import_status, supplier, external)
         if found is None:
             raise not_found()

@@ -14,10 +14,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api.auth import WRITERS
+from api.beside import beside
 from api.calls import Call
 from api.errors import NotValid
 from api.operation import AFTER, V1, Operation, example_of
-from api.responses import JsonResponse
+from api.responses import JsonResponse, refuse_large_answer
 from api.services import Services
 from api.store import in_thread, read
 from eventstore.aggregates import post_account
@@ -106,7 +107,7 @@ class PostAccountImport:
         return await self._imported(call, _INVOICE)
 
     async def _imported(self, call: Call, kind: _Kind) -> Response:
-        envelope, misfits = _SHAPES[kind.envelope].examine(call.body)
+        envelope, misfits = await beside(call.body, _SHAPES[kind.envelope].examine, call.body)
         supplier, external = envelope.import_supplier, envelope.external_account_number
         bad_places = {problem.attr for problem in misfits}
         entry = await self._directory.supplier(supplier) if call.key.may_touch(supplier) else None
@@ -118,12 +119,13 @@ class PostAccountImport:
             call.concerns(supplier, external)
         terms = entry.terms if entry is not None else Terms()
         counting, dropped = without_dropped(misfits, terms)
-        breaches = POST_ACCOUNT_BOOKS[kind.envelope].breaches(envelope, now(), counting)
+        breaches = await beside(call.body, POST_ACCOUNT_BOOKS[kind.envelope].breaches, envelope, now(), counting)
         errors = [b.problem for b in breaches if terms.is_strict or b.severity is Severity.ERROR]
         if counting or errors:
             raise _not_valid(supplier if entry is not None else "", *counting, *errors)
         account_number = await self._account_number(supplier, external)
-        body = echo(untyped(call.body), envelope)
+        body = await beside(call.body, _echoed, call.body, envelope)
+        refuse_large_answer(body)
         await in_thread(self._append, call, kind, envelope, account_number, body, dropped)
         return JsonResponse(body, 201)
 
@@ -201,6 +203,10 @@ def _meaning(record: Any, kind: _Kind) -> tuple[dict[str, Any], dict[str, Any]]:
     fields = meaning(record)
     cancellation = {name: fields.pop(name, None) or None for name in kind.cancellation}
     return fields, cancellation
+
+
+def _echoed(body: bytes, envelope: Any) -> bytes:
+    return echo(untyped(body), envelope)
 
 
 def _digests(record: Any, kind: _Kind) -> tuple[str, str]:

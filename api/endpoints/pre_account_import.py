@@ -3,16 +3,18 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import TypeVar
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 from api.auth import WRITERS
+from api.beside import beside
 from api.calls import Call
 from api.errors import NotValid
 from api.operation import BEFORE, V1, Operation, example_of
-from api.responses import JsonResponse, encoded
+from api.responses import JsonResponse, encoded, refuse_large_answer
 from api.services import Services
 from api.store import in_thread, in_time
 from eventstore.aggregates import participant, price_sheet
@@ -20,6 +22,7 @@ from eventstore.clock import now
 from eventstore.log.answers import Answer
 from eventstore.log.payloads import Payload
 from market.participant import FEE_BOOK, PARTICIPANT_BOOK
+from market.rule import RuleBook
 from projections.platform.change import participant_change, price_sheet_change
 from projections.platform.writing import changing
 from schemas.base import Problem, Wire
@@ -30,6 +33,8 @@ from schemas.shape import Shape
 
 IMPORT_TIMEOUT_S = 30.0
 """Ten thousand sheets are one transaction, which may take its time."""
+
+T = TypeVar("T")
 
 _PARTICIPANT = Shape(MarketParticipant)
 _FEES = Shape(FeeImport)
@@ -51,9 +56,9 @@ class PreAccountImport:
 
     async def participant(self, request: Request, call: Call) -> Response:
         """201 with the record, or 200 with the one that is stored already, which stays unchanged."""
-        read, misfits = _PARTICIPANT.examine(call.body)
-        _refuse([*misfits, *(b.problem for b in PARTICIPANT_BOOK.breaches(read, now(), misfits))])
-        payload = Payload.of(call.body)
+        read = await beside(call.body, _judged, _PARTICIPANT, PARTICIPANT_BOOK, call.body)
+        refuse_large_answer(call.body)
+        payload = await beside(call.body, Payload.of, call.body)
         stream = participant.stream_of(read.code)
         command = participant.ImportParticipant(payload_sha256=payload.sha256.hex())
         answer = call.answer(201, call.body)
@@ -74,8 +79,7 @@ class PreAccountImport:
 
     async def fees(self, request: Request, call: Call) -> Response:
         """201 with the number of sheets that are imported now or were before; 400 and none of them otherwise."""
-        read, misfits = _FEES.examine(call.body)
-        _refuse([*misfits, *(b.problem for b in FEE_BOOK.breaches(read, now(), misfits))])
+        read = await beside(call.body, _judged, _FEES, FEE_BOOK, call.body)
         _refuse(_repeated(read.price_sheets))
         body = encoded({"price_sheets_imported": len(read.price_sheets)})
         importing = asyncio.to_thread(self._import_sheets, read.price_sheets, call.by, call.answer(201, body))
@@ -160,6 +164,13 @@ def _repeated(sheets: Sequence[PriceSheet]) -> list[Problem]:
 
 def _at(index: int, field: str, code: str, detail: str) -> Problem:
     return Problem(f"price_sheets.{index}.{field}", code, detail)
+
+
+def _judged(shape: Shape[T], book: RuleBook, body: bytes) -> T:
+    """What the body says. Raises NotValid with everything that shape and rules have to say."""
+    read, misfits = shape.examine(body)
+    _refuse([*misfits, *(breach.problem for breach in book.breaches(read, now(), misfits))])
+    return read
 
 
 def _refuse(problems: Sequence[Problem]) -> None:

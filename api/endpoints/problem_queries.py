@@ -28,7 +28,7 @@ from projections.history import account_history, of_import
 from projections.missing_documents import CODE as MISSING
 from projections.missing_documents import document_paths, staged_bodies
 from schemas.base import Problem
-from schemas.shape import UNKNOWN_FIELD
+from schemas.problems import UNKNOWN_FIELD
 from schemas.status import AttemptProblem, ImportProblems, RefusedAttempt
 
 _LEFT_OUT = "This field is not documented; it was left out."

@@ -155,13 +155,13 @@ def _day_parameter(name: str) -> Parameter:
 _TEXT = Parameter(
     name="q",
     description="What is looked for, without regard to case, accents and umlauts; at least 3 letters of a name.",
-    schema={"type": "string", "pattern": r"^[!-~]{1,254}$"},
+    schema={"type": "string", "pattern": r"^[\s\S]{1,254}$"},
     is_required=True,
 )
 _SUPPLIER = Parameter(
     name="supplier",
     description="Only accounts of this import supplier.",
-    schema={"type": "string", "pattern": "^[A-Za-z0-9_-]{1,32}$"},
+    schema={"type": "string"},
 )
 
 _STATUS = Parameter(

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.requests import Request
 
-from api import responses
+from api.limits import MAX_BODY_BYTES
 from api.refusals import ApiError
-from api.responses import MAX_BODY_BYTES
+from api.responses import Room, release
 from tests.make import an_account, changed, encoded
 from tests.running import Importer, RunningService
 
@@ -134,19 +134,18 @@ def test_nothing_of_a_refused_request_is_stored(service: RunningService) -> None
     assert found.returncode == 1
 
 
-def test_bodies_that_are_too_much_together_are_refused_and_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bodies_that_are_too_much_together_are_refused_and_let_go() -> None:
     """Bodies that nobody has answered yet are held; beyond the limit further ones get 503, until some are let go."""
-    monkeypatch.setattr(responses, "MAX_HELD_BYTES", 1_000)
-    held = responses.Held()
+    held = Room(of_body=1_000, of_all=1_000, timeout_s=1.0)
     requests = [Request({"type": "http"}) for _ in range(3)]
     held.add(requests[0], 600)
     held.add(requests[1], 400)
     with pytest.raises(ApiError) as refused:
         held.add(requests[2], 1)
     assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "1"})
-    held.release(requests[0].scope)
-    held.release(requests[2].scope)
+    release(requests[0].scope)
+    release(requests[2].scope)
     held.add(requests[2], 600)
-    held.release(requests[1].scope)
-    held.release(requests[2].scope)
+    release(requests[1].scope)
+    release(requests[2].scope)
     held.add(requests[0], 1_000)

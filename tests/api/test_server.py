@@ -1,6 +1,7 @@
-"""Clients that send or read too slowly lose their connection, and nobody else notices."""
+"""What a client sends is bounded before it is parsed; who sends or reads too slowly loses the connection."""
 
 import contextlib
+import json
 import socket
 import threading
 import time
@@ -15,6 +16,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from api import server
+from tests.hostile.measure import conversation
 from tests.running import free_port, wait_for
 
 
@@ -25,7 +27,7 @@ def serving(app: Starlette) -> Iterator[int]:
     config = uvicorn.Config(
         app,
         port=port,
-        http=server.ImpatientProtocol,
+        http=server.GuardedProtocol,
         loop="uvloop",
         log_level="critical",
         timeout_graceful_shutdown=1,
@@ -34,9 +36,11 @@ def serving(app: Starlette) -> Iterator[int]:
     thread = threading.Thread(target=running.run)
     thread.start()
     wait_for(lambda: running.started, "the server listens")
-    yield port
-    running.should_exit = True
-    thread.join()
+    try:
+        yield port
+    finally:
+        running.should_exit = True
+        thread.join()
 
 
 async def quick(request: Request) -> Response:
@@ -51,7 +55,13 @@ async def endless(request: Request) -> Response:
     return StreamingResponse(chunks())
 
 
-APP = Starlette(routes=[Route("/quick", quick), Route("/endless", endless)])
+async def body(request: Request) -> Response:
+    return Response(b"%d" % len(await request.body()))
+
+
+APP = Starlette(
+    routes=[Route("/quick", quick), Route("/endless", endless), Route("/body", body, methods=["POST"])],
+)
 
 
 def ends(connection: socket.socket) -> bool:
@@ -102,3 +112,95 @@ def test_a_client_that_reads_slowly_but_steadily_is_served(monkeypatch: pytest.M
             received += len(connection.recv(1_000_000))
             time.sleep(0.01)
         assert received > 1_000_000
+
+
+def answer_to(port: int, sent: bytes) -> tuple[int, bytes]:
+    """Status and body of the first answer to these bytes."""
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        answer = conversation(connection, [sent])
+    head, _, text = answer.partition(b"\r\n\r\n")
+    return int(head.split()[1]), text
+
+
+def line_of(size: int) -> bytes:
+    """A request whose first line has so many bytes, its end not counted."""
+    path = b"/quick?" + b"q" * (size - len(b"GET /quick? HTTP/1.1"))
+    return b"GET " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+def fields_of(count: int, size: int) -> bytes:
+    """A request with so many fields, which have so many bytes together, their ends counted."""
+    rest = size - len("Host: x\r\n") - sum(len(f"X{n}: \r\n") for n in range(count - 1))
+    fields = [f"X{n}: ".encode() for n in range(count - 1)]
+    fields[-1] += b"v" * rest
+    return b"GET /quick HTTP/1.1\r\nHost: x\r\n" + b"".join(field + b"\r\n" for field in fields) + b"\r\n"
+
+
+CHUNKED = b"POST /body HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "code"),
+    [
+        (line_of(8_192), 200, None),
+        (line_of(8_193), 414, "uri_too_long"),
+        (b"GET /" + b"a" * 1_000_000, 414, "uri_too_long"),
+        (fields_of(100, 32_768), 200, None),
+        (fields_of(100, 32_769), 431, "header_too_large"),
+        (fields_of(101, 5_000), 431, "header_too_large"),
+        (b"GET /quick HTTP/1.1\r\nX: " + b"a" * 1_000_000, 431, "header_too_large"),
+        (b"\r\n" * 1_000_000, 431, "header_too_large"),
+        (CHUNKED + b"2\r\n{}\r\n0\r\n\r\n", 200, None),
+        (CHUNKED + b"2\r\n{}\r\n0\r\nX: y\r\n\r\n", 400, "parse_error"),
+        (CHUNKED + b"2;" + b"x" * 1_000_000, 431, "header_too_large"),
+        (CHUNKED + b"1\r\nx\r\n" * 100_000, 400, "parse_error"),
+        (CHUNKED + (b"80\r\n" + b"x" * 128 + b"\r\n") * 10_000 + b"0\r\n\r\n", 200, None),
+        (b"no HTTP at all\r\n\r\n", 400, "parse_error"),
+    ],
+    ids=range(14),
+)
+def test_a_request_line_header_or_trailer_beyond_its_limit_is_refused(
+    sent: bytes, status: int, code: str | None
+) -> None:
+    with serving(APP) as port:
+        answered, text = answer_to(port, sent)
+        assert answered == status, text
+        assert code is None or json.loads(text)["code"] == code
+        assert answer_to(port, line_of(100)) == (200, b"here")
+
+
+def test_a_trailer_that_does_not_end_is_not_kept() -> None:
+    with serving(APP) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.settimeout(10)
+        connection.sendall(CHUNKED + b"2\r\n{}\r\n0\r\nX: ")
+        time.sleep(0.3)  # so that the rest comes in a read of its own
+        connection.sendall(b"y" * 100_000)
+        assert b" 431 " in connection.recv(65_536)
+
+
+def test_requests_that_are_sent_far_ahead_end_the_connection() -> None:
+    with serving(APP) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+        answers = conversation(connection, [line_of(100) * 1_000], is_one=False)
+    assert 1 <= answers.count(b"here") <= 40
+
+
+def test_a_few_requests_that_are_sent_ahead_are_all_answered() -> None:
+    with serving(APP) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(line_of(100) * 20 + line_of(100).replace(b"Host: x", b"Host: x\r\nConnection: close"))
+        assert conversation(connection, [], is_one=False).count(b"here") == 21
+
+
+def test_a_body_that_never_ends_after_its_answer_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "BODY_TIMEOUT_S", 0.5)
+    with serving(APP) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(b"POST /quick HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nx")
+        assert b" 405 " in connection.recv(65_536)
+        assert ends(connection)
+
+
+def test_a_body_without_end_after_its_answer_is_not_taken_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MAX_DISCARDED_BYTES", 1_000_000)
+    with serving(APP) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(b"POST /quick HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\nx")
+        with pytest.raises(OSError, match=r"reset|pipe"):
+            connection.sendall(b"x" * 100_000_000)

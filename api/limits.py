@@ -1,0 +1,104 @@
+"""Every limit that stands between one caller and the others, in one table; docs/operations.md shows it.
+
+What the limit of a shape or of judging is, `schemas/` says, which knows nothing of HTTP; the table names those too.
+"""
+
+import msgspec
+
+from schemas.base import MAX_ITEMS
+from schemas.problems import MAX_PROBLEM_BYTES, MAX_PROBLEMS, MAX_STEP
+from schemas.shape import MAX_CONTAINERS, MAX_DECIMALS, MAX_DEPTH, MAX_VALUES
+from schemas.work import MAX_RULES_S, MAX_SCAN_S, MAX_WALK_S
+
+KIB, MIB = 1024, 1024 * 1024
+
+MAX_REQUEST_LINE_BYTES = 8 * KIB
+MAX_HEADER_BYTES = 32 * KIB
+MAX_HEADER_FIELDS = 100
+MAX_UNHEARD_BYTES = 40 * KIB
+"""Bytes that may arrive before the parser can say what they are: an unfinished line of a header, or of a trailer."""
+MAX_PIPELINED = 32
+MAX_PIECES, MIN_PIECE_BYTES = 4_096, 64
+"""After so many pieces of a body, the pieces must have this length on average."""
+MAX_CONNECTIONS = 4_000
+HEADER_TIMEOUT_S = 15.0
+"""For the header of a request, from the connection or from the header's first byte."""
+READ_TIMEOUT_S = 30.0
+"""For the client to take what it has been sent, once the connection's buffer is full."""
+KEEP_ALIVE_S = 75
+LINGER_S = 5.0
+"""For a refused client to read why, while what it still sends is thrown away."""
+
+MAX_BODY_BYTES = 10 * MIB
+MAX_HELD_BYTES = 128 * MIB
+"""Bodies that one process holds at a time; beyond that it says 503 before its memory grows."""
+MAX_DISCARDED_BYTES = 4 * MAX_BODY_BYTES
+BODY_TIMEOUT_S = 30.0
+MAX_STRANGER_BODY_BYTES = 32 * KIB
+"""A body of somebody who has shown no credentials: a request for a token."""
+MAX_STRANGER_HELD_BYTES = 8 * MIB
+STRANGER_BODY_TIMEOUT_S = 10.0
+MAX_BESIDE_BYTES = 32 * KIB
+"""Larger bodies are judged in a thread, so that the others' requests go on."""
+THREADS_BESIDE = 4
+MAX_ANSWER_BYTES = 2 * 1000 * 1000
+MAX_LOGGED_PATH = 256
+
+
+class Limit(msgspec.Struct, frozen=True):
+    """A row: what is limited, to what, how beyond it is answered, what that protects."""
+
+    name: str
+    value: str
+    answer: str
+    protects: str
+
+
+_TOO_LARGE = "413 `request_too_large`"
+_BUSY = "503 `service_unavailable`"
+_TRUNCATED = "400, `errors_truncated`"
+_OTHERS = "the others' waiting"
+_CLOSED = "the connection is closed"
+
+LIMITS: tuple[Limit, ...] = (
+    Limit("request line", "8 KiB", "414 `uri_too_long`", "memory, before anybody is known"),
+    Limit("header of a request", "32 KiB", "431 `header_too_large`", "the same"),
+    Limit("fields of a header", f"{MAX_HEADER_FIELDS}", "431 `header_too_large`", "the same"),
+    Limit("trailers after a body", "none", "400 `parse_error`", "the same"),
+    Limit("requests sent ahead of their answers", f"{MAX_PIPELINED}", _CLOSED, "memory of one connection"),
+    Limit(
+        "pieces of a body",
+        f"{MIN_PIECE_BYTES} bytes each, after the first {MAX_PIECES:,}",
+        "400 `parse_error`",
+        _OTHERS,
+    ),
+    Limit("connections of a process", f"{MAX_CONNECTIONS:,}", "503", "memory of all connections"),
+    Limit("time for a header", f"{HEADER_TIMEOUT_S:.0f} s", _CLOSED, "connections"),
+    Limit("time to take a piece of an answer", f"{READ_TIMEOUT_S:.0f} s", _CLOSED, "connections, memory"),
+    Limit("time between two requests", f"{KEEP_ALIVE_S} s", _CLOSED, "connections"),
+    Limit("body", "10 MiB", _TOO_LARGE, "memory"),
+    Limit("time for a body", f"{BODY_TIMEOUT_S:.0f} s", "408 `request_timeout`", "memory"),
+    Limit("bodies that a process holds", "128 MiB", _BUSY, "memory"),
+    Limit("body without credentials (a token's request)", "32 KiB", _TOO_LARGE, "memory"),
+    Limit("time for such a body", f"{STRANGER_BODY_TIMEOUT_S:.0f} s", "408 `request_timeout`", "other token requests"),
+    Limit("such bodies that a process holds", "8 MiB", _BUSY, "the room for importers' bodies"),
+    Limit("nesting of a body", f"{MAX_DEPTH} levels", "400 `parse_error`", "the stack"),
+    Limit("items of an array", f"{MAX_ITEMS:,}", "400 `max_length`", "processor"),
+    Limit("objects and arrays of a body", f"{MAX_CONTAINERS:,}", _TOO_LARGE, "memory"),
+    Limit("values of a body", f"{MAX_VALUES:,}", _TOO_LARGE, "memory"),
+    Limit("numbers with a fraction or exponent in a body", f"{MAX_DECIMALS:,}", _TOO_LARGE, "memory"),
+    Limit("processor time for reading a body", f"{MAX_SCAN_S} s + {MAX_WALK_S} s", _TOO_LARGE, _OTHERS),
+    Limit("processor time for asking the market's rules", f"{MAX_RULES_S} s", _TOO_LARGE, _OTHERS),
+    Limit("body that is judged at once", "32 KiB", f"larger ones in {THREADS_BESIDE} threads", _OTHERS),
+    Limit("problems that an answer lists", f"{MAX_PROBLEMS:,}", _TRUNCATED, "processor, the answer's size"),
+    Limit("bytes of these problems", f"{MAX_PROBLEM_BYTES:,}", _TRUNCATED, "the answer's size"),
+    Limit("name in a problem's path", f"{MAX_STEP} characters", "it is cut", "the answer's size"),
+    Limit("answer that is no stream", "2 MB", f"{_TOO_LARGE}; a difference is cut", "memory, the network"),
+    Limit("a request's path in the log", f"{MAX_LOGGED_PATH} characters", "it is cut", "the disk"),
+)
+
+
+def limits_table() -> str:
+    """The table as docs/operations.md shows it."""
+    rows = [f"| {limit.name} | {limit.value} | {limit.answer} | {limit.protects} |" for limit in LIMITS]
+    return "\n".join(["| what | limit | beyond it | protects |", "|---|---|---|---|", *rows]) + "\n"
