@@ -181,17 +181,17 @@ def set_supplier(code: str, settings: tuple[str, ...], as_json: bool) -> None:
         root = ledger.load([suppliers.stream_of(code)])[suppliers.stream_of(code)].state.documents_root
     sentence = f"{code} is set." if done else f"{code} is set so already."
     tell(sentence, {"code": code, "is_changed": done is not None}, as_json=as_json)
-    if root and (why := why_unreachable(root)):
+    if root and (why := why_unreachable(root, timeout_s=3.0)):
         say(f"The documents root {root} cannot be reached from here: {why}.", err=True)
 
 
 def _setting(text: str) -> tuple[str, Any]:
     """NAME=VALUE as the setting's name and value in the log; NAME= as what it is by default. Raises BadParameter."""
     key, sign, word = text.partition("=")
-    if not sign:
-        raise click.BadParameter(f"{text!r} is no NAME=VALUE.")
     if key not in SUPPLIER_SETTINGS:
         raise click.BadParameter(f"{text!r}: there is no setting {key!r}, only {', '.join(SUPPLIER_SETTINGS)}.")
+    if not sign:
+        raise click.BadParameter(f"{text!r} has no value: write {key}=VALUE, or {key}= to clear it.")
     name, words = SUPPLIER_SETTINGS[key]
     if not word:
         return name, getattr(suppliers.Supplier(), name)
