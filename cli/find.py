@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import click
 import msgspec
 
+from cli.known import require_supplier
 from cli.operator import open_ledger
 from cli.say import say
 from eventstore.refused_attempts import Attempt, find_refused_attempts
@@ -28,6 +29,8 @@ def search(text: str, suppliers: tuple[str, ...], after: str, limit: int, as_jso
     if not text.strip() or "\0" in text:
         raise click.BadParameter("Say what you look for.", param_hint="TEXT")
     with open_ledger() as ledger, ledger.connection() as connection:
+        for supplier in suppliers:
+            require_supplier(connection, supplier)
         try:
             page = find_accounts(connection, text, list(suppliers) or None, after=after, limit=limit)
         except ValueError as error:
