@@ -47,8 +47,8 @@ chaos: setup ## faults at a running service under load; SEED=1 MINUTES=10
 docs: setup ## what is made from the code: docs/errors.md and docs/openapi.json, which may only grow
 	$(BIN)/python -m api.made
 
-bench: setup ## throughput as ratios in one run
-	$(BIN)/python -m bench $(ARGS)
+bench: setup ## throughput as ratios in one run; BOOK=1 for whole books
+	$(BIN)/python -m bench$(if $(BOOK),.book) $(ARGS)
 
 benchlog: setup ## a log of EVENTS=1000000: verified, proved, its projections rebuilt under load
 	$(BIN)/python -m bench.log --events $(or $(EVENTS),1000000)

@@ -23,6 +23,7 @@ def create_app(
     redis_url: str | None = None,
     *,
     has_graphiql: bool = False,
+    is_sandbox: bool = False,
     refusals_interval_s: float = INTERVAL_S,
     roles_file: Path | None = None,
 ) -> Starlette:
@@ -30,6 +31,7 @@ def create_app(
 
     Rates are shared through Redis, where there is one. `has_graphiql` adds a page for trying GraphQL. In `roles_file`
     a supervisor says which roles die whenever they are started.
+    In a sandbox `/readyz` says so.
     """
     services = Services.on(
         database_url,
@@ -38,6 +40,7 @@ def create_app(
         operations=OPERATIONS,
         refusals_interval_s=refusals_interval_s,
         roles_file=roles_file,
+        is_sandbox=is_sandbox,
     )
     endpoints = {endpoint.__name__: endpoint(services) for endpoint in ENDPOINTS}
     calls = Calls(services)

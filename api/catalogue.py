@@ -110,6 +110,9 @@ _ANSWERS = (
     _answer(405, CODES[405], "The path is there, the method is not; Allow names those that are."),
     _answer(408, CODES[408], "The body did not arrive in time."),
     _answer(409, CODES[409], "A request with this Idempotency-Key is being processed; ask again."),
+    _answer(
+        409, "not_balanced", "What the source adds up to is not what the platform's tables say.", "answer", "field"
+    ),
     _answer(413, CODES[413], "The body is larger, holds more, or takes longer to judge than the limits allow."),
     _answer(414, CODES[414], "The request line is longer than the limit."),
     _answer(415, CODES[415], "The body is expected as application/json, and without a Content-Encoding."),

@@ -79,7 +79,7 @@ def _operation(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
         "responses": {str(status): _answer(operation, status, of, schemas) for status, of in operation.answers.items()},
         "security": [{"token": []}] if operation.roles else [],
     }
-    parameters = [_path_parameter(name) for name in ("supplier", "external") if f"{{{name}}}" in operation.path]
+    parameters = [_path_parameter(name) for name in ("supplier", "external", "run") if f"{{{name}}}" in operation.path]
     parameters += [_query_parameter(parameter) for parameter in operation.query]
     if operation.roles and operation.method == "POST" and not operation.is_ndjson:
         parameters.append(_IDEMPOTENCY_KEY)
@@ -151,6 +151,7 @@ def _concerns(entry: ErrorCode, operation: Operation) -> bool:
 def _path_parameter(name: str) -> dict[str, Any]:
     meaning = {
         "supplier": "The code of an import supplier.",
+        "run": "The name of a run.",
         "external": "The account's identifier in the old system, percent-encoded; it may contain a slash as %2F.",
     }[name]
     return {

@@ -11,6 +11,7 @@ from api.endpoints import (
     post_account_import,
     pre_account_import,
     problem_queries,
+    runs,
     status_queries,
     support_queries,
 )
@@ -25,6 +26,7 @@ _FILES = (
     import_verbs,
     pre_account_import,
     post_account_import,
+    runs,
     status_queries,
     support_queries,
     health,

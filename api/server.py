@@ -8,6 +8,7 @@ The class leans on uvicorn's own; `pyproject.toml` holds its version, and `tests
 import asyncio
 import http
 import json
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import httptools
@@ -223,8 +224,11 @@ class GuardedProtocol(HttpToolsProtocol):
         self.transport.abort()
 
 
-def serve(app: ASGIApp, *, host: str, port: int) -> None:
-    """Serve until SIGTERM or SIGINT; what is being answered is answered first."""
+SANDBOX_HEADERS = (("Importledger-Sandbox", "true"),)
+
+
+def serve(app: ASGIApp, *, host: str, port: int, headers: Sequence[tuple[str, str]] = ()) -> None:
+    """Serve until SIGTERM or SIGINT; what is being answered is answered first. Every answer carries the headers."""
     config = uvicorn.Config(
         app,
         host=host,
@@ -235,6 +239,7 @@ def serve(app: ASGIApp, *, host: str, port: int) -> None:
         lifespan="on",
         access_log=False,
         server_header=False,
+        headers=[*headers],
         proxy_headers=False,
         log_config=None,
         timeout_keep_alive=KEEP_ALIVE_S,

@@ -39,6 +39,7 @@ class Services:
     """Every endpoint of the service, for what describes it."""
     roles_file: Path | None = None
     """Where a supervisor says which roles die whenever they are started."""
+    is_sandbox: bool = False
 
     @classmethod
     def on(
@@ -50,6 +51,7 @@ class Services:
         operations: Sequence[Operation],
         refusals_interval_s: float,
         roles_file: Path | None = None,
+        is_sandbox: bool = False,
     ) -> "Services":
         """The services on this database. Opens nothing before `running` begins."""
         pool = reading_pool(database_url, size=8)
@@ -69,6 +71,7 @@ class Services:
             workshop=Workshop(),
             operations=operations,
             roles_file=roles_file,
+            is_sandbox=is_sandbox,
         )
 
     @contextlib.asynccontextmanager

@@ -41,31 +41,31 @@ class Bench:
         self.held_rate = 0.0
         self._token_key = secrets.token_urlsafe(32)
         self.connections: Connections = self._service.start_servers(None, None, None)
-        self._key = self._prepare()
+        self.key = self._prepare()
 
     def close(self) -> None:
         self._service.stop()
 
     def ceiling(self) -> float:
-        with self._server("bench.ceiling") as port:
+        with self.server("bench.ceiling") as port:
             return self._load(port, "/v2/data-import/accounts/")
 
     def creates(self) -> float:
-        with self._server("cli.main", "api", "--port") as port:
+        with self.server("cli.main", "api", "--port") as port:
             return self._load(port, "/v2/data-import/accounts/")
 
     def validations(self, path: str = "validate") -> float:
-        with self._server("bench.untyped") as port:
+        with self.server("bench.untyped") as port:
             return self._load(port, f"/v2/data-import/accounts/{path}/")
 
     def processed(self, count: int) -> float:
         """Accounts a second from the first create until the last is PROCESSED, with api, relay and one worker."""
-        with self._server("cli.main", "api", "--port") as port, self.role("relay"), self.role("worker"):
-            self._settle()
-            before = self._count_processed()
+        with self.server("cli.main", "api", "--port") as port, self.role("relay"), self.role("worker"):
+            self.settle()
+            before = self.count_processed()
             started = time.monotonic()
             self._load(port, "/v2/data-import/accounts/", count=count)
-            while self._count_processed() - before < count:
+            while self.count_processed() - before < count:
                 if time.monotonic() - started > 300:
                     raise RuntimeError("not everything was processed within five minutes")
                 time.sleep(0.02)
@@ -74,9 +74,9 @@ class Bench:
     def idle_latency(self, samples: int = 20) -> float:
         """Seconds from a create's answer until PROCESSED on an idle service: the slowest of so many."""
         slowest = 0.0
-        with self._server("cli.main", "api", "--port") as port, self.role("relay"), self.role("worker"):
-            self._settle()
-            client = ImportClient(f"http://127.0.0.1:{port}", self._key)
+        with self.server("cli.main", "api", "--port") as port, self.role("relay"), self.role("worker"):
+            self.settle()
+            client = ImportClient(f"http://127.0.0.1:{port}", self.key)
             for entry in book(SUPPLIER, samples + 1, seed=99):
                 client.create(entry.body)
                 started = time.monotonic()
@@ -92,8 +92,8 @@ class Bench:
         """Seconds until a change of a supplier's status is in force in the api: the slowest of so many."""
         slowest = 0.0
         ledger = Ledger(self.connections.database_url, views=INLINE)
-        with self._server("cli.main", "api", "--port") as port:
-            client = ImportClient(f"http://127.0.0.1:{port}", self._key)
+        with self.server("cli.main", "api", "--port") as port:
+            client = ImportClient(f"http://127.0.0.1:{port}", self.key)
             bodies = (entry.body for entry in book(SUPPLIER, 10_000, seed=98))
             changes: tuple[tuple[supplier.SupplierStatus, int], ...] = (("paused", 400), ("ongoing", 201))
             for status, answer in changes * samples:
@@ -112,8 +112,8 @@ class Bench:
         slowest = 0.0
         postmaster = psutil.Process(self._service.supervisor.pids()["postgres"])
         accounts = list(book(SUPPLIER, samples + 1, seed=97))
-        with self._server("cli.main", "api", "--port") as port:
-            client = ImportClient(f"http://127.0.0.1:{port}", self._key, tries=1)
+        with self.server("cli.main", "api", "--port") as port:
+            client = ImportClient(f"http://127.0.0.1:{port}", self.key, tries=1)
             client.create(accounts.pop().body)
             family = [postmaster, *postmaster.children()]
             for process in family:
@@ -136,9 +136,9 @@ class Bench:
     @contextmanager
     def steady_load(self, rate: int) -> Iterator[None]:
         """So many creates a second, all the while; raises RuntimeError when one was refused."""
-        with self._server("cli.main", "api", "--port") as port:
+        with self.server("cli.main", "api", "--port") as port:
             command = [sys.executable, "-m", "bench.load", "--port", str(port), "--path", "/v2/data-import/accounts/"]
-            command += ["--token", self._key, "--seconds", "3600", "--rate", str(rate), "--connections", "32"]
+            command += ["--token", self.key, "--seconds", "3600", "--rate", str(rate), "--connections", "32"]
             loading = subprocess.Popen([*command, "--first", str(self._first)], stdout=subprocess.PIPE, text=True)
             self._first += 1_000_000
             try:
@@ -155,7 +155,7 @@ class Bench:
         command = [sys.executable, "-m", "cli.main", *arguments]
         return subprocess.Popen(command, env=self._environment(), stdout=subprocess.PIPE, text=True)
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Cancel what earlier measurements have left, so that the worker meets only its own load."""
         with psycopg.connect(self.connections.admin_url, autocommit=True) as connection:
             connection.execute("UPDATE import_status SET status = 'CANCELLED' WHERE status = 'PENDING'")
@@ -165,14 +165,14 @@ class Bench:
             )
             connection.execute("VACUUM ANALYZE")
 
-    def _count_processed(self) -> int:
+    def count_processed(self) -> int:
         with psycopg.connect(self.connections.admin_url) as connection:
             row = connection.execute("SELECT count(*) FROM platform.service_account").fetchone()
             assert row is not None
             return int(row[0])
 
     def _load(self, port: int, path: str, count: int = 0) -> float:
-        command = [sys.executable, "-m", "bench.load", "--port", str(port), "--path", path, "--token", self._key]
+        command = [sys.executable, "-m", "bench.load", "--port", str(port), "--path", path, "--token", self.key]
         command += ["--first", str(self._first), "--count", str(count)]
         command += ["--seconds", str(600 if count else self._seconds)]
         self._first += 1_000_000
@@ -194,7 +194,7 @@ class Bench:
         return fresh.api_key
 
     @contextmanager
-    def _server(self, module: str, *arguments: str) -> Iterator[int]:
+    def server(self, module: str, *arguments: str) -> Iterator[int]:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = int(probe.getsockname()[1])

@@ -14,7 +14,7 @@ import click
 
 from api.app import create_app
 from api.request_log import RequestLog
-from api.server import serve
+from api.server import SANDBOX_HEADERS, serve
 from cli.listening import base_url_of, refuse_taken
 from cli.log import configure_logging, write_requests
 from cli.prove import SEALING_KEY, outside, sealing_key
@@ -44,7 +44,8 @@ READY_TIMEOUT_S = 60.0
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535))
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Where everything is kept.")
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 32), help="Worker processes.")
-def up(host: str, port: int, data_dir: Path | None, workers: int) -> None:
+@click.option("--sandbox", is_flag=True, help="Let endings of account numbers ask for errors; says so in every answer.")
+def up(host: str, port: int, data_dir: Path | None, workers: int, *, sandbox: bool) -> None:
     """Run the whole service until Ctrl-C: one process tree, nothing else needed."""
     settings = _settings()
     folder = DataFolder(data_dir or settings.data_dir)
@@ -56,7 +57,7 @@ def up(host: str, port: int, data_dir: Path | None, workers: int) -> None:
         click.echo(f"Health: {base_url}/livez and {base_url}/readyz. Stop it with Ctrl-C.")
         service.supervisor.watch(stop)
 
-    run_service(settings, folder, announce, host=host, port=port, workers=workers, log_folder=None)
+    run_service(settings, folder, announce, host=host, port=port, workers=workers, log_folder=None, sandbox=sandbox)
 
 
 def run_service(
@@ -68,6 +69,7 @@ def run_service(
     port: int,
     workers: int,
     log_folder: Path | None,
+    sandbox: bool = False,
 ) -> None:
     """Start everything, call back with the base URL when it is ready, and stop everything afterwards."""
     settings.refuse_incomplete()
@@ -75,7 +77,10 @@ def run_service(
     try:
         connections = service.start_servers(settings.database_url, settings.database_admin_url, settings.redis_url)
         token_key = settings.token_key or folder.secret("token_key")
-        service.start_roles(connections, host=host, port=port, workers=workers, token_key=token_key)
+        environment = {"IMPORTLEDGER_SANDBOX": "on"} if sandbox else {}
+        service.start_roles(
+            connections, host=host, port=port, workers=workers, token_key=token_key, environment=environment
+        )
         base_url = base_url_of(host, port)
         _wait_until_ready(base_url, service)
         while_running(base_url, service, connections)
@@ -97,9 +102,11 @@ def api(host: str, port: int) -> None:
         settings.redis_url,
         has_graphiql=settings.has_graphiql,
         roles_file=settings.roles_file,
+        is_sandbox=settings.is_sandbox,
     )
     is_told = settings.log_level in ("debug", "info")
-    serve(RequestLog(app, write_requests(settings.log_format)) if is_told else app, host=host, port=port)
+    told = RequestLog(app, write_requests(settings.log_format)) if is_told else app
+    serve(told, host=host, port=port, headers=SANDBOX_HEADERS if settings.is_sandbox else ())
 
 
 @click.command()
@@ -129,6 +136,7 @@ def worker() -> None:
         threads=settings.worker_threads,
         stop=stop,
         mail_server=_mail_server(settings),
+        is_sandbox=settings.is_sandbox,
     )
     for follower in followers:
         follower.join()

@@ -40,6 +40,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     smtp_url: str | None
     mail_from: str | None
     has_graphiql: bool
+    is_sandbox: bool
+    """Whether endings of account numbers ask for outcomes: for importers who try their error handling."""
     clock_offset_s: float
     """For tests: how far this process's clock is ahead of the machine's."""
     worker_threads: int
@@ -63,6 +65,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             seal_every_s=_interval(environment, "IMPORTLEDGER_SEAL_EVERY_S", "60"),
             smtp_url=_smtp_url(environment),
             mail_from=_address(environment, "IMPORTLEDGER_MAIL_FROM"),
+            is_sandbox=_choice(environment, "IMPORTLEDGER_SANDBOX", ("on", "off"), "off") == "on",
             has_graphiql=_choice(environment, "IMPORTLEDGER_GRAPHIQL", ("on", "off"), "off") == "on",
             clock_offset_s=_seconds(environment, "IMPORTLEDGER_TEST_CLOCK_OFFSET_S"),
             worker_threads=_count(environment, "IMPORTLEDGER_WORKER_THREADS", 2),

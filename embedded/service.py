@@ -3,7 +3,9 @@
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 
@@ -49,9 +51,19 @@ class Service:
         )
         return connections
 
-    def start_roles(self, connections: Connections, *, host: str, port: int, workers: int, token_key: str) -> None:
+    def start_roles(
+        self,
+        connections: Connections,
+        *,
+        host: str,
+        port: int,
+        workers: int,
+        token_key: str,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """The api, the relay where the bell is Redis, and the workers."""
-        environment = os.environ | {
+        settings = os.environ | dict(environment)
+        settings |= {
             "DATABASE_URL": connections.database_url,
             "IMPORTLEDGER_TOKEN_KEY": token_key,
             "REDIS_URL": connections.redis_url or "",
@@ -59,15 +71,15 @@ class Service:
             "IMPORTLEDGER_ROLES_FILE": str(self._folder.roles_file),
         }
         if sys.stderr.isatty() and not self._log_folder:
-            environment["IMPORTLEDGER_LOG_FORMAT"] = "text"  # the roles see a pipe
+            settings["IMPORTLEDGER_LOG_FORMAT"] = "text"  # the roles see a pipe
         self._folder.write_dying_roles({})
-        environment.pop("DATABASE_ADMIN_URL", None)
-        roles = [self._role("api", ["api", "--host", host, "--port", str(port)], environment)]
+        settings.pop("DATABASE_ADMIN_URL", None)
+        roles = [self._role("api", ["api", "--host", host, "--port", str(port)], settings)]
         if connections.redis_url:
-            roles.append(self._role("relay", ["relay"], environment))
-            roles += [self._role(f"worker-{n}", ["worker"], environment) for n in range(1, workers + 1)]
+            roles.append(self._role("relay", ["relay"], settings))
+            roles += [self._role(f"worker-{n}", ["worker"], settings) for n in range(1, workers + 1)]
         else:
-            roles.append(self._role("worker-1", ["worker"], environment))
+            roles.append(self._role("worker-1", ["worker"], settings))
         self.supervisor.start(*roles)
 
     def stop(self) -> None:

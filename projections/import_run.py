@@ -401,3 +401,37 @@ def _run_import(
         modified_at=modified_at,
         latest_error=error,
     )
+
+
+_SELECT_ACCOUNTS = """
+SELECT a.position, a.external_account_number, s.account_number
+FROM import_run_account AS a
+JOIN import_status AS s USING (supplier, external_account_number)
+WHERE a.supplier = %(supplier)s AND a.run = %(run)s AND (a.position, a.external_account_number) > (%(after)s, %(last)s)
+ORDER BY a.position, a.external_account_number
+LIMIT %(limit)s
+"""
+
+
+async def run_accounts(
+    connection: AsyncConnection[Any], supplier: str, run: str, after: tuple[int, str], limit: int
+) -> tuple[list[tuple[str, str]], tuple[int, str] | None]:
+    """(account number, external number) of the next accounts of a run that exist, and where that ends."""
+    wanted = {"supplier": supplier, "run": run, "after": after[0], "last": after[1], "limit": limit}
+    async with connection.cursor(row_factory=tuple_row) as cursor:
+        rows = await (await cursor.execute(_SELECT_ACCOUNTS, wanted)).fetchall()
+    found = [(number, external) for _, external, number in rows if number is not None]
+    return found, (rows[-1][0], rows[-1][1]) if len(rows) == limit else None
+
+
+_IS_UP = """
+SELECT position >= (SELECT coalesce(max(position), 0) FROM events)
+FROM projection_versions
+WHERE name = 'import_run' AND state = 'live'
+"""
+
+
+async def is_up(connection: AsyncConnection[Any]) -> bool:
+    """Whether everything that is in the log has been taken in."""
+    row = await (await connection.execute(_IS_UP, prepare=True)).fetchone()
+    return row is not None and bool(row[0])

@@ -144,12 +144,16 @@ def is_ready(base_url: str) -> bool:
 
 @contextlib.contextmanager
 def start_service(
-    folder: Path, *, environment: Mapping[str, str] | None = None, port: int | None = None, workers: int = 1
+    folder: Path,
+    *options: str,
+    environment: Mapping[str, str] | None = None,
+    port: int | None = None,
+    workers: int = 1,
 ) -> Iterator[RunningService]:
     """`importledger up` on the folder until the end of the block, then SIGTERM."""
     port = port or free_port()
     settings = {"IMPORTLEDGER_DATA_DIR": str(folder), "IMPORTLEDGER_LOG_LEVEL": "error"} | dict(environment or {})
-    command = [sys.executable, "-m", "cli.main", "up", "--port", str(port), "--workers", str(workers)]
+    command = [sys.executable, "-m", "cli.main", "up", "--port", str(port), "--workers", str(workers), *options]
     with (folder / "up.log").open("ab") as log:
         process = subprocess.Popen(command, env=os.environ | settings, stdout=log, stderr=log)
     running = RunningService(f"http://127.0.0.1:{port}", settings, process)

@@ -4,6 +4,7 @@ The imports of one message are done together: one transaction to start them, one
 the batch fails, it is redone one by one, so that a bad import hurts only itself.
 """
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
@@ -39,6 +40,7 @@ from schemas.work import TooMuchWork
 from workers.account_number import draw_account_numbers
 from workers.backoff import backoff
 from workers.references import References, Treatment
+from workers.sandbox import command_for, slowness_s
 
 MAX_ATTEMPTS = 5
 LEASE = timedelta(seconds=60)
@@ -65,8 +67,9 @@ class Ready(msgspec.Struct, frozen=True):
 class ImportProcessor:
     """Takes imports up and brings each to its end. `worker` gives the id whose advisory lock says that it lives."""
 
-    def __init__(self, ledger: Ledger, *, worker: Callable[[], int]) -> None:
+    def __init__(self, ledger: Ledger, *, worker: Callable[[], int], is_sandbox: bool = False) -> None:
         self._ledger = ledger
+        self._is_sandbox = is_sandbox
         self._worker = worker
         self._references = References(ledger)
 
@@ -78,15 +81,45 @@ class ImportProcessor:
         try:
             treatments = self._references.treatments({identity_of(stream)[0] for stream in streams})
             started = self._start([stream for stream in streams if not treatments[identity_of(stream)[0]].is_paused])
-            try:
-                self._finish(started, treatments)
-            except StoreUnavailable:
-                raise
-            except Exception:
-                logger.exception("imports are postponed", imports=len(started))
-                self._postpone(started)
+            if self._is_sandbox:
+                started = self._not_asked_otherwise(started, treatments)
+            self._finish_or_postpone(started, treatments)
         except StoreUnavailable as error:
             logger.warning("imports left to the sweeper", streams=len(streams), reason=str(error))
+
+    def _finish_or_postpone(self, started: list[Started], treatments: Mapping[str, Treatment]) -> None:
+        try:
+            self._finish(started, treatments)
+        except StoreUnavailable:
+            raise
+        except Exception:
+            logger.exception("imports are postponed", imports=len(started))
+            self._postpone(started)
+
+    def _not_asked_otherwise(self, started: Sequence[Started], treatments: Mapping[str, Treatment]) -> list[Started]:
+        """Those to be processed now, in the sandbox. Slow ones are finished by a timer, and keep nobody waiting."""
+        at = now()
+        asked = {one.stream: command_for(one.stream, one.process, at) for one in started}
+        commands = {stream: command for stream, command in asked.items() if command is not None}
+        if commands:
+            self._ledger.execute_many(commands, at=at, by=self._by)
+        at_once = []
+        for one in started:
+            if one.stream in commands:
+                continue
+            if seconds := slowness_s(one.stream):
+                timer = threading.Timer(seconds, self._finish_late, ([one], treatments))
+                timer.daemon = True
+                timer.start()
+            else:
+                at_once.append(one)
+        return at_once
+
+    def _finish_late(self, started: list[Started], treatments: Mapping[str, Treatment]) -> None:
+        try:
+            self._finish_or_postpone(started, treatments)
+        except StoreUnavailable as error:
+            logger.warning("imports left to the sweeper", streams=len(started), reason=str(error))
 
     def _start(self, streams: list[str]) -> list[Started]:
         if not streams:

@@ -38,6 +38,7 @@ def run_worker(
     threads: int,
     stop: threading.Event,
     mail_server: MailServer | None = None,
+    is_sandbox: bool = False,
 ) -> None:
     """Process imports and send e-mails until `stop` is set; what is in hand is finished first.
 
@@ -48,7 +49,7 @@ def run_worker(
     liveness = Liveness(ledger)
     liveness.start(stop)
     broker = broker_for(redis_url)
-    processor = ImportProcessor(ledger, worker=liveness.worker)
+    processor = ImportProcessor(ledger, worker=liveness.worker, is_sandbox=is_sandbox)
     declare_actor(broker, IMPORTS, processor.process)
     declare_actor(broker, MAILS, MailSender(ledger, mail_server, worker=liveness.worker).send)
     workers = (start_workers(broker, IMPORTS, threads=threads), start_workers(broker, MAILS, threads=1))

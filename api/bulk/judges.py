@@ -25,42 +25,53 @@ class Judges:
     """The helpers of one api process. Start them with `judge`, end them with `close`."""
 
     def __init__(self) -> None:
-        self._idle: list[Process] = []
-        self._count = 0
+        self._idle: asyncio.Queue[Process] = asyncio.Queue()
+        self._starting: set[asyncio.Task[None]] = set()
+        self._ready = 0
         self._batches = 0
         self._is_closed = False
-        self._free = asyncio.Semaphore(HELPERS + 1)
-        self._starting: set[asyncio.Task[None]] = set()
 
     async def judge(self, question: Question) -> list[Judged]:
         """A judgement for each line."""
-        async with self._free:
-            self._batches += 1
-            if self._batches > WORTH_IT and self._count < HELPERS and not self._is_closed:
-                self._start()
-            while self._idle:
-                helper = self._idle.pop()
-                with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError, TimeoutError):
-                    async with asyncio.timeout(LIMIT_S):
-                        found = await _asked(helper, encode_question(question))
-                    self._idle.append(helper)
-                    return found
-                self._lose(helper)
-            return await asyncio.to_thread(judge_lines, question)
+        self._batches += 1
+        if self._batches > WORTH_IT and self._ready + len(self._starting) < HELPERS and not self._is_closed:
+            self._start()
+        while (helper := await self._next()) is not None:
+            try:
+                async with asyncio.timeout(LIMIT_S):
+                    found = await _asked(helper, encode_question(question))
+            except (asyncio.IncompleteReadError, ConnectionError, TimeoutError):
+                self._ready -= 1
+                _end(helper)
+            except BaseException:  # in the middle of an answer it is of no use to others
+                self._ready -= 1
+                _end(helper)
+                raise
+            else:
+                self._idle.put_nowait(helper)
+                return found
+        return await asyncio.to_thread(judge_lines, question)
+
+    async def _next(self) -> Process | None:
+        """A helper that has nothing to do, as soon as there is one; None while there are no helpers."""
+        while self._ready:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1.0):
+                    return await self._idle.get()
+        return None
 
     async def close(self) -> None:
         """End the helpers."""
         self._is_closed = True
         for task in self._starting:
             task.cancel()
-        for helper in self._idle:
+        while not self._idle.empty():
+            helper = self._idle.get_nowait()
             assert helper.stdin is not None
             helper.stdin.close()
             await helper.wait()
-        self._idle.clear()
 
     def _start(self) -> None:
-        self._count += 1
         task = asyncio.create_task(self._started())
         self._starting.add(task)
         task.add_done_callback(self._starting.discard)
@@ -72,18 +83,19 @@ class Judges:
         try:
             await _asked(helper, encode_question(_NOTHING))  # it is there when it answers
         except (asyncio.IncompleteReadError, ConnectionError):
-            self._lose(helper)
+            _end(helper)
         except asyncio.CancelledError:
-            self._lose(helper)
+            _end(helper)
             raise
         else:
-            self._idle.append(helper)
+            self._ready += 1
+            self._idle.put_nowait(helper)
 
-    def _lose(self, helper: Process) -> None:
-        self._count -= 1
-        logger.warning("a helper was lost", helper=helper.pid)
-        with contextlib.suppress(ProcessLookupError):
-            helper.kill()
+
+def _end(helper: Process) -> None:
+    logger.warning("a helper is ended", helper=helper.pid)
+    with contextlib.suppress(ProcessLookupError):
+        helper.kill()
 
 
 async def _asked(helper: Process, question: bytes) -> list[Judged]:

@@ -32,6 +32,7 @@ class HealthChecks:
     def __init__(self, services: Services) -> None:
         self._pool = services.pool
         self._roles_file = services.roles_file
+        self._says = {"sandbox": True} if services.is_sandbox else {}
 
     async def alive(self, request: Request) -> Response:
         """200 as long as the process answers at all."""
@@ -48,7 +49,7 @@ class HealthChecks:
         if dying := dying_roles(self._roles_file):
             told = "; ".join(f"{name}, which said last: {line}" for name, line in dying.items())
             raise ApiError(503, f"A role dies whenever it is started: {told}", headers={"Retry-After": "10"})
-        return json_response({"status": "ready", "pid": os.getpid()})
+        return json_response({"status": "ready", "pid": os.getpid()} | self._says)
 
 
 def dying_roles(file: Path | None) -> dict[str, str]:

@@ -1,0 +1,307 @@
+"""Runs: how far what was sent under one name is, what became of it, what it adds up to, and the certificate of that."""
+
+import asyncio
+import hashlib
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+from psycopg import AsyncConnection
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from api.auth import READERS, WRITERS
+from api.bulk.receipts import encode_line
+from api.calls import Call
+from api.errors import NotValid, not_found
+from api.event_stream import KEEP_ALIVE_S, EventStream, ServerEvent
+from api.operation import STATUS, V2, Operation, Parameter
+from api.paths import identifier
+from api.refusals import ApiError
+from api.responses import encoded, json_response
+from api.services import Services
+from api.store import in_time, read
+from eventstore.clock import now
+from eventstore.proof.statement import StatementRefused, signed_statement
+from projections.import_run import RunState, is_up, run_accounts, run_imports, run_states
+from projections.import_status import STATUS_AFTER
+from projections.platform.totals import COMMON, PORTION, Totals, differences
+from schemas.base import Problem
+from schemas.run import Certificate, Manifest, RunImport, RunRecord, RunTotals
+
+LATE_S = 3.0
+"""How long a question about a run waits for the projection, when it may not know the run yet."""
+EVERY_S = 1.0
+"""How often a run is told at most."""
+QUIET = timedelta(seconds=2)
+"""A run has finished when nothing of it waits and nothing has come for so long."""
+MAX_STREAMS = 200
+STATES = frozenset(STATUS_AFTER.values())
+RUN_PATH = f"{V2}/runs/{{supplier}}/{{run}}/"
+
+
+class Runs:
+    """The handlers of …/runs/."""
+
+    def __init__(self, services: Services) -> None:
+        self._pool = services.pool
+        self._lists = services.lists
+        self._ledger = services.ledger
+        self._directory = services.directory
+        self._streams = 0
+
+    async def all(self, request: Request, call: Call) -> Response:
+        """200 with the supplier's runs, in the order in which they began."""
+        supplier = identifier(request, "supplier")
+        if await self._directory.supplier(supplier) is None:
+            raise not_found()
+        return json_response([state.record for state in await read(self._pool, run_states, supplier)])
+
+    async def one(self, request: Request, call: Call) -> Response:
+        """200 with the run's record, or 404."""
+        return json_response((await self._known(request)).record)
+
+    async def events(self, request: Request, call: Call) -> Response:
+        """200 with events: `progress` at once and then once a second at most, `finished` at the end."""
+        state = await self._known(request)
+        if self._streams >= MAX_STREAMS:
+            raise ApiError(503, "Too many follow runs at the moment.", headers={"Retry-After": "5"})
+        return EventStream(self._told(state, request.headers.get("last-event-id", "")))
+
+    async def imports(self, request: Request, call: Call) -> Response:
+        """200 with the status records of the run's imports, a line each, in the order in which they were sent."""
+        state = await self._known(request)
+        status = _status_of(request)
+        first, after = await read(self._lists, run_imports, *_named(state), status, (0, ""))
+        return StreamingResponse(self._lines(state, status, first, after), media_type="application/x-ndjson")
+
+    async def totals(self, request: Request, call: Call) -> Response:
+        """200 with what the platform's tables say of the run's accounts."""
+        return json_response(await self._totals(await self._known(request)))
+
+    async def certificate(self, request: Request, call: Call) -> Response:
+        """200 with a signed certificate where source and platform balance, 409 with every difference otherwise."""
+        state = await self._known(request)
+        manifest = _manifest(call.body)
+        totals = await self._totals(state)
+        found = differences(manifest, totals, drops_unknown=totals["unknown_fields"] == "ignore")
+        if manifest.get("import_supplier") not in (None, state.record.import_supplier):
+            found.insert(0, ("import_supplier", "The source is another supplier's."))
+        if found:
+            problems = [Problem(place, "not_balanced", sentence) for place, sentence in found]
+            detail = "The source and the platform do not balance."
+            return json_response({"detail": detail, "code": "not_balanced", "errors": problems}, 409)
+        common = {name: manifest[name] for name in COMMON if name in manifest}
+        statement = {
+            "format": "importledger-certificate/1",
+            "says": "Everything that was in the source is on the platform.",
+            "import_supplier": state.record.import_supplier,
+            "run": state.record.run,
+            "issued_at": f"{now():%Y-%m-%dT%H:%M:%SZ}",
+            "issued_to": call.key.organisation,
+            "manifest_sha256": hashlib.sha256(msgspec.json.encode(common, order="sorted")).hexdigest(),
+            "source": manifest.get("source"),
+            "totals": totals,
+        }
+        try:
+            return json_response(await signed_statement(self._ledger, statement))
+        except ValueError as error:
+            raise _not_valid(Problem("source", "invalid", "A manifest has no floats.")) from error
+        except StatementRefused as refusal:
+            raise ApiError(503, str(refusal), headers={"Retry-After": "60"}) from refusal
+
+    async def _known(self, request: Request) -> RunState:
+        """The run that the path names. Raises ApiError 404."""
+        supplier, run = identifier(request, "supplier"), identifier(request, "run")
+        state = await self._state(supplier, run)
+        deadline = time.monotonic() + LATE_S
+        while state is None and time.monotonic() < deadline:  # it may have begun just now
+            if is_late := not await read(self._pool, is_up):
+                await asyncio.sleep(0.1)
+            state = await self._state(supplier, run)
+            if not is_late:
+                break
+        if state is None:
+            raise not_found()
+        return state
+
+    async def _state(self, supplier: str, run: str) -> RunState | None:
+        return next(iter(await read(self._pool, run_states, supplier, run)), None)
+
+    async def _told(self, state: RunState, seen: str) -> AsyncGenerator[ServerEvent | None]:
+        """What is told of a run to somebody who has seen the event of this id, "" for none."""
+        self._streams += 1
+        silent_since = time.monotonic()
+        try:
+            while True:
+                if str(state.position) != seen:
+                    seen, silent_since = str(state.position), time.monotonic()
+                    yield _event("progress", state)
+                if not state.is_waiting and now() - state.record.last_at > QUIET and await read(self._pool, is_up):
+                    again = await self._state(*_named(state))
+                    if again is not None and again.position == state.position:
+                        yield _event("finished", state)
+                        return
+                if time.monotonic() - silent_since > KEEP_ALIVE_S:
+                    silent_since = time.monotonic()
+                    yield None
+                await asyncio.sleep(EVERY_S)
+                state = await self._state(*_named(state)) or state
+        finally:
+            self._streams -= 1
+
+    async def _lines(
+        self, state: RunState, status: str | None, found: list[RunImport], after: tuple[int, str] | None
+    ) -> AsyncIterator[bytes]:
+        """A connection is held for a page at a time, so that slow readers starve nobody."""
+        while True:
+            yield b"".join([encode_line(one) + b"\n" for one in found])
+            if after is None:
+                return
+            found, after = await read(self._lists, run_imports, *_named(state), status, after)
+
+    async def _totals(self, state: RunState) -> dict[str, Any]:
+        """As long as it takes, a portion of accounts after the other."""
+        supplier, run = _named(state)
+        totals = Totals()
+        after: tuple[int, str] | None = (0, "")
+        while after is not None:
+            after = await in_time(self._add_portion(totals, supplier, run, after), within_s=60.0)
+        again = await self._state(supplier, run) or state
+        entry = await self._directory.supplier(supplier)
+        return {
+            "import_supplier": supplier,
+            "run": run,
+            **totals.record(),
+            "by_status": again.record.by_status,
+            "refused": again.record.refused,
+            "unknown_fields": entry.unknown_fields if entry else "refuse",
+        }
+
+    async def _add_portion(
+        self, totals: Totals, supplier: str, run: str, after: tuple[int, str]
+    ) -> tuple[int, str] | None:
+        async with self._lists.connection() as connection:
+            accounts, end = await run_accounts(connection, supplier, run, after, PORTION)
+            await _add(connection, totals, accounts)
+        return end
+
+
+async def _add(connection: AsyncConnection[Any], totals: Totals, accounts: list[tuple[str, str]]) -> None:
+    if accounts:
+        await totals.add(connection, accounts)
+
+
+def _named(state: RunState) -> tuple[str, str]:
+    return state.record.import_supplier, state.record.run
+
+
+def _event(name: str, state: RunState) -> ServerEvent:
+    return ServerEvent(name, str(state.position), encoded(state.record))
+
+
+def _status_of(request: Request) -> str | None:
+    for name in request.query_params:
+        if name != "status":
+            raise _not_valid(Problem(name, "unknown_field", "This is no parameter; there is status."))
+    status = request.query_params.get("status")
+    if status is not None and status not in STATES:
+        raise _not_valid(Problem("status", "invalid_choice", f"A status is one of {', '.join(sorted(STATES))}."))
+    return status
+
+
+def _manifest(body: bytes) -> dict[str, Any]:
+    try:
+        manifest = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise ApiError(400, "The manifest is not JSON.", code="parse_error") from None
+    if not isinstance(manifest, dict):
+        raise _not_valid(Problem("non_field_errors", "invalid", "A manifest is an object."))
+    return manifest
+
+
+def _not_valid(*problems: Problem) -> NotValid:
+    return NotValid("validation_error", "The request could not be understood.", problems)
+
+
+_STATUS = Parameter(
+    name="status",
+    description="Only imports in this state.",
+    schema={"type": "string", "enum": sorted(STATES)},
+)
+
+OPERATIONS = (
+    Operation(
+        handler=Runs.all,
+        name="list_runs",
+        method="GET",
+        path=f"{V2}/runs/{{supplier}}/",
+        tag=STATUS,
+        summary="A supplier's runs, in the order in which they began.",
+        answers={200: list[RunRecord]},
+        roles=READERS,
+        refuses=(404,),
+    ),
+    Operation(
+        handler=Runs.one,
+        name="read_run",
+        method="GET",
+        path=RUN_PATH,
+        tag=STATUS,
+        summary="How far a run is; up to a second late, refusals up to a minute.",
+        answers={200: RunRecord},
+        roles=READERS,
+        refuses=(404,),
+    ),
+    Operation(
+        handler=Runs.events,
+        name="follow_run",
+        method="GET",
+        path=f"{RUN_PATH}events/",
+        tag=STATUS,
+        summary="Server-Sent Events: `progress` at once and then once a second at most, `finished` at the end.",
+        answers={200: RunRecord},
+        roles=READERS,
+        refuses=(404,),
+        media="text/event-stream",
+    ),
+    Operation(
+        handler=Runs.imports,
+        name="list_run_imports",
+        method="GET",
+        path=f"{RUN_PATH}imports/",
+        tag=STATUS,
+        summary="The status records of a run's imports, one a line, in the order in which they were sent.",
+        answers={200: RunImport},
+        roles=READERS,
+        query=(_STATUS,),
+        refuses=(400, 404),
+        media="application/x-ndjson",
+    ),
+    Operation(
+        handler=Runs.totals,
+        name="read_run_totals",
+        method="GET",
+        path=f"{RUN_PATH}totals/",
+        tag=STATUS,
+        summary="What the platform's tables say of a run's accounts: counts, sums, and every path that is filled.",
+        answers={200: RunTotals},
+        roles=READERS,
+        refuses=(404,),
+    ),
+    Operation(
+        handler=Runs.certificate,
+        name="certify_run",
+        method="POST",
+        path=f"{RUN_PATH}certificate/",
+        tag=STATUS,
+        summary="Compare a source's manifest with the platform, and sign that they balance.",
+        answers={200: Certificate},
+        roles=WRITERS,
+        body=Manifest,
+        example={"import_supplier": "NORDWIND", "accounts": 0},
+        refuses=(404, 409),
+    ),
+)

@@ -1,0 +1,307 @@
+"""What the platform's tables say of a run's accounts, counted and added up: not from payloads, from the rows.
+
+Every path of the contract that is filled anywhere is named with how often, and with a digest of all its values in their
+places, so that a source which was added up in the same way can be compared to it, path by path.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+from psycopg import AsyncConnection
+from psycopg.rows import tuple_row
+
+from projections.platform.tables import ACCOUNT_TABLE, Table, table_columns
+from schemas.account import Account
+
+PORTION = 500
+"""Accounts that one query adds up."""
+_MODULUS = 2**64
+
+_COUNTED = {
+    "customers": "customer",
+    "supply_addresses": "supply_address",
+    "supply_points": "supply_point",
+    "meters": "meter",
+    "registers": "register",
+    "readings": "reading",
+    "agreements": "agreement",
+    "ledgers": "ledger",
+    "transactions": "transaction",
+    "documents": "statement",
+}
+"""Tables whose rows are counted, by the name of the count."""
+_SUMS = {
+    "balances": ("ledger", "ledger_balance"),
+    "transactions": ("transaction", "amount"),
+    "readings": ("reading", "value"),
+}
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A column, and the path on the wire that it comes from; "" for the rows of an array of objects."""
+
+    path: str
+    table: str
+    column: str
+    sql_type: str
+    default: Any = None
+
+    @property
+    def stored(self) -> str:
+        return f"platform.{self.table}.{self.column}" if self.column else f"platform.{self.table}"
+
+
+def _places(table: Table, node: inspect.StructType, above: str) -> Iterator[Place]:
+    types = dict(table_columns(table))
+    children = {child.field: child for child in table.children}
+    if above:
+        yield Place(above, table.name, "", "")
+    for field in node.fields:
+        path = f"{above}.{field.name}" if above else field.name
+        kind = _without_null(field.type)
+        if field.name in children:
+            assert isinstance(kind, inspect.VarTupleType)
+            assert isinstance(kind.item_type, inspect.StructType)
+            yield from _places(children[field.name], kind.item_type, path)
+        elif isinstance(kind, inspect.StructType):
+            for inner in kind.fields:
+                column = f"{field.name}_{inner.name}"
+                yield Place(f"{path}.{inner.name}", table.name, column, types[column], inner.default)
+        elif path != "import_supplier":
+            yield Place(path, table.name, field.name, types[field.name], field.default)
+
+
+def _without_null(node: inspect.Type) -> inspect.Type:
+    if isinstance(node, inspect.UnionType):
+        return next(member for member in node.types if not isinstance(member, inspect.NoneType))
+    return node
+
+
+def _account_node() -> inspect.StructType:
+    node = inspect.type_info(Account)
+    assert isinstance(node, inspect.StructType)
+    return node
+
+
+PLACES: tuple[Place, ...] = tuple(_places(ACCOUNT_TABLE, _account_node(), ""))
+TABLES = {table.name: table for table in ACCOUNT_TABLE.all()}
+
+_VALUES = {
+    "text": "{c}",
+    "numeric": "trim_scale({c})::text",
+    "bigint": "{c}::text",
+    "boolean": "CASE WHEN {c} THEN 'true' ELSE 'false' END",
+    "date": "to_char({c}, 'YYYY-MM-DD')",
+    "timestamptz": "(extract(epoch FROM {c}) * 1000000)::bigint::text",
+    "text[]": "array_to_string({c}, E'\\x1f')",
+    "json": "{c}::text",
+}
+"""How a value is written for its digest, by the column's type."""
+
+
+def _filled(place: Place) -> str:
+    """The SQL condition that the column says more than nothing, and more than what is said when it is left out."""
+    column = f't."{place.column}"'
+    match place.sql_type:
+        case "":
+            return "true"
+        case "text":
+            default = place.default if isinstance(place.default, str) else ""
+            return f"{column} <> ''" + (f" AND {column} <> '{default}'" if default.isidentifier() else "")
+        case "text[]":
+            return f"cardinality({column}) > 0"
+        case "json":
+            return f"""btrim({column}::text) NOT IN ('null', '""', '[]', '{{}}')"""
+        case "boolean" if isinstance(place.default, bool):
+            return f"{column} <> {str(place.default).lower()}"
+        case "bigint" if isinstance(place.default, int):
+            return f"{column} <> {int(place.default)}"
+        case _:
+            return f"{column} IS NOT NULL"
+
+
+def _statement(table: Table) -> bytes:
+    """One row of (count, sum of digests) pairs, a pair for each of the table's places, over some accounts."""
+    ordinal = "t.ordinal" if table.field else "0"
+    parent = f"t.{table.parent}_ordinal" if table.parent else "0"
+    sums = []
+    for place in (place for place in PLACES if place.table == table.name):
+        value = _VALUES[place.sql_type].format(c=f't."{place.column}"') if place.column else "''"
+        text = f"s.external || E'\\x1f' || {ordinal} || E'\\x1f' || {parent} || E'\\x1f' || {value}"
+        digest = f"('x' || encode(substr(sha256(convert_to({text}, 'UTF8')), 1, 8), 'hex'))::bit(64)::bigint"
+        filled = _filled(place)
+        sums.append(f"count(*) FILTER (WHERE {filled}), coalesce(sum({digest}) FILTER (WHERE {filled}), 0)")
+    return f"""
+SELECT {", ".join(sums)}
+FROM unnest(%(numbers)s::text[], %(externals)s::text[]) AS s (account_number, external)
+JOIN platform."{table.name}" AS t USING (account_number)
+""".encode()  # noqa: S608 - names of fields in schemas/
+
+
+_STATEMENTS = {table.name: _statement(table) for table in ACCOUNT_TABLE.all()}
+_SELECT_LEDGERS = """
+SELECT l.ledger_code, count(*), count(l.ledger_balance), coalesce(sum(l.ledger_balance), 0),
+       coalesce(sum(t.number), 0)::bigint, coalesce(sum(t.amount), 0)
+FROM platform.ledger AS l
+LEFT JOIN LATERAL (
+    SELECT count(*) AS number, sum(amount) AS amount
+    FROM platform.transaction AS t
+    WHERE t.account_number = l.account_number AND t.ledger_ordinal = l.ordinal
+) AS t ON true
+WHERE l.account_number = ANY(%(numbers)s)
+GROUP BY l.ledger_code
+"""
+_SELECT_ACCOUNTS = """
+SELECT count(*) FILTER (WHERE erased_at IS NULL), count(*) FILTER (WHERE erased_at IS NOT NULL)
+FROM platform.service_account
+WHERE account_number = ANY(%(numbers)s)
+"""
+_SUM = "(SELECT sum({}) FROM platform.{} WHERE account_number = ANY(%(numbers)s))"
+_SELECT_SUMS = f"SELECT {', '.join(_SUM.format(column, table) for table, column in _SUMS.values())}"
+
+
+class PathTotal(msgspec.Struct):
+    """How often a path is filled, and the digest of its values."""
+
+    count: int
+    digest: str
+    stored: str
+
+
+class LedgerTotal(msgspec.Struct):
+    """What the ledgers of one code add up to."""
+
+    ledgers: int = 0
+    balances: int = 0
+    balance_sum: str = "0"
+    transactions: int = 0
+    transaction_sum: str = "0"
+
+
+class Totals:
+    """Adds portions of accounts up."""
+
+    def __init__(self) -> None:
+        self.accounts = 0
+        self.erased = 0
+        self._filled: dict[str, list[int]] = {}
+        self._sums: dict[str, Decimal | None] = {}
+        self._ledgers: dict[str, LedgerTotal] = {}
+
+    async def add(self, connection: AsyncConnection[Any], accounts: Sequence[tuple[str, str]]) -> None:
+        """Add these accounts, by account number and external number."""
+        wanted = {"numbers": [number for number, _ in accounts], "externals": [external for _, external in accounts]}
+        async with connection.cursor(row_factory=tuple_row) as cursor:
+            found = await (await cursor.execute(_SELECT_ACCOUNTS, wanted)).fetchone()
+            assert found is not None
+            self.accounts, self.erased = self.accounts + found[0], self.erased + found[1]
+            for table, statement in _STATEMENTS.items():
+                row = await (await cursor.execute(statement, wanted)).fetchone()
+                assert row is not None
+                self._add_paths(table, row)
+            sums = await (await cursor.execute(_SELECT_SUMS.encode(), wanted)).fetchone()
+            for name, amount in zip(_SUMS, sums or (), strict=True):
+                self._sums[name] = _added(self._sums.get(name), amount)
+            await cursor.execute(_SELECT_LEDGERS, wanted)
+            async for row in cursor:
+                self._add_ledger(*row)
+
+    def record(self) -> dict[str, Any]:
+        """The totals, with counts as integers and sums as text."""
+        counts = {name: self._filled.get(_PATH_OF_TABLE[table], [0, 0])[0] for name, table in _COUNTED.items()}
+        balances = self._filled.get(_LEDGER_BALANCE, [0, 0])[0]
+        return {
+            "accounts": self.accounts,
+            **counts,
+            "balances": balances,
+            "sums": {name: decimal_text(self._sums.get(name)) for name in _SUMS},
+            "by_ledger": dict(sorted((code, msgspec.to_builtins(one)) for code, one in self._ledgers.items())),
+            "paths": {
+                place.path: {"count": count, "digest": f"{digest % _MODULUS:016x}", "stored": place.stored}
+                for place in sorted(PLACES, key=lambda place: place.path)
+                for count, digest in [self._filled.get(place.path, [0, 0])]
+                if count
+            },
+            "erased": self.erased,
+        }
+
+    def _add_paths(self, table: str, row: Sequence[Any]) -> None:
+        places = (place for place in PLACES if place.table == table)
+        for place, count, digest in zip(places, row[::2], row[1::2], strict=True):
+            filled = self._filled.setdefault(place.path, [0, 0])
+            filled[0] += count
+            filled[1] += int(digest)
+
+    def _add_ledger(
+        self, code: str, ledgers: int, balances: int, balance: Decimal, number: int, amount: Decimal
+    ) -> None:
+        one = self._ledgers.setdefault(code, LedgerTotal())
+        one.ledgers += ledgers
+        one.balances += balances
+        one.transactions += number
+        one.balance_sum = decimal_text(Decimal(one.balance_sum) + balance if ledgers else None)
+        one.transaction_sum = decimal_text(Decimal(one.transaction_sum) + amount)
+
+
+_PATH_OF_TABLE = {place.table: place.path for place in PLACES if not place.column}
+_LEDGER_BALANCE = next(place.path for place in PLACES if (place.table, place.column) == ("ledger", "ledger_balance"))
+
+
+def decimal_text(value: Decimal | None) -> str:
+    """The number without exponent, in its scale; "0" for nothing."""
+    return "0" if value is None else format(value, "f")
+
+
+def _added(one: Decimal | None, other: Decimal | None) -> Decimal | None:
+    return other if one is None else one if other is None else one + other
+
+
+def differences(
+    manifest: Mapping[str, Any], totals: Mapping[str, Any], *, drops_unknown: bool
+) -> list[tuple[str, str]]:
+    """(place, sentence) of all that a source and the platform do not say alike; nothing for a source that balances.
+
+    A place of the source that the platform does not have is unaccounted for, unless it is no field of the contract
+    and the supplier's setting drops such fields.
+    """
+    found: list[tuple[str, str]] = []
+
+    def compare(place: str, source: Any, platform: Any) -> None:
+        if source != platform:
+            found.append((place, f"The source says {_said(source)}, the platform says {_said(platform)}."))
+
+    for name in ("accounts", *_COUNTED, "balances"):
+        compare(name, manifest.get(name), totals[name])
+    for name in _SUMS:
+        compare(f"sums.{name}", _dict(manifest, "sums").get(name), totals["sums"][name])
+    ledgers, stored = _dict(manifest, "by_ledger"), totals["by_ledger"]
+    nothing = msgspec.to_builtins(LedgerTotal())
+    for code in sorted({*ledgers, *stored}):
+        for name in nothing:
+            compare(f"by_ledger.{code}.{name}", _dict(ledgers, code).get(name), stored.get(code, {}).get(name))
+    paths, there = _dict(manifest, "paths"), totals["paths"]
+    for path in sorted({*paths, *there}):
+        if path not in there and path not in CONTRACT and drops_unknown:
+            continue
+        for name in ("count", "digest"):
+            compare(f"paths.{path}", _dict(paths, path).get(name), there.get(path, {}).get(name))
+            if found and found[-1][0] == f"paths.{path}":
+                break
+    return found
+
+
+COMMON = ("import_supplier", "accounts", *_COUNTED, "balances", "sums", "by_ledger", "paths")
+"""The members that a manifest and totals have in common."""
+CONTRACT = frozenset(place.path for place in PLACES)
+
+
+def _said(value: Any) -> str:
+    return "nothing" if value is None else str(value)
+
+
+def _dict(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    inner = value.get(name)
+    return inner if isinstance(inner, Mapping) else {}

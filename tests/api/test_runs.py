@@ -1,0 +1,191 @@
+"""Runs over HTTP: what was sent under one name, how far it is, what it adds up to, and what is certified."""
+
+import hashlib
+import http.client
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from tests.api.bulk.test_bulk_import import bulk, ndjson, number_of, wait_until_processed
+from tests.make import an_account, changed, encoded
+from tests.running import Importer, RunningService, wait_for
+
+RUNS = "/v2/data-import/runs"
+
+
+@pytest.fixture(scope="module")
+def importer(service: RunningService) -> Importer:
+    return service.importer()
+
+
+def get(service: RunningService, importer: Importer, path: str) -> tuple[int, Any]:
+    answer, _ = service.request("GET", f"{RUNS}/{path}", None, {"Authorization": f"Token {importer.api_key}"})
+    return answer.status, answer.body
+
+
+def run_of(service: RunningService, importer: Importer, run: str) -> dict[str, Any]:
+    status, body = get(service, importer, f"{importer.supplier}/{run}/")
+    assert status == 200
+    record: dict[str, Any] = body
+    return record
+
+
+def wait_for_run(service: RunningService, importer: Importer, run: str, **expected: Any) -> dict[str, Any]:
+    def is_so() -> bool:
+        status, record = get(service, importer, f"{importer.supplier}/{run}/")
+        return status == 200 and all(record[name] == value for name, value in expected.items())
+
+    wait_for(is_so, f"{run} is {expected}")
+    return run_of(service, importer, run)
+
+
+def test_a_run_groups_what_is_sent_under_it_over_several_requests(service: RunningService, importer: Importer) -> None:
+    accounts = [an_account(importer.supplier, number) for number in range(1, 4)]
+    spoilt = changed(an_account(importer.supplier, 9), "x", "customers", 0, "landline")
+    assert bulk(service, importer, ndjson(accounts[0], spoilt) + b"{\n", "?run=go.live_1").status == 200
+    bulk(service, importer, ndjson(accounts[1], spoilt), "?run=go.live_1")
+    headers = {"Authorization": f"Token {importer.api_key}", "Content-Type": "application/json"}
+    single = "/v2/data-import/accounts/?run=go.live_1"
+    assert service.request("POST", single, encoded(accounts[2]), headers)[0].status == 201
+    assert service.request("POST", single, encoded(spoilt), headers)[0].status == 400
+    assert service.request("POST", "/v2/data-import/accounts/?run=a/b", encoded(spoilt), headers)[0].status == 400
+    wait_until_processed(importer, *accounts)
+    record = wait_for_run(service, importer, "go.live_1", by_status={"PROCESSED": 3}, refused=4)
+    assert set(record) == {
+        "run",
+        "import_supplier",
+        "mode",
+        "started_at",
+        "last_at",
+        "total",
+        "refused",
+        "by_status",
+        "processed_per_s",
+        "eta_s",
+        "errors",
+    }
+    assert (record["run"], record["import_supplier"], record["mode"]) == ("go.live_1", importer.supplier, "create")
+    assert record["total"] == 3
+    assert record["eta_s"] == 0
+    assert record["processed_per_s"] > 0
+    assert {"code": "invalid_phone_number", "path": "customers[].landline", "number": 3} in record["errors"]
+    assert {"code": "parse_error", "path": "non_field_errors", "number": 1} in record["errors"]
+    assert record in get(service, importer, f"{importer.supplier}/")[1]
+    history = service.cli("history", importer.supplier, number_of(accounts[0]), "--json").stdout
+    assert '"go.live_1"' in history
+
+
+def test_an_account_that_is_replayed_under_another_run_belongs_to_both(
+    service: RunningService, importer: Importer
+) -> None:
+    account = an_account(importer.supplier, 20)
+    bulk(service, importer, ndjson(account), "?run=first")
+    wait_until_processed(importer, account)
+    bulk(service, importer, ndjson(account), "?run=second")
+    for run in ("first", "second"):
+        wait_for_run(service, importer, run, total=1, by_status={"PROCESSED": 1})
+        _, [record] = get(service, importer, f"{importer.supplier}/{run}/imports/")
+        assert record["external_account_number"] == number_of(account)
+
+
+def test_a_validate_run_leaves_nothing_but_counts(service: RunningService, importer: Importer) -> None:
+    good, bad = an_account(importer.supplier, 30), {"import_supplier": importer.supplier}
+    bulk(service, importer, ndjson(good, bad), "?mode=validate&run=rehearsal")
+    record = wait_for_run(service, importer, "rehearsal", refused=1)
+    assert (record["mode"], record["by_status"]) == ("validate", {"VALID": 1})
+    assert get(service, importer, f"{importer.supplier}/rehearsal/imports/") == (200, [])
+
+
+def test_the_imports_of_a_run_are_lines_and_can_be_filtered(service: RunningService, importer: Importer) -> None:
+    good = an_account(importer.supplier, 40)
+    missing = changed(an_account(importer.supplier, 41), "none.pdf", "statements", 0, "statement_path")
+    bulk(service, importer, ndjson(good, missing), "?run=mixed")
+    wait_until_processed(importer, good)
+    status, records = get(service, importer, f"{importer.supplier}/mixed/imports/")
+    assert status == 200
+    assert [record["external_account_number"] for record in records] == [number_of(good), number_of(missing)]
+    assert set(records[0]) == {
+        "external_account_number",
+        "status",
+        "service_identifier",
+        "created_at",
+        "modified_at",
+        "latest_error",
+    }
+    _, found = get(service, importer, f"{importer.supplier}/mixed/imports/?status=PROCESSED")
+    assert number_of(good) in [record["external_account_number"] for record in found]
+    assert get(service, importer, f"{importer.supplier}/mixed/imports/?status=ERRORED")[0] == 200
+    assert get(service, importer, f"{importer.supplier}/mixed/imports/?status=NONE")[0] == 400
+
+
+def test_a_foreign_supplier_and_an_unknown_run_are_404(service: RunningService, importer: Importer) -> None:
+    other = service.importer()
+    for path in ("", "x/", "x/events/", "x/imports/", "x/totals/"):
+        assert get(service, importer, f"{other.supplier}/{path}")[0] == 404
+    assert get(service, importer, f"{importer.supplier}/none/")[0] == 404
+    assert get(service, other, f"{other.supplier}/") == (200, [])
+
+
+def events_of(service: RunningService, importer: Importer, run: str, **headers: str) -> list[dict[str, str]]:
+    """All events until the stream ends."""
+    host, port = service.base_url.removeprefix("http://").split(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=60)
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    path = f"{RUNS}/{importer.supplier}/{run}/events/"
+    connection.request("GET", path, None, {"Authorization": f"Token {importer.api_key}"} | named)
+    response = connection.getresponse()
+    assert (response.status, response.getheader("content-type")) == (200, "text/event-stream; charset=utf-8")
+    text = response.read().decode()
+    connection.close()
+    blocks = [block.splitlines() for block in text.split("\n\n") if block and not block.startswith(":")]
+    return [dict(line.split(": ", 1) for line in block) for block in blocks]
+
+
+def test_events_tell_progress_at_once_and_the_end(service: RunningService, importer: Importer) -> None:
+    account = an_account(importer.supplier, 50)
+    bulk(service, importer, ndjson(account), "?run=told")
+    told = events_of(service, importer, "told")
+    assert told[0]["event"] == "progress"
+    assert told[-1]["event"] == "finished"
+    assert all(event["id"] for event in told)
+    assert json.loads(told[-1]["data"])["by_status"] == {"PROCESSED": 1}
+    again = events_of(service, importer, "told", Last_Event_ID=told[-1]["id"])
+    assert [event["event"] for event in again] == ["finished"]
+
+
+def test_what_the_tables_say_is_what_was_sent_and_is_certified(service: RunningService, importer: Importer) -> None:
+    accounts = [an_account(importer.supplier, number) for number in range(60, 63)]
+    bulk(service, importer, ndjson(*accounts), "?run=book")
+    wait_until_processed(importer, *accounts)
+    wait_for_run(service, importer, "book", total=3)
+    status, totals = get(service, importer, f"{importer.supplier}/book/totals/")
+    assert status == 200
+    assert totals["accounts"] == 3
+    assert totals["customers"] == sum(len(account["customers"]) for account in accounts)
+    ledgers = [ledger for account in accounts for ledger in account.get("ledgers", ())]
+    assert totals["ledgers"] == len(ledgers)
+    balances = [Decimal(ledger["ledger_balance"]) for ledger in ledgers if ledger.get("ledger_balance")]
+    assert Decimal(totals["sums"]["balances"]) == sum(balances)
+    names = [c["family_name"] for account in accounts for c in account["customers"]]
+    path = totals["paths"]["customers.family_name"]
+    assert (path["count"], path["stored"]) == (len(names), "platform.customer.family_name")
+    digest = 0
+    for account in accounts:
+        for ordinal, customer in enumerate(account["customers"], 1):
+            text = "\x1f".join([number_of(account), str(ordinal), "0", customer["family_name"]])
+            digest += int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+    assert path["digest"] == f"{digest % 2**64:016x}"
+    headers = {"Authorization": f"Token {importer.api_key}", "Content-Type": "application/json"}
+    place = f"{RUNS}/{importer.supplier}/book/certificate/"
+    answer, _ = service.request("POST", place, encoded(totals | {"source": {"name": "book.ndjson"}}), headers)
+    assert answer.status == 200, answer.body
+    assert {"signature", "checkpoint", "run", "import_supplier", "totals", "issued_at", "manifest_sha256"} <= set(
+        answer.body
+    )
+    other = totals | {"customers": totals["customers"] + 1}
+    other["paths"] = totals["paths"] | {"customers.shoe_size": {"count": 1, "digest": "0" * 16}}
+    answer, _ = service.request("POST", place, encoded(other), headers)
+    assert (answer.status, answer.body["code"]) == (409, "not_balanced")
+    assert [error["attr"] for error in answer.body["errors"]] == ["customers", "paths.customers.shoe_size"]

@@ -1,0 +1,37 @@
+"""The sandbox: endings of external account numbers that ask for an outcome, so that importers can test theirs. Pure.
+
+`…-ERRORED-<code>` ends in ERRORED with this code; `…-TRANSIENT-2` is given up twice and then goes; `…-SLOW-30S` is in
+progress for 30 seconds. Only where the service was started as a sandbox.
+"""
+
+import re
+from datetime import datetime, timedelta
+
+from eventstore.aggregates.aggregate import Command
+from eventstore.aggregates.import_process import FailImport, ImportProcess, PostponeImport, identity_of
+
+AGAIN_AFTER = timedelta(seconds=1)
+MAX_SLOW_S = 50
+"""Less than a lease: others would take the import up."""
+
+_ERRORED = re.compile(r"-ERRORED-([A-Za-z0-9_]{1,64})\Z")
+_TRANSIENT = re.compile(r"-TRANSIENT-([1-4])\Z")
+_SLOW = re.compile(r"-SLOW-([0-9]{1,2})S\Z")
+
+
+def command_for(stream: str, process: ImportProcess, at: datetime) -> Command | None:
+    """What the import's number asks for in the place of processing, in its present attempt."""
+    external = identity_of(stream)[1]
+    if (match := _ERRORED.search(external)) is not None:
+        code = match.group(1)
+        detail = "The sandbox was asked for this error by the ending of the account number."
+        return FailImport(attempt=process.attempt, code=code, detail=detail, problems=(f"{code}@non_field_errors",))
+    if (match := _TRANSIENT.search(external)) is not None and process.attempt <= int(match.group(1)):
+        return PostponeImport(attempt=process.attempt, code="processing_failed", due_at=at + AGAIN_AFTER)
+    return None
+
+
+def slowness_s(stream: str) -> int:
+    """For how many seconds the import's number asks to be in progress; 0 for none."""
+    match = _SLOW.search(identity_of(stream)[1])
+    return min(int(match.group(1)), MAX_SLOW_S) if match else 0
