@@ -2,7 +2,7 @@
 
 from api.catalogue import CATALOGUE
 from market import RULES
-from schemas.base import Problem
+from schemas.base import Problem, code_and_path
 from schemas.places import documented_path, place_of
 
 _OF_RULE = {
@@ -15,6 +15,6 @@ _OF_CODE = {entry.code: entry.meaning for entry in CATALOGUE}
 
 def told(name: str) -> Problem:
     """The problem behind code@path. No values: the log has none. Pure."""
-    code, _, attr = name.partition("@")
+    code, attr = code_and_path(name)
     says = _OF_RULE.get((code, place_of(attr))) or _OF_CODE.get(code, "The catalogue does not know this code.")
     return Problem(documented_path(attr or "non_field_errors"), code, says)

@@ -11,7 +11,7 @@ from eventstore.aggregates.refusals import CountRefusals, stream_of
 from eventstore.clock import now
 from eventstore.errors import LedgerError
 from eventstore.log.ledger import Ledger
-from schemas.base import Problem
+from schemas.base import Problem, problem_name
 from schemas.places import place_of
 
 INTERVAL_S = 60.0
@@ -33,7 +33,7 @@ class RefusalCounts:
     def count(self, supplier: str, problems: Iterable[Problem]) -> None:
         """Count each of these problems of one request once."""
         counts = self._counts.setdefault(supplier, Counter())
-        for name in {f"{problem.code}@{place_of(problem.attr)}" for problem in problems}:
+        for name in {problem_name(problem.code, place_of(problem.attr)) for problem in problems}:
             counts[name if name in counts or len(counts) < MAX_PLACES else OTHER] += 1
 
     async def keep_appending(self) -> None:

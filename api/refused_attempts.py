@@ -14,7 +14,7 @@ from eventstore.clock import now
 from eventstore.errors import LedgerError
 from eventstore.log.ledger import Ledger
 from eventstore.refused_attempts import MAX_PATH, MAX_PROBLEMS, Attempt, write_attempts
-from schemas.base import Problem
+from schemas.base import Problem, problem_name
 from schemas.places import documented_path
 
 INTERVAL_S = 1.0
@@ -37,7 +37,7 @@ class RefusedAttempts:
         if len(self._waiting) >= ROOM:
             self._left_out += 1
             return
-        named = dict.fromkeys(f"{p.code}@{documented_path(p.attr)[:MAX_PATH]}" for p in problems[:MAX_PROBLEMS])
+        named = dict.fromkeys(problem_name(p.code, documented_path(p.attr)[:MAX_PATH]) for p in problems[:MAX_PROBLEMS])
         self._waiting.append(
             Attempt(
                 supplier=supplier,

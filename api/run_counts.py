@@ -19,7 +19,7 @@ from eventstore.clock import now
 from eventstore.errors import LedgerError
 from eventstore.log.ledger import Ledger
 from projections.import_run import not_in_run
-from schemas.base import Problem
+from schemas.base import Problem, problem_name
 from schemas.places import place_of
 
 INTERVAL_S = 1.0
@@ -54,7 +54,7 @@ class RunCounts:
             return
         count = self._of(supplier, run, mode)
         count.refused += 1
-        for name in {f"{problem.code}@{place_of(problem.attr)}" for problem in problems}:
+        for name in {problem_name(problem.code, place_of(problem.attr)) for problem in problems}:
             count.counts[name if name in count.counts or len(count.counts) < MAX_PLACES else OTHER] += 1
 
     def validate(self, supplier: str, run: str) -> None:

@@ -27,6 +27,7 @@ from eventstore.log.ledger import Ledger
 from projections import INLINE
 from projections.access_key import SELECT_KEYS
 from projections.import_supplier import SELECT_SUPPLIERS
+from schemas.base import code_and_path
 from workers.documents import why_unreachable
 
 YES_NO = {"yes": True, "no": False}
@@ -298,7 +299,7 @@ def revoke_key(key_id: str, reason: str, as_json: bool) -> None:
 @click.argument("supplier_code", metavar="SUPPLIER")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def refusals(supplier_code: str, as_json: bool) -> None:
-    """What requests for SUPPLIER were refused for, most frequent first: times, code, place."""
+    """What requests for SUPPLIER were refused for, most frequent first: number, code, path."""
     with open_ledger() as ledger:
         _require(ledger, supplier_code)
         events = ledger.history(refused.stream_of(supplier_code))
@@ -306,10 +307,10 @@ def refusals(supplier_code: str, as_json: bool) -> None:
     for recorded in events:
         assert isinstance(recorded.event, refused.RequestsRefused)
         counts.update(recorded.event.counts)
-    for name, times in counts.most_common():
-        code, _, place = name.partition("@")
-        shown = {"times": times, "code": code, "place": place}
-        say(msgspec.json.encode(shown) if as_json else f"{times:>8}  {code}  {place}")
+    for name, number in counts.most_common():
+        code, path = code_and_path(name)
+        shown = {"number": number, "code": code, "path": path}
+        say(msgspec.json.encode(shown) if as_json else f"{number:>8}  {code}  {path}")
 
 
 def _require(ledger: Ledger, *codes: str) -> None:

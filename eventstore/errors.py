@@ -81,3 +81,8 @@ class StoreUnavailable(LedgerError):
 
 class LedgerBusy(LedgerError):
     """More appends are waiting than the ledger takes on."""
+
+
+def first_line(error: Exception) -> str:
+    """What an error says in its first line: drivers add hints and addresses below it."""
+    return next(iter(str(error).strip().splitlines()), "")

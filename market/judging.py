@@ -13,7 +13,7 @@ import msgspec
 import market
 from market.rule import Severity
 from schemas.account import TaskParams
-from schemas.base import Problem, instant
+from schemas.base import Problem, instant, problem_name
 from schemas.problems import UNKNOWN_FIELD, UnknownLeftOut
 from schemas.submission import Submission
 from schemas.work import MAX_RULES_S
@@ -81,7 +81,7 @@ def without_dropped(misfits: Sequence[Problem], terms: Terms) -> tuple[list[Prob
 
 def problem_names(problems: Sequence[Problem]) -> tuple[str, ...]:
     """code@path of each problem, without values: what the log may keep."""
-    return tuple(f"{problem.code}@{problem.attr}" for problem in problems[:MAX_NAMES_KEPT])
+    return tuple(problem_name(problem.code, problem.attr) for problem in problems[:MAX_NAMES_KEPT])
 
 
 def _task_problems(task: TaskParams, terms: Terms, at: datetime, occasion: Occasion) -> list[Problem]:

@@ -12,7 +12,7 @@ from eventstore.aggregates.refusals import RequestsRefused
 from eventstore.aggregates.run import RunCounted
 from projections.versioning.following import Counter
 from projections.versioning.reading import Seen
-from schemas.base import MARKET_TIME
+from schemas.base import MARKET_TIME, code_and_path, problem_name
 from schemas.places import place_of
 from schemas.status import ErrorCount
 
@@ -42,14 +42,13 @@ def project(seen: Seen) -> Iterator[tuple[str, date, str, str, str, int]]:
         case _:
             found = {}
     for name, number in found.items():
-        code, _, path = name.partition("@")
-        yield supplier, day, source, code, path, number
+        yield supplier, day, source, *code_and_path(name), number
 
 
 def _at_place(name: str) -> str:
     """code@path with [] for any item of an array: two missing documents of one account are one failure."""
-    code, _, attr = name.partition("@")
-    return f"{code}@{place_of(attr)}"
+    code, attr = code_and_path(name)
+    return problem_name(code, place_of(attr))
 
 
 ERROR_STATISTICS = Counter(

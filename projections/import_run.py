@@ -32,6 +32,7 @@ from projections.import_status import STATUS_AFTER
 from projections.versioning.following import Following
 from projections.versioning.projection import Rows
 from projections.versioning.reading import Seen, topics_of
+from schemas.base import code_and_path
 from schemas.run import RunError, RunImport, RunRecord
 from schemas.status import LatestError
 
@@ -140,8 +141,7 @@ def _add_counts(changes: _Changes, seen: Seen, event: RunCounted) -> None:
     row[4] += event.valid
     row[5] += event.refused
     for name, number in event.counts.items():
-        code, _, path = name.partition("@")
-        changes.count(run, "error", code, path, number)
+        changes.count(run, "error", *code_and_path(name), number)
 
 
 def _add_replayed(connection: Connection[Any], changes: _Changes, seen: Seen, event: AccountsReplayed) -> None:
@@ -170,8 +170,7 @@ def _add_import(changes: _Changes, seen: Seen) -> None:
             changes.count(run, "ended", _span(seen.recorded.recorded_at))
         if isinstance(event, ImportErrored | DryRunErrored):
             for problem in {event.code, *event.problems}:
-                code, _, path = problem.partition("@")
-                changes.count(run, "error", code, path)
+                changes.count(run, "error", *code_and_path(problem))
 
 
 def _status_after(seen: Seen) -> str:

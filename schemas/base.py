@@ -33,6 +33,17 @@ class Problem(msgspec.Struct, frozen=True):
     detail: str
 
 
+def problem_name(code: str, path: str) -> str:
+    """The one form in which the log and counts name a problem: code@path, without any value."""
+    return f"{code}@{path}"
+
+
+def code_and_path(name: str) -> tuple[str, str]:
+    """What `problem_name` was made of; the path is "" where only a code was kept."""
+    code, _, path = name.partition("@")
+    return code, path
+
+
 Required32 = Annotated[str, Meta(min_length=1, max_length=32)]
 Required = Annotated[str, Meta(min_length=1, max_length=512)]
 Text20 = Annotated[str, Meta(max_length=20)]

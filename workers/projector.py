@@ -12,7 +12,6 @@ import structlog
 from psycopg import Connection
 
 from eventstore import locks
-from eventstore.errors import StoreUnavailable
 from eventstore.log import follow
 from eventstore.log.ledger import Ledger
 from projections.versioning.build import apply_batch
@@ -20,8 +19,8 @@ from projections.versioning.forgetting import wait_for_erasures
 from projections.versioning.projection import Projection
 from projections.versioning.reading import BATCH, head, read_ordered
 from projections.versioning.versions import held, park, parked_streams
+from workers.leader import lead
 
-RETRY_S = 1.0
 PAUSE_S = 0.25
 """How long events gather before they are taken in: a few large batches cost less than many small ones."""
 
@@ -42,28 +41,14 @@ class Projector:
         return thread
 
     def run(self, stop: threading.Event) -> None:
-        while not stop.is_set():
-            try:
-                with self._ledger.connection() as connection:
-                    row = connection.execute("SELECT pg_try_advisory_lock(%s) AS held", (locks.PROJECTOR,)).fetchone()
-                    if row and row["held"]:
-                        self._follow(connection, stop)
-            except StoreUnavailable as error:
-                logger.warning("projector waits", reason=str(error).strip().splitlines()[0] if str(error) else "")
-            stop.wait(RETRY_S)
+        lead(self._ledger, locks.PROJECTOR, "projector", self._follow, stop)
 
     def _follow(self, connection: Connection[Any], stop: threading.Event) -> None:
-        try:
-            follow.listen(connection)
-            while not stop.is_set():
-                went_on = [self.advance(connection, projection) for projection in self._projections]
-                if not any(went_on):
-                    stop.wait(PAUSE_S)
-                    follow.wait(connection)
-        finally:
-            if not connection.closed:
-                connection.execute("UNLISTEN *")
-                connection.execute("SELECT pg_advisory_unlock_all()")
+        while not stop.is_set():
+            went_on = [self.advance(connection, projection) for projection in self._projections]
+            if not any(went_on):
+                stop.wait(PAUSE_S)
+                follow.wait(connection)
 
     def advance(self, connection: Connection[Any], projection: Projection) -> bool:
         """Take the next events in; False when there was nothing more."""

@@ -23,12 +23,12 @@ from eventstore.errors import StoreUnavailable
 from eventstore.log import follow
 from eventstore.log.ledger import Ledger
 from workers.broker import IMPORTS, MAILS, STREAMS_PER_MESSAGE, Bell, BellUnavailable, Doorbell
+from workers.leader import lead
 from workers.sweeper import Sweeper
 
 FOLLOWER = "relay"
 MAX_WAITING_MESSAGES = 20
 READ_LIMIT = 1_000
-RETRY_S = 1.0
 
 _BELLS: dict[str, Bell] = {
     topic: bell
@@ -51,36 +51,20 @@ class Relay:
         self._sweeper = Sweeper(ledger, doorbell)
 
     def run(self, stop: threading.Event) -> None:
-        while not stop.is_set():
-            try:
-                with self._ledger.connection() as connection:
-                    if self._is_active(connection):
-                        self._relay(connection, stop)
-            except (StoreUnavailable, BellUnavailable) as error:
-                logger.warning("relay waits", reason=str(error).strip().splitlines()[0] if str(error) else "")
-            stop.wait(RETRY_S)
-
-    def _is_active(self, connection: Connection[Any]) -> bool:
-        row = connection.execute("SELECT pg_try_advisory_lock(%s) AS held", (locks.RELAY,)).fetchone()
-        return bool(row and row["held"])
+        waits_for = (StoreUnavailable, BellUnavailable)
+        lead(self._ledger, locks.RELAY, "relay", self._relay, stop, waits_for=waits_for)
 
     def _relay(self, connection: Connection[Any], stop: threading.Event) -> None:
-        try:
-            follow.listen(connection)
-            position = follow.checkpoint(connection, FOLLOWER)
-            logger.info("relay is active", position=position)
-            while not stop.is_set():
-                busy = False
-                if self._doorbell.waiting() < MAX_WAITING_MESSAGES:
-                    reached = self._ring_after(connection, position)
-                    busy, position = reached != position, reached
-                self._sweeper.sweep_when_due(connection, position)
-                if not busy:
-                    follow.wait(connection)
-        finally:
-            if not connection.closed:
-                connection.execute("UNLISTEN *")
-                connection.execute("SELECT pg_advisory_unlock_all()")
+        position = follow.checkpoint(connection, FOLLOWER)
+        logger.info("relay is active", position=position)
+        while not stop.is_set():
+            busy = False
+            if self._doorbell.waiting() < MAX_WAITING_MESSAGES:
+                reached = self._ring_after(connection, position)
+                busy, position = reached != position, reached
+            self._sweeper.sweep_when_due(connection, position)
+            if not busy:
+                follow.wait(connection)
 
     def _ring_after(self, connection: Connection[Any], position: int) -> int:
         """Ring for what comes after the position; returns how far that went."""

@@ -13,7 +13,7 @@ import psycopg
 import structlog
 
 from eventstore.clock import now
-from eventstore.errors import StoreUnavailable
+from eventstore.errors import StoreUnavailable, first_line
 from eventstore.log.ledger import Ledger
 from eventstore.proof.checkpoints import LogKey, Outside, OutsideUnavailable
 from eventstore.proof.sealing import SealRefused, seal, sealing_lock
@@ -69,7 +69,7 @@ class Sealer:
         except psycopg.Error as error:  # what somebody has altered in the database must not end the sealer unseen
             logger.error("log not sealed", reason=str(error).strip().splitlines()[0] if str(error) else "")  # noqa: TRY400
         except (StoreUnavailable, OutsideUnavailable) as error:
-            logger.warning("sealing waits", reason=str(error).strip().splitlines()[0] if str(error) else "")
+            logger.warning("sealing waits", reason=first_line(error))
 
     def _waiting(self) -> list[tuple[UUID, bytes]]:
         try:

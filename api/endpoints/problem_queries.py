@@ -27,7 +27,7 @@ from eventstore.refused_attempts import refused_attempts as select_attempts
 from projections.history import account_history, of_import
 from projections.missing_documents import CODE as MISSING
 from projections.missing_documents import document_paths, staged_bodies
-from schemas.base import Problem
+from schemas.base import Problem, code_and_path
 from schemas.problems import UNKNOWN_FIELD
 from schemas.status import AttemptProblem, ImportProblems, RefusedAttempt
 
@@ -105,12 +105,12 @@ def _naming(found: ImportProblems, paths: tuple[str, ...]) -> ImportProblems:
 
 
 def _shown(attempt: Attempt) -> RefusedAttempt:
-    problems = (name.partition("@") for name in attempt.problems)
+    problems = map(code_and_path, attempt.problems)
     return RefusedAttempt(
         attempted_at=attempt.attempted_at,
         operation=attempt.operation,
         code=attempt.code,
-        problems=tuple(AttemptProblem(attr=attr, code=code) for code, _, attr in problems),
+        problems=tuple(AttemptProblem(attr=attr, code=code) for code, attr in problems),
     )
 
 

@@ -1,0 +1,63 @@
+"""An append and its COMMIT leave the process in one write: nothing can stop it in between (decision 6)."""
+
+import socket
+import threading
+from pathlib import Path
+
+from embedded.postgres import PostgresUrls
+from eventstore.aggregates.import_process import stream_of
+from eventstore.clock import now
+from eventstore.log.ledger import Ledger
+from projections import INLINE
+from tests.make import stage
+
+APPENDS = 60
+
+
+class Writes:
+    """A socket before the server's that keeps what the client sends, by single reads."""
+
+    def __init__(self, folder: Path, server_socket: str) -> None:
+        self.seen: list[bytes] = []
+        self._server_socket = server_socket
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(folder / ".s.PGSQL.5432"))
+        self._listener.listen(8)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            server = socket.socket(socket.AF_UNIX)
+            server.connect(self._server_socket)
+            threading.Thread(target=self._pump, args=(client, server, self.seen), daemon=True).start()
+            threading.Thread(target=self._pump, args=(server, client, None), daemon=True).start()
+
+    def _pump(self, source: socket.socket, sink: socket.socket, seen: list[bytes] | None) -> None:
+        while data := source.recv(1 << 20):
+            if seen is not None:
+                seen.append(data)
+            sink.sendall(data)
+        sink.close()
+
+
+def test_the_commit_leaves_in_the_same_write_as_its_append(database: PostgresUrls, folder: Path) -> None:
+    server_folder = database.service.rsplit("host=", 1)[1]
+    writes = Writes(folder, f"{server_folder}/.s.PGSQL.5432")
+    ledger = Ledger(database.service.replace(server_folder, str(folder)), views=INLINE)
+    try:
+        for number in range(APPENDS):
+            stream = stream_of("NORDWIND", f"ONE-BREATH-{number}-")
+            ledger.execute_many({stream: stage()}, at=now(), by=f"writer-{number}-")
+    finally:
+        ledger.close()
+        writes.close()
+    appends = [data for data in writes.seen if b"writer-" in data]
+    assert len(appends) == APPENDS
+    assert all(b"COMMIT" in data[data.index(b"writer-") :] for data in appends)

@@ -1,0 +1,54 @@
+"""The one of several processes that does a piece of work: who holds its advisory lock; the others stand by."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+from psycopg import Connection
+
+from eventstore.errors import StoreUnavailable, first_line
+from eventstore.log import follow
+from eventstore.log.ledger import Ledger
+
+RETRY_S = 1.0
+"""How long one that stands by, or has lost the database, waits before it tries again."""
+
+logger = structlog.get_logger()
+
+
+def lead(
+    ledger: Ledger,
+    lock: int,
+    name: str,
+    work: Callable[[Connection[Any], threading.Event], None],
+    stop: threading.Event,
+    *,
+    waits_for: tuple[type[Exception], ...] = (StoreUnavailable,),
+) -> None:
+    """Until `stop` is set: hold the lock on a connection that listens to the log, and do the work on it.
+
+    The work returns when `stop` is set. What it raises of `waits_for` is logged, and the work is taken up again, here
+    or by another process.
+    """
+    while not stop.is_set():
+        try:
+            with ledger.connection() as connection:
+                row = connection.execute("SELECT pg_try_advisory_lock(%s) AS held", (lock,)).fetchone()
+                if row and row["held"]:
+                    _listening(connection, work, stop)
+        except waits_for as error:
+            logger.warning(f"{name} waits", reason=first_line(error))
+        stop.wait(RETRY_S)
+
+
+def _listening(
+    connection: Connection[Any], work: Callable[[Connection[Any], threading.Event], None], stop: threading.Event
+) -> None:
+    try:
+        follow.listen(connection)
+        work(connection, stop)
+    finally:
+        if not connection.closed:
+            connection.execute("UNLISTEN *")
+            connection.execute("SELECT pg_advisory_unlock_all()")
