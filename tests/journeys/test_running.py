@@ -110,7 +110,7 @@ def test_suppliers_are_listed_with_their_status(service: RunningService) -> None
     ("arguments", "says"),
     [
         (("supplier", "create", "a/b"), "letters, digits"),
-        (("supplier", "status", "NEVER", "paused"), "not allowed"),
+        (("supplier", "status", "NEVER", "paused"), "no import supplier NEVER"),
         (("supplier", "status", "NEVER", "asleep"), "asleep"),
         (("key", "create", "Org"), "--supplier"),
         (("key", "create", "a/b", "--supplier", "A"), "no slash"),
