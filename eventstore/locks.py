@@ -22,6 +22,8 @@ PROJECTOR = 7015006
 ERASURE = 7015007
 """Rows that tell of persons: shared by those who write such from payloads that they have read before, exclusive for an
 erasure (`projections.versioning.forgetting`)."""
+ENDED_IMPORTS = 7015008
+"""The one follower that writes a line for each import that ends."""
 
 WORKERS = 7015
 """A class of locks: each worker holds the one of its own number while it lives."""

@@ -11,13 +11,13 @@ import msgspec
 import structlog
 from psycopg import Connection
 
+from eventstore import locks
 from eventstore.aggregates.import_process import TOPICS, identity_of
 from eventstore.errors import StoreUnavailable
 from eventstore.log import follow
 from eventstore.log.ledger import Ledger
 
 FOLLOWER = "ended imports"
-LOCK = 7015007
 RETRY_S = 1.0
 READ_LIMIT = 1_000
 STATUSES = {
@@ -55,7 +55,9 @@ class EndedImports:
         while not stop.is_set():
             try:
                 with self._ledger.connection() as connection:
-                    row = connection.execute("SELECT pg_try_advisory_lock(%s) AS held", (LOCK,)).fetchone()
+                    row = connection.execute(
+                        "SELECT pg_try_advisory_lock(%s) AS held", (locks.ENDED_IMPORTS,)
+                    ).fetchone()
                     if row and row["held"]:
                         self._follow(connection, stop)
             except StoreUnavailable:
