@@ -14,7 +14,7 @@ from api.operations import ENDPOINTS, OPERATIONS
 from api.paths import RawPath, both_forms, only_form
 from api.refusal_counts import INTERVAL_S
 from api.services import Services
-from eventstore.interpreter import tune_interpreter
+from runtime.interpreter import tune_interpreter
 
 
 def create_app(

@@ -13,7 +13,7 @@ from api.store import in_thread
 from eventstore.clock import now
 from eventstore.errors import LedgerError
 from eventstore.log.ledger import Ledger
-from eventstore.refused_attempts import MAX_PATH, MAX_PROBLEMS, Attempt, write_attempts
+from eventstore.log.refused_attempts import MAX_PATH, MAX_PROBLEMS, Attempt, write_attempts
 from schemas.base import Problem, problem_name
 from schemas.places import documented_path
 

@@ -20,6 +20,7 @@ from cli.operator import caused_by, database_url
 from cli.reach import reach
 from cli.settings import Settings
 from cli.tell import json_option, tell
+from discretion.private_files import open_private
 from embedded.folder import DataFolder
 from embedded.service import Service
 from eventstore.aggregates.import_process import identity_of
@@ -30,7 +31,6 @@ from eventstore.log.payloads import SELECT_ERASED
 from eventstore.operations.backup import BackupError, back_up, read_manifest, unsigned
 from eventstore.operations.backup import restore as restore_log
 from eventstore.operations.migrate import role_of
-from eventstore.private_files import open_private
 from eventstore.proof.verification import Kept
 from projections import INLINE, PROJECTIONS
 from projections.erasure import erase

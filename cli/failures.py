@@ -13,6 +13,7 @@ from cli.known import NotThere
 from cli.reach import Unreachable, reason_of
 from cli.say import say
 from cli.settings import SettingError
+from discretion.shown import cleaned
 from embedded.folder import FolderInUse, FolderUnreachable
 from embedded.postgres import NotStarted
 from eventstore.errors import LedgerError, StoreUnavailable
@@ -23,7 +24,6 @@ from eventstore.proof.checkpoints import KeyNotUsable, OutsideUnavailable
 from eventstore.proof.proof import NotProvable
 from eventstore.proof.sealing import SealRefused
 from eventstore.proof.verifier import Invalid
-from eventstore.shown import cleaned
 from projections.versioning.versions import NotPossible
 
 EXPECTED = (

@@ -8,7 +8,7 @@ import msgspec
 from cli.known import require_supplier
 from cli.operator import open_ledger
 from cli.say import say
-from eventstore.refused_attempts import Attempt, find_refused_attempts
+from eventstore.log.refused_attempts import Attempt, find_refused_attempts
 from projections.account_search import MAX_FOUND, find_accounts
 from schemas.status import FoundAccount
 

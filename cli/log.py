@@ -1,7 +1,7 @@
 """One line per thing that happened, on standard error: JSON, or coloured text on a terminal. Ids yes, values never.
 
-Whatever is logged, by our code or by a library's, passes `eventstore.shown` on its way out; errors are told without
-local variables (`eventstore.traced`).
+Whatever is logged, by our code or by a library's, passes `discretion.shown` on its way out; errors are told without
+local variables (`discretion.traced`).
 """
 
 import contextlib
@@ -14,8 +14,8 @@ import msgspec
 import structlog
 
 from api.request_log import RequestLine
-from eventstore.shown import cleaned, cleaned_value, said_by
-from eventstore.traced import traced
+from discretion.shown import cleaned, cleaned_value, said_by
+from discretion.traced import traced
 
 _encode = msgspec.json.Encoder().encode
 

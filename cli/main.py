@@ -19,7 +19,7 @@ from cli.prove import proof, seal_log, verify
 from cli.roles import api, migrate, relay, up, worker
 from cli.say import guard_terminal, say
 from cli.support import projections
-from eventstore.traced import trace_without_values
+from discretion.traced import trace_without_values
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

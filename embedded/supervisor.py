@@ -19,9 +19,9 @@ from typing import IO
 import msgspec
 import structlog
 
+from discretion.private_files import open_private
+from discretion.shown import cleaned, cleaned_line, shown
 from embedded.user import RunAs
-from eventstore.private_files import open_private
-from eventstore.shown import cleaned, cleaned_line, shown
 
 FIRST_RESTART_S = 0.1
 MAX_RESTART_S = 5.0

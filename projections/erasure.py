@@ -13,11 +13,11 @@ import psycopg
 from psycopg import Connection
 from psycopg.sql import SQL, Identifier
 
-from eventstore import locks
 from eventstore.aggregates.import_process import EraseSubject, stream_of
 from eventstore.events import Recorded
+from eventstore.log import locks
 from eventstore.log.ledger import Ledger
-from eventstore.refused_attempts import DELETE_ATTEMPTS
+from eventstore.log.refused_attempts import DELETE_ATTEMPTS
 from projections import PROJECTIONS
 from projections.history import read_account_history
 from projections.platform.change import platform_change

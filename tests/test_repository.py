@@ -1,6 +1,7 @@
 """House rules that a program can check: documentation is whole, lock files name no addresses."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import click
@@ -56,6 +57,20 @@ def test_only_the_entry_points_read_the_environment() -> None:
             text = file.read_text()
             reads = re.search(r"os\.environ(?!\.setdefault)|getenv", text)
             assert not reads, file
+
+
+def test_the_event_store_s_root_holds_what_everybody_needs_of_it() -> None:
+    names = {file.stem for file in (ROOT / "eventstore").glob("*.py")}
+    assert names == {"__init__", "errors", "clock", "events", "replay"}
+
+
+def test_every_package_is_in_the_distribution_and_in_the_image() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    named = set(project["tool"]["setuptools"]["packages"])
+    present = {".".join(file.parent.relative_to(ROOT).parts) for file in ROOT.glob("[a-z]*/**/__init__.py")}
+    assert named == {name for name in present if name.split(".")[0] not in {"tests", "bench", "importer"}}
+    image = (ROOT / "Containerfile").read_text()
+    assert all(f"COPY {name} {name}\n" in image for name in named if "." not in name)
 
 
 def test_every_route_is_in_the_api_guide() -> None:

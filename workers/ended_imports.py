@@ -11,10 +11,9 @@ import msgspec
 import structlog
 from psycopg import Connection
 
-from eventstore import locks
 from eventstore.aggregates.import_process import TOPICS, identity_of
 from eventstore.errors import StoreUnavailable
-from eventstore.log import follow
+from eventstore.log import follow, locks
 from eventstore.log.ledger import Ledger
 
 FOLLOWER = "ended imports"

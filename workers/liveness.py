@@ -8,8 +8,8 @@ import threading
 
 import structlog
 
-from eventstore import locks
 from eventstore.errors import StoreUnavailable
+from eventstore.log import locks
 from eventstore.log.ledger import Ledger
 
 CHECK_S = 1.0

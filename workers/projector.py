@@ -11,8 +11,7 @@ from typing import Any
 import structlog
 from psycopg import Connection
 
-from eventstore import locks
-from eventstore.log import follow
+from eventstore.log import follow, locks
 from eventstore.log.ledger import Ledger
 from projections.versioning.build import apply_batch
 from projections.versioning.forgetting import wait_for_erasures

@@ -13,14 +13,13 @@ import msgspec
 import structlog
 from psycopg import Connection
 
-from eventstore import locks
 from eventstore.aggregates.customer_mail import TOPICS as MAIL_TOPICS
 from eventstore.aggregates.customer_mail import MailRequested
 from eventstore.aggregates.import_process import TOPICS as IMPORT_TOPICS
 from eventstore.aggregates.import_process import ImportRetried, ImportStaged
 from eventstore.clock import now
 from eventstore.errors import StoreUnavailable
-from eventstore.log import follow
+from eventstore.log import follow, locks
 from eventstore.log.ledger import Ledger
 from workers.broker import IMPORTS, MAILS, STREAMS_PER_MESSAGE, Bell, BellUnavailable, Doorbell
 from workers.leader import lead

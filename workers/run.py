@@ -5,8 +5,8 @@ import threading
 import dramatiq
 import structlog
 
-from eventstore.interpreter import tune_interpreter
 from eventstore.log.ledger import Ledger
+from runtime.interpreter import tune_interpreter
 from workers.broker import (
     IMPORTS,
     MAILS,

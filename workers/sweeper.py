@@ -11,12 +11,12 @@ from typing import Any
 import structlog
 from psycopg import Connection
 
-from eventstore import locks
 from eventstore.aggregates import customer_mail
 from eventstore.aggregates.import_process import PostponeImport, stream_of
 from eventstore.clock import now
+from eventstore.log import locks
 from eventstore.log.ledger import Ledger
-from eventstore.refused_attempts import delete_old_attempts
+from eventstore.log.refused_attempts import delete_old_attempts
 from projections.customer_mail import SELECT_ABANDONED_MAILS, SELECT_WAITING_MAILS
 from workers.backoff import backoff
 from workers.broker import MAILS, STREAMS_PER_MESSAGE, Doorbell

@@ -9,7 +9,7 @@ import struct
 import sys
 
 from api.bulk.judging import decode_question, encode_judged, judge_lines
-from eventstore.interpreter import tune_interpreter
+from runtime.interpreter import tune_interpreter
 
 SIZE = struct.Struct("!I")
 

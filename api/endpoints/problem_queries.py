@@ -22,8 +22,8 @@ from eventstore.aggregates.import_process import (
     stream_of,
 )
 from eventstore.events import Recorded
-from eventstore.refused_attempts import Attempt
-from eventstore.refused_attempts import refused_attempts as select_attempts
+from eventstore.log.refused_attempts import Attempt
+from eventstore.log.refused_attempts import refused_attempts as select_attempts
 from projections.history import account_history, of_import
 from projections.missing_documents import CODE as MISSING
 from projections.missing_documents import document_paths, staged_bodies

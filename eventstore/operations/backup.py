@@ -19,10 +19,10 @@ import zstandard
 from psycopg import Connection
 from psycopg.sql import SQL, Identifier
 
+from discretion.private_files import open_private
 from eventstore.clock import now
 from eventstore.log.follow import set_checkpoint
 from eventstore.log.recorder import CODE_VERSION
-from eventstore.private_files import open_private
 
 FORMAT = 1
 MANIFEST = "manifest.json"

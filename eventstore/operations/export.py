@@ -15,10 +15,10 @@ import zstandard
 from psycopg import Connection
 from psycopg.rows import dict_row
 
+from discretion.private_files import open_private
 from eventstore.clock import now
 from eventstore.events import Recorded, shown_event
 from eventstore.log.payloads import read_payloads
-from eventstore.private_files import open_private
 
 FORMAT = 1
 _BATCH = 2_000

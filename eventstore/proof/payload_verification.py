@@ -16,7 +16,7 @@ from psycopg.sql import SQL
 from eventstore.aggregates.customer_mail import MailRequested
 from eventstore.events import AGGREGATES
 from eventstore.log.payloads import opened
-from eventstore.parallel import processes
+from runtime.parallel import processes
 
 _TOPICS_WITH_PAYLOAD = [
     topic

@@ -15,9 +15,9 @@ import msgspec
 from psycopg import Connection
 from psycopg.rows import dict_row, tuple_row
 
+from discretion.private_files import open_private
 from eventstore.events import shown_event
 from eventstore.log.payloads import read_payloads
-from eventstore.private_files import open_private
 from eventstore.proof import verifier
 from eventstore.proof.merkle import ReadTile, TreeDamaged, consistency_proof, inclusion_proof
 from eventstore.proof.sealing import tile_reader

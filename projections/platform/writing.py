@@ -7,8 +7,8 @@ import msgspec
 from psycopg import Connection
 from psycopg.sql import SQL, Identifier
 
-from eventstore import locks
 from eventstore.events import Recorded
+from eventstore.log import locks
 from eventstore.log.copying import copy_written
 from eventstore.log.ledger import Beside
 from projections.platform.tables import MARKET_TABLES, TABLES, table_columns

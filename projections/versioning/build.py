@@ -15,11 +15,11 @@ from psycopg import Connection
 from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
-from eventstore.parallel import processes
-from eventstore.shown import said_by
+from discretion.shown import said_by
 from projections.versioning.forgetting import read_erasures, wait_for_erasures
 from projections.versioning.projection import Projection, Rows
 from projections.versioning.reading import Poison, Seen, Slice, read_last, read_ordered, slices, with_bodies
+from runtime.parallel import processes
 
 SLICES_A_JOB = 12
 

@@ -11,8 +11,8 @@ from typing import Any
 from psycopg import Connection
 from psycopg.rows import dict_row
 
-from eventstore import locks
 from eventstore.events import Recorded
+from eventstore.log import locks
 from eventstore.log.ledger import recorded_of
 
 _SELECT_ERASURES = """

@@ -6,7 +6,7 @@ import msgspec
 from psycopg import Connection
 from psycopg.rows import tuple_row
 
-from eventstore import locks
+from eventstore.log import locks
 from projections.versioning.build import apply_events
 from projections.versioning.forgetting import wait_for_erasures
 from projections.versioning.projection import Projection

@@ -12,13 +12,13 @@ import msgspec
 from psycopg import Connection
 from psycopg.rows import tuple_row
 
+from discretion.shown import said_by
 from eventstore.aggregates.import_process import ImportProcessed, ImportStaged
 from eventstore.aggregates.participant import ParticipantImported
 from eventstore.aggregates.post_account import RecordCancellationChanged, RecordImported
 from eventstore.aggregates.price_sheet import PriceSheetImported
 from eventstore.events import AGGREGATES, UNREADABLE, Recorded, read_event
 from eventstore.log.payloads import read_payloads
-from eventstore.shown import said_by
 
 BATCH = 1_000
 

@@ -15,8 +15,8 @@ from psycopg import Connection
 from psycopg.rows import class_row, tuple_row
 from psycopg.sql import SQL, Identifier
 
-from eventstore import locks
 from eventstore.clock import now
+from eventstore.log import locks
 from projections.versioning.build import Progress, apply_events, build, make_tables
 from projections.versioning.forgetting import wait_for_erasures
 from projections.versioning.projection import Projection

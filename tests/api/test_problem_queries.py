@@ -15,7 +15,7 @@ from api.problem_sentences import told
 from api.refused_attempts import ROOM, RefusedAttempts
 from eventstore.aggregates.import_process import DryRunErrored, ImportProcessed, ImportRetried, SubjectErased
 from eventstore.events import Recorded
-from eventstore.refused_attempts import (
+from eventstore.log.refused_attempts import (
     KEPT_FOR,
     MAX_PATH,
     Attempt,

@@ -25,10 +25,10 @@ from starlette.routing import Route
 
 from api.errors import HANDLERS
 from cli.log import configure_logging
+from discretion.traced import trace_without_values
 from embedded.postgres import PostgresUrls
 from embedded.supervisor import Program, Supervisor
 from eventstore.errors import LedgerError, StoreUnavailable  # noqa: F401 - the first for the program below
-from eventstore.traced import trace_without_values
 from schemas.account import Account
 from tests.running import wait_for
 from workers.broker import IMPORTS, BrokerDoorbell, declare_actor, in_process_broker, start_workers

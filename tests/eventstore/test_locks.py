@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from eventstore import locks
+from eventstore.log import locks
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -3,11 +3,11 @@
 import os
 from pathlib import Path
 
+from discretion.private_files import open_private
 from embedded.postgres import PostgresUrls
 from eventstore.log.ledger import Ledger
 from eventstore.operations.backup import back_up
 from eventstore.operations.export import export, header_of
-from eventstore.private_files import open_private
 from tests.make import DIGEST, NOON, stage
 
 

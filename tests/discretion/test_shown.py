@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from eventstore.shown import cleaned, cleaned_line, cleaned_value, shown, shown_lines
+from discretion.shown import cleaned, cleaned_line, cleaned_value, shown, shown_lines
 
 KEY = "ilk_ab12cd34_" + "Q" * 43
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJ4In0.c2lnbmF0dXJl"

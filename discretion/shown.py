@@ -42,7 +42,9 @@ _ACCOUNT = re.compile(
     r"(?i)(?<![A-Z0-9])[A-Z]{2}[0-9]{2}(?:[A-Z0-9]{11,30}|(?:[ -][A-Z0-9]{4}){2,7}(?:[ -][A-Z0-9]{1,4})?)(?![A-Z0-9])"
 )
 
-OURS = frozenset({"api", "cli", "embedded", "eventstore", "market", "projections", "schemas", "workers"})
+OURS = frozenset(
+    {"api", "cli", "discretion", "embedded", "eventstore", "market", "projections", "runtime", "schemas", "workers"}
+)
 """Packages whose errors are sentences of ours."""
 _QUOTED = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"|`[^`\n]*`")
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 
-from eventstore.interpreter import tune_interpreter
+from runtime.interpreter import tune_interpreter
 
 
 @contextmanager

@@ -5,7 +5,7 @@ import threading
 import traceback
 from typing import Any
 
-from eventstore.shown import said_by
+from discretion.shown import said_by
 
 
 def traced(error: BaseException) -> str:

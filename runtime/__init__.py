@@ -1,0 +1,1 @@
+"""How Python runs here: the interpreter of processes that live long, and processes that work for another."""
