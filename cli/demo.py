@@ -1,23 +1,20 @@
-"""`importledger demo`: the main job on sample data, start to end, on a service of its own."""
+"""`importledger demo`: a book's way from export to certificate, on a service of its own, by the importer's commands."""
 
-import collections
+import contextlib
+import io
 import json
+import os
+import shlex
 import shutil
 import socket
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from fractions import Fraction
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
-import msgspec
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from api.auth import new_key
 from cli.log import configure_logging
@@ -32,34 +29,10 @@ from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from projections import INLINE
 
-if TYPE_CHECKING:  # the importing party's side is a distribution of its own: only this verb needs it
-    from importledger_client import Client
-    from importledger_client.book import BookEntry
-
 SUPPLIER = "NORDWIND"
 ORGANISATION = "Nordwind Energie"
-PROCESSING_TIMEOUT_S = 60.0
-
-
-SENDERS = 8
-ERRORS = Fraction(2, 100)
-
-
-class Demonstration(msgspec.Struct, frozen=True):
-    """What was sent, the codes that each account was refused with, and what became of it."""
-
-    entries: "list[BookEntry]"
-    answers: list[tuple[str, ...]]
-    statuses: dict[str, int]
-
-    def went_as_expected(self) -> bool:
-        """Every good account has a platform account, every spoilt one was refused with the code it was spoilt for."""
-        good = sum(entry.expected_code is None for entry in self.entries)
-        as_expected = all(
-            not codes if entry.expected_code is None else entry.expected_code in codes
-            for entry, codes in zip(self.entries, self.answers, strict=True)
-        )
-        return as_expected and self.statuses.get("PROCESSED", 0) == good
+SPOILT = "2%"
+REHEARSAL, RUN = "rehearsal", "go-live"
 
 
 @click.command()
@@ -69,23 +42,22 @@ class Demonstration(msgspec.Struct, frozen=True):
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Keep the data here; else it is thrown away.")
 @click.option("--exit", "is_to_exit", is_flag=True, help="End when it is done, 0 when all went as expected.")
 def demo(port: int, accounts: int, seed: int, data_dir: Path | None, is_to_exit: bool) -> None:
-    """Start the service, import a sample book of German accounts, and show what became of it."""
-    from importledger_client import Client
-
+    """Start the service, and bring a sample book of German accounts onto it: rehearsal, import, certificate."""
     settings = Settings.from_environment()
     configure_logging("error")
     stop = stop_on_signals()
-    console = Console()
+    console = Console(highlight=False)
     folder = data_dir or Path(tempfile.mkdtemp(prefix="importledger-demo-"))
     outcome: list[bool] = []
 
     def show(base_url: str, service: Service, connections: Connections) -> None:
         console.print(f"The import ledger listens on [bold]{base_url}[/bold] and keeps its data in {folder}.")
         api_key = _prepare(connections.admin_url)
-        with Client(base_url, api_key) as client:
-            demonstration = _import_book(console, client, accounts, seed)
-        _report(console, demonstration, base_url, api_key)
-        outcome.append(demonstration.went_as_expected())
+        with _importing(base_url, api_key, folder / "importing"):
+            outcome.append(_shown(console, accounts, seed))
+        console.print("Try it:", style="bold")
+        for line in curl_lines(base_url, api_key, f"{SUPPLIER[:2]}-{seed:02d}{1:07d}"):
+            print(line)
         if not is_to_exit:
             console.print("The service goes on running. Stop it with Ctrl-C.")
             service.supervisor.watch(stop)
@@ -120,62 +92,49 @@ def _prepare(admin_url: str) -> str:
     return fresh.api_key
 
 
-def _import_book(console: Console, client: "Client", accounts: int, seed: int) -> Demonstration:
-    from importledger_client.book import book
+@contextlib.contextmanager
+def _importing(base_url: str, api_key: str, folder: Path) -> Iterator[None]:
+    """The importer's working folder and environment."""
+    folder.mkdir(exist_ok=True)
+    before = Path.cwd()
+    os.environ |= {"IMPORTLEDGER_URL": base_url, "IMPORTLEDGER_KEY": api_key}
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
 
-    with console.status("Generating the book …"):
-        entries = list(book(SUPPLIER, accounts, seed=seed, errors=ERRORS))
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    answers = []
-    with Progress(*columns, console=console) as progress:
-        sending = progress.add_task("Sending the book   ", total=len(entries))
-        started = time.monotonic()
-        for codes in _created(client, (entry.body for entry in entries)):
-            answers.append(codes)
-            progress.advance(sending)
-        sent_s = time.monotonic() - started
-        taken = [entry for entry, codes in zip(entries, answers, strict=True) if not codes]
-        processing = progress.add_task("Creating accounts  ", total=len(taken))
-        statuses = collections.Counter({"REFUSED": len(entries) - len(taken)})
-        for entry in taken:
-            ended = client.wait(SUPPLIER, entry.external_account_number, timeout_s=PROCESSING_TIMEOUT_S)
-            statuses[ended.status] += 1
-            progress.advance(processing)
-    console.print(
-        f"{len(entries)} accounts in {sent_s:.1f} s; all processed {time.monotonic() - started:.1f} s after the first."
+
+def _shown(console: Console, accounts: int, seed: int) -> bool:
+    """Every step of an importer, with its command; whether each ended as it should."""
+    started = time.monotonic()
+    book = ["generate", "--accounts", str(accounts), "--seed", str(seed), "--supplier", SUPPLIER]
+    refused = 1 if accounts >= 50 else 0
+    steps: tuple[tuple[list[str], str, int], ...] = (
+        ([*book, "--errors", SPOILT], f"{REHEARSAL}.ndjson", 0),
+        (["push", f"{REHEARSAL}.ndjson", "--mode", "validate", "--run", REHEARSAL], "", refused),
+        (["errors", REHEARSAL], "", 0),
+        (book, f"{RUN}.ndjson", 0),
+        (["push", f"{RUN}.ndjson", "--run", RUN, "--wait"], "", 0),
+        (["manifest", f"{RUN}.ndjson", "-o", f"{RUN}.manifest.json"], "", 0),
+        (["reconcile", RUN, "--manifest", f"{RUN}.manifest.json"], "", 0),
     )
-    return Demonstration(entries, answers, dict(statuses))
+    went_well = True
+    for words, output, expected in steps:
+        console.print(f"\n$ importbook {shlex.join(words)}" + (f" > {output}" if output else ""), style="bold")
+        went_well &= _run(words, output) == expected
+    console.print(f"\nAll of it took {time.monotonic() - started:.1f} s.")
+    return went_well
 
 
-def _created(client: "Client", bodies: Iterable[bytes]) -> Iterator[tuple[str, ...]]:
-    """The codes that each account was refused with, in order."""
-    from importledger_client import Refused
+def _run(words: Sequence[str], output: str) -> int:
+    """A verb of importbook in this process, and its exit code. It is a distribution of its own: only this needs it."""
+    from importledger_client.commands.main import run
 
-    def create(body: bytes) -> tuple[str, ...]:
-        try:
-            client.create(body)
-        except Refused as refused:
-            return tuple(error.code for error in refused.errors)
-        return ()
-
-    with ThreadPoolExecutor(SENDERS) as pool:
-        yield from pool.map(create, bodies)
-
-
-def _report(console: Console, demonstration: Demonstration, base_url: str, api_key: str) -> None:
-    counts = Table("status", "imports", title="What became of the book")
-    for status, count in sorted(demonstration.statuses.items()):
-        counts.add_row(status, str(count))
-    console.print(counts)
-    counted = collections.Counter(code for codes in demonstration.answers for code in codes)
-    errors = Table("code", "times", title="Why accounts were refused")
-    for code, count in counted.most_common(10):
-        errors.add_row(code, str(count))
-    console.print(errors)
-    external = demonstration.entries[0].external_account_number
-    console.print("Try it:", style="bold")
-    for line in curl_lines(base_url, api_key, external):
-        print(line)
+    if not output:
+        return run(words)
+    with Path(output).open("wb") as file, contextlib.redirect_stdout(io.TextIOWrapper(file)):
+        return run(words)
 
 
 def curl_lines(base_url: str, api_key: str, external: str) -> list[str]:

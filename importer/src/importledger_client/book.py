@@ -382,13 +382,13 @@ def _register(chance: random.Random, obis_code: str) -> dict[str, Any]:
 
 
 def _market_location(chance: random.Random) -> str:
-    digits = [chance.randrange(4, 10), *(chance.randrange(10) for _ in range(9))]
+    digits = [*map(int, str(chance.randrange(4 * 10**9, 10**10)))]
     check = (10 - (sum(digits[0::2]) + 2 * sum(digits[1::2])) % 10) % 10
     return "".join(map(str, (*digits, check)))
 
 
 def _metering_location(chance: random.Random) -> str:
-    return "DE" + "".join(str(chance.randrange(10)) for _ in range(31))
+    return f"DE{chance.randrange(10**31):031d}"
 
 
 def _bank_account(chance: random.Random, holder: str) -> dict[str, str]:

@@ -81,7 +81,7 @@ def paths(fields: dict[str, Field] = ACCOUNT, before: str = "") -> Iterator[tupl
 
 def is_filled(value: Any) -> bool:
     """Whether something is said: neither null nor an empty text, list or object."""
-    return value is not None and value != "" and value != [] and value != {}
+    return bool(value) or value is False or (value is not None and value not in ("", [], {}))
 
 
 def comparable(kind: str, value: Any) -> str:

@@ -5,9 +5,10 @@ another account or another place in it gives another one.
 """
 
 import collections
-import hashlib
+import struct
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -37,6 +38,8 @@ SUMS = {
 _SUMMED = {path: name for name, path in SUMS.items()}
 _SEPARATOR = "\x1f"
 _MODULUS = 2**64
+_FIRST = struct.Struct(">Q24x").unpack
+"""The first eight bytes of a digest."""
 _NOT_COMPARED = frozenset({"import_supplier"})
 """The run's supplier is said for the whole."""
 
@@ -120,7 +123,7 @@ class Counting:
                 for code, ledger in sorted(self._ledgers.items())
             },
             "paths": {
-                path: {"count": found.count, "digest": f"{found.digest:016x}"}
+                path: {"count": found.count, "digest": f"{found.digest % _MODULUS:016x}"}
                 for path, found in sorted(self._paths.items())
                 if found.count
             },
@@ -140,18 +143,18 @@ class _Walk:
         """An object that is a row, or part of one."""
         place = f"{self._number}{_SEPARATOR}{ordinal}{_SEPARATOR}{parent}{_SEPARATOR}"
         for name, inner in value.items():
-            path = before + name
-            field = fields.get(name)
-            if not is_filled(inner) or path in _NOT_COMPARED or (path == "unknown_occupier" and inner is False):
+            if not is_filled(inner):
                 continue
+            path, field = before + name, fields.get(name)
             kind = field.kind if field is not None else "json"
-            if field is not None and kind == "object" and isinstance(inner, dict):
-                self.object(inner, field.fields, f"{path}.", ordinal, parent)
-            elif field is not None and kind == "list" and isinstance(inner, list):
+            if field is not None and kind == "list" and isinstance(inner, list):
                 for item in inner:
                     self._row(item, field, path, ordinal)
-            else:
-                self._note(path, place + comparable(kind, inner))
+            elif field is not None and kind == "object" and isinstance(inner, dict):
+                self.object(inner, field.fields, f"{path}.", ordinal, parent)
+            elif path not in _NOT_COMPARED and (inner is not False or path != "unknown_occupier"):
+                text = inner if kind == "text" and isinstance(inner, str) else comparable(kind, inner)
+                self._note(path, place + text)
                 if path in _SUMMED:
                     self._sums[_SUMMED[path]] = EXACT.add(self._sums[_SUMMED[path]], _number(inner))
 
@@ -165,8 +168,7 @@ class _Walk:
     def _note(self, path: str, said: str) -> None:
         found = self._paths[path]
         found.count += 1
-        first = hashlib.sha256(said.encode("utf-8", "surrogatepass")).digest()[:8]
-        found.digest = (found.digest + int.from_bytes(first)) % _MODULUS
+        found.digest += _FIRST(sha256(said.encode("utf-8", "surrogatepass")).digest())[0]
 
 
 def decoded(content: bytes) -> dict[str, Any]:

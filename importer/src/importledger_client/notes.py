@@ -18,6 +18,7 @@ class Note(msgspec.Struct):
     suppliers: list[str] = []
     mode: str = "create"
     files: list[str] = []
+    mapping: str = ""
 
 
 def remember(note: Note, folder: Path) -> None:

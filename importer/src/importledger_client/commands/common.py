@@ -12,9 +12,12 @@ from rich.console import Console
 
 from importledger_client import notes
 from importledger_client.client import Client
+from importledger_client.commands.main import INTERRUPTED, NOTHING_DONE, OK, SOMETHING_WRONG
 from importledger_client.errors import NotFound
 
-OK, SOME_REFUSED, NOTHING_DONE, INTERRUPTED = 0, 1, 2, 130
+SOME_REFUSED = SOMETHING_WRONG
+
+__all__ = ["INTERRUPTED", "NOTHING_DONE", "OK", "SOME_REFUSED"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -1,34 +1,11 @@
-"""The command and its verbs; each verb's code is in a file beside this one."""
+"""Where the command begins and ends: exit codes, and sentences for what can be expected to go wrong."""
 
 import os
 import signal
 import sys
+from collections.abc import Sequence
 
-import click
-
-from importledger_client.commands.common import INTERRUPTED, NOTHING_DONE, Stop
-from importledger_client.commands.errors import errors
-from importledger_client.commands.generate import generate
-from importledger_client.commands.manifest import manifest
-from importledger_client.commands.mapping import map_
-from importledger_client.commands.push import push
-from importledger_client.commands.reconcile import reconcile
-from importledger_client.commands.watch import watch
-from importledger_client.errors import ImportLedgerError
-from importledger_client.sources import Unreadable
-
-
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="importledger-client")
-def importbook() -> None:
-    """A whole book of accounts onto the import ledger: from an export to a certificate.
-
-    The service's address and the key come from IMPORTLEDGER_URL and IMPORTLEDGER_KEY.
-    """
-
-
-for _verb in (push, watch, errors, map_, generate, manifest, reconcile):
-    importbook.add_command(_verb)
+OK, SOMETHING_WRONG, NOTHING_DONE, INTERRUPTED = 0, 1, 2, 130
 
 
 def main() -> None:
@@ -36,21 +13,34 @@ def main() -> None:
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
-        code = importbook(standalone_mode=False)
-    except click.exceptions.Abort:
-        _end(INTERRUPTED)
+        _end(run())
     except KeyboardInterrupt:
         _end(INTERRUPTED)
+
+
+def run(words: Sequence[str] | None = None) -> int:
+    """A verb with its arguments (else the process's), and its exit code."""
+    import click  # all of it takes a moment, in which one may be interrupted, too
+
+    from importledger_client.commands.common import Stop
+    from importledger_client.commands.verbs import importbook
+    from importledger_client.errors import ImportLedgerError
+    from importledger_client.sources import Unreadable
+
+    try:
+        code = importbook(words, standalone_mode=False)
+    except click.exceptions.Abort:
+        return INTERRUPTED
     except click.ClickException as error:
         error.show()
-        _end(NOTHING_DONE)
+        return NOTHING_DONE
     except Stop as stop:
         click.echo(f"importbook: {stop}", err=True)
-        _end(stop.code)
+        return stop.code
     except (ImportLedgerError, Unreadable, OSError) as error:
         click.echo(f"importbook: {error}", err=True)
-        _end(NOTHING_DONE)
-    _end(code if isinstance(code, int) else 0)
+        return NOTHING_DONE
+    return code if isinstance(code, int) else OK
 
 
 def _end(code: int) -> None:

@@ -103,7 +103,9 @@ def push(
     if is_json:
         click.echo(msgspec.json.encode({"summary": pushing.summary}).decode())
     if is_to_wait and code == OK and mode != "validate":
-        code = watch_runs(client, run, sorted(pushing.suppliers), console, out=err() if is_json else out())
+        suppliers, shown_on = sorted(pushing.suppliers), err() if is_json else out()
+        expected = pushing.summary.accepted + pushing.summary.replayed if len(suppliers) == 1 else 1
+        code = watch_runs(client, run, suppliers, console, shown_on, access.words, expected)
     return code
 
 
@@ -219,6 +221,3 @@ def _next_commands(pushing: Pushing, code: int, *, is_to_wait: bool) -> Iterator
         ]
     elif not is_to_wait:
         yield ["watch", pushing.run, *of_supplier]
-    else:
-        yield ["manifest", *files, *mapped, "-o", f"{pushing.run}.manifest.json"]
-        yield ["reconcile", pushing.run, *of_supplier, "--manifest", f"{pushing.run}.manifest.json"]

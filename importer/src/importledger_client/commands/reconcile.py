@@ -112,7 +112,7 @@ def _certify(
     run: str,
 ) -> int:
     try:
-        certificate = client.certificate(supplier, run, manifest)
+        certificate = client.certificate(supplier, run, {**manifest, "import_supplier": supplier})
     except Refused as refused:
         say(console, f"The service does not certify it: {refused.code}")
         for error in refused.errors:

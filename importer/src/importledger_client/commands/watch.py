@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import click
 from rich.console import Console
@@ -25,10 +26,14 @@ from importledger_client.commands.common import (
 )
 from importledger_client.display import EVERY_S, duration, number
 from importledger_client.errors import NotFound
+from importledger_client.notes import recall
+from importledger_client.sources import STDIN
 
 PAUSE_S = 0.5
-SETTLED_TWICE = 2
-"""The counts may be a second late: what looks ended is looked at once more."""
+SETTLED = 3
+"""The counts may be a second late: what looks ended is looked at so many times."""
+LATE_S = 15.0
+"""How long a run that was just pushed may be unknown, or smaller than it is."""
 
 
 @click.command()
@@ -42,13 +47,19 @@ def watch(run: str, supplier: str | None, access: Access) -> int:
 
 
 def watch_runs(
-    client: Client, run: str, suppliers: Sequence[str], console: Console, out: Console, words: Sequence[str] = ()
+    client: Client,
+    run: str,
+    suppliers: Sequence[str],
+    console: Console,
+    out: Console,
+    words: Sequence[str] = (),
+    expected: int = 0,
 ) -> int:
-    """Watch a run with each of its suppliers, one after the other."""
+    """Watch a run with each of its suppliers, one after the other; it has so many accounts at least, or soon will."""
     failed = 0
     for supplier in suppliers:
         try:
-            ended = _watched(client, run, supplier, console)
+            ended = _watched(client, run, supplier, console, expected)
         except NotFound as error:
             no_such_run(run, supplier, error)
         counts = " · ".join(f"{status} {number(count)}" for status, count in sorted(ended.by_status.items()))
@@ -57,19 +68,35 @@ def watch_runs(
         if ended.failed:
             next_step(out, "errors", run, "--supplier", supplier, *words)
         elif ended.by_status.get("PROCESSED"):
-            next_step(out, "reconcile", run, "--supplier", supplier, "--manifest", f"{run}.manifest.json", *words)
+            _next_steps(out, run, supplier, words)
     return SOME_REFUSED if failed else OK
 
 
-def _watched(client: Client, run: str, supplier: str, console: Console) -> Run:
-    settled = 0
+def _next_steps(out: Console, run: str, supplier: str, words: Sequence[str]) -> None:
+    """Is everything there?"""
+    note, manifest = recall(run, Path.cwd()), f"{run}.manifest.json"
+    if note is not None and STDIN not in note.files:
+        mapped = ["--mapping", note.mapping] if note.mapping else []
+        next_step(out, "manifest", *note.files, *mapped, "-o", manifest)
+    next_step(out, "reconcile", run, "--supplier", supplier, "--manifest", manifest, *words)
+
+
+def _watched(client: Client, run: str, supplier: str, console: Console, expected: int) -> Run:
+    settled, late = 0, time.monotonic() + LATE_S
     with _showing(console) as show:
         while True:
-            now = client.run(supplier, run)
-            show(now)
-            settled = settled + 1 if not now.waiting else 0
-            if settled >= SETTLED_TWICE:
-                return now
+            is_late = expected and time.monotonic() < late
+            try:
+                now = client.run(supplier, run)
+            except NotFound:
+                if not is_late:
+                    raise
+            else:
+                show(now)
+                is_settled = not now.waiting and (now.total >= expected or not is_late)
+                settled = settled + 1 if is_settled else 0
+                if settled >= (1 if expected else SETTLED):
+                    return now
             time.sleep(PAUSE_S)
 
 

@@ -1,0 +1,135 @@
+"""`importbook profile`: what is in a book, and what the service would refuse."""
+
+import collections
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from importledger_client.answers import FieldError
+from importledger_client.commands.common import (
+    NOTHING_DONE,
+    OK,
+    Access,
+    err,
+    next_step,
+    out,
+    reaches_the_service,
+    say,
+)
+from importledger_client.commands.inputs import mapping_option, sources_of
+from importledger_client.display import number, progress
+from importledger_client.errors import ImportLedgerError
+from importledger_client.failures import neutral, shown
+from importledger_client.manifest import NoAccount
+from importledger_client.profile import PathProfile, Profile
+from importledger_client.pushing import kinds_of
+from importledger_client.sources import Source, account_in, for_supplier
+from importledger_client.tally import Tally
+
+LONGEST_SHOWN = 24
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE…")
+@click.option("--supplier", help="The supplier of all accounts; else each line names its own.")
+@mapping_option
+@reaches_the_service
+def profile(files: tuple[str, ...], supplier: str | None, mapping: Path | None, access: Access) -> int:
+    """Show what is in a book, path by path, and what the service would refuse; nothing is left behind there.
+
+    For each path: how often it is filled, how many different values, the shortest and the longest, the least and the
+    greatest, the most frequent ones, and how many values several accounts share that should not.
+    """
+    sources = sources_of(files, mapping, supplier)
+    found, tally, console = Profile(), Tally(), out()
+    lines = _lines(sources, supplier, found, tally)
+    asked = _validate(lines, tally, access)
+    if not found.accounts and not tally.accounts:
+        say(err(), "There was nothing to look at.")
+        return NOTHING_DONE
+    _show(console, found)
+    if asked:
+        say(console, f"The service was not asked: {asked}")
+    _show_refusals(console, tally, found)
+    words = [word for source in sources[:1] for word in source.words]
+    of_supplier = ["--supplier", supplier] if supplier else []
+    next_step(console, "push", *files, *words, *of_supplier, "--mode", "validate", *access.words)
+    return OK
+
+
+def _lines(sources: Sequence[Source], supplier: str | None, found: Profile, tally: Tally) -> Iterator[bytes]:
+    """The accounts, looked at as they pass."""
+    for source in sources:
+        for line in source.lines():
+            content = account_in(line.content)
+            content = for_supplier(content, supplier) if supplier else content
+            try:
+                if line.error is not None:
+                    raise NoAccount(line.error.detail)
+                found.add(content)
+            except NoAccount as error:
+                problem = FieldError("", "parse_error", f"Line {line.number} is no account: {error}.")
+                tally.add(kinds_of(None, b"", [line.error or problem]))
+            else:
+                yield content
+
+
+def _validate(lines: Iterator[bytes], tally: Tally, access: Access) -> str:
+    """Look at all lines, with the service where there is one; else why it was not asked."""
+    asked = ""
+    try:
+        client = access.client()
+        with progress(err(), "profile") as shown_progress:
+            done = 0
+            for batch in client.push_batches(lines, mode="validate"):
+                done += len(batch.lines)
+                for content, receipt in zip(batch.lines, batch.receipts, strict=True):
+                    if receipt.is_refused:
+                        errors = receipt.errors or (FieldError("", receipt.code or "refused", ""),)
+                        tally.add(kinds_of(receipt.external_account_number, content, errors))
+                shown_progress.show(done, tally.accounts, None)
+    except ImportLedgerError as error:
+        asked = str(error)
+        collections.deque(lines, maxlen=0)
+    return asked
+
+
+def _show(console: Console, found: Profile) -> None:
+    say(console, f"{number(found.accounts)} accounts · {number(len(found.paths))} paths")
+    for path in sorted(found.paths):
+        say(console, _line(found.paths[path], found.accounts))
+
+
+def _line(path: PathProfile, accounts: int) -> str:
+    about = "" if path.distinct.is_exact else "~"
+    parts = [
+        f"{path.path:<60}",
+        f"filled {100 * path.accounts / accounts:5.1f} %",
+        f"values {number(path.filled)}",
+        f"distinct {about}{number(path.distinct.count)}",
+        f"length {path.shortest}–{path.longest}",
+    ]
+    if path.least is not None:
+        parts.append(f"from {path.least} to {path.greatest}")
+    if top := path.top():
+        parts.append("top " + ", ".join(f"{_short(text)} ({number(times)})" for text, times in top))
+    if duplicates := path.duplicates:
+        parts.append(f"DUPLICATES {number(duplicates)}")
+    return "  ".join(parts)
+
+
+def _short(text: str) -> str:
+    plain = " ".join(neutral(shown(text)).split())
+    return plain if len(plain) <= LONGEST_SHOWN else plain[: LONGEST_SHOWN - 1] + "…"
+
+
+def _show_refusals(console: Console, tally: Tally, found: Profile) -> None:
+    if not tally.accounts:
+        return
+    share = 100 * tally.accounts / max(found.accounts, tally.accounts)
+    say(console, f"would be refused: {number(tally.accounts)} accounts ({share:.1f} %)")
+    for kind in tally.most():
+        sample = tally.samples[kind]
+        say(console, f"{number(tally.numbers[kind]):>9}  {kind[0]}  {kind[1]}  {sample.number}".rstrip())

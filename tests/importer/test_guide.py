@@ -1,0 +1,42 @@
+"""The scripts of docs/importing.md, as they stand there, against a service."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from importledger_client.book import book
+from tests.importer.running import access_to, environment
+from tests.running import RunningService
+
+GUIDE = (Path(__file__).parent.parent.parent / "docs" / "importing.md").read_text()
+SCRIPTS = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
+LONGEST = 15
+EXPECTED = ("PROCESSED A-", "[]", "PROCESSED", "async", "BALANCED")
+"""What the last line of each script says, in their order."""
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_script_has_fifteen_lines_at_most(script: str) -> None:
+    assert len([line for line in script.splitlines() if line.strip()]) <= LONGEST
+
+
+def test_the_scripts_do_what_they_say(service: RunningService, tmp_path: Path) -> None:
+    importer = service.importer()
+    (tmp_path / "book.ndjson").write_bytes(b"\n".join(entry.body for entry in book(importer.supplier, 20)))
+    paths = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    assert len(SCRIPTS) == len(EXPECTED)
+    for script, expected in zip(SCRIPTS, EXPECTED, strict=True):
+        ran = subprocess.run(
+            [sys.executable, "-W", "ignore::ResourceWarning", "-c", script.replace("NORDWIND", importer.supplier)],
+            cwd=tmp_path,
+            env=environment(access_to(service, importer)) | {"PATH": paths},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert ran.returncode == 0, ran.stderr
+        assert expected in ran.stdout.splitlines()[-1], ran.stdout

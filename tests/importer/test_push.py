@@ -1,0 +1,264 @@
+"""`importbook push`, `watch` and `errors` against a running service, in a real terminal and without one."""
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from importledger_client.book import ERRORS, book
+from tests.importer.running import COMMAND, access_to, environment, importbook
+from tests.running import Importer, RunningService, processed, wait_for
+
+ACCOUNTS = 60
+_SGR = re.compile(rb"\x1b\[[0-9;]*m")
+
+
+@pytest.fixture
+def importer(service: RunningService) -> Importer:
+    return service.importer()
+
+
+@pytest.fixture
+def access(service: RunningService, importer: Importer) -> Mapping[str, str]:
+    return access_to(service, importer)
+
+
+def write_book(folder: Path, supplier: str, count: int = ACCOUNTS, *, spoilt: tuple[int, ...] = ()) -> None:
+    lines = []
+    for number, entry in enumerate(book(supplier, count), 1):
+        account = msgspec.json.decode(entry.body)
+        if number in spoilt:
+            ERRORS[0][1](account)
+        lines.append(msgspec.json.encode(account))
+    (folder / "book.ndjson").write_bytes(b"\n".join(lines) + b"\n")
+
+
+def test_a_book_is_pushed_refused_accounts_are_mended_and_pushed_again(
+    tmp_path: Path, importer: Importer, access: Mapping[str, str]
+) -> None:
+    write_book(tmp_path, importer.supplier, spoilt=(3, 7))
+    first = importbook("push", "book.ndjson", "--run", "reh-1", "--json", at=tmp_path, access=access)
+    assert first.returncode == 1
+    summary = {"lines": ACCOUNTS, "accepted": ACCOUNTS - 2, "replayed": 0, "refused": 2}
+    assert json.loads(first.stdout.splitlines()[-1]) == {"summary": summary}
+    assert "importbook errors reh-1" in first.stderr
+
+    table = (tmp_path / "reh-1.failures.csv").read_text().splitlines()
+    assert [line.split(",")[0] for line in table] == ["line", "3", "7"]
+    shown = importbook("errors", "reh-1", at=tmp_path, access=access)
+    assert shown.returncode == 0
+    assert "invalid_phone_number  customers.mobile" in shown.stdout
+    assert "Mending this 1 clears 100 %" in shown.stdout
+    assert "+99 99" in shown.stdout
+    assert "+49 12" not in shown.stdout
+
+    failures = tmp_path / "reh-1.failures.ndjson"
+    failures.write_bytes(failures.read_bytes().replace(b"+49 12", b"+49 30 23125123"))
+    again = importbook("push", failures.name, at=tmp_path, access=access)
+    assert again.returncode == 0, again.stdout
+    assert "run reh-1 · create" in again.stdout
+    assert "accepted 2 · replayed 0 · refused 0" in again.stdout
+
+
+def test_pushing_again_is_resuming(tmp_path: Path, importer: Importer, access: Mapping[str, str]) -> None:
+    write_book(tmp_path, importer.supplier)
+    first = importbook("push", "book.ndjson", "--wait", at=tmp_path, access=access)
+    assert first.returncode == 0, first.stdout + first.stderr
+    assert f"PROCESSED {ACCOUNTS}" in first.stdout
+    assert "next:  importbook manifest book.ndjson" in first.stdout
+    assert "\x1b" not in first.stdout + first.stderr
+    again = importbook("push", "book.ndjson", at=tmp_path, access=access)
+    assert (again.returncode, "replayed 60" in again.stdout) == (0, True)
+    watched = importbook("watch", "book", at=tmp_path, access=access)
+    assert watched.returncode == 0
+    assert processed(importer) == ACCOUNTS
+
+
+def test_a_rehearsal_leaves_nothing_and_names_the_exact_next_command(
+    tmp_path: Path, importer: Importer, access: Mapping[str, str]
+) -> None:
+    write_book(tmp_path, "SOMEBODY")
+    words = ("push", "book.ndjson", "--supplier", importer.supplier)
+    rehearsed = importbook(*words, "--mode", "validate", at=tmp_path, access=access)
+    assert rehearsed.returncode == 0, rehearsed.stdout
+    assert processed(importer) == 0
+    (step,) = re.findall(r"next:  importbook (.*)", rehearsed.stdout)
+    assert step == f"push book.ndjson --supplier {importer.supplier} --run book --wait"
+    assert importbook(*step.split(), at=tmp_path, access=access).returncode == 0
+    assert processed(importer) == ACCOUNTS
+
+
+@pytest.mark.parametrize("share", ["1%", "1"])
+def test_too_many_errors_stop_a_push(tmp_path: Path, importer: Importer, access: Mapping[str, str], share: str) -> None:
+    write_book(tmp_path, importer.supplier, spoilt=(1, 2, 3))
+    stopped = importbook("push", "book.ndjson", "--mode", "validate", "--max-errors", share, at=tmp_path, access=access)
+    assert stopped.returncode == 1
+    assert "oo many accounts were refused" in stopped.stdout
+
+
+def test_wrong_use_and_nothing_done_are_2(tmp_path: Path, access: Mapping[str, str]) -> None:
+    (tmp_path / "empty.ndjson").touch()
+    wrong = dict(access) | {"IMPORTLEDGER_KEY": "ilk_wrong"}
+    write_book(tmp_path, "X", 1)
+    assert importbook("push", "empty.ndjson", at=tmp_path, access=access).returncode == 2
+    assert importbook("push", "none.ndjson", at=tmp_path, access=access).returncode == 2
+    assert importbook("push", "book.ndjson", at=tmp_path, access=wrong).returncode == 2
+    assert importbook("push", "book.ndjson", at=tmp_path).returncode == 2
+    for words in (["--mode", "delete"], ["--run", "a b"], ["--rate", "0"], ["--max-errors", "few"]):
+        assert importbook("push", "book.ndjson", *words, at=tmp_path, access=access).returncode == 2
+
+
+def test_standard_input_and_broken_lines(tmp_path: Path, importer: Importer, access: Mapping[str, str]) -> None:
+    write_book(tmp_path, importer.supplier, 2)
+    lines = (tmp_path / "book.ndjson").read_bytes().splitlines()
+    stdin = lines[0] + b"\n\n{broken\n" + lines[1] + b"\n"
+    pushed = importbook("push", "-", "--run", "piped", "--json", at=tmp_path, access=access, stdin=stdin)
+    assert pushed.returncode == 1
+    assert json.loads(pushed.stdout) == {"summary": {"lines": 4, "accepted": 2, "replayed": 0, "refused": 1}}
+    (failed,) = (tmp_path / "piped.failures.ndjson").read_bytes().splitlines()
+    said = msgspec.json.decode(failed)
+    assert (said["line"], said["payload"]) == (3, "{broken")
+
+
+class Terminal:
+    """A verb in a terminal of its own."""
+
+    def __init__(
+        self,
+        *arguments: str,
+        at: Path,
+        access: Mapping[str, str],
+        width: int = 100,
+        more: Mapping[str, str] | None = None,
+    ) -> None:
+        self._ours, theirs = pty.openpty()
+        size = {"COLUMNS": str(width), "LINES": "30", "TERM": "xterm-256color"}
+        kept = {name: value for name, value in environment(access).items() if name != "NO_COLOR"}
+        self.process = subprocess.Popen(
+            [*COMMAND, *arguments],
+            cwd=at,
+            env=kept | size | dict(more or {}),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        self.shown = b""
+
+    def read(self, timeout_s: float) -> bool:
+        """Some more of what is shown; False at the end."""
+        if select.select([self._ours], [], [], timeout_s)[0]:
+            try:
+                part = os.read(self._ours, 65_536)
+            except OSError:  # the other end is closed
+                return False
+            self.shown += part
+            return bool(part)
+        return True
+
+    def until(self, text: bytes, timeout_s: float = 60.0) -> None:
+        deadline = time.monotonic() + timeout_s
+        while text not in self.shown and self.read(0.1):
+            assert time.monotonic() < deadline, self.shown.decode()
+
+    def end(self, timeout_s: float = 60.0) -> int:
+        """Its exit code, when everything it shows has been read."""
+        deadline = time.monotonic() + timeout_s
+        while self.read(0.1):
+            assert time.monotonic() < deadline, self.shown.decode()
+        os.close(self._ours)
+        return self.process.wait(timeout_s)
+
+
+def test_progress_is_drawn_in_a_terminal(tmp_path: Path, importer: Importer, access: Mapping[str, str]) -> None:
+    write_book(tmp_path, importer.supplier)
+    terminal = Terminal("push", "book.ndjson", at=tmp_path, access=access)
+    assert terminal.end() == 0
+    assert "━".encode() in terminal.shown
+    assert b"100 %" in terminal.shown
+    assert b"next:" in terminal.shown
+
+
+def test_a_narrow_terminal_gets_lines_that_fit(tmp_path: Path, importer: Importer, access: Mapping[str, str]) -> None:
+    write_book(tmp_path, importer.supplier)
+    terminal = Terminal("push", "book.ndjson", at=tmp_path, access=access, width=30)
+    assert terminal.end() == 0
+    drawn = re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]", b"", terminal.shown.split(b"run book")[0])
+    assert all(len(line.decode()) <= 30 for line in re.split(rb"[\r\n]+", drawn))
+
+
+def test_no_color_means_no_color(tmp_path: Path, importer: Importer, access: Mapping[str, str]) -> None:
+    write_book(tmp_path, importer.supplier)
+    terminal = Terminal("push", "book.ndjson", "--wait", at=tmp_path, access=access, more={"NO_COLOR": "1"})
+    assert terminal.end() == 0
+    assert {code for code in _SGR.findall(terminal.shown) if re.search(rb"[34]\d", code)} == set()
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_what_is_interrupted_can_be_resumed(
+    tmp_path: Path, importer: Importer, access: Mapping[str, str], how: signal.Signals
+) -> None:
+    write_book(tmp_path, importer.supplier)
+    words = ("push", "book.ndjson", "--run", "go")
+    terminal = Terminal(*words, "--rate", "20/s", at=tmp_path, access=access)
+    terminal.until("go · 1".encode())
+    terminal.process.send_signal(how)
+    code = terminal.end()
+    if how is signal.SIGINT:
+        assert code == 130
+        assert b"Interrupted" in terminal.shown
+        assert b"importbook push book.ndjson --run go" in terminal.shown
+    resumed = importbook(*words, "--json", "--wait", at=tmp_path, access=access)
+    assert resumed.returncode == 0, resumed.stderr
+    summary = json.loads(resumed.stdout)["summary"]
+    assert summary["replayed"] > 0
+    assert summary["accepted"] + summary["replayed"] == ACCOUNTS
+    assert processed(importer) == ACCOUNTS
+
+
+def test_a_push_outlives_the_api(
+    tmp_path: Path, importer: Importer, service: RunningService, access: Mapping[str, str]
+) -> None:
+    write_book(tmp_path, importer.supplier)
+    process = subprocess.Popen(
+        [*COMMAND, "push", "book.ndjson", "--rate", "20/s", "--json"],
+        cwd=tmp_path,
+        env=environment(access),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    wait_for(lambda: bool(importer.client.all(importer.supplier).body), "some accounts are there")
+    for api in service.processes("api"):
+        api.kill()
+    out, _ = process.communicate(timeout=120)
+    assert process.returncode == 0
+    summary = json.loads(out)["summary"]
+    assert summary["accepted"] + summary["replayed"] == ACCOUNTS
+
+
+def test_profile_says_what_is_in_a_book_and_what_would_be_refused(
+    tmp_path: Path, importer: Importer, access: Mapping[str, str]
+) -> None:
+    write_book(tmp_path, importer.supplier, spoilt=(3,))
+    lines = (tmp_path / "book.ndjson").read_bytes()
+    (tmp_path / "book.ndjson").write_bytes(lines + lines.splitlines()[0] + b"\n")
+    shown = importbook("profile", "book.ndjson", at=tmp_path, access=access)
+    assert shown.returncode == 0, shown.stderr
+    (number,) = [line for line in shown.stdout.splitlines() if line.startswith("external_account_number ")]
+    assert "filled 100.0 %" in number
+    assert f"distinct {ACCOUNTS}" in number
+    assert "DUPLICATES 1" in number
+    assert "invalid_phone_number  customers.mobile" in shown.stdout
+    assert processed(importer) == 0
+    alone = importbook("profile", "book.ndjson", at=tmp_path)
+    assert "The service was not asked" in alone.stdout

@@ -1,0 +1,150 @@
+"""From a rehearsal to a certificate, and what must not be certified."""
+
+import json
+import re
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psycopg
+import pytest
+
+from importledger_client.book import one_account
+from tests.importer.running import access_to, importbook
+from tests.journeys.test_faults import admin_url
+from tests.running import Importer, RunningService
+
+ACCOUNTS = 12
+
+
+@pytest.fixture
+def importer(service: RunningService) -> Importer:
+    return service.importer()
+
+
+@pytest.fixture
+def access(service: RunningService, importer: Importer) -> Mapping[str, str]:
+    return access_to(service, importer)
+
+
+def an_odd_account(supplier: str, number: int) -> dict[str, Any]:
+    """With values that are spelt in ways that the platform does not keep."""
+    account = one_account(supplier, number)
+    account["transfer_balance"] = account["ledgers"][0]["ledger_balance"] = "-0.500"
+    account["notes"][0] |= {"body": "Käthe „sagte“ \\ nichts\u2028", "created_at": "2022-11-05T08:30:00.123456"}
+    account["metadata"] = [
+        {"key": "a", "value": {"b": [1.50, 10**20, None, "ü"], "a": True}},
+        {"key": "n", "value": None},
+    ]
+    account["unknown_occupier"] = False
+    account["customers"][0] |= {"landline": None, "title": ""}
+    account["payment_schedules"][0]["amount"] = 12.5
+    account["supply_addresses"][0]["supply_points"][1]["articles"] = []
+    return account
+
+
+def write(path: Path, accounts: list[dict[str, Any]]) -> None:
+    path.write_bytes(b"".join(msgspec.json.encode(account) + b"\n" for account in accounts))
+
+
+def push(folder: Path, accounts: list[dict[str, Any]], access: Mapping[str, str]) -> None:
+    write(folder / "sent.ndjson", accounts)
+    pushed = importbook("push", "sent.ndjson", "--run", "go", "--wait", at=folder, access=access)
+    assert pushed.returncode == 0, pushed.stdout + pushed.stderr
+
+
+def reconciled(
+    folder: Path, source: list[dict[str, Any]], access: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    write(folder / "book.ndjson", source)
+    assert importbook("manifest", "book.ndjson", "-o", "m.json", at=folder).returncode == 0
+    return importbook("reconcile", "go", "--manifest", "m.json", at=folder, access=access)
+
+
+def refused(folder: Path, source: list[dict[str, Any]], access: Mapping[str, str]) -> set[str]:
+    """What differs; nothing is certified."""
+    said = reconciled(folder, source, access)
+    assert said.returncode == 1, said.stdout + said.stderr
+    assert "BALANCED" not in said.stdout
+    assert not [*folder.glob("go.certificate.*")]
+    return set(re.findall(r"^  ([A-Za-z_.0-9]+): source", said.stdout, re.MULTILINE))
+
+
+def test_a_book_that_has_arrived_is_certified(
+    service: RunningService, importer: Importer, access: Mapping[str, str], tmp_path: Path
+) -> None:
+    book = [one_account(importer.supplier, number) for number in range(1, ACCOUNTS)]
+    book.append(an_odd_account(importer.supplier, ACCOUNTS))
+    push(tmp_path, book, access)
+    said = reconciled(tmp_path, book, access)
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert "BALANCED" in said.stdout
+    certificate = json.loads((tmp_path / "go.certificate.json").read_text())
+    assert certificate["signature"]
+    assert certificate["checkpoint"]
+    assert certificate["totals"]["accounts"] == ACCOUNTS
+    assert (tmp_path / "go.certificate.pdf").read_bytes().startswith(b"%PDF-")
+
+
+def test_a_path_that_was_dropped_on_the_way_is_found(
+    importer: Importer, access: Mapping[str, str], tmp_path: Path
+) -> None:
+    book = [one_account(importer.supplier, number) for number in range(1, ACCOUNTS + 1)]
+    sent = [one_account(importer.supplier, number) for number in range(1, ACCOUNTS + 1)]
+    for account in sent:
+        for point in account["supply_addresses"][0]["supply_points"]:
+            for reading in point["melos"][0]["meters"][0]["registers"][0]["readings"]:
+                del reading["qualifier"]
+    push(tmp_path, sent, access)
+    path = "supply_addresses.supply_points.melos.meters.registers.readings.qualifier"
+    assert refused(tmp_path, book, access) == {path}
+
+
+def test_a_payload_that_was_altered_on_the_way_is_found(
+    importer: Importer, access: Mapping[str, str], tmp_path: Path
+) -> None:
+    book = [one_account(importer.supplier, number) for number in range(1, ACCOUNTS + 1)]
+    sent = [one_account(importer.supplier, number) for number in range(1, ACCOUNTS + 1)]
+    sent[3]["customers"][0]["family_name"] = "Andersson"
+    sent[5]["ledgers"][0]["current_statement_transactions"][0]["amount"] = "0.01"
+    push(tmp_path, sent, access)
+    assert refused(tmp_path, book, access) == {
+        "customers.family_name",
+        "ledgers.current_statement_transactions.amount",
+        "sums.transactions",
+        "by_ledger.ENERGY.transaction_sum",
+    }
+
+
+def test_an_account_that_was_deleted_by_hand_is_found(
+    service: RunningService, importer: Importer, access: Mapping[str, str], tmp_path: Path
+) -> None:
+    book = [one_account(importer.supplier, number) for number in range(1, ACCOUNTS + 1)]
+    push(tmp_path, book, access)
+    with psycopg.connect(admin_url(service)) as connection:
+        connection.execute(
+            "DELETE FROM platform.service_account WHERE import_supplier = %s AND external_account_number = %s",
+            (importer.supplier, book[0]["external_account_number"]),
+        )
+    assert {"accounts", "external_account_number"} <= refused(tmp_path, book, access)
+
+
+def test_a_certificate_can_be_checked_later(
+    service: RunningService, importer: Importer, access: Mapping[str, str], tmp_path: Path
+) -> None:
+    book = [one_account(importer.supplier, 1)]
+    push(tmp_path, book, access)
+    assert reconciled(tmp_path, book, access).returncode == 0
+    page = tmp_path / "go.certificate.json"
+    assert service.cli("verify", str(page)).returncode == 0
+    page.write_text(page.read_text().replace('"accounts": 1,', '"accounts": 2,'))
+    assert service.cli("verify", str(page), check=False).returncode == 1
+
+
+def test_a_file_that_is_no_manifest_is_wrong_use(tmp_path: Path, access: Mapping[str, str]) -> None:
+    (tmp_path / "m.json").write_text("{}")
+    said = importbook("reconcile", "go", "--supplier", "X", "--manifest", "m.json", at=tmp_path, access=access)
+    assert said.returncode == 2
+    assert "importbook manifest" in said.stderr
