@@ -5,7 +5,6 @@ token is a JWT of 60 minutes, signed with HS256; role and suppliers are looked u
 that a revocation ends its tokens too.
 """
 
-import hashlib
 import hmac
 import re
 import secrets
@@ -18,6 +17,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import OctKey
 from starlette.requests import Request
 
+from api.api_key import API_KEY, digest_of
 from api.directory import Directory, Key
 from api.paths import ANSWER_HEADERS
 from api.rate_limit import RateLimit
@@ -29,7 +29,6 @@ REFRESH_S = 7 * 24 * 60 * 60
 ISSUER = "importledger"
 MAX_CACHED_TOKENS = 10_000
 
-_KEY = re.compile(r"ilk_([a-z0-9]{8})_[A-Za-z0-9_-]{43}\Z")
 _SCHEME = re.compile(r"(?:(token|bearer|jwt)\s+)?(\S+)\Z", re.IGNORECASE)
 
 WRITERS = frozenset({"importer", "operator"})
@@ -40,25 +39,11 @@ AUDITORS = frozenset({"auditor", "support", "operator"})
 READERS = frozenset({"importer", "auditor", "support", "operator"})
 
 
-class NewKey(msgspec.Struct, frozen=True):
-    """A fresh key: shown once, then only its digest is known."""
-
-    key_id: str
-    api_key: str
-    secret_sha256: str
-
-
 class Token(msgspec.Struct, frozen=True):
     """A signed token and its claims."""
 
     text: str
     claims: dict[str, Any]
-
-
-def new_key() -> NewKey:
-    key_id = "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz0123456789") for _ in range(8))
-    api_key = f"ilk_{key_id}_{secrets.token_urlsafe(32)}"
-    return NewKey(key_id, api_key, _digest(api_key))
 
 
 class Authenticator:
@@ -91,11 +76,11 @@ class Authenticator:
 
     async def key_of_secret(self, api_key: str) -> Key | None:
         """The valid key with this secret."""
-        match = _KEY.match(api_key)
+        match = API_KEY.match(api_key)
         if match is None:
             return None
         key = await self._valid_key(match.group(1))
-        if key is None or not hmac.compare_digest(key.secret_sha256, _digest(api_key)):
+        if key is None or not hmac.compare_digest(key.secret_sha256, digest_of(api_key)):
             return None
         return key
 
@@ -152,10 +137,6 @@ class Authenticator:
                 self._claims.clear()
             self._claims[text] = claims
         return claims if claims["exp"] > time.time() else None
-
-
-def _digest(api_key: str) -> str:
-    return hashlib.sha256(api_key.encode()).hexdigest()
 
 
 def _unauthenticated(detail: str, *, code: str = "") -> ApiError:

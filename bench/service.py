@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import psycopg
 
-from api.auth import new_key
+from api.api_key import new_api_key
 from cli.operator import caused_by
 from embedded.folder import DataFolder
 from embedded.service import Connections, Service
@@ -184,7 +184,7 @@ class Bench:
 
     def _prepare(self) -> str:
         ledger = Ledger(self.connections.admin_url, views=INLINE)
-        fresh = new_key()
+        fresh = new_api_key()
         command = organisation.CreateKey(
             key_id=fresh.key_id, secret_sha256=fresh.secret_sha256, role="importer", suppliers=(SUPPLIER,)
         )

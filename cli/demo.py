@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from api.auth import new_key
+from api.api_key import new_api_key
 from cli.log import configure_logging
 from cli.operator import caused_by
 from cli.roles import run_service
@@ -82,7 +82,7 @@ def demo(port: int, accounts: int, seed: int, data_dir: Path | None, is_to_exit:
 def _prepare(admin_url: str) -> str:
     """A supplier and a key for it."""
     ledger = Ledger(admin_url, views=INLINE)
-    fresh = new_key()
+    fresh = new_api_key()
     command = organisation.CreateKey(
         key_id=fresh.key_id, secret_sha256=fresh.secret_sha256, role="importer", suppliers=(SUPPLIER,)
     )

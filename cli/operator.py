@@ -12,7 +12,7 @@ from typing import Any
 import click
 import msgspec
 
-from api.auth import new_key
+from api.api_key import new_api_key
 from cli.known import nearest, require_supplier
 from cli.reach import Unreachable, reach
 from cli.say import say
@@ -28,7 +28,6 @@ from projections import INLINE
 from projections.access_key import SELECT_KEYS
 from projections.import_supplier import SELECT_SUPPLIERS
 from schemas.base import code_and_path
-from workers.documents import why_unreachable
 
 YES_NO = {"yes": True, "no": False}
 ON_OFF = {"on": True, "off": False}
@@ -182,6 +181,8 @@ def set_supplier(code: str, settings: tuple[str, ...], as_json: bool) -> None:
         root = ledger.load([suppliers.stream_of(code)])[suppliers.stream_of(code)].state.documents_root
     sentence = f"{code} is set." if done else f"{code} is set so already."
     tell(sentence, {"code": code, "is_changed": done is not None}, as_json=as_json)
+    from workers.documents import why_unreachable  # it brings the market's rules, which take a while to compile
+
     if root and (why := why_unreachable(root, timeout_s=3.0)):
         say(f"The documents root {root} cannot be reached from here: {why}.", err=True)
 
@@ -256,7 +257,7 @@ def create_key(name: str, codes: tuple[str, ...], role: organisation.Role, rate:
             raise click.BadParameter(f"{code!r} is not a supplier code.")
     if rate is not None and not RATE.match(rate):
         raise click.BadParameter("A rate is a whole number of requests a second from 1 to 100000, such as 50/s.")
-    fresh = new_key()
+    fresh = new_api_key()
     command = organisation.CreateKey(
         key_id=fresh.key_id,
         secret_sha256=fresh.secret_sha256,

@@ -6,8 +6,6 @@ A sentence names the setting, host, port, user and database of an address, and n
 from psycopg import Connection, OperationalError, ProgrammingError, connect
 from psycopg.conninfo import conninfo_to_dict
 
-from workers.redis_address import why_unreachable
-
 CONNECT_TIMEOUT_S = 5
 
 
@@ -29,6 +27,8 @@ def reach(url: str, named: str, *, needs_schema: bool = True) -> str:
 
 def reach_redis(url: str, named: str) -> str:
     """The same URL, once its Redis has answered. Raises Unreachable."""
+    from workers.redis_address import why_unreachable  # most verbs need no Redis, whose library is large
+
     why = why_unreachable(url)
     if why is not None:
         raise Unreachable(f"Redis ({named}) cannot be used at {why}.")

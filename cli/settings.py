@@ -11,7 +11,6 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from eventstore.proof.checkpoints import KeyNotUsable, LogKey
-from workers.redis_address import is_redis_url
 
 _POSTGRES = ("postgresql", "postgres")
 _REDIS = ("redis", "rediss", "unix")
@@ -125,7 +124,11 @@ def _database_url(environment: Mapping[str, str], name: str) -> str | None:
 
 def _redis_url(environment: Mapping[str, str]) -> str | None:
     value = _url(environment, "REDIS_URL", _REDIS)
-    if value is not None and not is_redis_url(value):
+    if value is None:
+        return None
+    from workers.redis_address import is_redis_url  # its library is large, and most verbs need no Redis
+
+    if not is_redis_url(value):
         raise SettingError("REDIS_URL must be a URL such as redis://host:6379/0 or unix:///path.sock.")
     return value
 

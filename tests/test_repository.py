@@ -18,7 +18,10 @@ ROOT = Path(__file__).parent.parent
 
 def verbs(group: click.Group, prefix: str = "") -> list[tuple[str, click.Command]]:
     found: list[tuple[str, click.Command]] = []
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
         full = f"{prefix}{name}"
         found += verbs(command, f"{full} ") if isinstance(command, click.Group) else [(full, command)]
     return found

@@ -27,7 +27,11 @@ REPORTING = {
 
 def verbs(command: click.Command = importledger, name: str = "") -> dict[str, click.Command]:
     found = {name: command}
-    for word, below in command.commands.items() if isinstance(command, click.Group) else ():
+    context = click.Context(command)
+    for word in command.list_commands(context) if isinstance(command, click.Group) else ():
+        assert isinstance(command, click.Group)
+        below = command.get_command(context, word)
+        assert below is not None
         found |= verbs(below, f"{name} {word}".strip())
     return found
 

@@ -1,0 +1,30 @@
+"""The key that an organisation calls with: `ilk_<id>_<secret>`. Only the SHA-256 of the whole is kept."""
+
+import hashlib
+import re
+import secrets
+
+import msgspec
+
+API_KEY = re.compile(r"ilk_([a-z0-9]{8})_[A-Za-z0-9_-]{43}\Z")
+"""A key, with its id."""
+
+
+class NewApiKey(msgspec.Struct, frozen=True):
+    """A fresh key: shown once, then only its digest is known."""
+
+    key_id: str
+    api_key: str
+    secret_sha256: str
+
+
+def new_api_key() -> NewApiKey:
+    """A key of 256 random bits, which need no slow hash."""
+    key_id = "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz0123456789") for _ in range(8))
+    api_key = f"ilk_{key_id}_{secrets.token_urlsafe(32)}"
+    return NewApiKey(key_id, api_key, digest_of(api_key))
+
+
+def digest_of(api_key: str) -> str:
+    """What is kept of a key."""
+    return hashlib.sha256(api_key.encode()).hexdigest()
