@@ -11,8 +11,10 @@ from api.bulk.answer import BulkAnswer
 from api.bulk.inflate import INFLATERS, Inflater
 from api.bulk.judging import Mode
 from api.bulk.receipts import Receipt
+from api.bulk.records import RecordWork
 from api.calls import Call
-from api.operation import ACCOUNTS, V2, Operation, Parameter, example_of
+from api.operation import ACCOUNTS, AFTER, V1, V2, Operation, Parameter, example_of
+from api.record_imports import AMOUNT, INVOICE, NOTE, Kind
 from api.refusals import ApiError
 from api.run_name import RUN, run_of
 from api.services import Services
@@ -62,6 +64,31 @@ class BulkImport:
         )
         return BulkAnswer(work, inflater, self._services.workshop)
 
+    async def delivery_notes(self, request: Request, call: Call) -> Response:
+        return self._records(request, call, NOTE)
+
+    async def energy_amounts(self, request: Request, call: Call) -> Response:
+        return self._records(request, call, AMOUNT)
+
+    async def invoices(self, request: Request, call: Call) -> Response:
+        return self._records(request, call, INVOICE)
+
+    def _records(self, request: Request, call: Call, kind: Kind) -> Response:
+        """200 and receipts as for accounts; a record is IMPORTED or REFUSED."""
+        mode_of(request, ("create",))
+        work = RecordWork(
+            call,
+            kind,
+            run_of(request),
+            ledger=self._services.ledger,
+            directory=self._services.directory,
+            limit=self._services.limit,
+            workshop=self._services.workshop,
+            counts=self._services.runs,
+            attempts=self._services.attempts,
+        )
+        return BulkAnswer(work, inflater_of(request), self._services.workshop)
+
 
 def mode_of(request: Request, allowed: tuple[Mode, ...] = get_args(Mode)) -> Mode:
     """How lines are to be taken. Raises ApiError 400."""
@@ -96,5 +123,26 @@ OPERATIONS = (
         example=example_of("account"),
         query=(MODE, RUN),
         is_ndjson=True,
+    ),
+    *(
+        Operation(
+            handler=handler,
+            name=f"create_{kind.field}s",
+            method="POST",
+            path=f"{V1}/{path}/bulk/",
+            tag=AFTER,
+            summary=f"Attach any number of {what}, one a line. A receipt for each line is streamed back in order.",
+            answers={200: Receipt},
+            roles=WRITERS,
+            body=kind.envelope,
+            example=example_of(kind.field),
+            query=(RUN,),
+            is_ndjson=True,
+        )
+        for handler, kind, path, what in (
+            (BulkImport.delivery_notes, NOTE, "delivery-note", "delivery notes"),
+            (BulkImport.energy_amounts, AMOUNT, "energy-amount", "energy amounts"),
+            (BulkImport.invoices, INVOICE, "market-participant-invoice", "market participants' invoices"),
+        )
     ),
 )

@@ -43,13 +43,19 @@ class Answered:
 
 
 def bulk(
-    service: RunningService, importer: Importer, body: bytes | Iterable[bytes], query: str = "", **headers: str
+    service: RunningService,
+    importer: Importer,
+    body: bytes | Iterable[bytes],
+    query: str = "",
+    *,
+    path: str = BULK,
+    **headers: str,
 ) -> Answered:
     host, port = service.base_url.removeprefix("http://").split(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=60)
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     try:
-        connection.request("POST", BULK + query, body, {"Authorization": f"Token {importer.api_key}"} | named)
+        connection.request("POST", path + query, body, {"Authorization": f"Token {importer.api_key}"} | named)
         response = connection.getresponse()
         return Answered(response.status, response.read(), {n.lower(): v for n, v in response.headers.items()})
     finally:

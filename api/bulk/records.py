@@ -1,0 +1,241 @@
+"""Records in bulk, one a line: delivery notes, energy amounts, market participant invoices of imported accounts."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import structlog
+
+from api.bulk.accounts import TOO_LONG_DETAIL
+from api.bulk.lines import Line
+from api.bulk.receipts import TOO_LONG, Receipt, refused, whole
+from api.bulk.workshop import Workshop
+from api.calls import Call
+from api.directory import Directory, SupplierEntry
+from api.rate_limit import RateLimit
+from api.record_imports import UNKNOWN_SUPPLIER, Attached, Kind, RecordImports, missing_account
+from api.refused_attempts import RefusedAttempts
+from api.run_counts import RunCounts
+from eventstore.aggregates.import_process import ImportProcess, stream_of
+from eventstore.aggregates.post_account import RecordDiffers
+from eventstore.clock import now
+from eventstore.errors import AccountErased, Refused
+from eventstore.log.ledger import Ledger, Loaded, Outcome
+from market.judging import Terms
+from projections.platform.writing import changing
+from schemas.base import Problem
+from schemas.problems import bounded
+from schemas.shape import NotJson
+from schemas.work import TooMuchWork
+
+INVALID = "validation_error"
+
+logger = structlog.get_logger()
+
+
+class Item(msgspec.Struct):
+    """A line on its way; `problems` refuse it."""
+
+    line: Line
+    supplier: str = ""
+    external: str = ""
+    envelope: Any = None
+    misfits: Sequence[Problem] = ()
+    problems: Sequence[Problem] = ()
+    code: str = INVALID
+    dropped: Sequence[str] = ()
+    account_number: str = ""
+    attached: Attached | None = None
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A batch, and the suppliers of its lines that the caller may touch."""
+
+    items: list[Item]
+    suppliers: Mapping[str, SupplierEntry]
+
+
+class RecordWork:
+    """The work of one request to …/bulk/ of a kind of records."""
+
+    def __init__(
+        self,
+        call: Call,
+        kind: Kind,
+        run: str,
+        *,
+        ledger: Ledger,
+        directory: Directory,
+        limit: RateLimit,
+        workshop: Workshop,
+        counts: RunCounts,
+        attempts: RefusedAttempts,
+    ) -> None:
+        self._call = call
+        self._kind = kind
+        self._run = run
+        self._operation = f"create_{kind.field}s"
+        self._ledger = ledger
+        self._imports = RecordImports(ledger)
+        self._directory = directory
+        self._limit = limit
+        self._workshop = workshop
+        self._counts = counts
+        self._attempts = attempts
+
+    async def prepare(self, lines: Sequence[Line]) -> Prepared:
+        """Read and judge the lines."""
+        await self._limit.pace(self._call.key, len(lines))
+        items = await self._workshop.in_thread(self._read, lines)
+        codes = {item.supplier for item in items if item.supplier and self._call.key.may_touch(item.supplier)}
+        found = {code: await self._directory.supplier(code) for code in codes}
+        suppliers = {code: entry for code, entry in found.items() if entry is not None}
+        await self._workshop.in_thread(self._judge, items, suppliers)
+        return Prepared(items, suppliers)
+
+    async def settle(self, prepared: Prepared) -> list[Receipt]:
+        """Attach what is new, and say what became of each line."""
+        receipts = await self._workshop.in_thread(self._settled, prepared)
+        for item, receipt in zip(prepared.items, receipts, strict=True):
+            if receipt.status == "REFUSED" and item.supplier in prepared.suppliers:
+                self._counts.refuse(item.supplier, self._run, "create", receipt.errors)
+                if item.external:
+                    code = receipt.code or ""
+                    self._attempts.note(self._operation, item.supplier, item.external, code, receipt.errors)
+        return receipts
+
+    async def finish(self) -> None:
+        await self._counts.append()
+
+    def _read(self, lines: Sequence[Line]) -> list[Item]:
+        return [self._item(line) for line in lines]
+
+    def _item(self, line: Line) -> Item:
+        if line.body is None:
+            return Item(line, problems=whole(TOO_LONG, TOO_LONG_DETAIL), code=TOO_LONG)
+        try:
+            envelope, misfits = self._imports.examined(line.body, self._kind)
+        except NotJson as error:
+            return Item(line, problems=whole("parse_error", error.detail), code="parse_error")
+        except TooMuchWork as error:
+            return Item(line, problems=whole(TOO_LONG, error.detail), code=TOO_LONG)
+        except Exception as error:  # one line is no reason to lose the others
+            logger.exception("a line could not be read", reason=type(error).__name__)
+            detail = f"An unexpected error occurred: {type(error).__name__}. Tell the platform team."
+            return Item(line, problems=whole("error", detail), code="error")
+        bad_places = {problem.attr for problem in misfits}
+        return Item(
+            line,
+            envelope.import_supplier if "import_supplier" not in bad_places else "",
+            envelope.external_account_number if "external_account_number" not in bad_places else "",
+            envelope,
+            misfits,
+        )
+
+    def _judge(self, items: Sequence[Item], suppliers: Mapping[str, SupplierEntry]) -> None:
+        for item in items:
+            if item.envelope is None:
+                continue
+            if item.supplier and item.supplier not in suppliers:
+                item.problems = (UNKNOWN_SUPPLIER,)
+                continue
+            entry = suppliers.get(item.supplier)
+            terms = entry.terms if entry is not None else Terms()
+            try:
+                problems, item.dropped = self._imports.judged(item.envelope, item.misfits, terms, self._kind)
+                item.problems = bounded(problems)
+            except TooMuchWork as error:
+                item.problems, item.code = whole(TOO_LONG, error.detail), TOO_LONG
+
+    def _settled(self, prepared: Prepared) -> list[Receipt]:
+        good = [item for item in prepared.items if not item.problems]
+        accounts = self._ledger.look_at({stream_of(item.supplier, item.external) for item in good})
+        for item in good:
+            found = accounts[stream_of(item.supplier, item.external)]
+            state = found.state if isinstance(found, Loaded) else ImportProcess()
+            item.account_number = state.account_number
+            if state.account_number:
+                assert item.line.body is not None
+                item.attached = self._imports.attached(
+                    item.envelope, self._kind, item.line.body, state.account_number, item.dropped
+                )
+            else:
+                item.problems = (missing_account(state.status),)
+        outcomes: dict[int, Outcome] = {}
+        for wave in _waves([item for item in good if item.attached is not None]):
+            outcomes |= self._appended(wave)
+        return [_receipt(item, outcomes.get(item.line.number), self._kind) for item in prepared.items]
+
+    def _appended(self, items: Sequence[Item]) -> dict[int, Outcome]:
+        """What became of these, by line; no two are of one record."""
+        of_stream = {item.attached.stream: item for item in items if item.attached}
+        commands = {stream: item.attached.command for stream, item in of_stream.items() if item.attached}
+        payloads = {stream: item.attached.payload for stream, item in of_stream.items() if item.attached}
+        changes = {stream: item.attached.change for stream, item in of_stream.items() if item.attached}
+        try:
+            outcomes = self._ledger.execute_many(
+                commands,
+                at=now(),
+                by=self._call.by,
+                payloads=payloads,
+                beside=changing(lambda recorded: changes[recorded.stream](recorded)),
+            )
+        except AccountErased as erased:
+            if len(items) == 1:
+                return {items[0].line.number: Outcome("", None, refusal=erased)}
+            return {number: outcome for item in items for number, outcome in self._appended([item]).items()}
+        found = {of_stream[outcome.stream].line.number: outcome for outcome in outcomes}
+        for item in items:
+            if isinstance(found[item.line.number].refusal, RecordDiffers):
+                found[item.line.number] = self._as_stored(item)
+        return found
+
+    def _as_stored(self, item: Item) -> Outcome:
+        """The same record in another spelling is no other record."""
+        attached = item.attached
+        assert attached is not None
+        try:
+            command = self._imports.as_stored(attached, self._kind)
+            recorded = self._ledger.execute(
+                attached.stream,
+                command,
+                at=now(),
+                by=self._call.by,
+                payload=attached.payload,
+                beside=changing(attached.change),
+            )
+        except Refused as refusal:
+            return Outcome(attached.stream, None, refusal=refusal)
+        return Outcome(attached.stream, None, recorded)
+
+
+def _waves(items: Sequence[Item]) -> list[list[Item]]:
+    """The items in order, in turns that meet no record twice."""
+    waves: list[list[Item]] = [[]]
+    met: set[str] = set()
+    for item in items:
+        assert item.attached is not None
+        if item.attached.stream in met:
+            waves.append([])
+            met = set()
+        waves[-1].append(item)
+        met.add(item.attached.stream)
+    return [wave for wave in waves if wave]
+
+
+def _receipt(item: Item, outcome: Outcome | None, kind: Kind) -> Receipt:
+    number = item.line.number
+    if outcome is None:
+        return refused(number, item.code, tuple(item.problems), external=item.external)
+    if outcome.refusal is not None:
+        problem = Problem(f"{kind.field}.non_field_errors", outcome.refusal.code, str(outcome.refusal))
+        return refused(
+            number, INVALID, (problem,), external=item.external, service_identifier=item.account_number or None
+        )
+    return Receipt(
+        line=number,
+        external_account_number=item.external,
+        status="IMPORTED",
+        replayed=outcome.recorded is None,
+        service_identifier=item.account_number,
+    )

@@ -1,0 +1,77 @@
+"""Records in bulk over HTTP: delivery notes, energy amounts, invoices, one a line."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.api.bulk.test_bulk_import import bulk, ndjson, number_of, wait_until_processed
+from tests.api.test_post_account_import import RECORDS
+from tests.make import an_account
+from tests.running import Importer, RunningService
+
+PATHS = {
+    "delivery_note": "/v1/data-import/delivery-note/bulk/",
+    "energy_amount": "/v1/data-import/energy-amount/bulk/",
+    "market_participant_invoice": "/v1/data-import/market-participant-invoice/bulk/",
+}
+
+
+@pytest.fixture(scope="module")
+def importer(service: RunningService) -> Importer:
+    """An importer whose accounts 1 and 2 exist."""
+    made = service.importer()
+    accounts = [an_account(made.supplier, number) for number in (1, 2)]
+    bulk(service, made, ndjson(*accounts))
+    wait_until_processed(made, *accounts)
+    return made
+
+
+def lines_of(importer: Importer, field: str, *numbers: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "import_supplier": importer.supplier,
+            "external_account_number": number_of(an_account(importer.supplier, number)),
+            field: RECORDS[field],
+        }
+        for number in numbers
+    ]
+
+
+@pytest.mark.parametrize("field", PATHS)
+def test_records_are_attached_once_and_replayed_afterwards(
+    service: RunningService, importer: Importer, field: str
+) -> None:
+    first, second, missing = lines_of(importer, field, 1, 2, 99)
+    body = ndjson(first, second, first, missing) + b"{\n\n" + ndjson({"import_supplier": "NOBODY"})
+    answer = bulk(service, importer, body, path=PATHS[field])
+    assert answer.statuses == ["IMPORTED", "IMPORTED", "IMPORTED", "REFUSED", "REFUSED", "REFUSED"]
+    assert [receipt["replayed"] for receipt in answer.receipts] == [False, False, True, False, False, False]
+    assert all(receipt["service_identifier"].startswith("A-") for receipt in answer.receipts[:3])
+    assert answer.receipts[3]["errors"][0]["code"] == "import_process_does_not_exist"
+    assert answer.receipts[4]["code"] == "parse_error"
+    assert answer.receipts[5]["errors"][0]["code"] == "invalid_choice"
+    assert answer.summary == {"lines": 7, "accepted": 2, "replayed": 1, "refused": 3}
+    again = bulk(service, importer, ndjson(first, second), path=PATHS[field])
+    assert again.summary == {"lines": 2, "accepted": 0, "replayed": 2, "refused": 0}
+    spelt = json.dumps(first, indent=None, separators=(" ,", " : ")).encode()
+    assert bulk(service, importer, spelt, path=PATHS[field]).summary == {
+        "lines": 1,
+        "accepted": 0,
+        "replayed": 1,
+        "refused": 0,
+    }
+
+
+def test_other_content_under_the_same_reference_is_refused(service: RunningService, importer: Importer) -> None:
+    [line] = lines_of(importer, "market_participant_invoice", 1)
+    bulk(service, importer, ndjson(line), path=PATHS["market_participant_invoice"])
+    other = line | {
+        "market_participant_invoice": RECORDS["market_participant_invoice"] | {"total_gross_amount": "9.99"}
+    }
+    [receipt] = bulk(service, importer, ndjson(other), path=PATHS["market_participant_invoice"]).receipts
+    assert receipt["status"] == "REFUSED"
+
+
+def test_records_know_no_mode(service: RunningService, importer: Importer) -> None:
+    assert bulk(service, importer, b"", "?mode=validate", path=PATHS["delivery_note"]).status == 400
