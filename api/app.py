@@ -10,6 +10,7 @@ from starlette.middleware import Middleware
 from api import errors
 from api.calls import Calls
 from api.endpoints.documentation import Documentation
+from api.endpoints.guide import Guide
 from api.operations import ENDPOINTS, OPERATIONS
 from api.paths import RawPath, both_forms, only_form
 from api.refusal_counts import INTERVAL_S
@@ -60,6 +61,10 @@ def create_app(
     ]
     documentation = Documentation(services)
     routes += both_forms("/docs/assets/{name}", documentation.asset, "GET")
+    guide = Guide()
+    routes += only_form("/docs/account.json", guide.account, "GET")
+    routes += only_form("/docs/guide", guide.to_first_page, "GET")
+    routes += only_form("/docs/guide/{path:path}", guide.file, "GET")
     if has_graphiql:
         routes += both_forms("/v1/graphql/", documentation.graphiql, "GET")
     app = Starlette(

@@ -17,6 +17,7 @@ from api.request_log import RequestLog
 from api.server import SANDBOX_HEADERS, serve
 from cli.listening import base_url_of, refuse_taken
 from cli.log import configure_logging, write_requests
+from cli.next_steps import next_lines
 from cli.prove import SEALING_KEY, outside, sealing_key
 from cli.reach import reach, reach_redis
 from cli.settings import SettingError, Settings
@@ -49,12 +50,14 @@ def up(host: str, port: int, data_dir: Path | None, workers: int, *, sandbox: bo
     """Run the whole service until Ctrl-C: one process tree, nothing else needed."""
     settings = _settings()
     folder = DataFolder(data_dir or settings.data_dir)
+    is_default = folder.path == DataFolder(Settings.from_environment({}).data_dir).path
     _refuse_unusable(settings, folder, host, port)
     stop = stop_on_signals()
 
     def announce(base_url: str, service: Service, connections: Connections) -> None:
         click.echo(f"The import ledger listens on {base_url} and keeps its data in {folder.path}.")
         click.echo(f"Health: {base_url}/livez and {base_url}/readyz. Stop it with Ctrl-C.")
+        click.echo("\n".join(next_lines(base_url, None if is_default else folder.path)))
         service.supervisor.watch(stop)
 
     run_service(settings, folder, announce, host=host, port=port, workers=workers, log_folder=None, sandbox=sandbox)

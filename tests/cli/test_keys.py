@@ -5,7 +5,7 @@ import json
 import psycopg
 
 from embedded.postgres import PostgresUrls
-from tests.support.running import cli
+from tests.running import cli
 
 NEEDED = "Set DATABASE_ADMIN_URL"
 

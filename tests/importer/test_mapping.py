@@ -10,7 +10,7 @@ import yaml
 
 from importledger_client.mapping import MappedSource, converted, read_mapping
 from importledger_client.proposing import path_for
-from tests.support.importbook import importbook
+from tests.importer.running import importbook
 
 COLUMNS = ["Kundennummer", "Vorname", "Nachname", "E-Mail", "Straße", "Ort", "PLZ"]
 PATHS = [
