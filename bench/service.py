@@ -25,7 +25,7 @@ from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from importledger_client.book import book
 from projections import INLINE
-from tests.importing import ImportClient
+from tests.support.importing import ImportClient
 
 SUPPLIER = "NORDWIND"
 

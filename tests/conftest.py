@@ -1,10 +1,7 @@
 """Real servers for the tests that need them: one Postgres with a template database, one Redis, one running service."""
 
-import contextlib
 import itertools
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +18,8 @@ from embedded.supervisor import Program
 from embedded.user import server_user
 from eventstore.log.ledger import Ledger
 from projections import INLINE
-from tests.running import RunningService, renamed, start_service
+from tests.support.folders import temporary_folder
+from tests.support.running import RunningService, renamed, start_service
 
 # Shared machines are slow at times: speed is measured by the benchmark, and CI looks at the same examples each time.
 settings.register_profile("here", deadline=None)
@@ -29,17 +27,6 @@ settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 _numbers = itertools.count(1)
-
-
-@contextlib.contextmanager
-def temporary_folder() -> Iterator[Path]:
-    """Not pytest's own: that one is below a folder which an unprivileged server user cannot pass."""
-    folder = Path(tempfile.mkdtemp(prefix="importledger-test-"))
-    folder.chmod(0o711)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture

@@ -29,8 +29,8 @@ from schemas.invoice import MarketParticipantInvoiceImport
 from schemas.market_participant import MarketParticipant
 from schemas.price_sheet import FeeImport
 from schemas.shape import Shape
-from tests.make import NOON, an_account, encoded, stage, start
-from tests.running import RunningService, wait_for
+from tests.support.make import NOON, an_account, encoded, stage, start
+from tests.support.running import RunningService, wait_for
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "contract.md").read_text()

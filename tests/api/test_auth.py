@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.make import an_account, encoded
-from tests.running import Importer, RunningService, wait_for
+from tests.support.make import an_account, encoded
+from tests.support.running import Importer, RunningService, wait_for
 
 STATUS = "/v1/data-import/all-account-import-processes/{}/"
 

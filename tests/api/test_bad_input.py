@@ -10,8 +10,8 @@ from starlette.requests import Request
 from api.limits import MAX_BODY_BYTES
 from api.refusals import ApiError
 from api.responses import Room, release
-from tests.make import an_account, changed, encoded
-from tests.running import Importer, RunningService
+from tests.support.make import an_account, changed, encoded
+from tests.support.running import Importer, RunningService
 
 ACCOUNTS = "/v2/data-import/accounts/"
 

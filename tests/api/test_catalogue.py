@@ -10,7 +10,7 @@ from api.catalogue import CATALOGUE
 from api.made import errors_page
 from api.refusals import CODES
 from market import RULES
-from tests.running import RunningService
+from tests.support.running import RunningService
 
 ROOT = Path(__file__).parent.parent.parent
 PACKAGES = ("api", "eventstore", "market", "schemas", "workers")

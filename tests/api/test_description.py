@@ -20,8 +20,8 @@ from market.post_account import POST_ACCOUNT_BOOKS
 from schemas.account import WrappedAccount
 from schemas.shape import Shape
 from schemas.submission import read_submission
-from tests.make import NOON, encoded
-from tests.running import RunningService
+from tests.support.make import NOON, encoded
+from tests.support.running import RunningService
 
 API = Path(__file__).parent.parent.parent / "api"
 DOCUMENT = openapi(OPERATIONS)

@@ -15,8 +15,8 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from api.operation import Operation
 from api.operations import OPERATIONS
-from tests.make import an_account, encoded
-from tests.running import Importer, RunningService, processed, wait_for
+from tests.support.make import an_account, encoded
+from tests.support.running import Importer, RunningService, processed, wait_for
 
 REQUESTS = int(os.environ.get("FUZZ_REQUESTS", "300"))
 CASES = [

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.importing import Answer
-from tests.make import an_account, changed, encoded
-from tests.running import Importer, RunningService, processed, wait_for
+from tests.support.importing import Answer
+from tests.support.make import an_account, changed, encoded
+from tests.support.running import Importer, RunningService, processed, wait_for
 
 ACCOUNTS = "/v2/data-import/accounts"
 

@@ -8,12 +8,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.api.test_post_account_import import PATHS, RECORDS
-from tests.api.test_pre_account_import import a_participant, a_sheet
-from tests.importing import Answer
-from tests.journeys.test_faults import admin_url
-from tests.make import an_account, changed, encoded
-from tests.running import Importer, RunningService, processed, wait_for
+from tests.support.importing import Answer
+from tests.support.make import an_account, changed, encoded
+from tests.support.post_account import PATHS, RECORDS
+from tests.support.pre_account import a_participant, a_sheet
+from tests.support.running import Importer, RunningService, processed, wait_for
+from tests.support.whole import admin_url
 
 ACCOUNTS = "/v2/data-import/accounts/"
 PARTICIPANTS = "/v1/data-import/market-participant/import/"

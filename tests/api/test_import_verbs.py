@@ -7,9 +7,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.journeys.test_faults import admin_url
-from tests.make import an_account, encoded
-from tests.running import Importer, RunningService, wait_for
+from tests.support.make import an_account, encoded
+from tests.support.running import Importer, RunningService, wait_for
+from tests.support.whole import admin_url
 
 
 @pytest.fixture(scope="module")

@@ -24,8 +24,8 @@ from eventstore.log.refused_attempts import (
     write_attempts,
 )
 from schemas.base import Problem
-from tests.make import NOON, an_account, changed, encoded, staged
-from tests.running import Importer, RunningService, wait_for
+from tests.support.make import NOON, an_account, changed, encoded, staged
+from tests.support.running import Importer, RunningService, wait_for
 
 TOLD = {"Prefer": "return=representation"}
 WRONG_POSTCODE = {

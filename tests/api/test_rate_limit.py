@@ -11,7 +11,7 @@ import pytest
 from api.directory import Key
 from api.rate_limit import RateLimit, Taken
 from api.refusals import ApiError
-from tests.running import RunningService, free_port
+from tests.support.running import RunningService, free_port
 
 RATE = 10
 

@@ -9,8 +9,8 @@ from eventstore.aggregates.refusals import RequestsRefused, stream_of
 from eventstore.log.ledger import Ledger
 from schemas.base import Problem
 from schemas.places import documented_path, place_of
-from tests.make import an_account, changed, encoded
-from tests.running import RunningService
+from tests.support.make import an_account, changed, encoded
+from tests.support.running import RunningService
 
 
 def test_refusals_are_counted_by_code_and_place(ledger: Ledger) -> None:

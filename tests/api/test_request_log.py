@@ -12,8 +12,8 @@ import pytest
 from api.app import create_app
 from api.request_log import ORGANISATION, RequestLine, RequestLog
 from cli.log import write_requests
-from tests.make import an_account, encoded
-from tests.running import RunningService, start_service, wait_for
+from tests.support.make import an_account, encoded
+from tests.support.running import RunningService, start_service, wait_for
 
 
 def requested(*paths: str) -> list[RequestLine]:

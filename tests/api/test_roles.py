@@ -10,8 +10,8 @@ import pytest
 from api.auth import READERS
 from api.operation import Operation
 from api.operations import OPERATIONS
-from tests.make import encoded
-from tests.running import RunningService
+from tests.support.make import encoded
+from tests.support.running import RunningService
 
 ROLES = sorted(READERS)
 GUARDED = [operation for operation in OPERATIONS if operation.roles]

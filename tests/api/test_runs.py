@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.api.bulk.test_bulk_import import bulk, ndjson, number_of, wait_until_processed
-from tests.make import an_account, changed, encoded
-from tests.running import Importer, RunningService, wait_for
+from tests.support.bulk import bulk, ndjson, number_of, wait_until_processed
+from tests.support.make import an_account, changed, encoded
+from tests.support.running import Importer, RunningService, wait_for
 
 RUNS = "/v2/data-import/runs"
 

@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from api import server
 from tests.hostile.measure import conversation
-from tests.running import free_port, wait_for
+from tests.support.running import free_port, wait_for
 
 
 @contextlib.contextmanager

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from cli.operator import SUPPLIER_SETTINGS
-from tests.make import an_account, changed, encoded
-from tests.running import Importer, RunningService, wait_for
+from tests.support.make import an_account, changed, encoded
+from tests.support.running import Importer, RunningService, wait_for
 
 IDENTIFIER = ("supply_addresses", 0, "supply_points", 0, "identifier")
 

@@ -8,8 +8,8 @@ from urllib.parse import quote
 import pytest
 
 from projections.account_search import folded
-from tests.make import an_account, changed, encoded
-from tests.running import Importer, RunningService, wait_for
+from tests.support.make import an_account, changed, encoded
+from tests.support.running import Importer, RunningService, wait_for
 
 
 @pytest.fixture(scope="module")

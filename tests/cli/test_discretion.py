@@ -30,7 +30,7 @@ from embedded.postgres import PostgresUrls
 from embedded.supervisor import Program, Supervisor
 from eventstore.errors import LedgerError, StoreUnavailable  # noqa: F401 - the first for the program below
 from schemas.account import Account
-from tests.running import wait_for
+from tests.support.running import wait_for
 from workers.broker import IMPORTS, BrokerDoorbell, declare_actor, in_process_broker, start_workers
 from workers.process_imports import ImportProcessor
 from workers.relay import Relay

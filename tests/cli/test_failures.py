@@ -13,7 +13,7 @@ from cli.reach import reason_of
 from cli.settings import SettingError, Settings
 from embedded.postgres import PostgresUrls
 from eventstore.errors import StoreUnavailable
-from tests.running import RunningService, cli, free_port, start_service
+from tests.support.running import RunningService, cli, free_port, start_service
 
 SECRET = "sesame-sesame"
 

@@ -5,7 +5,7 @@ import json
 import psycopg
 
 from embedded.postgres import PostgresUrls
-from tests.running import cli
+from tests.support.running import cli
 
 NEEDED = "Set DATABASE_ADMIN_URL"
 

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from cli.prove import verify
 from eventstore.proof.checkpoints import Outside
-from tests.eventstore.test_verification import ACCOUNTS, Log, log
+from tests.support.sealed_log import ACCOUNTS, Log, log
 
 __all__ = ["log"]
 

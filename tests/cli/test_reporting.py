@@ -15,7 +15,7 @@ from cli.tell import text_of
 from embedded.postgres import PostgresUrls
 from eventstore.log.ledger import Ledger
 from projections.history import AsOf
-from tests.running import cli
+from tests.support.running import cli
 from workers.documents import DocumentsUnavailable, missing_documents, why_unreachable
 
 REPORTING = {

@@ -13,9 +13,8 @@ from cli.failures import EXPECTED
 from cli.main import importledger
 from eventstore.operations.backup import MANIFEST
 from eventstore.proof.statement import sign_statement
-from tests.eventstore.test_backup import emptied
-from tests.eventstore.test_verification import KEY, OTHER_KEY, Log, log
-from tests.make import NOON
+from tests.support.make import NOON
+from tests.support.sealed_log import KEY, OTHER_KEY, Log, emptied, log
 
 __all__ = ["log"]
 

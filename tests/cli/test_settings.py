@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cli.settings import SettingError, Settings
-from tests.running import cli
+from tests.support.running import cli
 
 
 def test_everything_has_an_embedded_default() -> None:

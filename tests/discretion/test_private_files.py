@@ -8,7 +8,7 @@ from embedded.postgres import PostgresUrls
 from eventstore.log.ledger import Ledger
 from eventstore.operations.backup import back_up
 from eventstore.operations.export import export, header_of
-from tests.make import DIGEST, NOON, stage
+from tests.support.make import DIGEST, NOON, stage
 
 
 def mode(file: Path) -> int:

@@ -6,7 +6,7 @@ import pytest
 
 from embedded.folder import DataFolder, FolderInUse, FolderUnreachable
 from embedded.user import RunAs
-from tests.running import cli, free_port
+from tests.support.running import cli, free_port
 
 
 @pytest.mark.parametrize("place", ["file/below", "/proc/importledger", "/dev/null/x"])

@@ -6,8 +6,8 @@ from eventstore.operations.backup import MANIFEST, BackupError, back_up, read_ma
 from eventstore.proof.sealing import sign_snapshot
 from eventstore.proof.statement import check_statement, sign_statement
 from eventstore.proof.verifier import read_checkpoint
-from tests.eventstore.test_verification import ACCOUNTS, KEY, Log, log
-from tests.make import NOON
+from tests.support.make import NOON
+from tests.support.sealed_log import ACCOUNTS, KEY, Log, emptied, log
 
 __all__ = ["log"]
 
@@ -33,11 +33,6 @@ def test_the_manifest_is_signed_with_a_checkpoint_of_exactly_what_is_in_the_back
     checkpoint = check_statement(text, [KEY.verifier])
     assert checkpoint.size == read_manifest(log.folder / "backup").position == 3 * ACCOUNTS + 30
     assert read_checkpoint(log.seal().note, KEY.verifier).root == checkpoint.root
-
-
-def emptied(log: Log) -> None:
-    tables = "events, payloads, payload_keys, log_tiles, log_checkpoints, remembered_answers"
-    log.admin.execute(f"TRUNCATE {tables}".encode())
 
 
 @pytest.mark.parametrize(

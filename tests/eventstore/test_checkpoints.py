@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from eventstore.proof.checkpoints import LogKey, Outside, OutsideUnavailable
-from tests.make import NOON
-from tests.workers.test_documents import bucket
+from tests.support.bucket import bucket
+from tests.support.make import NOON
 
 __all__ = ["bucket"]
 

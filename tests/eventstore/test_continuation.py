@@ -15,8 +15,8 @@ from eventstore.proof import verifier
 from eventstore.proof.sealing import Sealed, SealRefused, continue_from, sign_snapshot
 from eventstore.proof.verification import Kept, verify_events
 from eventstore.proof.verifier import Continued, read_checkpoint
-from tests.eventstore.test_verification import KEY, SUPPLIER, Log, assert_found, edited, log
-from tests.make import NOON
+from tests.support.make import NOON
+from tests.support.sealed_log import KEY, SUPPLIER, Log, assert_found, edited, log
 
 __all__ = ["log"]
 

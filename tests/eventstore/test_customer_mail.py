@@ -16,7 +16,7 @@ from eventstore.aggregates.customer_mail import (
     StartMail,
 )
 from eventstore.errors import IllegalTransition
-from tests.make import DIGEST, LEASE_UNTIL, NOON, Given
+from tests.support.make import DIGEST, LEASE_UNTIL, NOON, Given
 
 REQUESTED = MailRequested(account_number="A-1", payload_sha256=DIGEST, language="de")
 REQUEST = RequestMail(account_number="A-1", payload_sha256=DIGEST, language="de")

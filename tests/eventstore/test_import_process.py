@@ -32,7 +32,8 @@ from eventstore.aggregates.import_process import (
     stream_of,
 )
 from eventstore.errors import AccountErased, AlreadyImported, IllegalTransition, ImportInProgress, Refused
-from tests.make import (
+from tests.support.commands import COMMANDS
+from tests.support.make import (
     NOON,
     OTHER_DIGEST,
     Given,
@@ -183,18 +184,6 @@ def test_only_what_has_erred_can_be_retried() -> None:
     given(staged(), started(), errored()).when(RetryImport(reason="mended")).then(ImportRetried(reason="mended"))
     given(staged(), started(), processed()).when(RetryImport()).refuses(IllegalTransition)
     given().when(RetryImport()).refuses(IllegalTransition)
-
-
-COMMANDS = st.one_of(
-    st.builds(stage, st.sampled_from(["a" * 64, "b" * 64]), is_dry_run=st.booleans()),
-    st.builds(start, max_attempts=st.integers(1, 3)),
-    st.builds(CompleteImport, attempt=st.integers(1, 3), account_number=st.sampled_from(["A-00000001", "A-00000002"])),
-    st.builds(FailImport, attempt=st.integers(1, 3), code=st.just("x"), detail=st.just("x")),
-    st.builds(PostponeImport, attempt=st.integers(1, 3), code=st.just("x"), due_at=st.just(NOON)),
-    st.builds(CancelImport),
-    st.builds(RetryImport),
-    st.builds(EraseSubject),
-)
 
 
 @for_all(st.lists(COMMANDS, max_size=30))

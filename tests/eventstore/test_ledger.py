@@ -31,7 +31,7 @@ from eventstore.log.payloads import Payload
 from eventstore.log.recorder import Append, LedgerDatastore, LedgerRecorder
 from projections import INLINE
 from projections.platform.writing import copying
-from tests.make import NOON, OTHER_DIGEST, errored, processed, stage, staged, start
+from tests.support.make import NOON, OTHER_DIGEST, errored, processed, stage, staged, start
 
 STREAM = stream_of("NORDWIND", "NW/1 ä")
 

@@ -23,7 +23,7 @@ from eventstore.proof.verifier import (
     read_checkpoint,
     root_of_inclusion,
 )
-from tests.make import NOON
+from tests.support.make import NOON
 
 SIZES = st.integers(1, 700)
 SECRET = "A" * 43

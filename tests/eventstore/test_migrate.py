@@ -15,8 +15,8 @@ from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
 from eventstore.operations import migrate as module
 from eventstore.operations.migrate import MigrationError, UnsafeStore, migrate, refuse_unsafe, role_of
-from tests.make import stage
-from tests.running import renamed, wait_for
+from tests.support.make import stage
+from tests.support.running import renamed, wait_for
 
 
 def test_migrating_twice_applies_nothing(database: PostgresUrls) -> None:

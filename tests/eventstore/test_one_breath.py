@@ -9,7 +9,7 @@ from eventstore.aggregates.import_process import stream_of
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from projections import INLINE
-from tests.make import stage
+from tests.support.make import stage
 
 APPENDS = 60
 

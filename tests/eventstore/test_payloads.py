@@ -17,7 +17,7 @@ from eventstore.errors import AccountErased, VersionConflict
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload, PayloadErased, is_readable, new_key, opened
 from projections import INLINE
-from tests.make import NOON
+from tests.support.make import NOON
 
 STREAM = stream_of("NORDWIND", "NW-1")
 RECORD = record_stream(DELIVERY_NOTE, "NORDWIND", "NW-1", "reference")

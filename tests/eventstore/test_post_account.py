@@ -14,7 +14,7 @@ from eventstore.aggregates.post_account import (
     identity_of,
     stream_of,
 )
-from tests.make import DIGEST, OTHER_DIGEST, Given
+from tests.support.make import DIGEST, OTHER_DIGEST, Given
 
 
 def record(content: str = DIGEST, cancellation: str = "n", *, is_cancelled: bool = False) -> dict[str, Any]:

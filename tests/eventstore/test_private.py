@@ -27,7 +27,7 @@ from eventstore.replay import Replay
 from market.judging import Terms
 from projections.erasure import erase
 from projections.history import history_entry, read_account_history
-from tests.make import NOON, encoded, start
+from tests.support.make import NOON, encoded, start
 from workers.process_imports import account_of
 
 STREAM, CANARY = "import/S/1", "Vogelsang-Canary"

@@ -13,9 +13,9 @@ from eventstore.aggregates.import_process import ImportProcessed, stream_of
 from eventstore.errors import Refused
 from eventstore.events import AGGREGATES, Recorded, aggregate_of, read_event, shown_event
 from eventstore.replay import _COMMANDS, Replay
-from tests.eventstore.test_import_process import COMMANDS
-from tests.eventstore.test_stored_events import STORED, TOPICS
-from tests.make import DIGEST, LEASE_UNTIL, NOON, processed, staged, started
+from tests.support.commands import COMMANDS
+from tests.support.make import DIGEST, LEASE_UNTIL, NOON, processed, staged, started
+from tests.support.stored_events import STORED, TOPICS
 
 
 def recorded(stream: str, version: int, event: Event, seconds: int = 0) -> Recorded:

@@ -20,8 +20,8 @@ from eventstore.proof.checkpoints import LogKey
 from eventstore.proof.statement import StatementRefused, check_statement, sign_statement, signed_statement
 from eventstore.proof.verifier import Invalid, read_checkpoint
 from projections import INLINE
-from tests.eventstore.test_verification import KEY, OTHER_KEY, Log, log
-from tests.make import NOON
+from tests.support.make import NOON
+from tests.support.sealed_log import KEY, OTHER_KEY, Log, log
 from workers.sealer import Sealer
 
 __all__ = ["log"]

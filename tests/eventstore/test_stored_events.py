@@ -1,15 +1,10 @@
 """Events once written stay readable: tests/stored_events holds one of each topic and form, added and never edited."""
 
-from pathlib import Path
-
 import msgspec
 import pytest
 
-from eventstore.events import AGGREGATES, read_event
-
-STORED = Path(__file__).parent.parent / "stored_events"
-TOPICS = {topic: event for aggregate in AGGREGATES.values() for topic, event in aggregate.topics.items()}
-
+from eventstore.events import read_event
+from tests.support.stored_events import STORED, TOPICS
 
 FORMS = sorted(file.stem for file in STORED.glob("*.json"))
 """A topic, or a topic and the name of a later form of it."""

@@ -12,7 +12,7 @@ from eventstore.aggregates.supplier import (
     SupplierStatusChanged,
 )
 from eventstore.errors import IllegalTransition
-from tests.make import Given
+from tests.support.make import Given
 
 CREATE_KEY = CreateKey(key_id="k1", secret_sha256="d", role="importer", suppliers=("A",))
 KEY_CREATED = KeyCreated(key_id="k1", secret_sha256="d", role="importer", suppliers=("A",))

@@ -3,20 +3,15 @@
 import hashlib
 import json
 import random
-import re
 import sys
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
-from typing import Any
 
 import msgspec
 import psycopg
 import pytest
 
-from bench.history import append_all
-from embedded.postgres import PostgresUrls
 from eventstore.aggregates import import_process
 from eventstore.aggregates.organisation import CreateKey, RevokeKey
 from eventstore.aggregates.supplier import CreateSupplier
@@ -27,97 +22,15 @@ from eventstore.operations.backup import back_up
 from eventstore.operations.guards import guards_off
 from eventstore.operations.migrate import migrate
 from eventstore.proof.answer_verification import verify_answers
-from eventstore.proof.checkpoints import LogKey, Outside
 from eventstore.proof.payload_verification import verify_payloads
 from eventstore.proof.proof import write_proof
-from eventstore.proof.sealing import Sealed, SealRefused, seal
-from eventstore.proof.verification import Kept, gaps, verify_events, wrong_rows
+from eventstore.proof.sealing import SealRefused
+from eventstore.proof.verification import Kept, gaps, verify_events
 from eventstore.proof.verifier import Invalid, check, leaf_of, main
 from projections import INLINE
-from projections.access_key import wrong_keys
 from projections.erasure import erase
-from tests.make import NOON
-
-KEY, OTHER_KEY = LogKey.of("A" * 43), LogKey.of("B" * 43)
-SUPPLIER = "NORDWIND"
-ACCOUNTS = 200
-"""Three events each: more than two tiles."""
-
-Admin = psycopg.Connection[Any]
-
-
-class Log:
-    """A sealed log, somebody who may do everything to its database, and an auditor who kept the first checkpoint."""
-
-    def __init__(self, urls: PostgresUrls, folder: Path) -> None:
-        self.urls = urls
-        self.outside = Outside((folder / "outside").as_uri())
-        self.folder = folder
-        self.admin: Admin = psycopg.connect(urls.admin, autocommit=True)
-        self.admin.execute("SET session_replication_role = replica")  # no trigger refuses, and none looks disabled
-        self.add(1, ACCOUNTS // 2)
-        first = self.seal()
-        self.kept = Kept("kept", first.note)
-        self.add(ACCOUNTS // 2 + 1, ACCOUNTS)
-        self.seal()
-        assert self.problems() == []
-
-    def answer(self, stream: str) -> Answer:
-        """A supplier is set up by a request with an Idempotency-Key, whose answer is remembered."""
-        ledger = Ledger(self.urls.service, views=INLINE)
-        answer = Answer(f"org POST /{stream} key", hashlib.sha256(b"request").digest(), 201, b'{"first": true}')
-        ledger.execute(stream, CreateSupplier(), at=NOON, by="t", answer=answer)
-        ledger.close()
-        return answer
-
-    def add(self, first: int, last: int, supplier: str = SUPPLIER) -> None:
-        append_all(self.urls.service, supplier, range(first, last + 1))
-
-    def seal(self, key: LogKey = KEY, former_key: str | None = None) -> Sealed:
-        with psycopg.connect(self.urls.service, autocommit=True) as connection:
-            sealed = seal(connection, key, self.outside, at=NOON, former_key=former_key)
-        assert sealed is not None
-        return sealed
-
-    def problems(self, key: LogKey = KEY, *, outside: bool = True, kept: bool = False, whole: bool = True) -> list[str]:
-        with psycopg.connect(self.urls.service) as connection:
-            notes = [Kept(f"in the database, {size}", note) for size, note in self.checkpoints()]
-            notes += [Kept(source, note) for source, note in self.outside.notes()] if outside else []
-            notes += [self.kept] if kept else []
-            found = verify_events(connection, [key.verifier], notes, whole=whole).problems
-            found = found + verify_payloads(connection).problems
-            found += verify_answers(connection).problems + guards_off(connection)
-            found += [f"WARNED  {sentence}" for sentence in wrong_keys(connection)]
-            return found + list(wrong_rows(connection, [key.verifier]))
-
-    def checkpoints(self) -> list[tuple[int, str]]:
-        return self.admin.execute("SELECT size, note FROM log_checkpoints ORDER BY size").fetchall()
-
-    def cut(self, upto: int) -> None:
-        """The tail of the log, and whatever in the database would give that away."""
-        self.admin.execute("DELETE FROM events WHERE position > %s", (upto,))
-        self.admin.execute("DELETE FROM payloads WHERE stream NOT IN (SELECT stream FROM events)")
-        self.admin.execute("DELETE FROM payload_keys WHERE stream NOT IN (SELECT stream FROM events)")
-        self.forget_the_tree()
-        self.admin.execute("DELETE FROM log_checkpoints WHERE size > %s", (upto,))
-
-    def forget_the_tree(self) -> None:
-        self.admin.execute("TRUNCATE log_tiles")
-
-
-@pytest.fixture
-def log(database: PostgresUrls, folder: Path) -> Iterator[Log]:
-    log = Log(database, folder)
-    yield log
-    log.admin.close()
-
-
-def edited(column: str, value: str) -> Callable[[Log], None]:
-    def edit(log: Log) -> None:
-        log.admin.execute(f"UPDATE events SET {column} = {value} WHERE position = 100")
-
-    edit.__name__ = f"edited_{column}"
-    return edit
+from tests.support.make import NOON
+from tests.support.sealed_log import ACCOUNTS, KEY, OTHER_KEY, SUPPLIER, Log, assert_found, edited
 
 
 def swapped(log: Log) -> None:
@@ -511,10 +424,6 @@ def test_payloads_that_no_event_speaks_of_are_not_counted_as_matching(log: Log) 
 def test_tampering_is_found_and_named(log: Log, tamper: Callable[[Log], None]) -> None:
     tamper(log)
     assert_found(log.problems(), TAMPERINGS[tamper])
-
-
-def assert_found(problems: list[str], pattern: str) -> None:
-    assert re.search(pattern, "\n".join(problems)), problems
 
 
 def test_a_log_that_was_rewritten_and_signed_anew_fails_against_any_kept_checkpoint(log: Log) -> None:

@@ -11,10 +11,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from random import Random
 
-from tests.conftest import temporary_folder
 from tests.faults.disk import NotMountable, fill_the_disk
 from tests.faults.faults import FAULTS, Fault
 from tests.faults.world import World
+from tests.support.folders import temporary_folder
 
 PAUSE_S = 1.0
 

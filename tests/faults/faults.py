@@ -19,8 +19,8 @@ from eventstore.log.ledger import Ledger
 from projections import INLINE
 from tests.faults.proxy import CuttingProxy
 from tests.faults.world import DataConnections, World, a_heavy_account, suspended
-from tests.make import encoded
-from tests.running import free_port, is_ready, start_role, wait_for
+from tests.support.make import encoded
+from tests.support.running import free_port, is_ready, start_role, wait_for
 from workers.broker import BellUnavailable, BrokerDoorbell, redis_broker
 from workers.process_imports import MAX_ATTEMPTS
 from workers.sweeper import Sweeper

@@ -17,7 +17,7 @@ from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
 from eventstore.log.recorder import Append, LedgerDatastore, LedgerRecorder
 from projections import INLINE
-from tests.make import NOON, staged
+from tests.support.make import NOON, staged
 from workers.broker import IMPORTS, Bell
 from workers.relay import FOLLOWER, Relay
 

@@ -19,11 +19,11 @@ from eventstore.events import aggregate_of
 from eventstore.log.ledger import recorded_of
 from projections import PROJECTIONS
 from projections.versioning.compare import verify
-from tests.importing import ImportClient
-from tests.journeys.test_faults import admin_url
-from tests.make import an_account, changed, encoded
-from tests.running import Importer, RunningService, free_port, start_service, wait_for
 from tests.simulation.simulator import LEGAL
+from tests.support.importing import ImportClient
+from tests.support.make import an_account, changed, encoded
+from tests.support.running import Importer, RunningService, free_port, start_service, wait_for
+from tests.support.whole import admin_url
 
 WORKERS = 2
 REST_TIMEOUT_S = 180.0

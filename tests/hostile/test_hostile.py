@@ -14,8 +14,8 @@ import pytest
 
 from tests.hostile.catalogue import CHUNKED, HOSTILE, Hostile, head
 from tests.hostile.measure import Harm, harm_of, many
-from tests.make import an_account, encoded
-from tests.running import Importer, RunningService
+from tests.support.make import an_account, encoded
+from tests.support.running import Importer, RunningService
 
 IS_WHOLE = "FUZZ_REQUESTS" in os.environ
 SLACK = 1 if IS_WHOLE else 2

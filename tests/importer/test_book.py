@@ -8,7 +8,7 @@ import phonenumbers
 import pytest
 
 from importledger_client.book import NO_ERRORS, book
-from tests.importer.running import importbook
+from tests.support.importbook import importbook
 
 FOR_FILMS = re.compile(
     r"\+49(3023125\d{3}|4066969\d{3}|2214710\d{3}|6990009\d{3}|8999998\d{3}|17139200\d{2}|176040690\d{2})\Z"

@@ -17,9 +17,9 @@ from importledger_client import (
     Refused,
     Unavailable,
 )
-from tests.importer.running import access_to
-from tests.make import an_account, changed
-from tests.running import RunningService, free_port
+from tests.support.importbook import access_to
+from tests.support.make import an_account, changed
+from tests.support.running import RunningService, free_port
 
 SLOW_S = 60.0
 

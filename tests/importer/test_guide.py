@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from importledger_client.book import book
-from tests.importer.running import access_to, environment
-from tests.running import RunningService
+from tests.support.importbook import access_to, environment
+from tests.support.running import RunningService
 
 GUIDE = (Path(__file__).parent.parent.parent / "docs" / "importing.md").read_text()
 SCRIPTS = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)

@@ -11,7 +11,7 @@ from importledger_client.book import book, one_account
 from importledger_client.certificate import pdf_of
 from importledger_client.comparing import compared
 from importledger_client.manifest import Counting
-from tests.importer.running import importbook
+from tests.support.importbook import importbook
 
 
 def manifest_of(accounts: list[dict[str, Any]]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import yaml
 
 from importledger_client.mapping import MappedSource, converted, read_mapping
 from importledger_client.proposing import path_for
-from tests.importer.running import importbook
+from tests.support.importbook import importbook
 
 COLUMNS = ["Kundennummer", "Vorname", "Nachname", "E-Mail", "Straße", "Ort", "PLZ"]
 PATHS = [

@@ -15,8 +15,8 @@ import msgspec
 import pytest
 
 from importledger_client.book import ERRORS, book
-from tests.importer.running import COMMAND, access_to, environment, importbook
-from tests.running import Importer, RunningService, processed, wait_for
+from tests.support.importbook import COMMAND, access_to, environment, importbook
+from tests.support.running import Importer, RunningService, processed, wait_for
 
 ACCOUNTS = 60
 _SGR = re.compile(rb"\x1b\[[0-9;]*m")

@@ -12,9 +12,9 @@ import psycopg
 import pytest
 
 from importledger_client.book import one_account
-from tests.importer.running import access_to, importbook
-from tests.journeys.test_faults import admin_url
-from tests.running import Importer, RunningService
+from tests.support.importbook import access_to, importbook
+from tests.support.running import Importer, RunningService
+from tests.support.whole import admin_url
 
 ACCOUNTS = 12
 

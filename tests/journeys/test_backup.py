@@ -8,10 +8,10 @@ import psycopg
 import pytest
 
 from eventstore.operations.backup import MANIFEST
-from tests.api.test_post_account_import import PATHS, RECORDS
-from tests.journeys.test_faults import admin_url, assert_whole
-from tests.make import an_account, changed, encoded
-from tests.running import Importer, RunningService, cli, processed, start_service, wait_for
+from tests.support.make import an_account, changed, encoded
+from tests.support.post_account import PATHS, RECORDS
+from tests.support.running import Importer, RunningService, cli, processed, start_service, wait_for
+from tests.support.whole import admin_url, assert_whole
 
 BEFORE = 60
 

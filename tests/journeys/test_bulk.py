@@ -11,9 +11,9 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.conftest import temporary_folder
-from tests.make import an_account, changed, encoded
-from tests.running import Importer, RunningService, is_ready, processed, start_service, wait_for
+from tests.support.folders import temporary_folder
+from tests.support.make import an_account, changed, encoded
+from tests.support.running import Importer, RunningService, is_ready, processed, start_service, wait_for
 
 BULK = "/v2/data-import/accounts/bulk/"
 

@@ -18,8 +18,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.conftest import temporary_folder
-from tests.running import free_port, start_service, wait_for
+from tests.support.folders import temporary_folder
+from tests.support.running import free_port, start_service, wait_for
 
 ROOT = Path(__file__).parent.parent.parent
 DOCUMENTS = [

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 import zstandard
 
-from tests.make import an_account, changed, encoded
-from tests.running import Importer, RunningService, cli, processed, wait_for
+from tests.support.make import an_account, changed, encoded
+from tests.support.running import Importer, RunningService, cli, processed, wait_for
 
 ENVIRONMENT = {"IMPORTLEDGER_LOG_LEVEL": "error"}
 

@@ -1,7 +1,5 @@
 """The service is killed, starved and restarted while a book arrives: nothing acknowledged is lost, nothing doubled."""
 
-import collections
-import json
 import signal
 import threading
 import time
@@ -9,12 +7,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
-import psycopg
 import pytest
 
 from importledger_client.book import book
-from tests.make import an_account, encoded
-from tests.running import Importer, RunningService, free_port, processed, start_service, wait_for
+from tests.support.make import an_account, encoded
+from tests.support.running import Importer, RunningService, free_port, processed, start_service, wait_for
+from tests.support.whole import assert_whole
 
 ACCOUNTS = 300
 
@@ -36,38 +34,6 @@ def send_book(importer: Importer, during: Callable[[], None]) -> list[str]:
         repeated = answer.codes == ("account_import_process_already_imported",)
         assert answer.status in (201, 503) or repeated, answer
     return [e.external_account_number for e, a in zip(entries, answers, strict=True) if a.status != 503]
-
-
-def assert_whole(service: RunningService, importer: Importer, acknowledged: list[str]) -> None:
-    """Every acknowledged import has its one account, positions have no gap, and views agree with the log."""
-    wait_for(lambda: set(acknowledged) <= imported(importer), "all that was acknowledged is imported", timeout_s=60)
-    wait_for(lambda: importer.client.pending(importer.supplier).body == [], "nothing is left over", timeout_s=60)
-    with psycopg.connect(admin_url(service)) as connection:
-        row = connection.execute(
-            "SELECT (SELECT count(*) = max(position) AND count(*) = count(DISTINCT position) FROM events),"
-            " (SELECT count(*) FROM (SELECT FROM platform.service_account"
-            "  GROUP BY import_supplier, external_account_number HAVING count(*) > 1) AS doubled),"
-            " (SELECT count(*) FROM events WHERE topic = 'import_processed.v1'),"
-            " (SELECT count(*) FROM platform.service_account),"
-            " (SELECT count(*) FROM import_status WHERE status = 'PROCESSED'),"
-            " (SELECT count(*) FROM platform.reading)"
-        ).fetchone()
-    assert row is not None
-    assert row[0] is True
-    assert row[1] == 0
-    assert row[2] == row[3] == row[4] == len(imported(importer))
-    assert row[5] == 6 * row[3]
-
-
-def imported(importer: Importer) -> set[str]:
-    numbers = [item["external_account_number"] for item in importer.client.imported(importer.supplier).body]
-    assert max(collections.Counter(numbers).values(), default=1) == 1
-    return set(numbers)
-
-
-def admin_url(service: RunningService) -> str:
-    file = Path(service.environment["IMPORTLEDGER_DATA_DIR"]) / "secrets" / "connections.json"
-    return str(json.loads(file.read_text())["admin_url"])
 
 
 @pytest.mark.parametrize("role", ["api", "worker", "relay", "postgres", "redis"])

@@ -3,8 +3,8 @@
 import threading
 from typing import Any
 
-from tests.make import an_account, encoded
-from tests.running import RunningService, processed, wait_for
+from tests.support.make import an_account, encoded
+from tests.support.running import RunningService, processed, wait_for
 
 ACCOUNTS = 300
 

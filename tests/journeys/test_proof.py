@@ -11,10 +11,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.api.test_post_account_import import PATHS, RECORDS
-from tests.journeys.test_faults import admin_url
-from tests.make import an_account, changed, encoded
-from tests.running import Importer, RunningService, cli, start_service, wait_for
+from tests.support.make import an_account, changed, encoded
+from tests.support.post_account import PATHS, RECORDS
+from tests.support.running import Importer, RunningService, cli, start_service, wait_for
+from tests.support.whole import admin_url
 
 CANARY = "Kanarienvogel"
 

@@ -10,9 +10,9 @@ import yaml
 
 from embedded.postgres import PostgresUrls
 from importledger_client.book import book
-from tests.importing import ImportClient
-from tests.make import an_account, encoded
-from tests.running import RunningService, cli, free_port, is_ready, start_role, wait_for
+from tests.support.importing import ImportClient
+from tests.support.make import an_account, encoded
+from tests.support.running import RunningService, cli, free_port, is_ready, start_role, wait_for
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -3,9 +3,9 @@
 import json
 import time
 
-from tests.conftest import temporary_folder
-from tests.make import an_account, changed, encoded
-from tests.running import RunningService, start_service, wait_for
+from tests.support.folders import temporary_folder
+from tests.support.make import an_account, changed, encoded
+from tests.support.running import RunningService, start_service, wait_for
 
 
 def test_endings_of_numbers_ask_for_outcomes_in_a_sandbox_only(service: RunningService) -> None:

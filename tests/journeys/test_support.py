@@ -14,10 +14,10 @@ from pathlib import Path
 import psutil
 import psycopg
 
-from tests.conftest import temporary_folder
-from tests.journeys.test_faults import admin_url, assert_whole
-from tests.make import an_account, encoded
-from tests.running import Importer, RunningService, processed, start_service, wait_for
+from tests.support.folders import temporary_folder
+from tests.support.make import an_account, encoded
+from tests.support.running import Importer, RunningService, processed, start_service, wait_for
+from tests.support.whole import admin_url, assert_whole
 
 VERIFIED = ("projections", "verify", "--all")
 

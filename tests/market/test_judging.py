@@ -7,7 +7,7 @@ import pytest
 
 from market.judging import Judgement, Occasion, Terms, judge, problem_names
 from schemas.submission import read_submission
-from tests.make import an_account, changed, encoded
+from tests.support.make import an_account, changed, encoded
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 STRICT = Terms(strictness="strict")

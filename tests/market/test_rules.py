@@ -19,7 +19,7 @@ from schemas.account import Account
 from schemas.market_participant import MarketParticipant
 from schemas.price_sheet import FeeImport
 from schemas.submission import read_submission
-from tests.make import an_account, changed, encoded
+from tests.support.make import an_account, changed, encoded
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 POINT = ("supply_addresses", 0, "supply_points", 0)

@@ -22,9 +22,9 @@ from projections.versioning.build import administrator
 from projections.versioning.compare import verify
 from projections.versioning.projection import Projection, Rows
 from projections.versioning.versions import alone, build_version, catch_up, switch, versions
-from tests.make import an_account, changed
-from tests.projections.test_rebuild import attach, follow
-from tests.workers.test_processing import SUPPLIER, stage
+from tests.support.following import attach, follow
+from tests.support.make import an_account, changed
+from tests.support.staging import SUPPLIER, stage
 from workers.process_imports import ImportProcessor
 
 NAME, EMAIL = "Vogelsang-Canary", "canary@vogelsang.example"

@@ -17,8 +17,8 @@ from projections.versioning.following import Following
 from projections.versioning.healing import heal
 from projections.versioning.versions import alone, build_version, install, live_version, switch
 from schemas.base import MARKET_TIME
-from tests.make import an_account
-from tests.workers.test_processing import SUPPLIER, stage
+from tests.support.make import an_account
+from tests.support.staging import SUPPLIER, stage
 from workers.projector import Projector
 
 GUIDE = Path(__file__).parents[2] / "docs" / "developing.md"

@@ -24,7 +24,7 @@ from projections.account_search import ACCOUNT_SEARCH, find_accounts, folded, pr
 from projections.error_statistics import project as statistics_of
 from projections.import_status import SELECT_EXTERNALS, Wanted, imports_page
 from projections.versioning.reading import Seen
-from tests.make import NOON, an_account, encoded, stage, staged, start
+from tests.support.make import NOON, an_account, encoded, stage, staged, start
 from workers.projector import Projector
 
 MISSING = "path_does_not_exist_in_file_store@statements.0.statement_path"

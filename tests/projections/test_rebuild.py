@@ -14,8 +14,6 @@ from api.operation import example_of
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates import participant, price_sheet
 from eventstore.aggregates.organisation import CreateKey, RevokeKey
-from eventstore.aggregates.post_account import DELIVERY_NOTE, ImportRecord
-from eventstore.aggregates.post_account import stream_of as record_stream
 from eventstore.aggregates.refusals import CountRefusals
 from eventstore.aggregates.run import CountRun, ReplayAccounts
 from eventstore.aggregates.run import stream_of as run_stream
@@ -25,11 +23,11 @@ from eventstore.clock import now
 from eventstore.log import copying
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
-from projections import FOLLOWING, INLINE, MARKET, PLATFORM, PROJECTIONS
+from projections import INLINE, MARKET, PLATFORM, PROJECTIONS
 from projections.erasure import erase
 from projections.history import account_streams
 from projections.import_progress import IMPORT_PROGRESS
-from projections.platform.change import participant_change, price_sheet_change, record_change
+from projections.platform.change import participant_change, price_sheet_change
 from projections.platform.writing import changing
 from projections.versioning.build import administrator, apply_events, build, make_tables
 from projections.versioning.compare import compare, verify
@@ -48,13 +46,12 @@ from projections.versioning.versions import (
     switch,
     versions,
 )
-from schemas.delivery_note import DeliveryNoteImport
 from schemas.market_participant import MarketParticipant
 from schemas.price_sheet import PriceSheet
 from schemas.shape import Shape
-from tests.api.test_post_account_import import RECORDS
-from tests.make import an_account, changed, encoded
-from tests.workers.test_processing import SUPPLIER, stage
+from tests.support.following import attach, follow
+from tests.support.make import an_account, changed, encoded
+from tests.support.staging import SUPPLIER, stage
 from workers.process_imports import ImportProcessor
 from workers.projector import Projector
 
@@ -140,40 +137,6 @@ def send_runs(ledger: Ledger, processor: ImportProcessor, wrong: dict[str, Any])
     count = CountRun(since=now(), mode="validate", valid=3, refused=1, counts=counts)
     ledger.execute(run_stream(SUPPLIER, "r2"), count, at=now(), by="t")
     ledger.execute(run_stream(SUPPLIER, "r2"), ReplayAccounts(accounts=accounts, mode="create"), at=now(), by="t")
-
-
-def attach(ledger: Ledger, database: PostgresUrls, number: int, *, is_cancelled: bool) -> None:
-    """A delivery note of the account, or its cancellation."""
-    external = an_account(SUPPLIER, number)["external_account_number"]
-    with psycopg.connect(database.service) as connection:
-        query = "SELECT account_number FROM import_status WHERE external_account_number = %s"
-        row = connection.execute(query, (external,)).fetchone()
-    assert row is not None
-    note = RECORDS["delivery_note"] | {"cancelled": is_cancelled}
-    body = encoded({"import_supplier": SUPPLIER, "external_account_number": external, "delivery_note": note})
-    envelope, payload = Shape(DeliveryNoteImport).examine(body)[0], Payload.of(body)
-    command = ImportRecord(
-        account_number=row[0],
-        payload_sha256=payload.sha256.hex(),
-        content_sha256="c",
-        cancellation_sha256=str(is_cancelled),
-        is_cancelled=is_cancelled,
-    )
-    ledger.execute(
-        record_stream(DELIVERY_NOTE, SUPPLIER, external, "reference"),
-        command,
-        at=now(),
-        by="t",
-        payload=payload,
-        beside=changing(lambda recorded: record_change(envelope.delivery_note, recorded, row[0])),
-    )
-
-
-def follow(ledger: Ledger) -> None:
-    projector = Projector(ledger, FOLLOWING)
-    with ledger.connection() as connection:
-        while any([projector.advance(connection, projection) for projection in FOLLOWING]):  # noqa: C419 - all of them
-            pass
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from projections.import_supplier import IMPORT_SUPPLIER
 from projections.platform.tables import ACCOUNT_TABLE, MARKET_TABLES, TABLES, rows_of, table_columns
 from projections.versioning.view import View
 from schemas.submission import read_submission
-from tests.eventstore.test_import_process import COMMANDS
-from tests.make import NOON, an_account, encoded
+from tests.support.commands import COMMANDS
+from tests.support.make import NOON, an_account, encoded
 
 
 def test_the_platforms_tables_are_what_the_accounts_shape_says(database: PostgresUrls) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.difference import difference
-from tests.schemas.test_names import JSON
+from tests.support.strategies import JSON
 
 
 def changes(before: Any, after: Any) -> list[tuple[str, str, Any, Any]]:

@@ -8,8 +8,8 @@ from schemas.delivery_note import DeliveryNoteImport
 from schemas.echo import echo
 from schemas.invoice import MarketParticipantInvoiceImport
 from schemas.shape import Shape, untyped
-from tests.api.test_post_account_import import RECORDS
-from tests.make import encoded
+from tests.support.make import encoded
+from tests.support.post_account import RECORDS
 
 ENVELOPE = {"import_supplier": "N", "external_account_number": "1"}
 

@@ -10,8 +10,8 @@ from schemas.delivery_note import DeliveryNote
 from schemas.invoice import MarketParticipantInvoice
 from schemas.meaning import meaning
 from schemas.shape import Shape
-from tests.api.test_post_account_import import RECORDS
-from tests.make import changed
+from tests.support.make import changed
+from tests.support.post_account import RECORDS
 
 NOTE = RECORDS["delivery_note"]
 INVOICE = RECORDS["market_participant_invoice"]

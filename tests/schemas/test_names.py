@@ -10,13 +10,8 @@ from schemas.account import Account
 from schemas.base import Problem
 from schemas.names import may_repeat_names, repeated_names
 from schemas.shape import Shape, untyped
-from tests.make import an_account, encoded
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
-    max_leaves=20,
-)
+from tests.support.make import an_account, encoded
+from tests.support.strategies import JSON
 
 
 @given(JSON, st.booleans())

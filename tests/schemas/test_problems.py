@@ -12,7 +12,7 @@ from schemas.base import Problem
 from schemas.problems import MAX_PROBLEMS, MAX_STEP, LeftOut, attr_of, bounded, is_truncated
 from schemas.shape import MAX_VALUES, Shape
 from schemas.work import TooMuchWork
-from tests.make import an_account, encoded
+from tests.support.make import an_account, encoded
 
 ACCOUNT = Shape(Account)
 LARGE = 2_000_000

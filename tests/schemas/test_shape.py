@@ -17,7 +17,7 @@ from schemas.account import Account
 from schemas.base import MARKET_TIME
 from schemas.shape import MAX_DEPTH, Misfits, NotJson, is_real_moment, is_shallow, shape_problems
 from schemas.submission import ACCOUNT, read_submission
-from tests.make import an_account, changed, encoded
+from tests.support.make import an_account, changed, encoded
 
 POINT = ("supply_addresses", 0, "supply_points", 0)
 READING = (*POINT, "melos", 0, "meters", 0, "registers", 0, "readings", 0)

@@ -1,17 +1,12 @@
 """Documents are looked for below the root and nowhere else: in a local folder, and over the S3 protocol."""
 
-import logging
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
+from tests.support.bucket import NAMES
 from workers.documents import DocumentsUnavailable, missing_documents
-
-NAMES = ["statements/1.pdf", "Müller GmbH/a b.pdf", "x%20y.pdf"]
 
 
 @pytest.fixture
@@ -22,30 +17,6 @@ def root(tmp_path: Path) -> Path:
         (folder / name).write_bytes(b"%PDF")
     (tmp_path / "secret.pdf").write_bytes(b"%PDF")
     return folder
-
-
-@pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A root in a bucket of a real S3 protocol server."""
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    for name, value in {
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_REGION": "eu-central-1",
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-    }.items():
-        monkeypatch.setenv(name, value)
-    client = boto3.client("s3", endpoint_url=f"http://{host}:{port}", region_name="us-east-1")
-    client.create_bucket(Bucket="documents")
-    for name in NAMES:
-        client.put_object(Bucket="documents", Key=f"nord/{name}", Body=b"%PDF")
-    client.put_object(Bucket="documents", Key="secret.pdf", Body=b"%PDF")
-    client.close()
-    yield "s3://documents/nord"
-    server.stop()
 
 
 def test_a_local_folder_says_which_documents_are_missing(root: Path) -> None:

@@ -24,9 +24,9 @@ from eventstore.aggregates.supplier import ConfigureSupplier, CreateSupplier
 from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
-from tests.make import NOON, an_account, changed
-from tests.running import free_port, wait_for
-from tests.workers.test_processing import SUPPLIER, stage
+from tests.support.make import NOON, an_account, changed
+from tests.support.running import free_port, wait_for
+from tests.support.staging import SUPPLIER, stage
 from workers import send_mails
 from workers.process_imports import ImportProcessor
 from workers.run import run_worker

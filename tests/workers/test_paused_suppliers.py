@@ -11,9 +11,9 @@ from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
-from tests.make import LEASE_UNTIL, an_account, changed, encoded
-from tests.running import wait_for
-from tests.workers.test_processing import SUPPLIER, stage, status
+from tests.support.make import LEASE_UNTIL, an_account, changed, encoded
+from tests.support.running import wait_for
+from tests.support.staging import SUPPLIER, stage, status
 from workers.process_imports import ImportProcessor
 from workers.run import run_worker
 

@@ -14,16 +14,14 @@ from eventstore.aggregates.import_process import (
     ImportErrored,
     ImportPostponed,
     ImportProcessed,
-    StageImport,
     StartImport,
-    stream_of,
 )
 from eventstore.clock import now
 from eventstore.log import follow
 from eventstore.log.ledger import Ledger
-from eventstore.log.payloads import Payload
-from tests.make import an_account, changed, encoded
-from tests.running import wait_for
+from tests.support.make import an_account, changed
+from tests.support.running import wait_for
+from tests.support.staging import SUPPLIER, stage, status
 from workers import process_imports
 from workers.backoff import MAX_BACKOFF_S, backoff
 from workers.broker import BrokerDoorbell, in_process_broker
@@ -32,8 +30,6 @@ from workers.process_imports import ImportProcessor
 from workers.relay import Relay
 from workers.run import run_worker
 from workers.sweeper import Sweeper
-
-SUPPLIER = "NORDWIND"
 
 
 @pytest.fixture
@@ -45,22 +41,6 @@ def processor(ledger: Ledger) -> ImportProcessor:
 def connection(database: PostgresUrls) -> Iterator[psycopg.Connection[Any]]:
     with psycopg.connect(database.service, autocommit=True, row_factory=psycopg.rows.dict_row) as opened:
         yield opened
-
-
-def stage(ledger: Ledger, account: Any, **fields: Any) -> str:
-    body = account if isinstance(account, bytes) else encoded(account)
-    payload = Payload.of(body)
-    number = account["external_account_number"] if isinstance(account, dict) else "raw"
-    stream = stream_of(SUPPLIER, number)
-    command = StageImport(
-        payload_sha256=payload.sha256.hex(), content_sha256=payload.sha256.hex(), payload_bytes=len(body), **fields
-    )
-    ledger.execute(stream, command, at=now(), by="tester", payload=payload)
-    return stream
-
-
-def status(ledger: Ledger, stream: str) -> str:
-    return str(ledger.load([stream])[stream].state.status)
 
 
 def count(connection: psycopg.Connection[Any], table: str) -> int:

@@ -12,8 +12,8 @@ from eventstore.aggregates.supplier import ConfigureSupplier, CreateSupplier
 from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
-from tests.make import an_account, changed
-from tests.workers.test_processing import SUPPLIER, stage
+from tests.support.make import an_account, changed
+from tests.support.staging import SUPPLIER, stage
 from workers.process_imports import ImportProcessor
 
 OPERATORS = ("9900000000409", "9900000000201", "9900000000300")

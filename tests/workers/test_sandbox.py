@@ -3,7 +3,7 @@
 import pytest
 
 from eventstore.aggregates.import_process import FailImport, ImportProcess, PostponeImport, stream_of
-from tests.make import NOON
+from tests.support.make import NOON
 from workers.sandbox import MAX_SLOW_S, command_for, slowness_s
 
 

@@ -4,16 +4,15 @@ import gzip
 import http.client
 import itertools
 import json
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
 import zstandard
 
-from tests.make import an_account, changed, encoded
-from tests.running import Importer, RunningService, wait_for
+from tests.support.bulk import BULK, bulk, ndjson, number_of, wait_until_processed
+from tests.support.make import an_account, changed, encoded
+from tests.support.running import Importer, RunningService, wait_for
 
-BULK = "/v2/data-import/accounts/bulk/"
 KEYS = {
     "line",
     "external_account_number",
@@ -24,46 +23,6 @@ KEYS = {
     "warnings",
     "errors",
 }
-
-
-class Answered:
-    """Status, receipts by line, and the summary, None where there is none."""
-
-    def __init__(self, status: int, text: bytes, headers: Mapping[str, str]) -> None:
-        self.status = status
-        self.headers = headers
-        self.text = text
-        lines = [json.loads(line) for line in text.splitlines()] if status == 200 else []
-        self.receipts = [line for line in lines if "summary" not in line]
-        self.summary = lines[-1]["summary"] if lines and "summary" in lines[-1] else None
-
-    @property
-    def statuses(self) -> list[str]:
-        return [receipt["status"] for receipt in self.receipts]
-
-
-def bulk(
-    service: RunningService,
-    importer: Importer,
-    body: bytes | Iterable[bytes],
-    query: str = "",
-    *,
-    path: str = BULK,
-    **headers: str,
-) -> Answered:
-    host, port = service.base_url.removeprefix("http://").split(":")
-    connection = http.client.HTTPConnection(host, int(port), timeout=60)
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    try:
-        connection.request("POST", path + query, body, {"Authorization": f"Token {importer.api_key}"} | named)
-        response = connection.getresponse()
-        return Answered(response.status, response.read(), {n.lower(): v for n, v in response.headers.items()})
-    finally:
-        connection.close()
-
-
-def ndjson(*lines: Any) -> bytes:
-    return b"".join(encoded(line) + b"\n" for line in lines)
 
 
 @pytest.fixture(scope="module")
@@ -78,17 +37,6 @@ _numbers = itertools.count(1)
 def accounts(importer: Importer) -> list[dict[str, Any]]:
     """Three fresh accounts of the importer's supplier."""
     return [an_account(importer.supplier, next(_numbers)) for _ in range(3)]
-
-
-def number_of(account: dict[str, Any]) -> str:
-    return str(account["external_account_number"])
-
-
-def wait_until_processed(importer: Importer, *accounts: dict[str, Any]) -> None:
-    def is_processed(account: dict[str, Any]) -> bool:
-        return bool(importer.client.status(importer.supplier, number_of(account)).body["status"] == "PROCESSED")
-
-    wait_for(lambda: all(map(is_processed, accounts)), "all are processed")
 
 
 def test_each_line_has_a_receipt_and_the_end_a_summary(

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.api.bulk.test_bulk_import import bulk, ndjson, number_of, wait_until_processed
-from tests.api.test_post_account_import import RECORDS
-from tests.make import an_account
-from tests.running import Importer, RunningService
+from tests.support.bulk import bulk, ndjson, number_of, wait_until_processed
+from tests.support.make import an_account
+from tests.support.post_account import RECORDS
+from tests.support.running import Importer, RunningService
 
 PATHS = {
     "delivery_note": "/v1/data-import/delivery-note/bulk/",

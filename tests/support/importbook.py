@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.running import Importer, RunningService
+from tests.support.running import Importer, RunningService
 
 COMMAND = [sys.executable, "-m", "importledger_client"]
 

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 import psutil
 
-from tests.importing import Answer, ImportClient
+from tests.support.importing import Answer, ImportClient
 
 _names = itertools.count(1)
 

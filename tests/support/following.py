@@ -1,0 +1,53 @@
+"""What following projections need to be brought up to date."""
+
+import psycopg
+
+from embedded.postgres import PostgresUrls
+from eventstore.aggregates.post_account import DELIVERY_NOTE, ImportRecord
+from eventstore.aggregates.post_account import stream_of as record_stream
+from eventstore.clock import now
+from eventstore.log.ledger import Ledger
+from eventstore.log.payloads import Payload
+from projections import FOLLOWING
+from projections.platform.change import record_change
+from projections.platform.writing import changing
+from schemas.delivery_note import DeliveryNoteImport
+from schemas.shape import Shape
+from tests.support.make import an_account, encoded
+from tests.support.post_account import RECORDS
+from tests.support.staging import SUPPLIER
+from workers.projector import Projector
+
+
+def attach(ledger: Ledger, database: PostgresUrls, number: int, *, is_cancelled: bool) -> None:
+    """A delivery note of the account, or its cancellation."""
+    external = an_account(SUPPLIER, number)["external_account_number"]
+    with psycopg.connect(database.service) as connection:
+        query = "SELECT account_number FROM import_status WHERE external_account_number = %s"
+        row = connection.execute(query, (external,)).fetchone()
+    assert row is not None
+    note = RECORDS["delivery_note"] | {"cancelled": is_cancelled}
+    body = encoded({"import_supplier": SUPPLIER, "external_account_number": external, "delivery_note": note})
+    envelope, payload = Shape(DeliveryNoteImport).examine(body)[0], Payload.of(body)
+    command = ImportRecord(
+        account_number=row[0],
+        payload_sha256=payload.sha256.hex(),
+        content_sha256="c",
+        cancellation_sha256=str(is_cancelled),
+        is_cancelled=is_cancelled,
+    )
+    ledger.execute(
+        record_stream(DELIVERY_NOTE, SUPPLIER, external, "reference"),
+        command,
+        at=now(),
+        by="t",
+        payload=payload,
+        beside=changing(lambda recorded: record_change(envelope.delivery_note, recorded, row[0])),
+    )
+
+
+def follow(ledger: Ledger) -> None:
+    projector = Projector(ledger, FOLLOWING)
+    with ledger.connection() as connection:
+        while any([projector.advance(connection, projection) for projection in FOLLOWING]):  # noqa: C419 - all of them
+            pass
