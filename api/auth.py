@@ -23,6 +23,7 @@ from api.paths import ANSWER_HEADERS
 from api.rate_limit import RateLimit
 from api.refusals import ApiError
 from api.request_log import ORGANISATION
+from schemas.sentence import Sentence
 
 ACCESS_S = 60 * 60
 REFRESH_S = 7 * 24 * 60 * 60
@@ -62,16 +63,23 @@ class Authenticator:
         """
         header = request.headers.get("authorization")
         if not header:
-            raise _unauthenticated("Authentication credentials were not provided.")
+            raise _unauthenticated(
+                Sentence("Authentication credentials were not provided.", "Anmeldedaten wurden nicht angegeben.")
+            )
         match = _SCHEME.match(header.strip())
         key = await self._key_of(match.group(2)) if match else None
         if key is None:
-            raise _unauthenticated("The credentials are not valid.", code="authentication_failed")
+            raise _unauthenticated(
+                Sentence("The credentials are not valid.", "Die Anmeldedaten sind ungültig."),
+                code="authentication_failed",
+            )
         request.scope[ORGANISATION] = key.organisation
         if key.rate_per_s:
             request.scope[ANSWER_HEADERS] = await self._limit.take(key)
         if key.role not in roles:
-            raise ApiError(403, "This key's role does not allow this.")
+            raise ApiError(
+                403, Sentence("This key's role does not allow this.", "Die Rolle dieses Schlüssels erlaubt das nicht.")
+            )
         return key
 
     async def key_of_secret(self, api_key: str) -> Key | None:
@@ -139,5 +147,5 @@ class Authenticator:
         return claims if claims["exp"] > time.time() else None
 
 
-def _unauthenticated(detail: str, *, code: str = "") -> ApiError:
+def _unauthenticated(detail: Sentence, *, code: str = "") -> ApiError:
     return ApiError(401, detail, code=code, headers={"WWW-Authenticate": "Token"})

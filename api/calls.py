@@ -21,7 +21,7 @@ from api.errors import NotValid, not_found
 from api.operation import Operation
 from api.paths import identifier
 from api.preferences import APPLIED, prefers_representation
-from api.refusals import ApiError
+from api.refusals import ApiError, sentence_of
 from api.responses import JsonResponse, json_response, read_body
 from api.run_name import RUN, run_of
 from api.services import Services
@@ -30,7 +30,20 @@ from eventstore.aggregates.run import Mode
 from eventstore.errors import LedgerBusy, LedgerError, Refused, StoreUnavailable, VersionConflict
 from eventstore.log.answers import Answer, command_id_of, remembered_answer
 from schemas.base import Problem
+from schemas.sentence import Sentence
 
+_IN_USE = Sentence(
+    "A request with this Idempotency-Key is being processed.",
+    "Eine Anfrage mit diesem Idempotency-Key wird gerade verarbeitet.",
+)
+_REUSED = Sentence(
+    "This Idempotency-Key was used for a request with another body.",
+    "Dieser Idempotency-Key wurde für eine Anfrage mit anderem Inhalt verwendet.",
+)
+_NO_KEY = Sentence(
+    "An Idempotency-Key has 1 to 255 printable ASCII characters, in quotes or not.",
+    "Ein Idempotency-Key hat 1 bis 255 druckbare ASCII-Zeichen, mit oder ohne Anführungszeichen.",
+)
 _KEY = re.compile(r'"?([!#-\[\]-~ ]{1,255})"?\Z')
 
 
@@ -119,7 +132,7 @@ class Calls:
                 raise
             except Refused as refusal:
                 if run and call.subjects:
-                    problem = Problem("non_field_errors", refusal.code, str(refusal))
+                    problem = Problem("non_field_errors", refusal.code, sentence_of(refusal))
                     self._runs.refuse(call.subjects[-1][0], run, _mode_of(operation), [problem])
                 self._note(operation.name, call, refusal.code, ())
                 raise
@@ -142,7 +155,7 @@ class Calls:
             if (first := await self._remembered(request, call)) is not None:
                 return first
             if isinstance(refusal, VersionConflict):
-                raise ApiError(409, "A request with this Idempotency-Key is being processed.") from refusal
+                raise ApiError(409, _IN_USE) from refusal
             raise
         return await self._remembered(request, call) or answered
 
@@ -155,7 +168,7 @@ class Calls:
         if found is None:
             return None
         if found.request_sha256 != call.request_sha256:
-            raise ApiError(422, "This Idempotency-Key was used for a request with another body.")
+            raise ApiError(422, _REUSED)
         is_told = found.body != b"{}" and prefers_representation(request)
         return JsonResponse(found.body, found.status, APPLIED if is_told else None)
 
@@ -176,6 +189,5 @@ def _without_body(handler: Handler) -> Callable[[Request, Key], Awaitable[Respon
 def _name_of(request: Request, key: Key, header: str) -> str:
     match = _KEY.match(header)
     if match is None:
-        detail = "An Idempotency-Key has 1 to 255 printable ASCII characters, in quotes or not."
-        raise ApiError(400, detail, code="invalid_idempotency_key")
+        raise ApiError(400, _NO_KEY, code="invalid_idempotency_key")
     return f"{key.organisation}:{request.method} {request.url.path.rstrip('/')}:{match.group(1)}"

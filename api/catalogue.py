@@ -1,4 +1,6 @@
-"""Every error code: what it means, where it is met, an example. `GET /errors/`, openapi.json and docs/errors.md say it.
+"""Every error code: what it means, where it is met, an example; in English and in German.
+
+`GET /errors/`, openapi.json and docs/errors.md say it.
 
 Codes are permanent: clients switch on them. A code of the market's rules comes with the rules that use it.
 """
@@ -8,11 +10,13 @@ from typing import Any, Literal
 
 import msgspec
 
-from api.refusals import CODES
+from api.refusals import CODES, sentence_of
+from eventstore.errors import AlreadyImported
 from market import RULES
 from market.participant import PARTICIPANT, PRICE_SHEETS
 from market.post_account import DELIVERY_NOTE, ENERGY_AMOUNT, INVOICE
 from market.rule import Rule
+from schemas.sentence import Sentence
 
 Where = Literal["answer", "field", "latest_error", "history", "graphql"]
 """`answer`: the code of a whole answer. `field`: an item of `errors`. `latest_error`: of an import's status.
@@ -29,6 +33,8 @@ class RuleOfCode(msgspec.Struct, frozen=True):
     says: str
     severity: str
     source: str
+    says_de: str = ""
+    """The same in German."""
 
 
 class ErrorCode(msgspec.Struct, frozen=True):
@@ -39,178 +45,449 @@ class ErrorCode(msgspec.Struct, frozen=True):
     status: int | None
     meaning: str
     example: dict[str, Any]
+    meaning_de: str = ""
+    """The same in German."""
     rules: tuple[RuleOfCode, ...] = ()
 
-
-def _answer(status: int, code: str, meaning: str, *where: Where) -> ErrorCode:
-    return ErrorCode(code, where or ("answer",), status, meaning, {"detail": meaning, "code": code})
-
-
-def _field(code: str, attr: str, meaning: str, *also: Where) -> ErrorCode:
-    return ErrorCode(code, ("field", *also), 400, meaning, {"detail": meaning, "code": code, "attr": attr})
+    @property
+    def sentence(self) -> Sentence:
+        return Sentence(self.meaning, self.meaning_de)
 
 
-def _latest(code: str, meaning: str) -> ErrorCode:
-    example = {"code": code, "detail": meaning, "domain": "account_import"}
-    return ErrorCode(code, ("latest_error",), None, meaning, example)
+def _answer(status: int, code: str, english: str, german: str, *where: Where) -> ErrorCode:
+    example = {"detail": Sentence(english, german), "code": code}
+    return ErrorCode(code, where or ("answer",), status, english, example, german)
 
 
-def _history(code: str, meaning: str) -> ErrorCode:
-    return ErrorCode(code, ("history",), None, meaning, {"code": code})
+def _shown(status: int, code: str, english: str, german: str, example: dict[str, Any]) -> ErrorCode:
+    return ErrorCode(code, ("answer",), status, english, example, german)
 
 
-def _graphql(code: str, meaning: str) -> ErrorCode:
-    example = {"extensions": {"errorType": "VALIDATION", "errorCode": code, "errorDescription": meaning}}
-    return ErrorCode(code, ("graphql",), 200, meaning, example)
+def _field(code: str, attr: str, english: str, german: str, *also: Where) -> ErrorCode:
+    example = {"detail": Sentence(english, german), "code": code, "attr": attr}
+    return ErrorCode(code, ("field", *also), 400, english, example, german)
 
 
+def _latest(code: str, english: str, german: str) -> ErrorCode:
+    example = {"code": code, "detail": Sentence(english, german), "domain": "account_import"}
+    return ErrorCode(code, ("latest_error",), None, english, example, german)
+
+
+def _history(code: str, english: str, german: str) -> ErrorCode:
+    return ErrorCode(code, ("history",), None, english, {"code": code}, german)
+
+
+def _graphql(code: str, english: str, german: str) -> ErrorCode:
+    example = {"extensions": {"errorType": "VALIDATION", "errorCode": code, "errorDescription": english}}
+    return ErrorCode(code, ("graphql",), 200, english, example, german)
+
+
+_UNEXPECTED = Sentence("An unexpected error occurred.", "Ein unerwarteter Fehler ist aufgetreten.")
 _ANSWERS = (
-    _answer(400, "parse_error", "The body is no JSON document that can be read; the sentence says where."),
+    _answer(
+        400,
+        "parse_error",
+        "The body is no JSON document that can be read; the sentence says where.",
+        "Der Inhalt ist kein lesbares JSON-Dokument; der Satz sagt, wo.",
+    ),
     _answer(
         400,
         "account_failed_validation",
         "The account could not be validated; `errors` names every problem.",
+        "Das Konto konnte nicht validiert werden; `errors` nennt jedes Problem.",
         "answer",
         "latest_error",
     ),
-    _answer(400, "validation_error", "The data could not be validated; `errors` names every problem."),
-    ErrorCode(
-        "account_import_process_already_imported",
-        ("answer",),
+    _answer(
         400,
+        "validation_error",
+        "The data could not be validated; `errors` names every problem.",
+        "Die Daten konnten nicht validiert werden; `errors` nennt jedes Problem.",
+    ),
+    _shown(
+        400,
+        "account_import_process_already_imported",
         "The account exists already; `account_id` is its number.",
+        "Das Konto gibt es bereits; `account_id` ist seine Nummer.",
         {
             "non_field_errors": {
-                "detail": "This account has already been imported.",
+                "detail": sentence_of(AlreadyImported("")),
                 "code": "account_import_process_already_imported",
             },
             "account_id": "A-7K2M9QXD",
         },
     ),
-    _answer(400, "account_import_process_in_progress", "The import is being processed; other content is refused."),
+    _answer(
+        400,
+        "account_import_process_in_progress",
+        "The import is being processed; other content is refused.",
+        "Der Import wird gerade verarbeitet; anderer Inhalt wird abgelehnt.",
+    ),
     _answer(
         400,
         "import_supplier_migration_not_ongoing",
         "The import supplier is paused or complete; it takes no accounts now.",
+        "Der Lieferant pausiert oder ist abgeschlossen; er nimmt jetzt keine Konten an.",
         "answer",
         "field",
     ),
     _answer(
-        400, "account_erased", "The data of this account was erased; nothing is taken in again.", "answer", "field"
+        400,
+        "account_erased",
+        "The data of this account was erased; nothing is taken in again.",
+        "Die Daten dieses Kontos wurden gelöscht; nichts wird wieder aufgenommen.",
+        "answer",
+        "field",
     ),
-    _answer(400, "import_cannot_be_cancelled", "Only a pending import can be cancelled."),
-    _answer(400, "import_cannot_be_retried", "Only an errored import can be retried."),
-    _answer(400, "invalid_idempotency_key", "An Idempotency-Key has 1 to 255 printable ASCII characters."),
-    _answer(400, "illegal_transition", "What was asked is not allowed in the present state."),
-    _answer(400, "client_disconnected", "The client went away before the body had arrived."),
-    _answer(401, CODES[401], "There is no Authorization header."),
-    _answer(401, "authentication_failed", "The token or key is wrong, expired or revoked."),
-    _answer(403, CODES[403], "The key's role does not allow this."),
-    _answer(404, CODES[404], "There is no such thing, or it is somebody else's."),
-    _answer(405, CODES[405], "The path is there, the method is not; Allow names those that are."),
-    _answer(408, CODES[408], "The body did not arrive in time."),
-    _answer(409, CODES[409], "A request with this Idempotency-Key is being processed; ask again."),
+    _answer(
+        400,
+        "import_cannot_be_cancelled",
+        "Only a pending import can be cancelled.",
+        "Nur ein wartender Import kann abgebrochen werden.",
+    ),
+    _answer(
+        400,
+        "import_cannot_be_retried",
+        "Only an errored import can be retried.",
+        "Nur ein fehlgeschlagener Import kann wiederholt werden.",
+    ),
+    _answer(
+        400,
+        "invalid_idempotency_key",
+        "An Idempotency-Key has 1 to 255 printable ASCII characters.",
+        "Ein Idempotency-Key hat 1 bis 255 druckbare ASCII-Zeichen.",
+    ),
+    _answer(
+        400,
+        "illegal_transition",
+        "What was asked is not allowed in the present state.",
+        "Was verlangt wurde, ist im jetzigen Zustand nicht erlaubt.",
+    ),
+    _answer(
+        400,
+        "client_disconnected",
+        "The client went away before the body had arrived.",
+        "Der Client beendete die Verbindung, bevor der Inhalt angekommen war.",
+    ),
+    _answer(401, CODES[401], "There is no Authorization header.", "Der Header Authorization fehlt."),
+    _answer(
+        401,
+        "authentication_failed",
+        "The token or key is wrong, expired or revoked.",
+        "Das Token oder der Schlüssel ist falsch, abgelaufen oder widerrufen.",
+    ),
+    _answer(403, CODES[403], "The key's role does not allow this.", "Die Rolle des Schlüssels erlaubt das nicht."),
+    _answer(
+        404,
+        CODES[404],
+        "There is no such thing, or it is somebody else's.",
+        "So etwas gibt es nicht, oder es gehört jemand anderem.",
+    ),
+    _answer(
+        405,
+        CODES[405],
+        "The path is there, the method is not; Allow names those that are.",
+        "Den Pfad gibt es, die Methode nicht; Allow nennt die vorhandenen.",
+    ),
+    _answer(408, CODES[408], "The body did not arrive in time.", "Der Inhalt kam nicht rechtzeitig an."),
+    _answer(
+        409,
+        CODES[409],
+        "A request with this Idempotency-Key is being processed; ask again.",
+        "Eine Anfrage mit diesem Idempotency-Key wird gerade verarbeitet; bitte erneut anfragen.",
+    ),
     _answer(
         409, "not_balanced", "What the source adds up to is not what the platform's tables say.", "answer", "field"
     ),
-    _answer(413, CODES[413], "The body is larger, holds more, or takes longer to judge than the limits allow."),
-    _answer(414, CODES[414], "The request line is longer than the limit."),
-    _answer(415, CODES[415], "The body is expected as application/json, and without a Content-Encoding."),
-    _answer(422, CODES[422], "This Idempotency-Key was used for a request with another body."),
-    _answer(429, CODES[429], "The key makes too many requests a second; Retry-After says when to come again."),
-    _answer(431, CODES[431], "The header is larger or has more fields than the limits allow."),
-    ErrorCode(
+    _answer(
+        413,
+        CODES[413],
+        "The body is larger, holds more, or takes longer to judge than the limits allow.",
+        "Der Inhalt ist größer, umfasst mehr oder braucht länger zur Prüfung, als die Grenzen erlauben.",
+    ),
+    _answer(414, CODES[414], "The request line is longer than the limit.", "Die Anfragezeile ist länger als erlaubt."),
+    _answer(
+        415,
+        CODES[415],
+        "The body is expected as application/json, and without a Content-Encoding.",
+        "Der Inhalt wird als application/json und ohne Content-Encoding erwartet.",
+    ),
+    _answer(
+        422,
+        CODES[422],
+        "This Idempotency-Key was used for a request with another body.",
+        "Dieser Idempotency-Key wurde für eine Anfrage mit anderem Inhalt verwendet.",
+    ),
+    _answer(
+        429,
+        CODES[429],
+        "The key makes too many requests a second; Retry-After says when to come again.",
+        "Der Schlüssel stellt zu viele Anfragen je Sekunde; Retry-After sagt, wann es weitergeht.",
+    ),
+    _answer(
+        431,
+        CODES[431],
+        "The header is larger or has more fields than the limits allow.",
+        "Der Header ist größer oder hat mehr Felder, als die Grenzen erlauben.",
+    ),
+    _shown(
+        500,
         "error",
-        ("answer",),
-        500,
         "Something unexpected happened; the service's log has the request id.",
-        {"detail": "An unexpected error occurred.", "code": "error", "request_id": "9f8b7c6d5e4f3a2b"},
+        "Etwas Unerwartetes ist geschehen; die request_id steht im Log des Dienstes.",
+        {"detail": _UNEXPECTED, "code": "error", "request_id": "9f8b7c6d5e4f3a2b"},
     ),
-    ErrorCode(
-        "stream_unreadable",
-        ("answer",),
+    _shown(
         500,
+        "stream_unreadable",
         "An event of this account cannot be read; the others go on. The service's log has the request id.",
-        {"detail": "An unexpected error occurred.", "code": "stream_unreadable", "request_id": "9f8b7c6d5e4f3a2b"},
+        "Ein Ereignis dieses Kontos ist nicht lesbar; die anderen sind lesbar. Die request_id steht im Log.",
+        {"detail": _UNEXPECTED, "code": "stream_unreadable", "request_id": "9f8b7c6d5e4f3a2b"},
     ),
-    _answer(503, CODES[503], "The service cannot store or read at the moment; repeating the request is safe."),
+    _answer(
+        503,
+        CODES[503],
+        "The service cannot store or read at the moment; repeating the request is safe.",
+        "Der Dienst kann im Augenblick nicht speichern oder lesen; die Anfrage kann gefahrlos wiederholt werden.",
+    ),
 )
 
 _FIELDS = (
-    _field("required", "customers.0.family_name", "This field is required."),
-    _field("null", "customers.0.date_of_birth", "This field may not be null."),
-    _field("blank", "external_account_number", "This field may not be blank."),
-    _field("invalid", "notes.0.created_at", "This is not a value of the kind that is expected here.", "answer"),
-    _field("invalid_choice", "import_supplier", "This is not one of the allowed values."),
-    _field("not_a_list", "customers", "An array is expected."),
-    _field("unknown_field", "customers.0.nickname", "This field is not documented."),
-    _field("repeated_field", "customers.0.email", "This field is given twice in one object."),
-    _field("max_length", "billing_address1", "The text or array is too long."),
-    _field("min_value", "payment_schedules.0.day_of_month", "The number is too small."),
-    _field("max_value", "payment_schedules.0.day_of_month", "The number is too large."),
-    _field("max_digits", "transfer_balance", "A number has at most 18 digits before the point and 10 after it."),
-    _field("null_characters_not_allowed", "notes.0.body", "Null characters are not allowed."),
+    _field("required", "customers.0.family_name", "This field is required.", "Dieses Feld ist erforderlich."),
+    _field("null", "customers.0.date_of_birth", "This field may not be null.", "Dieses Feld darf nicht null sein."),
+    _field("blank", "external_account_number", "This field may not be blank.", "Dieses Feld darf nicht leer sein."),
     _field(
-        "errors_truncated", "non_field_errors", "There are more problems than are listed; the sentence says how many."
+        "invalid",
+        "notes.0.created_at",
+        "This is not a value of the kind that is expected here.",
+        "Dieser Wert ist nicht von der Art, die hier erwartet wird.",
+        "answer",
     ),
-    _field("dry_run_only", "task_params.is_dry_run", "This import supplier takes dry runs only."),
-    _field("schedule_window_start_in_past", "task_params.schedule_window_start", "The window begins in the past."),
-    _field("schedule_window_end_in_past", "task_params.schedule_window_end", "The window ends in the past."),
+    _field(
+        "invalid_choice",
+        "import_supplier",
+        "This is not one of the allowed values.",
+        "Dies ist keiner der erlaubten Werte.",
+    ),
+    _field("not_a_list", "customers", "An array is expected.", "Erwartet wird ein Array."),
+    _field(
+        "unknown_field", "customers.0.nickname", "This field is not documented.", "Dieses Feld ist nicht dokumentiert."
+    ),
+    _field(
+        "repeated_field",
+        "customers.0.email",
+        "This field is given twice in one object.",
+        "Dieses Feld ist in einem Objekt zweimal angegeben.",
+    ),
+    _field("max_length", "billing_address1", "The text or array is too long.", "Der Text oder das Array ist zu lang."),
+    _field("min_value", "payment_schedules.0.day_of_month", "The number is too small.", "Die Zahl ist zu klein."),
+    _field("max_value", "payment_schedules.0.day_of_month", "The number is too large.", "Die Zahl ist zu groß."),
+    _field(
+        "max_digits",
+        "transfer_balance",
+        "A number has at most 18 digits before the point and 10 after it.",
+        "Eine Zahl hat höchstens 18 Stellen vor dem Komma und 10 danach.",
+    ),
+    _field(
+        "null_characters_not_allowed",
+        "notes.0.body",
+        "Null characters are not allowed.",
+        "Nullzeichen sind nicht erlaubt.",
+    ),
+    _field(
+        "errors_truncated",
+        "non_field_errors",
+        "There are more problems than are listed; the sentence says how many.",
+        "Es gibt mehr Probleme, als aufgeführt sind; der Satz sagt, wie viele.",
+    ),
+    _field(
+        "dry_run_only",
+        "task_params.is_dry_run",
+        "This import supplier takes dry runs only.",
+        "Dieser Lieferant nimmt nur Probeläufe an.",
+    ),
+    _field(
+        "schedule_window_start_in_past",
+        "task_params.schedule_window_start",
+        "The window begins in the past.",
+        "Das Zeitfenster beginnt in der Vergangenheit.",
+    ),
+    _field(
+        "schedule_window_end_in_past",
+        "task_params.schedule_window_end",
+        "The window ends in the past.",
+        "Das Zeitfenster endet in der Vergangenheit.",
+    ),
     _field(
         "schedule_window_start_too_far_in_future",
         "task_params.schedule_window_start",
         "The window begins more than 4 days ahead.",
+        "Das Zeitfenster beginnt mehr als 4 Tage in der Zukunft.",
     ),
     _field(
         "schedule_window_end_too_far_in_future",
         "task_params.schedule_window_end",
         "The window ends more than 4 days ahead.",
+        "Das Zeitfenster endet mehr als 4 Tage in der Zukunft.",
     ),
-    _field("schedule_window_start__after_end", "task_params.schedule_window_start", "The window begins after its end."),
+    _field(
+        "schedule_window_start__after_end",
+        "task_params.schedule_window_start",
+        "The window begins after its end.",
+        "Das Zeitfenster beginnt nach seinem Ende.",
+    ),
     _field(
         "market_participant_not_found",
         "price_sheets.0.market_participant_code",
         "There is no such market participant.",
+        "Es gibt keinen solchen Marktpartner.",
         "history",
     ),
-    _field("unique", "price_sheets.0.document_number", "The name was imported with other content, or comes twice."),
-    _field("import_process_does_not_exist", "external_account_number", "There is no import of this account."),
-    _field("account_not_found", "external_account_number", "The account does not exist yet."),
+    _field(
+        "unique",
+        "price_sheets.0.document_number",
+        "The name was imported with other content, or comes twice.",
+        "Der Name wurde mit anderem Inhalt importiert oder kommt zweimal vor.",
+    ),
+    _field(
+        "import_process_does_not_exist",
+        "external_account_number",
+        "There is no import of this account.",
+        "Zu diesem Konto gibt es keinen Import.",
+    ),
+    _field(
+        "account_not_found",
+        "external_account_number",
+        "The account does not exist yet.",
+        "Das Konto gibt es noch nicht.",
+    ),
 )
 
 _PROCESSING = (
-    _latest("attempts_exhausted", "Processing was given up; retry the import when the cause is mended."),
-    _latest("payload_erased", "The payload was erased; send the account again."),
-    _latest("account_not_accepted_by_platform", "The platform's tables refuse the account."),
-    _history("path_does_not_exist_in_file_store", "There is no document at this path below the supplier's root."),
-    _history("document_store_unavailable", "Documents could not be looked for; the import is tried again."),
-    _history("processing_failed", "The attempt failed for a reason that is expected to pass; it is tried again."),
-    _history("worker_lost", "The worker of the attempt has died; the import is tried again."),
-    _history("lease_expired", "The worker of the attempt hangs; the import is tried again."),
-    _history("supply_point_on_other_account", "Another live account of the supplier has this supply point."),
-    _history("documents_root_missing", "Documents cannot be checked before documents-root is set."),
-    _history("smtp_unavailable", "The mail server does not answer; the message is tried again."),
-    _history("sender_refused", "The mail server refuses the sender."),
-    _history("recipient_refused", "The mail server refuses the recipient."),
-    _history("smtputf8_not_supported", "The mail server takes no internationalised addresses (SMTPUTF8)."),
-    _history("message_not_possible", "The message cannot be written: an address has no form for mail servers."),
-    _history("message_refused", "The mail server refuses the message."),
-    _history("outcome_unknown", "Nobody knows whether the message was sent; it is not sent again."),
-    _history("no_email_address", "No customer of the account has an e-mail address."),
-    _history("payload_unreadable", "The payload of the account cannot be read any more."),
+    _latest(
+        "attempts_exhausted",
+        "Processing was given up; retry the import when the cause is mended.",
+        "Die Verarbeitung wurde aufgegeben; der Import kann wiederholt werden, sobald die Ursache behoben ist.",
+    ),
+    _latest(
+        "payload_erased",
+        "The payload was erased; send the account again.",
+        "Der Inhalt wurde gelöscht; das Konto ist erneut zu senden.",
+    ),
+    _latest(
+        "account_not_accepted_by_platform",
+        "The platform's tables refuse the account.",
+        "Die Tabellen der Plattform lehnen das Konto ab.",
+    ),
+    _history(
+        "path_does_not_exist_in_file_store",
+        "There is no document at this path below the supplier's root.",
+        "Unter diesem Pfad liegt kein Dokument im Stammverzeichnis des Lieferanten.",
+    ),
+    _history(
+        "document_store_unavailable",
+        "Documents could not be looked for; the import is tried again.",
+        "Dokumente konnten nicht gesucht werden; der Import wird erneut versucht.",
+    ),
+    _history(
+        "processing_failed",
+        "The attempt failed for a reason that is expected to pass; it is tried again.",
+        "Der Versuch scheiterte aus einem vorübergehenden Grund; er wird wiederholt.",
+    ),
+    _history(
+        "worker_lost",
+        "The worker of the attempt has died; the import is tried again.",
+        "Der Worker des Versuchs ist ausgefallen; der Import wird erneut versucht.",
+    ),
+    _history(
+        "lease_expired",
+        "The worker of the attempt hangs; the import is tried again.",
+        "Der Worker des Versuchs hängt; der Import wird erneut versucht.",
+    ),
+    _history(
+        "supply_point_on_other_account",
+        "Another live account of the supplier has this supply point.",
+        "Ein anderes aktives Konto des Lieferanten hat diese Marktlokation.",
+    ),
+    _history(
+        "documents_root_missing",
+        "Documents cannot be checked before documents-root is set.",
+        "Dokumente können erst geprüft werden, wenn documents-root gesetzt ist.",
+    ),
+    _history(
+        "smtp_unavailable",
+        "The mail server does not answer; the message is tried again.",
+        "Der Mailserver antwortet nicht; die Nachricht wird erneut versucht.",
+    ),
+    _history("sender_refused", "The mail server refuses the sender.", "Der Mailserver lehnt den Absender ab."),
+    _history("recipient_refused", "The mail server refuses the recipient.", "Der Mailserver lehnt den Empfänger ab."),
+    _history(
+        "smtputf8_not_supported",
+        "The mail server takes no internationalised addresses (SMTPUTF8).",
+        "Der Mailserver nimmt keine internationalisierten Adressen an (SMTPUTF8).",
+    ),
+    _history(
+        "message_not_possible",
+        "The message cannot be written: an address has no form for mail servers.",
+        "Die Nachricht lässt sich nicht schreiben: Eine Adresse hat keine Form für Mailserver.",
+    ),
+    _history("message_refused", "The mail server refuses the message.", "Der Mailserver lehnt die Nachricht ab."),
+    _history(
+        "outcome_unknown",
+        "Nobody knows whether the message was sent; it is not sent again.",
+        "Ob die Nachricht gesendet wurde, ist unbekannt; sie wird nicht erneut gesendet.",
+    ),
+    _history(
+        "no_email_address",
+        "No customer of the account has an e-mail address.",
+        "Kein Kunde des Kontos hat eine E-Mail-Adresse.",
+    ),
+    _history(
+        "payload_unreadable",
+        "The payload of the account cannot be read any more.",
+        "Der Inhalt des Kontos ist nicht mehr lesbar.",
+    ),
 )
 
 _GRAPHQL = (
-    _graphql("KT-CT-1134", "The refresh token has expired."),
-    _graphql("KT-CT-1135", "The refresh token is not valid."),
-    _graphql("KT-CT-1137", "Give exactly one of organizationSecretKey, apiKey and refreshToken."),
-    _graphql("KT-CT-1139", "The key is not valid."),
-    _graphql("KT-CT-1140", "The organisation's secret key is not valid."),
-    _graphql("GRAPHQL_PARSE_FAILED", "The document is not GraphQL; `locations` says where."),
-    _graphql("GRAPHQL_VALIDATION_FAILED", "The document does not fit the schema; `locations` says where."),
-    _graphql("BAD_USER_INPUT", "The variables or the operation's name do not fit the document."),
-    _graphql("SERVICE_UNAVAILABLE", "The service cannot read at the moment; ask again."),
-    _graphql("INTERNAL_SERVER_ERROR", "Something unexpected happened; the service's log names it."),
+    _graphql("KT-CT-1134", "The refresh token has expired.", "Das Refresh-Token ist abgelaufen."),
+    _graphql("KT-CT-1135", "The refresh token is not valid.", "Das Refresh-Token ist ungültig."),
+    _graphql(
+        "KT-CT-1137",
+        "Give exactly one of organizationSecretKey, apiKey and refreshToken.",
+        "Anzugeben ist genau eines von organizationSecretKey, apiKey und refreshToken.",
+    ),
+    _graphql("KT-CT-1139", "The key is not valid.", "Der Schlüssel ist ungültig."),
+    _graphql(
+        "KT-CT-1140",
+        "The organisation's secret key is not valid.",
+        "Der geheime Schlüssel der Organisation ist ungültig.",
+    ),
+    _graphql(
+        "GRAPHQL_PARSE_FAILED",
+        "The document is not GraphQL; `locations` says where.",
+        "Das Dokument ist kein GraphQL; `locations` sagt, wo.",
+    ),
+    _graphql(
+        "GRAPHQL_VALIDATION_FAILED",
+        "The document does not fit the schema; `locations` says where.",
+        "Das Dokument passt nicht zum Schema; `locations` sagt, wo.",
+    ),
+    _graphql(
+        "BAD_USER_INPUT",
+        "The variables or the operation's name do not fit the document.",
+        "Die Variablen oder der Name der Operation passen nicht zum Dokument.",
+    ),
+    _graphql(
+        "SERVICE_UNAVAILABLE",
+        "The service cannot read at the moment; ask again.",
+        "Der Dienst kann im Augenblick nicht lesen; bitte erneut anfragen.",
+    ),
+    _graphql(
+        "INTERNAL_SERVER_ERROR",
+        "Something unexpected happened; the service's log names it.",
+        "Etwas Unerwartetes ist geschehen; das Log des Dienstes nennt es.",
+    ),
 )
 
 _RULES: tuple[tuple[str, tuple[Rule, ...]], ...] = (
@@ -228,14 +505,15 @@ def _with_rules(own: tuple[ErrorCode, ...]) -> Iterator[ErrorCode]:
     rules: dict[str, list[RuleOfCode]] = {}
     for resource, table in _RULES:
         for rule in table:
-            told = RuleOfCode(resource, rule.at, rule.says, str(rule.severity), rule.source)
+            told = RuleOfCode(resource, rule.at, str(rule.says), str(rule.severity), rule.source, rule.says.german)
             rules.setdefault(rule.code, []).append(told)
     for entry in own:
         yield msgspec.structs.replace(entry, rules=tuple(rules.pop(entry.code, ())))
     for code, of_code in sorted(rules.items()):
-        meaning = of_code[0].says
-        attr = of_code[0].at.replace("[]", ".0") or "non_field_errors"
-        yield ErrorCode(code, ("field",), 400, meaning, {"detail": meaning, "code": code, "attr": attr}, tuple(of_code))
+        first = of_code[0]
+        attr = first.at.replace("[]", ".0") or "non_field_errors"
+        entry = _field(code, attr, first.says, first.says_de)
+        yield msgspec.structs.replace(entry, rules=tuple(of_code))
 
 
 CATALOGUE: tuple[ErrorCode, ...] = tuple(_with_rules(_ANSWERS + _FIELDS + _PROCESSING + _GRAPHQL))

@@ -17,9 +17,9 @@ from starlette.responses import Response
 
 from api.limits import MAX_LOGGED_PATH
 from api.refusals import CODES as _CODES
-from api.refusals import ApiError
+from api.refusals import ApiError, sentence_of
 from api.request_log import REQUEST_ID
-from api.responses import json_response
+from api.responses import spoken_response
 from eventstore.errors import (
     AlreadyImported,
     ImportInProgress,
@@ -31,15 +31,20 @@ from eventstore.errors import (
 )
 from schemas.base import Problem
 from schemas.problems import bounded, cut, is_truncated
+from schemas.sentence import Sentence
 from schemas.shape import NotJson
 from schemas.work import TooMuchWork
 
 logger = structlog.get_logger()
 
 _DETAILS = {
-    404: "The requested resource does not exist.",
-    405: "This method is not allowed here.",
+    404: Sentence("The requested resource does not exist.", "Die angefragte Ressource gibt es nicht."),
+    405: Sentence("This method is not allowed here.", "Diese Methode ist hier nicht erlaubt."),
 }
+_UNAVAILABLE = Sentence(
+    "The service cannot store or read at the moment. Repeating the request is safe.",
+    "Der Dienst kann im Augenblick nicht speichern oder lesen. Die Anfrage kann gefahrlos wiederholt werden.",
+)
 _RETRY = {"Retry-After": "1"}
 
 
@@ -50,7 +55,7 @@ class NotValid(Exception):
     """
 
     def __init__(
-        self, code: str, detail: str, problems: Sequence[Problem], *, supplier: str = "", with_tree: bool = False
+        self, code: str, detail: Sentence, problems: Sequence[Problem], *, supplier: str = "", with_tree: bool = False
     ) -> None:
         super().__init__(detail)
         self.code = code
@@ -60,7 +65,7 @@ class NotValid(Exception):
         self.with_tree = with_tree
 
 
-def not_found(detail: str = _DETAILS[404]) -> ApiError:
+def not_found(detail: Sentence = _DETAILS[404]) -> ApiError:
     return ApiError(404, detail)
 
 
@@ -88,55 +93,57 @@ def _problems(request: Request, error: Exception) -> Response:
     body |= {"detail": error.detail, "code": error.code, "errors": error.problems}
     if is_truncated(error.problems):
         body["errors_truncated"] = True
-    return json_response(body, 400)
+    return spoken_response(request, body, 400)
 
 
 def _api_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, ApiError)
-    return json_response({"detail": error.detail, "code": error.code}, error.status, error.headers)
+    return spoken_response(request, {"detail": error.detail, "code": error.code}, error.status, error.headers)
 
 
 def _http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     detail = _DETAILS.get(error.status_code, error.detail)
-    return json_response(
-        {"detail": detail, "code": _CODES.get(error.status_code, "error")}, error.status_code, error.headers
-    )
+    body = {"detail": detail, "code": _CODES.get(error.status_code, "error")}
+    return spoken_response(request, body, error.status_code, error.headers)
 
 
 def _not_json(request: Request, error: Exception) -> Response:
     assert isinstance(error, NotJson)
-    return json_response({"detail": error.detail, "code": "parse_error"}, 400)
+    return spoken_response(request, {"detail": error.detail, "code": "parse_error"}, 400)
 
 
 def _too_much(request: Request, error: Exception) -> Response:
     assert isinstance(error, TooMuchWork)
-    return json_response({"detail": error.detail, "code": _CODES[413]}, 413)
+    return spoken_response(request, {"detail": error.detail, "code": _CODES[413]}, 413)
 
 
 def _already_imported(request: Request, error: Exception) -> Response:
     assert isinstance(error, AlreadyImported)
-    body = {"non_field_errors": {"detail": str(error), "code": error.code}, "account_id": error.account_number}
-    return json_response(body, 400)
+    whole = {"detail": sentence_of(error), "code": error.code}
+    return spoken_response(request, {"non_field_errors": whole, "account_id": error.account_number}, 400)
 
 
 def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, Refused)
-    return json_response({"detail": str(error), "code": error.code}, 400)
+    return spoken_response(request, {"detail": sentence_of(error), "code": error.code}, 400)
 
 
 def _unavailable(request: Request, error: Exception) -> Response:
     logger.warning("store unavailable", path=_path(request), reason=type(error).__name__)
-    detail = "The service cannot store or read at the moment. Repeating the request is safe."
-    return json_response({"detail": detail, "code": _CODES[503]}, 503, _RETRY)
+    return spoken_response(request, {"detail": _UNAVAILABLE, "code": _CODES[503]}, 503, _RETRY)
 
 
 def _unexpected(request: Request, error: Exception) -> Response:
     request_id = request.scope.get(REQUEST_ID) or secrets.token_hex(8)
     logger.error("unexpected error", request_id=request_id, path=_path(request), exc_info=error)
-    detail = f"An unexpected error occurred: {type(error).__name__}. Tell the platform team the request id."
+    kind = type(error).__name__
+    detail = Sentence(
+        f"An unexpected error occurred: {kind}. Tell the platform team the request id.",
+        f"Ein unerwarteter Fehler ist aufgetreten: {kind}. Bitte dem Plattform-Team die request_id nennen.",
+    )
     code = error.code if isinstance(error, StreamUnreadable) else "error"
-    return json_response({"detail": detail, "code": code, "request_id": request_id}, 500)
+    return spoken_response(request, {"detail": detail, "code": code, "request_id": request_id}, 500)
 
 
 def _path(request: Request) -> str:

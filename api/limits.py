@@ -6,8 +6,9 @@ What the limit of a shape or of judging is, `schemas/` says, which knows nothing
 import msgspec
 
 from schemas.base import MAX_ITEMS
+from schemas.misfits import MAX_DEPTH
 from schemas.problems import MAX_PROBLEM_BYTES, MAX_PROBLEMS, MAX_STEP
-from schemas.shape import MAX_CONTAINERS, MAX_DECIMALS, MAX_DEPTH, MAX_VALUES
+from schemas.shape import MAX_CONTAINERS, MAX_DECIMALS, MAX_VALUES
 from schemas.work import MAX_RULES_S, MAX_SCAN_S, MAX_WALK_S
 
 KIB, MIB = 1024, 1024 * 1024

@@ -66,16 +66,17 @@ def errors_page() -> str:
         "Made from `api/catalogue.py` by `make docs`. Codes are permanent; sentences may change.",
         "`GET /errors/` has the same with examples.",
         "",
-        "| code | status | met in | means |",
-        "|---|---|---|---|",
+        "| code | status | met in | means | auf Deutsch |",
+        "|---|---|---|---|---|",
     ]
     lines += [
-        f"| `{entry.code}` | {entry.status or ''} | {', '.join(entry.where)} | {entry.meaning} |" for entry in CATALOGUE
+        f"| `{entry.code}` | {entry.status or ''} | {', '.join(entry.where)} | {entry.meaning} | {entry.meaning_de} |"
+        for entry in CATALOGUE
     ]
-    lines += ["", "## Rules", "", "| code | place | rule | source |", "|---|---|---|---|"]
+    lines += ["", "## Rules", "", "| code | place | rule | auf Deutsch | source |", "|---|---|---|---|---|"]
     lines += [
         f"| `{entry.code}` | {rule.resource}: `{rule.at or 'the whole'}` | "
-        f"{'warning: ' if rule.severity == 'warning' else ''}{rule.says} | {rule.source} |"
+        f"{'warning: ' if rule.severity == 'warning' else ''}{rule.says} | {rule.says_de} | {rule.source} |"
         for entry in CATALOGUE
         for rule in entry.rules
     ]

@@ -17,6 +17,7 @@ from redis.exceptions import RedisError
 
 from api.directory import Key
 from api.refusals import ApiError
+from schemas.sentence import Sentence
 
 TIMEOUT_S = 0.1
 BREAK_S = 2.0
@@ -75,7 +76,10 @@ class RateLimit:
         taken = Taken.at(await self._level(key), key.rate_per_s)
         headers = taken.headers(key.rate_per_s)
         if not taken.fits:
-            detail = f"This key makes more than {key.rate_per_s} requests a second."
+            detail = Sentence(
+                f"This key makes more than {key.rate_per_s} requests a second.",
+                f"Dieser Schlüssel stellt mehr als {key.rate_per_s} Anfragen je Sekunde.",
+            )
             raise ApiError(429, detail, headers=headers)
         return headers
 

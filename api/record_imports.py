@@ -23,9 +23,8 @@ from schemas.delivery_note import DeliveryNote, DeliveryNoteImport
 from schemas.energy_amount import EnergyAmount, EnergyAmountImport
 from schemas.invoice import MarketParticipantInvoice, MarketParticipantInvoiceImport
 from schemas.meaning import meaning
+from schemas.sentence import Sentence
 from schemas.shape import Shape
-
-UNKNOWN_SUPPLIER = Problem("import_supplier", "invalid_choice", "This is not one of your import suppliers.")
 
 _canonical = msgspec.json.Encoder(order="sorted", decimal_format="number")
 
@@ -147,9 +146,14 @@ class RecordImports:
 def missing_account(status: str) -> Problem:
     """Why nothing can be attached to the account of an import in this state, "NEW" for one that is not there."""
     if status == "NEW":
-        code, detail = "import_process_does_not_exist", "There is no import of this account."
+        code = "import_process_does_not_exist"
+        detail = Sentence("There is no import of this account.", "Zu diesem Konto gibt es keinen Import.")
     else:
-        code, detail = "account_not_found", f"The account does not exist yet; its import is {status}."
+        code = "account_not_found"
+        detail = Sentence(
+            f"The account does not exist yet; its import is {status}.",
+            f"Das Konto gibt es noch nicht; sein Import ist im Status {status}.",
+        )
     return Problem("external_account_number", code, detail)
 
 

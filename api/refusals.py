@@ -2,6 +2,9 @@
 
 from collections.abc import Mapping
 
+from eventstore.errors import Refused
+from schemas.sentence import Sentence
+
 CODES = {
     400: "invalid",
     401: "not_authenticated",
@@ -20,10 +23,17 @@ CODES = {
 }
 
 
+def sentence_of(refusal: Refused) -> Sentence:
+    """What the log says of a command that it refuses, which has both languages of its own."""
+    return Sentence(str(refusal), refusal.german)
+
+
 class ApiError(Exception):
     """An answer that ends the request: status, permanent code, sentence."""
 
-    def __init__(self, status: int, detail: str, *, code: str = "", headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, status: int, detail: Sentence, *, code: str = "", headers: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(detail)
         self.status = status
         self.detail = detail

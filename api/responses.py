@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Scope
 
+from api.languages import JSON, Language, language_headers, language_of
 from api.limits import (
     BODY_TIMEOUT_S,
     MAX_ANSWER_BYTES,
@@ -21,29 +21,43 @@ from api.limits import (
 )
 from api.refusals import ApiError
 from api.store import in_time
+from schemas.sentence import Sentence
 
 _FLUSH_BYTES = 65_536
-
-_encoder = msgspec.json.Encoder(decimal_format="string")
 
 
 def refuse_large_answer(body: bytes) -> None:
     """Raises ApiError 413 where an answer that gives back what was sent would be too large."""
     if len(body) > MAX_ANSWER_BYTES:
-        raise ApiError(413, f"What is answered with its content has at most {MAX_ANSWER_BYTES} bytes.")
+        most = MAX_ANSWER_BYTES
+        raise ApiError(
+            413,
+            Sentence(
+                f"What is answered with its content has at most {most} bytes.",
+                f"Was mit seinem Inhalt beantwortet wird, hat höchstens {most} Bytes.",
+            ),
+        )
 
 
 class JsonResponse(Response):
     media_type = "application/json"
 
 
-def encoded(body: Any) -> bytes:
-    """A body as JSON; decimals as text."""
-    return _encoder.encode(body)
+def encoded(body: Any, language: Language = "en") -> bytes:
+    """A body as JSON; decimals as text, sentences in this language."""
+    return JSON[language].encode(body)
 
 
 def json_response(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     return JsonResponse(encoded(body), status, headers)
+
+
+def spoken_response(
+    request: Request, body: Any, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """A body that holds sentences, in the language that the caller prefers."""
+    language = language_of(request)
+    return JsonResponse(encoded(body, language), status, {**(headers or {}), **language_headers(language)})
 
 
 async def json_array_response(items: AsyncIterator[Any]) -> Response:
@@ -56,7 +70,7 @@ async def json_array_response(items: AsyncIterator[Any]) -> Response:
         buffer = bytearray(b"[")
         separator = b""
         async for item in items:
-            buffer += separator + _encoder.encode(item)
+            buffer += separator + encoded(item)
             separator = b","
             if len(buffer) > _FLUSH_BYTES:
                 yield bytes(buffer)
@@ -90,7 +104,7 @@ class Room:
     def add(self, request: Request, count: int) -> None:
         """Raises ApiError 503 when it would be too much."""
         if self._bytes + count > self._of_all:
-            raise ApiError(503, "The service has too much to do at the moment.", headers={"Retry-After": "1"})
+            raise ApiError(503, _TOO_BUSY, headers={"Retry-After": "1"})
         self._bytes += count
         request.scope[HELD_BYTES] = (self, request.scope.get(HELD_BYTES, (self, 0))[1] + count)
 
@@ -116,10 +130,12 @@ async def read_body(request: Request, room: Room = CALLERS) -> bytes:
     """The JSON body's bytes. Raises ApiError for a wrong content type or coding, and for too many or too slow bytes."""
     content_type = request.headers.get("content-type")
     if content_type is not None and not _is_json(content_type):
-        raise ApiError(415, "The body is expected as application/json.")
+        raise ApiError(
+            415, Sentence("The body is expected as application/json.", "Der Inhalt wird als application/json erwartet.")
+        )
     coding = request.headers.get("content-encoding")
     if coding is not None and coding.strip().lower() not in ("", "identity"):
-        raise ApiError(415, "The body is expected as it is, without Content-Encoding.", headers=_NO_CODING)
+        raise ApiError(415, _NO_ENCODING, headers={"Accept-Encoding": "identity"})
     reading = asyncio.current_task()
     assert reading is not None
     is_late = False
@@ -135,7 +151,7 @@ async def read_body(request: Request, room: Room = CALLERS) -> bytes:
     except asyncio.CancelledError:
         if not is_late:
             raise
-        raise ApiError(408, "The body did not arrive in time.", headers={"Connection": "close"}) from None
+        raise ApiError(408, _TOO_SLOW, headers={"Connection": "close"}) from None
     finally:
         timer.cancel()
 
@@ -148,7 +164,7 @@ async def _received(request: Request, room: Room) -> bytes:
     while more:
         message = await request.receive()
         if message["type"] == "http.disconnect":
-            raise ApiError(400, "The client went away.", code="client_disconnected")
+            raise ApiError(400, _GONE, code="client_disconnected")
         chunk = message.get("body", b"")
         size += len(chunk)
         more = message.get("more_body", False)
@@ -156,14 +172,22 @@ async def _received(request: Request, room: Room) -> bytes:
             room.add(request, len(chunk))
             chunks.append(chunk)
         elif size > MAX_DISCARDED_BYTES or not more:
-            raise ApiError(413, f"A body has at most {room.of_body} bytes.", headers={"Connection": "close"})
+            most = room.of_body
+            detail = Sentence(f"A body has at most {most} bytes.", f"Ein Inhalt hat höchstens {most} Bytes.")
+            raise ApiError(413, detail, headers={"Connection": "close"})
         elif chunks:
             chunks.clear()
             release(request.scope)
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
-_NO_CODING = {"Accept-Encoding": "identity"}
+_NO_ENCODING = Sentence(
+    "The body is expected as it is, without Content-Encoding.",
+    "Der Inhalt wird unverändert erwartet, ohne Content-Encoding.",
+)
+_TOO_BUSY = Sentence("The service has too much to do at the moment.", "Der Dienst hat im Augenblick zu viel zu tun.")
+_TOO_SLOW = Sentence("The body did not arrive in time.", "Der Inhalt kam nicht rechtzeitig an.")
+_GONE = Sentence("The client went away.", "Der Client hat die Verbindung beendet.")
 
 
 def _is_json(content_type: str) -> bool:

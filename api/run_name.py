@@ -6,6 +6,7 @@ from starlette.requests import Request
 
 from api.operation import Parameter
 from api.refusals import ApiError
+from schemas.sentence import Sentence
 
 RUN = Parameter(
     name="run",
@@ -22,5 +23,11 @@ def run_of(request: Request) -> str:
     if not names:
         return ""
     if len(names) != 1 or not _RUN.match(names[0]):
-        raise ApiError(400, "A run is named by 1 to 64 of A–Z, a–z, 0–9, point, underscore and hyphen.")
+        raise ApiError(
+            400,
+            Sentence(
+                "A run is named by 1 to 64 of A–Z, a–z, 0–9, point, underscore and hyphen.",
+                "Ein Lauf heißt mit 1 bis 64 Zeichen aus A–Z, a–z, 0–9, Punkt, Unterstrich und Bindestrich.",
+            ),
+        )
     return names[0]

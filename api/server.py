@@ -7,7 +7,7 @@ The class leans on uvicorn's own; `pyproject.toml` holds its version, and `tests
 
 import asyncio
 import http
-import json
+import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -16,6 +16,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from api.languages import JSON, Language, language_headers, preferred
 from api.limits import (
     BODY_TIMEOUT_S,
     HEADER_TIMEOUT_S,
@@ -33,8 +34,25 @@ from api.limits import (
     READ_TIMEOUT_S,
 )
 from api.refusals import CODES
+from schemas.sentence import Sentence
 
 BACKLOG = 2048
+_ACCEPT_LANGUAGE = re.compile(rb"\r\naccept-language:([^\r\n]{0,200})", re.IGNORECASE)
+_NO_HTTP = Sentence("The request cannot be read as HTTP.", "Die Anfrage ist nicht als HTTP lesbar.")
+_LONG_LINE = Sentence(
+    f"A request line has at most {MAX_REQUEST_LINE_BYTES} bytes.",
+    f"Eine Anfragezeile hat höchstens {MAX_REQUEST_LINE_BYTES} Bytes.",
+)
+_LARGE_HEADER = Sentence(
+    f"A header has at most {MAX_HEADER_FIELDS} fields and {MAX_HEADER_BYTES} bytes, a body none after it.",
+    f"Ein Header hat höchstens {MAX_HEADER_FIELDS} Felder und {MAX_HEADER_BYTES} Bytes; nach dem Inhalt folgt keiner.",
+)
+_LATE_FIELDS = Sentence("Fields after the body are not taken.", "Felder nach dem Inhalt werden nicht angenommen.")
+_PIPELINED = Sentence(
+    "Too many requests are sent before their answers are read.",
+    "Zu viele Anfragen werden gesendet, bevor ihre Antworten gelesen sind.",
+)
+_SMALL_PIECES = Sentence("The body is sent in too small pieces.", "Der Inhalt wird in zu kleinen Stücken gesendet.")
 _LINE_ENDS = len(" " + " HTTP/1.1")
 _FIELD_ENDS = len(": \r\n")
 
@@ -53,6 +71,8 @@ class GuardedProtocol(HttpToolsProtocol):
     _header_bytes = 0
     _unheard_bytes = 0
     """What has arrived since the parser last said anything: it keeps an unfinished field to itself."""
+    _piece = b""
+    """What is being parsed: in a request that is refused early, the header stands in it unread."""
     _pieces = 0
     _body_bytes = 0
     _discarded_bytes = 0
@@ -68,6 +88,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._is_refused:
             self._discard(len(data))
             return
+        self._piece = data
         self._unset_keepalive_if_required()
         self._unheard_bytes += len(data)
         try:
@@ -78,9 +99,10 @@ class GuardedProtocol(HttpToolsProtocol):
             pass  # answered as the request that it also is
         except (httptools.HttpParserError, _Refused):
             if not self._is_refused:
-                self._answer(400, "The request cannot be read as HTTP.", "parse_error")
+                self._answer(400, _NO_HTTP, "parse_error")
         if self._is_in_body and self._body_timer is None:
             self._body_timer = self.loop.call_later(BODY_TIMEOUT_S, self._look_at_body)
+        self._piece = b""
 
     # What the parser says.
 
@@ -94,13 +116,13 @@ class GuardedProtocol(HttpToolsProtocol):
         self._unheard_bytes = 0
         self._line_bytes += len(url)
         if self._line_bytes + len(self.parser.get_method()) + _LINE_ENDS > MAX_REQUEST_LINE_BYTES:
-            self._refuse(414, f"A request line has at most {MAX_REQUEST_LINE_BYTES} bytes.", CODES[414])
+            self._refuse(414, _LONG_LINE, CODES[414])
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._unheard_bytes = 0
         if not self._is_in_header:
-            self._refuse(400, "Fields after the body are not taken.", "parse_error")
+            self._refuse(400, _LATE_FIELDS, "parse_error")
         self._header_bytes += len(name) + len(value) + _FIELD_ENDS
         if self._header_bytes > MAX_HEADER_BYTES or len(self.headers) >= MAX_HEADER_FIELDS:
             self._refuse_header()
@@ -111,7 +133,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._is_in_header, self._is_in_body = False, True
         self._stop_expecting()
         if len(self.pipeline) >= MAX_PIPELINED:
-            self._refuse(503, "Too many requests are sent before their answers are read.", CODES[503])
+            self._refuse(503, _PIPELINED, CODES[503])
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -119,7 +141,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._pieces += 1
         self._body_bytes += len(body)
         if self._pieces > MAX_PIECES and self._body_bytes < self._pieces * MIN_PIECE_BYTES:
-            self._refuse(400, "The body is sent in too small pieces.", "parse_error")
+            self._refuse(400, _SMALL_PIECES, "parse_error")
         if self.cycle.response_complete:
             self._discard(len(body))
         else:
@@ -155,14 +177,13 @@ class GuardedProtocol(HttpToolsProtocol):
     # Refusals.
 
     def _refuse_header(self) -> NoReturn:
-        size, fields = MAX_HEADER_BYTES, MAX_HEADER_FIELDS
-        self._refuse(431, f"A header has at most {fields} fields and {size} bytes, a body none after it.", CODES[431])
+        self._refuse(431, _LARGE_HEADER, CODES[431])
 
-    def _refuse(self, status: int, detail: str, code: str) -> NoReturn:
+    def _refuse(self, status: int, detail: Sentence, code: str) -> NoReturn:
         self._answer(status, detail, code)
         raise _Refused
 
-    def _answer(self, status: int, detail: str, code: str) -> None:
+    def _answer(self, status: int, detail: Sentence, code: str) -> None:
         """Say why, take nothing more, and close: at once when the client has read that, or after a while.
 
         Requests that came before on this connection are answered first; then it closes without a word.
@@ -179,11 +200,20 @@ class GuardedProtocol(HttpToolsProtocol):
         elif self._is_in_body:  # the request has its answer
             self.transport.close()
             return
-        body = json.dumps({"detail": detail, "code": code}).encode()
+        language = self._language()
+        body = JSON[language].encode({"detail": detail, "code": code})
         head = f"HTTP/1.1 {status} {http.HTTPStatus(status).phrase}\r\ncontent-type: application/json\r\n"
+        head += "".join(f"{name.lower()}: {value}\r\n" for name, value in language_headers(language).items())
         self.transport.write(f"{head}content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body)
         self.flow.resume_reading()
         self.loop.call_later(LINGER_S, self.transport.close)
+
+    def _language(self) -> Language:
+        """The language that the client prefers, as far as its header has arrived."""
+        fields = [value for name, value in self.headers or () if name.lower() == b"accept-language"]
+        if not fields and (match := _ACCEPT_LANGUAGE.search(self._piece)):
+            fields = [match[1]]
+        return preferred(",".join(field.decode("latin-1") for field in fields))
 
     def _discard(self, count: int) -> None:
         """Throw away what arrives after an answer: a client that is cut off before it has sent all cannot read why."""

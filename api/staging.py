@@ -8,8 +8,25 @@ from eventstore.log.payloads import Payload
 from market.judging import MAX_NAMES_KEPT, Judgement, problem_names
 from schemas.base import Problem, instant
 from schemas.problems import MAX_PROBLEMS, UNKNOWN_FIELD
+from schemas.sentence import Sentence
 
-_LEFT_OUT = "This field is not documented; it is left out."
+UNKNOWN_SUPPLIER = Problem(
+    "import_supplier",
+    "invalid_choice",
+    Sentence("This is not one of your import suppliers.", "Dies ist keiner Ihrer Lieferanten."),
+)
+_LEFT_OUT = Sentence(
+    "This field is not documented; it is left out.", "Dieses Feld ist nicht dokumentiert; es wird weggelassen."
+)
+
+
+def not_ongoing(status: str) -> tuple[Problem, Sentence]:
+    """The problem of a supplier in this state, which takes no accounts, and its sentence."""
+    detail = Sentence(
+        f"The import supplier is {status}; it takes no accounts now.",
+        f"Der Lieferant ist im Status {status}; er nimmt jetzt keine Konten an.",
+    )
+    return Problem("import_supplier", "import_supplier_migration_not_ongoing", detail), detail
 
 
 def staging_of(judged: Judgement, payload: Payload, run: str = "") -> StageImport:

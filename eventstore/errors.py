@@ -22,6 +22,10 @@ class Refused(LedgerError):
 
     code = "illegal_transition"
 
+    def __init__(self, english: str, german: str) -> None:
+        super().__init__(english)
+        self.german = german
+
 
 class AlreadyImported(Refused):
     """The account was already imported."""
@@ -29,7 +33,7 @@ class AlreadyImported(Refused):
     code = "account_import_process_already_imported"
 
     def __init__(self, account_number: str) -> None:
-        super().__init__("This account has already been imported.")
+        super().__init__("This account has already been imported.", "Dieses Konto wurde bereits importiert.")
         self.account_number = account_number
 
 
@@ -38,8 +42,12 @@ class ImportInProgress(Refused):
 
     code = "account_import_process_in_progress"
 
-    def __init__(self, detail: str = "This account import is being processed at the moment.") -> None:
-        super().__init__(detail)
+    def __init__(
+        self,
+        english: str = "This account import is being processed at the moment.",
+        german: str = "Dieser Import wird gerade verarbeitet.",
+    ) -> None:
+        super().__init__(english, german)
 
 
 class AccountErased(Refused):
@@ -48,7 +56,10 @@ class AccountErased(Refused):
     code = "account_erased"
 
     def __init__(self) -> None:
-        super().__init__("The data of this account was erased; nothing about it is taken in again.")
+        super().__init__(
+            "The data of this account was erased; nothing about it is taken in again.",
+            "Die Daten dieses Kontos wurden gelöscht; nichts davon wird wieder aufgenommen.",
+        )
 
 
 class StreamUnreadable(Refused):
@@ -57,7 +68,10 @@ class StreamUnreadable(Refused):
     code = "stream_unreadable"
 
     def __init__(self, stream: str, position: int) -> None:
-        super().__init__(f"The event at position {position} of {stream} cannot be read.")
+        super().__init__(
+            f"The event at position {position} of {stream} cannot be read.",
+            f"Das Ereignis an Position {position} von {stream} ist nicht lesbar.",
+        )
         self.stream = stream
         self.position = position
 
@@ -66,7 +80,10 @@ class IllegalTransition(Refused):
     """The stream does not allow this command in its present state."""
 
     def __init__(self, status: str, command: str) -> None:
-        super().__init__(f"{command} is not allowed while the state is {status}.")
+        super().__init__(
+            f"{command} is not allowed while the state is {status}.",
+            f"{command} ist im Zustand {status} nicht erlaubt.",
+        )
         self.status = status
         self.command = command
 

@@ -7,6 +7,7 @@ from market.rule import Rule, Severity, reading
 from market.uniqueness import unique_by
 from schemas.account import Account
 from schemas.customer import Customer
+from schemas.sentence import Sentence
 
 _CONTRACT = "public contract of sister systems, account payload"
 
@@ -42,7 +43,10 @@ ACCOUNT: tuple[Rule, ...] = (
         at="",
         field="customers",
         holds=_names_a_customer,
-        says="An account has at least one customer, unless its occupier is unknown.",
+        says=Sentence(
+            "An account has at least one customer, unless its occupier is unknown.",
+            "Ein Konto hat mindestens einen Kunden, außer wenn der Bewohner unbekannt ist.",
+        ),
         source=_CONTRACT,
     ),
     Rule(
@@ -50,35 +54,44 @@ ACCOUNT: tuple[Rule, ...] = (
         at="customers",
         field="0.family_name",
         holds=_somebody_has_a_family_name,
-        says="At least one customer has a family name.",
+        says=Sentence("At least one customer has a family name.", "Mindestens ein Kunde hat einen Nachnamen."),
         source=_CONTRACT,
     ),
     Rule(
         code="customer_with_unknown_occupier",
         at="",
         holds=_nobody_at_an_unknown_occupier,
-        says="An account with an unknown occupier has no customers.",
+        says=Sentence(
+            "An account with an unknown occupier has no customers.",
+            "Ein Konto mit unbekanntem Bewohner hat keine Kunden.",
+        ),
         source=_CONTRACT,
     ),
     Rule(
         code="occupier_account_with_multiple_supply_addresses",
         at="",
         holds=_one_address_of_an_unknown_occupier,
-        says="An account with an unknown occupier has one supply address at most.",
+        says=Sentence(
+            "An account with an unknown occupier has one supply address at most.",
+            "Ein Konto mit unbekanntem Bewohner hat höchstens eine Lieferstelle.",
+        ),
         source=_CONTRACT,
     ),
     Rule(
         code="billing_address_not_provided",
         at="",
         holds=_has_an_address,
-        says="An account has a billing address or a supply address.",
+        says=Sentence(
+            "An account has a billing address or a supply address.",
+            "Ein Konto hat eine Rechnungsadresse oder eine Lieferstelle.",
+        ),
         source=_CONTRACT,
     ),
     Rule(
         code="invalid_postcode",
         at="billing_postcode",
         holds=is_postcode,
-        says="A German postcode has five digits.",
+        says=Sentence("A German postcode has five digits.", "Eine deutsche Postleitzahl hat fünf Ziffern."),
         source="Deutsche Post, Leitfaden zur Postleitzahl",
         severity=Severity.WARNING,
     ),
@@ -86,21 +99,24 @@ ACCOUNT: tuple[Rule, ...] = (
         code="children_with_duplicate_values",
         at="references",
         holds=unique_by("namespace", "value"),
-        says="No two references have the same namespace and value.",
+        says=Sentence(
+            "No two references have the same namespace and value.",
+            "Keine zwei Referenzen haben denselben Namensraum und Wert.",
+        ),
         source=_CONTRACT,
     ),
     Rule(
         code="duplicate_account_campaigns",
         at="account_campaigns",
         holds=unique_by("slug"),
-        says="No campaign is named twice.",
+        says=Sentence("No campaign is named twice.", "Keine Kampagne wird zweimal genannt."),
         source=_CONTRACT,
     ),
     Rule(
         code="metadata_has_duplicate_keys",
         at="metadata",
         holds=unique_by("key"),
-        says="No metadata key is given twice.",
+        says=Sentence("No metadata key is given twice.", "Kein Schlüssel der Metadaten wird zweimal angegeben."),
         source=_CONTRACT,
     ),
 )

@@ -4,6 +4,7 @@ from market.identifiers import is_email, is_phone_number
 from market.periods import is_past
 from market.rule import Rule
 from market.uniqueness import unique_by
+from schemas.sentence import Sentence
 
 _CONTRACT = "public contract of sister systems, customer object"
 _E164 = "ITU-T E.164, national numbering plan of Germany (Bundesnetzagentur)"
@@ -18,35 +19,40 @@ CUSTOMER: tuple[Rule, ...] = (
         code="customer_may_not_be_named_the_occupier",
         at="customers[].family_name",
         holds=_is_somebody,
-        says="A customer is not named The Occupier; set unknown_occupier instead.",
+        says=Sentence(
+            "A customer is not named The Occupier; set unknown_occupier instead.",
+            "Ein Kunde heißt nicht „The Occupier“; stattdessen ist unknown_occupier zu setzen.",
+        ),
         source=_CONTRACT,
     ),
     Rule(
         code="invalid",
         at="customers[].email",
         holds=is_email,
-        says="This is not a valid e-mail address.",
+        says=Sentence("This is not a valid e-mail address.", "Dies ist keine gültige E-Mail-Adresse."),
         source="RFC 5321, RFC 6531",
     ),
     Rule(
         code="invalid_phone_number",
         at="customers[].mobile",
         holds=is_phone_number,
-        says="This is not a valid phone number.",
+        says=Sentence("This is not a valid phone number.", "Dies ist keine gültige Telefonnummer."),
         source=_E164,
     ),
     Rule(
         code="invalid_phone_number",
         at="customers[].landline",
         holds=is_phone_number,
-        says="This is not a valid phone number.",
+        says=Sentence("This is not a valid phone number.", "Dies ist keine gültige Telefonnummer."),
         source=_E164,
     ),
     Rule(
         code="children_with_duplicate_values",
         at="customers[].consents",
         holds=unique_by("type"),
-        says="A customer answers each type of consent once.",
+        says=Sentence(
+            "A customer answers each type of consent once.", "Ein Kunde beantwortet jede Art von Einwilligung einmal."
+        ),
         source=_CONTRACT,
     ),
     Rule(
@@ -54,7 +60,9 @@ CUSTOMER: tuple[Rule, ...] = (
         at="customers[].consents[].signed_at",
         holds=is_past,
         needs_now=True,
-        says="A consent was signed in the past.",
+        says=Sentence(
+            "A consent was signed in the past.", "Eine Einwilligung wurde in der Vergangenheit unterschrieben."
+        ),
         source=_CONTRACT,
     ),
 )

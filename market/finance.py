@@ -15,6 +15,7 @@ from market.uniqueness import all_different, unique_by
 from schemas.account import Account
 from schemas.base import MARKET_TIME
 from schemas.finance import BankAccount, Ledger, PaymentSchedule, Transaction
+from schemas.sentence import Sentence
 
 _CONTRACT = "public contract of sister systems, ledger and payment objects"
 _HALF_A_CENT = Decimal("0.005")
@@ -105,7 +106,10 @@ FINANCE: tuple[Rule, ...] = (
         code="ledger_balances_not_equal_to_transfer_balance",
         at="",
         holds=_ledgers_sum_up,
-        says="The ledger balances add up to transfer_balance.",
+        says=Sentence(
+            "The ledger balances add up to transfer_balance.",
+            "Die Salden der Buchungskreise ergeben zusammen transfer_balance.",
+        ),
         source=_CONTRACT,
     ),
     Rule(
@@ -113,56 +117,69 @@ FINANCE: tuple[Rule, ...] = (
         at="",
         field="ledgers.non_field_errors",
         holds=_identifiers_known,
-        says="A ledger names supply points of this account.",
+        says=Sentence(
+            "A ledger names supply points of this account.", "Ein Buchungskreis nennt Marktlokationen dieses Kontos."
+        ),
         source=_CONTRACT,
     ),
     Rule(
         code="historical_statement_already_exists",
         at="statements",
         holds=unique_by("statement_id"),
-        says="No statement is given twice.",
+        says=Sentence("No statement is given twice.", "Keine Abrechnung wird zweimal angegeben."),
         source=_CONTRACT,
     ),
     Rule(
         code="start_date_later_than_end_date",
         at="statements[]",
         holds=ordered("bill_period_from_date", "bill_period_to_date"),
-        says="bill_period_to_date is not before bill_period_from_date.",
+        says=Sentence(
+            "bill_period_to_date is not before bill_period_from_date.",
+            "bill_period_to_date liegt nicht vor bill_period_from_date.",
+        ),
         source=_CONTRACT,
     ),
     Rule(
         code="invalid",
         at="statements[].statement_path",
         holds=is_below_root,
-        says="A document path stays below the supplier's root.",
+        says=Sentence(
+            "A document path stays below the supplier's root.",
+            "Ein Dokumentpfad bleibt unterhalb des Stammverzeichnisses des Lieferanten.",
+        ),
         source="ours: documents are read below the root and nowhere else",
     ),
     Rule(
         code="duplicate_ledger_entries_found",
         at="ledgers",
         holds=unique_by("ledger_code"),
-        says="No ledger is given twice.",
+        says=Sentence("No ledger is given twice.", "Kein Buchungskreis wird zweimal angegeben."),
         source=_CONTRACT,
     ),
     Rule(
         code="duplicate_identifiers_entries_found",
         at="ledgers",
         holds=_identifiers_differ,
-        says="A supply point belongs to one ledger.",
+        says=Sentence(
+            "A supply point belongs to one ledger.", "Eine Marktlokation gehört zu einem einzigen Buchungskreis."
+        ),
         source=_CONTRACT,
     ),
     Rule(
         code="duplicate_transaction_ids",
         at="ledgers",
         holds=_transactions_differ,
-        says="No transaction is given twice.",
+        says=Sentence("No transaction is given twice.", "Keine Buchung wird zweimal angegeben."),
         source=_CONTRACT,
     ),
     Rule(
         code="balance_mismatch_on_ledger_balance",
         at="ledgers[]",
         holds=_runs_up,
-        says="ledger_balance is last_statement_balance, plus payments and credits, less repayments and charges.",
+        says=Sentence(
+            "ledger_balance is last_statement_balance, plus payments and credits, less repayments and charges.",
+            "ledger_balance ist last_statement_balance plus Zahlungen, Gutschriften, minus Rückzahlungen, Forderungen.",
+        ),
         source=_CONTRACT,
         severity=Severity.WARNING,
     ),
@@ -170,7 +187,9 @@ FINANCE: tuple[Rule, ...] = (
         code="current_statement_transaction_before_last_statement_closing_date",
         at="ledgers[]",
         holds=_after_the_last_statement,
-        says="The transactions are later than the last statement.",
+        says=Sentence(
+            "The transactions are later than the last statement.", "Die Buchungen liegen nach der letzten Abrechnung."
+        ),
         source=_CONTRACT,
         severity=Severity.WARNING,
     ),
@@ -180,7 +199,7 @@ FINANCE: tuple[Rule, ...] = (
         field="transaction_date",
         holds=_is_not_in_future,
         needs_now=True,
-        says="A transaction is not dated in the future.",
+        says=Sentence("A transaction is not dated in the future.", "Eine Buchung ist nicht auf die Zukunft datiert."),
         source=_CONTRACT,
         severity=Severity.WARNING,
     ),
@@ -188,7 +207,10 @@ FINANCE: tuple[Rule, ...] = (
         code="payment_instructions_ledger_code_uniformity_failed",
         at="payment_instructions",
         holds=_all_or_none_name_a_ledger,
-        says="Either all payment instructions name a ledger, or none does.",
+        says=Sentence(
+            "Either all payment instructions name a ledger, or none does.",
+            "Entweder nennen alle Zahlungswege einen Buchungskreis oder keiner.",
+        ),
         source=_CONTRACT,
     ),
     Rule(
@@ -196,28 +218,36 @@ FINANCE: tuple[Rule, ...] = (
         at="payment_instructions[].bank_account",
         field="iban",
         holds=_can_be_debited,
-        says="A bank account has an iban or an account_number.",
+        says=Sentence(
+            "A bank account has an iban or an account_number.", "Eine Bankverbindung hat iban oder account_number."
+        ),
         source=_CONTRACT,
     ),
     Rule(
         code="invalid_iban",
         at="payment_instructions[].bank_account.iban",
         holds=is_iban,
-        says="This is not a valid IBAN.",
+        says=Sentence("This is not a valid IBAN.", "Dies ist keine gültige IBAN."),
         source="ISO 13616-1; SWIFT IBAN Registry",
     ),
     Rule(
         code="payment_schedules_ledger_code_uniformity_failed",
         at="payment_schedules",
         holds=_all_or_none_name_a_ledger,
-        says="Either all payment schedules name a ledger, or none does.",
+        says=Sentence(
+            "Either all payment schedules name a ledger, or none does.",
+            "Entweder nennen alle Abschlagspläne einen Buchungskreis oder keiner.",
+        ),
         source=_CONTRACT,
     ),
     Rule(
         code="payment_schedule_date_overlaps",
         at="payment_schedules",
         holds=unique_by("ledger_code", "start_date"),
-        says="No two payment schedules of a ledger start on the same day.",
+        says=Sentence(
+            "No two payment schedules of a ledger start on the same day.",
+            "Keine zwei Abschlagspläne eines Buchungskreises beginnen am selben Tag.",
+        ),
         source=_CONTRACT,
     ),
     Rule(
@@ -225,7 +255,7 @@ FINANCE: tuple[Rule, ...] = (
         at="payment_schedules[]",
         field="amount",
         holds=_amount_is_not_zero,
-        says="A payment schedule's amount is not zero.",
+        says=Sentence("A payment schedule's amount is not zero.", "Der Betrag eines Abschlagsplans ist nicht null."),
         source=_CONTRACT,
     ),
     Rule(
@@ -233,7 +263,9 @@ FINANCE: tuple[Rule, ...] = (
         at="payment_schedules[]",
         field="frequency",
         holds=_has_frequency,
-        says="A payment schedule with an amount has a frequency.",
+        says=Sentence(
+            "A payment schedule with an amount has a frequency.", "Ein Abschlagsplan mit Betrag hat einen Turnus."
+        ),
         source=_CONTRACT,
     ),
     Rule(
@@ -241,7 +273,10 @@ FINANCE: tuple[Rule, ...] = (
         at="payment_schedules[]",
         field="day_of_month",
         holds=_has_day_of_month,
-        says="A monthly payment schedule has a day of the month.",
+        says=Sentence(
+            "A monthly payment schedule has a day of the month.",
+            "Ein monatlicher Abschlagsplan hat einen Tag im Monat.",
+        ),
         source=_CONTRACT,
     ),
 )

@@ -15,6 +15,7 @@ from market.rule import Severity
 from schemas.account import TaskParams
 from schemas.base import Problem, instant, problem_name
 from schemas.problems import UNKNOWN_FIELD, UnknownLeftOut
+from schemas.sentence import Sentence
 from schemas.submission import Submission
 from schemas.work import MAX_RULES_S
 
@@ -90,7 +91,13 @@ def _task_problems(task: TaskParams, terms: Terms, at: datetime, occasion: Occas
         return []
     problems = _window_problems(task, at)
     if occasion is Occasion.CREATE and terms.is_dry_run_only and not task.is_dry_run:
-        problems.append(Problem("task_params.is_dry_run", "dry_run_only", "This import supplier takes dry runs only."))
+        problems.append(
+            Problem(
+                "task_params.is_dry_run",
+                "dry_run_only",
+                Sentence("This import supplier takes dry runs only.", "Dieser Lieferant nimmt nur Probeläufe an."),
+            )
+        )
     return problems
 
 
@@ -100,20 +107,54 @@ def _window_problems(task: TaskParams, at: datetime) -> list[Problem]:
     end = instant(task.schedule_window_end) if task.schedule_window_end else None
     problems = []
     if start is not None and start < at:
-        problems.append(_window("start", "schedule_window_start_in_past", "The window begins in the past."))
+        problems.append(
+            _window(
+                "start",
+                "schedule_window_start_in_past",
+                Sentence("The window begins in the past.", "Das Zeitfenster beginnt in der Vergangenheit."),
+            )
+        )
     if end is not None and end < at:
-        problems.append(_window("end", "schedule_window_end_in_past", "The window ends in the past."))
+        problems.append(
+            _window(
+                "end",
+                "schedule_window_end_in_past",
+                Sentence("The window ends in the past.", "Das Zeitfenster endet in der Vergangenheit."),
+            )
+        )
     if end is not None and end > at + MAX_WINDOW:
         code = "schedule_window_end_too_far_in_future"
-        problems.append(_window("end", code, f"The window ends more than {MAX_WINDOW.days} days ahead."))
+        problems.append(
+            _window(
+                "end",
+                code,
+                Sentence(
+                    f"The window ends more than {MAX_WINDOW.days} days ahead.",
+                    f"Das Zeitfenster endet mehr als {MAX_WINDOW.days} Tage in der Zukunft.",
+                ),
+            )
+        )
     if start is not None and start > at + MAX_WINDOW:
         code = "schedule_window_start_too_far_in_future"
-        problems.append(_window("start", code, f"The window begins more than {MAX_WINDOW.days} days ahead."))
+        problems.append(
+            _window(
+                "start",
+                code,
+                Sentence(
+                    f"The window begins more than {MAX_WINDOW.days} days ahead.",
+                    f"Das Zeitfenster beginnt mehr als {MAX_WINDOW.days} Tage in der Zukunft.",
+                ),
+            )
+        )
     if start is not None and end is not None and start >= end:
         code = "schedule_window_start__after_end"
-        problems.append(_window("start", code, "The window begins after its end."))
+        problems.append(
+            _window(
+                "start", code, Sentence("The window begins after its end.", "Das Zeitfenster beginnt nach seinem Ende.")
+            )
+        )
     return problems
 
 
-def _window(edge: str, code: str, detail: str) -> Problem:
+def _window(edge: str, code: str, detail: Sentence) -> Problem:
     return Problem(f"task_params.schedule_window_{edge}", code, detail)

@@ -7,6 +7,7 @@ from market.identifiers import is_email
 from market.rule import Rule, RuleBook
 from schemas.market_participant import MarketParticipant
 from schemas.price_sheet import ArticlePrice, FeeImport, IntervalZone, PriceSheet
+from schemas.sentence import Sentence
 
 _PRICAT = "EDI@Energy PRICAT MIG 2.0e, 2025-09-30"
 
@@ -41,14 +42,14 @@ PARTICIPANT: tuple[Rule, ...] = (
         code="invalid",
         at="contact_details[].email",
         holds=is_email,
-        says="This is not a valid e-mail address.",
+        says=Sentence("This is not a valid e-mail address.", "Dies ist keine gültige E-Mail-Adresse."),
         source="RFC 5321, RFC 6531",
     ),
     Rule(
         code="invalid_phone_number",
         at="contact_details[].phone",
         holds=is_possible_phone_number,
-        says="This cannot be a phone number.",
+        says=Sentence("This cannot be a phone number.", "Dies kann keine Telefonnummer sein."),
         source="ITU-T E.164",
     ),
 )
@@ -59,7 +60,9 @@ PRICE_SHEETS: tuple[Rule, ...] = (
         at="price_sheets[]",
         field="article_prices",
         holds=_unused_sheets_are_empty,
-        says="A sheet has prices, unless it is unused.",
+        says=Sentence(
+            "A sheet has prices, unless it is unused.", "Ein Preisblatt hat Preise, außer wenn es ungenutzt ist."
+        ),
         source=f"{_PRICAT}, BGM DE1373 code 11",
     ),
     Rule(
@@ -67,7 +70,10 @@ PRICE_SHEETS: tuple[Rule, ...] = (
         at="price_sheets[]",
         field="article_prices",
         holds=_prices_differ,
-        says="A sheet prices each article once in each interval zone.",
+        says=Sentence(
+            "A sheet prices each article once in each interval zone.",
+            "Ein Preisblatt nennt jeden Artikel in jeder Zone einmal.",
+        ),
         source=f"{_PRICAT}, LIN and RNG",
     ),
     Rule(
@@ -75,7 +81,7 @@ PRICE_SHEETS: tuple[Rule, ...] = (
         at="price_sheets[].article_prices[].interval_zone",
         field="upper_bound",
         holds=_bounds_in_order,
-        says="upper_bound is not below lower_bound.",
+        says=Sentence("upper_bound is not below lower_bound.", "upper_bound ist nicht kleiner als lower_bound."),
         source=f"{_PRICAT}, RNG DE6162 and DE6152",
     ),
 )

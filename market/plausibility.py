@@ -17,6 +17,7 @@ from msgspec import UNSET
 from market.rule import Rule, Severity, reading
 from schemas.base import MARKET_TIME
 from schemas.meter import Meter, Register
+from schemas.sentence import Sentence
 from schemas.supply import SupplyAddress, SupplyPoint
 
 OLDEST_YEARS = 120
@@ -148,31 +149,39 @@ def _read_while_active(register: Register) -> bool:
     return last is None or all(reading.read_at - last < DAY for reading in register.readings)
 
 
-def _warns(code: str, at: str, holds: Callable[..., Any], says: str, **more: Any) -> Rule:
+def _warns(code: str, at: str, holds: Callable[..., Any], says: Sentence, **more: Any) -> Rule:
     return Rule(code=code, at=at, holds=holds, says=says, severity=Severity.WARNING, **({"source": _OURS} | more))
 
 
-def _past_day(at: str, says: str) -> Rule:
+def _past_day(at: str, says: Sentence) -> Rule:
     return _warns("date_in_future", at, _is_not_after_today, says, needs_now=True)
 
 
 def _soon(at: str) -> Rule:
-    says = "This day is more than two years ahead."
+    says = Sentence("This day is more than two years ahead.", "Dieser Tag liegt mehr als zwei Jahre in der Zukunft.")
     return _warns("date_far_in_future", at, _is_not_far_ahead, says, needs_now=True)
 
 
 def _postcode(at: str) -> Rule:
-    says = "No German postcode begins with 00, 05, 43 or 62."
+    says = Sentence(
+        "No German postcode begins with 00, 05, 43 or 62.",
+        "Keine deutsche Postleitzahl beginnt mit 00, 05, 43 oder 62.",
+    )
     return _warns("unassigned_postcode", at, _is_assigned, says, source="Deutsche Post, Leitfaden zur Postleitzahl")
 
 
 PLAUSIBILITY: tuple[Rule, ...] = (
-    _past_day("customers[].date_of_birth", "Nobody was born in the future."),
+    _past_day(
+        "customers[].date_of_birth", Sentence("Nobody was born in the future.", "Niemand wurde in der Zukunft geboren.")
+    ),
     _warns(
         "implausible_date_of_birth",
         "customers[].date_of_birth",
         _is_within_a_lifetime,
-        f"A customer was born within the last {OLDEST_YEARS} years.",
+        Sentence(
+            f"A customer was born within the last {OLDEST_YEARS} years.",
+            f"Ein Kunde wurde in den letzten {OLDEST_YEARS} Jahren geboren.",
+        ),
         needs_now=True,
     ),
     _postcode("billing_postcode"),
@@ -182,7 +191,10 @@ PLAUSIBILITY: tuple[Rule, ...] = (
         "supply_before_move_in",
         "supply_addresses[]",
         _supplied_after_moving_in,
-        "A customer is supplied from customer_at_supply_address_from_date on, not before.",
+        Sentence(
+            "A customer is supplied from customer_at_supply_address_from_date on, not before.",
+            "Ein Kunde wird ab customer_at_supply_address_from_date beliefert, nicht früher.",
+        ),
     ),
     _soon(f"{_POINT}.supply_start_date"),
     _soon(f"{_POINT}.agreements[].effective_from"),
@@ -190,35 +202,49 @@ PLAUSIBILITY: tuple[Rule, ...] = (
         "agreement_after_supply_end",
         _POINT,
         _agreed_before_the_end,
-        "An agreement begins before the supply ends.",
+        Sentence("An agreement begins before the supply ends.", "Ein Vertrag beginnt vor dem Ende der Belieferung."),
     ),
-    _past_day(f"{_POINT}.last_billed_to_date", "Nothing was billed up to a day in the future."),
+    _past_day(
+        f"{_POINT}.last_billed_to_date",
+        Sentence(
+            "Nothing was billed up to a day in the future.", "Nichts wurde bis zu einem Tag in der Zukunft abgerechnet."
+        ),
+    ),
     _warns(
         "billed_before_supply_start",
         _POINT,
         _billed_since_the_start,
-        "last_billed_to_date is not before supply_start_date.",
+        Sentence(
+            "last_billed_to_date is not before supply_start_date.",
+            "last_billed_to_date liegt nicht vor supply_start_date.",
+        ),
         field="last_billed_to_date",
     ),
     _warns(
         "obis_code_of_other_medium",
         _POINT,
         _registers_count_what_is_supplied,
-        "Registers of electricity have OBIS codes with medium 1, those of gas with medium 7.",
+        Sentence(
+            "Registers of electricity have OBIS codes with medium 1, those of gas with medium 7.",
+            "Zählwerke für Strom haben OBIS-Kennzahlen mit dem Medium 1, solche für Gas mit dem Medium 7.",
+        ),
         source="EDI@Energy, Codeliste der OBIS-Kennzahlen und Medien 2.5c",
     ),
     _warns(
         "negative_number",
         f"{_POINT}.agreements[].params.annual_consumption",
         _has_no_sign,
-        "A consumption is not negative.",
+        Sentence("A consumption is not negative.", "Ein Verbrauch ist nicht negativ."),
     ),
     *(
         _warns(
             "implausible_unit_rate",
             f"{_POINT}.agreements[].params.{field}",
             _is_price_in_euros,
-            f"A unit rate is in euros per kWh: {MAX_UNIT_RATE} at most.",
+            Sentence(
+                f"A unit rate is in euros per kWh: {MAX_UNIT_RATE} at most.",
+                f"Ein Arbeitspreis steht in Euro je kWh: höchstens {MAX_UNIT_RATE}.",
+            ),
         )
         for field in (
             "unit_rate_per_kwh",
@@ -231,64 +257,109 @@ PLAUSIBILITY: tuple[Rule, ...] = (
         "implausible_conversion_factor",
         f"{_POINT}.melos[].conversion_factors[].calorific_value",
         is_calorific_value,
-        "A calorific value lies between 5 and 15 kWh per cubic metre.",
+        Sentence(
+            "A calorific value lies between 5 and 15 kWh per cubic metre.",
+            "Ein Brennwert liegt zwischen 5 und 15 kWh je Kubikmeter.",
+        ),
         source="DVGW G 260, gas families and their calorific values",
     ),
     _warns(
         "implausible_conversion_factor",
         f"{_POINT}.melos[].conversion_factors[].condition_value",
         is_condition_value,
-        "A condition value lies between 0.5 and 2 at the pressures of supply to customers.",
+        Sentence(
+            "A condition value lies between 0.5 and 2 at the pressures of supply to customers.",
+            "Eine Zustandszahl liegt bei den Drücken der Kundenversorgung zwischen 0,5 und 2.",
+        ),
         source="DVGW G 685, conversion of gas volumes",
     ),
     _warns(
         "implausible_register_count",
         _METER,
         has_its_registers,
-        "A meter for one direction has as many active registers as registeranzahl says.",
+        Sentence(
+            "A meter for one direction has as many active registers as registeranzahl says.",
+            "Ein Einrichtungszähler hat so viele aktive Zählwerke, wie registeranzahl angibt.",
+        ),
     ),
-    _warns("negative_reading", f"{_REGISTER}.readings[].value", _has_no_sign, "A meter reading is not negative."),
+    _warns(
+        "negative_reading",
+        f"{_REGISTER}.readings[].value",
+        _has_no_sign,
+        Sentence("A meter reading is not negative.", "Ein Zählerstand ist nicht negativ."),
+    ),
     _warns(
         "date_in_future",
         f"{_REGISTER}.readings[].read_at",
         _is_past,
-        "A meter is not read in the future.",
+        Sentence("A meter is not read in the future.", "Ein Zähler wird nicht in der Zukunft abgelesen."),
         needs_now=True,
     ),
     _warns(
         "reading_exceeds_digits",
         _REGISTER,
         _fits_its_digits,
-        "A reading has as many digits before the point as its register at most.",
+        Sentence(
+            "A reading has as many digits before the point as its register at most.",
+            "Ein Zählerstand hat höchstens so viele Vorkommastellen wie sein Zählwerk.",
+        ),
     ),
     _warns(
         "readings_run_backwards",
         _REGISTER,
         _runs_forward,
-        "A later reading of a register is not smaller than an earlier one, unless the register has turned over.",
+        Sentence(
+            "A later reading of a register is not smaller than an earlier one, unless the register has turned over.",
+            "Ein späterer Stand eines Zählwerks ist nicht kleiner als ein früherer, außer nach einem Überlauf.",
+        ),
     ),
     _warns(
         "reading_outside_active_period",
         _REGISTER,
         _read_while_active,
-        "A register is read while it is active.",
+        Sentence("A register is read while it is active.", "Ein Zählwerk wird abgelesen, solange es aktiv ist."),
     ),
-    _past_day("statements[].bill_period_to_date", "A statement that exists is not about the future."),
-    _warns("negative_number", "statements[].annual_consumption", _is_not_negative, "A consumption is not negative."),
-    _past_day("ledgers[].last_statement_closing_date", "A statement that exists was not closed in the future."),
+    _past_day(
+        "statements[].bill_period_to_date",
+        Sentence(
+            "A statement that exists is not about the future.", "Eine vorhandene Abrechnung betrifft nicht die Zukunft."
+        ),
+    ),
+    _warns(
+        "negative_number",
+        "statements[].annual_consumption",
+        _is_not_negative,
+        Sentence("A consumption is not negative.", "Ein Verbrauch ist nicht negativ."),
+    ),
+    _past_day(
+        "ledgers[].last_statement_closing_date",
+        Sentence(
+            "A statement that exists was not closed in the future.",
+            "Eine vorhandene Abrechnung wurde nicht in der Zukunft abgeschlossen.",
+        ),
+    ),
     _warns(
         "negative_number",
         "ledgers[].current_statement_transactions[].amount",
         _has_no_sign,
-        "A transaction's amount is not negative; its type says the direction.",
+        Sentence(
+            "A transaction's amount is not negative; its type says the direction.",
+            "Der Betrag einer Buchung ist nicht negativ; die Richtung steht in ihrem Typ.",
+        ),
     ),
     _soon("payment_instructions[].valid_from"),
     _warns(
         "negative_number",
         "payment_schedules[].amount",
         _is_not_negative,
-        "A payment schedule's amount is not negative.",
+        Sentence("A payment schedule's amount is not negative.", "Der Betrag eines Abschlagsplans ist nicht negativ."),
     ),
     _soon("payment_schedules[].start_date"),
-    _warns("date_in_future", "notes[].created_at", _is_past, "A note was not written in the future.", needs_now=True),
+    _warns(
+        "date_in_future",
+        "notes[].created_at",
+        _is_past,
+        Sentence("A note was not written in the future.", "Eine Notiz wurde nicht in der Zukunft geschrieben."),
+        needs_now=True,
+    ),
 )

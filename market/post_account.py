@@ -6,6 +6,7 @@ from schemas.base import Wire
 from schemas.delivery_note import DeliveryNoteImport
 from schemas.energy_amount import EnergyAmountImport
 from schemas.invoice import MarketParticipantInvoiceImport
+from schemas.sentence import Sentence
 
 _MSCONS = "EDI@Energy MSCONS MIG 2.4c, 2025-09-30"
 _INVOIC = "EDI@Energy INVOIC MIG 2.8d, 2025-09-30"
@@ -23,7 +24,7 @@ def _malo(at: str) -> Rule:
         code="invalid_supply_point_identifier",
         at=f"{at}.malo_number",
         holds=has_eleven_digits,
-        says="A market location id has 11 digits.",
+        says=Sentence("A market location id has 11 digits.", "Eine MaLo-ID hat 11 Ziffern."),
         source=_IDENTIFIERS,
     )
 
@@ -33,7 +34,7 @@ def _period(at: str, source: str) -> Rule:
         code="start_date_later_than_end_date",
         at=at,
         holds=ordered("period_start_at", "period_end_at"),
-        says="period_end_at is not before period_start_at.",
+        says=Sentence("period_end_at is not before period_start_at.", "period_end_at liegt nicht vor period_start_at."),
         source=source,
     )
 

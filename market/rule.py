@@ -13,6 +13,7 @@ import msgspec
 
 from schemas.base import Problem, Wire
 from schemas.problems import MAX_PROBLEMS, UNKNOWN_FIELD, is_truncated, left_out
+from schemas.sentence import Sentence
 from schemas.shape import derived_checks
 from schemas.work import MAX_RULES_S, TooMuchWork, Work
 
@@ -37,7 +38,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     at: str
     holds: Callable[..., object]
-    says: str
+    says: Sentence
     source: str
     severity: Severity = Severity.ERROR
     field: str = "non_field_errors"

@@ -13,6 +13,7 @@ from market.identifiers import (
 from market.periods import follow_each_other, ordered
 from market.rule import Rule, Severity, reading
 from market.uniqueness import all_different, unique_by
+from schemas.sentence import Sentence
 from schemas.supply import SupplyAddress, SupplyPoint
 
 _CONTRACT = "public contract of sister systems, supply address object"
@@ -40,7 +41,7 @@ def _ordered(at: str, start: str, end: str) -> Rule:
         code="start_date_later_than_end_date",
         at=at,
         holds=ordered(start, end),
-        says=f"{end} is not before {start}.",
+        says=Sentence(f"{end} is not before {start}.", f"{end} liegt nicht vor {start}."),
         source=_CONTRACT,
     )
 
@@ -50,7 +51,10 @@ def _eic(at: str) -> Rule:
         code="invalid_energy_identification_code",
         at=at,
         holds=is_energy_identification_code,
-        says="An energy identification code has 16 characters and ends in its check character.",
+        says=Sentence(
+            "An energy identification code has 16 characters and ends in its check character.",
+            "Ein Energy Identification Code (EIC) hat 16 Zeichen und endet mit seinem Prüfzeichen.",
+        ),
         source="ENTSO-E, EIC Reference Manual 5.5; " + _IDENTIFIERS,
         severity=Severity.WARNING,
     )
@@ -61,7 +65,10 @@ def _partner(at: str) -> Rule:
         code="invalid_market_partner_code",
         at=at,
         holds=is_market_partner_code,
-        says="A market partner code has 13 digits and ends in its check digit.",
+        says=Sentence(
+            "A market partner code has 13 digits and ends in its check digit.",
+            "Eine Marktpartner-ID hat 13 Ziffern und endet mit ihrer Prüfziffer.",
+        ),
         source=_IDENTIFIERS,
         severity=Severity.WARNING,
     )
@@ -72,28 +79,30 @@ SUPPLY: tuple[Rule, ...] = (
         code="duplicate_supply_addresses_found",
         at="supply_addresses",
         holds=unique_by("supply_address1", "supply_address2", "supply_postcode"),
-        says="No supply address is given twice.",
+        says=Sentence("No supply address is given twice.", "Keine Lieferstelle wird zweimal angegeben."),
         source=_CONTRACT,
     ),
     Rule(
         code="duplicate_meter_points_on_different_supply_addresses_provided",
         at="supply_addresses",
         holds=_on_one_address,
-        says="A supply point belongs to one supply address.",
+        says=Sentence(
+            "A supply point belongs to one supply address.", "Eine Marktlokation gehört zu einer einzigen Lieferstelle."
+        ),
         source=_CONTRACT,
     ),
     Rule(
         code="duplicate_meter_points_provided",
         at="supply_addresses[].supply_points",
         holds=unique_by("identifier"),
-        says="No supply point is given twice.",
+        says=Sentence("No supply point is given twice.", "Keine Marktlokation wird zweimal angegeben."),
         source=_CONTRACT,
     ),
     Rule(
         code="invalid_postcode",
         at="supply_addresses[].supply_postcode",
         holds=is_postcode,
-        says="A German postcode has five digits.",
+        says=Sentence("A German postcode has five digits.", "Eine deutsche Postleitzahl hat fünf Ziffern."),
         source="Deutsche Post, Leitfaden zur Postleitzahl",
         severity=Severity.WARNING,
     ),
@@ -101,7 +110,10 @@ SUPPLY: tuple[Rule, ...] = (
         code="invalid_supply_point_identifier",
         at=f"{_POINT}.identifier",
         holds=is_market_location_id,
-        says="A market location id has 11 digits, does not start with 0 and ends in its check digit.",
+        says=Sentence(
+            "A market location id has 11 digits, does not start with 0 and ends in its check digit.",
+            "Eine MaLo-ID hat 11 Ziffern, beginnt nicht mit 0 und endet mit ihrer Prüfziffer.",
+        ),
         source=_IDENTIFIERS,
         severity=Severity.WARNING,
     ),
@@ -111,7 +123,10 @@ SUPPLY: tuple[Rule, ...] = (
         at=_POINT,
         field="agreements.non_field_errors",
         holds=_agreements_follow_each_other,
-        says="The agreements of a supply point do not overlap, and leave no gap from supply_start_date on.",
+        says=Sentence(
+            "The agreements of a supply point do not overlap, and leave no gap from supply_start_date on.",
+            "Die Verträge einer Marktlokation überschneiden sich nicht und lassen ab supply_start_date keine Lücke.",
+        ),
         source=_CONTRACT,
     ),
     _ordered(f"{_POINT}.agreements[]", "effective_from", "effective_to"),
@@ -119,7 +134,10 @@ SUPPLY: tuple[Rule, ...] = (
         code="invalid_metering_location_id",
         at=f"{_MELO}.melo_number",
         holds=is_metering_location_id,
-        says="A metering location id has 33 characters: the country and 31 letters or digits.",
+        says=Sentence(
+            "A metering location id has 33 characters: the country and 31 letters or digits.",
+            "Eine MeLo-ID hat 33 Zeichen: das Land und 31 Buchstaben oder Ziffern.",
+        ),
         source=_IDENTIFIERS,
         severity=Severity.WARNING,
     ),
@@ -128,14 +146,19 @@ SUPPLY: tuple[Rule, ...] = (
         code="meter_with_duplicate_register_ids",
         at=f"{_METER}.registers",
         holds=unique_by("obis_code", "active_from"),
-        says="A meter has each register once at a time.",
+        says=Sentence(
+            "A meter has each register once at a time.", "Ein Zähler hat jedes Zählwerk zu einer Zeit nur einmal."
+        ),
         source=_CONTRACT,
     ),
     Rule(
         code="invalid_obis_code",
         at=f"{_METER}.registers[].obis_code",
         holds=is_obis_code,
-        says="An OBIS code has the form A-B:C.D.E with groups from 0 to 255.",
+        says=Sentence(
+            "An OBIS code has the form A-B:C.D.E with groups from 0 to 255.",
+            "Eine OBIS-Kennzahl hat die Form A-B:C.D.E mit Gruppen von 0 bis 255.",
+        ),
         source="EDI@Energy, Codeliste der OBIS-Kennzahlen und Medien 2.5c",
         severity=Severity.WARNING,
     ),

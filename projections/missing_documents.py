@@ -4,13 +4,14 @@ So a path is told while the payload is there, and is gone with the person.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
 
 from eventstore.aggregates.import_process import ImportProcess, stream_of
 from eventstore.log.ledger import Ledger
+from schemas.sentence import Sentence
 from schemas.status import ImportStatus
 
 CODE = "path_does_not_exist_in_file_store"
@@ -36,13 +37,32 @@ def misses_documents(status: ImportStatus) -> bool:
     return status.latest_error is not None and CODE in status.latest_error.detail
 
 
-def naming_documents(ledger: Ledger, supplier: str, statuses: Mapping[str, Status]) -> dict[str, Status]:
+def says(before: str, paths: Sequence[str]) -> Sentence:
+    """What is said of an error, and then which documents are missing."""
+    return Sentence(
+        "{before}. There is no document at {paths}.",
+        "{before}. Es gibt kein Dokument unter {paths}.",
+        before=before,
+        paths=", ".join(paths),
+    )
+
+
+def says_in_english(before: str, paths: Sequence[str]) -> str:
+    return str(says(before, paths))
+
+
+def naming_documents(
+    ledger: Ledger,
+    supplier: str,
+    statuses: Mapping[str, Status],
+    says: Callable[[str, Sequence[str]], str] = says_in_english,
+) -> dict[str, Status]:
     """The statuses, by external account number, with the missing documents named in `latest_error.detail`."""
     streams = {stream_of(supplier, external): external for external, one in statuses.items() if misses_documents(one)}
     if not streams:
         return dict(statuses)
     bodies = staged_bodies(ledger, list(streams))
-    named = {streams[stream]: _naming(statuses[streams[stream]], body) for stream, body in bodies.items()}
+    named = {streams[stream]: _naming(statuses[streams[stream]], body, says) for stream, body in bodies.items()}
     return {**statuses, **named}
 
 
@@ -66,7 +86,7 @@ def document_paths(body: bytes) -> tuple[str, ...]:
     return tuple(statement.statement_path for statement in (account.payload or account).statements)
 
 
-def _naming(status: Status, body: bytes) -> Status:
+def _naming(status: Status, body: bytes, says: Callable[[str, Sequence[str]], str]) -> Status:
     error = status.latest_error
     assert error is not None
     paths = document_paths(body)
@@ -74,5 +94,5 @@ def _naming(status: Status, body: bytes) -> Status:
     missing = [paths[number] for number in numbers if number < len(paths)]
     if not missing:
         return status
-    detail = f"{error.detail}. There is no document at {', '.join(missing)}."
+    detail = says(error.detail, missing)
     return msgspec.structs.replace(status, latest_error=msgspec.structs.replace(error, detail=detail))

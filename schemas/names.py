@@ -5,16 +5,16 @@ from typing import Any
 
 import msgspec
 
+from schemas import misfits
 from schemas.base import Problem
 from schemas.problems import UNKNOWN_FIELD, ProblemList, attr_of
+from schemas.sentence import Sentence
 from schemas.work import MAX_SCAN_S, Work
 
 REPEATED_FIELD = "repeated_field"
 MAX_REMEMBERED = 250_000
 """Names that one scan keeps in mind; beyond that it looks for no further ones."""
 
-_REPEATED = "This field is given twice in one object."
-_UNDOCUMENTED = "This field is not documented."
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"(\s*+:)?|[{}\[\],]', re.DOTALL)
 _WORK_EVERY = 4_096
 """Tokens between two looks at the clock."""
@@ -90,18 +90,18 @@ class _Scan:
         if name in inside.names:
             if name not in inside.repeated:
                 inside.repeated.add(name)
-                self._note(REPEATED_FIELD, _REPEATED)
+                self._note(REPEATED_FIELD, misfits.REPEATED)
         elif self._remembered < MAX_REMEMBERED:
             inside.names.add(name)
             self._remembered += 1
         if self._documented is not None and len(self._open) == 1 and name not in self._documented:
-            self._note(UNKNOWN_FIELD, _UNDOCUMENTED)
+            self._note(UNKNOWN_FIELD, misfits.UNDOCUMENTED)
 
     def _comma(self) -> None:
         if self._open and self._open[-1].names is None:
             self._open[-1].step = str(int(self._open[-1].step) + 1)
 
-    def _note(self, code: str, detail: str) -> None:
+    def _note(self, code: str, detail: Sentence) -> None:
         room = self._found.room(code)
         if room.is_full:
             room.left_out += 1

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from schemas.base import Problem
+from schemas.sentence import Sentence, german_of
 
 MAX_PROBLEMS = 1_000
 """Entries in one list of problems; where there are more, the last says how many are left out."""
@@ -121,12 +122,14 @@ def left_out(number: int) -> LeftOut:
     return LeftOut("non_field_errors", ERRORS_TRUNCATED, _says(number), number)
 
 
-def _says(number: int) -> str:
-    return f"{number} further {'problem is' if number == 1 else 'problems are'} not listed."
+def _says(number: int) -> Sentence:
+    if number == 1:
+        return Sentence("1 further problem is not listed.", "1 weiteres Problem ist nicht aufgeführt.")
+    return Sentence(f"{number} further problems are not listed.", f"{number} weitere Probleme sind nicht aufgeführt.")
 
 
 def _size(problem: Problem) -> int:
     """Bytes in the list and, at most, in the tree: there a path is as long, with some signs for each level."""
-    attr, detail = problem.attr, len(problem.detail)
+    attr, detail = problem.attr, max(len(problem.detail), len(german_of(problem.detail).encode()))
     name = len(attr) if attr.isascii() and attr.isprintable() else len(msgspec.json.encode(attr))
     return 2 * (name + detail) + len(problem.code) + _ENTRY_BYTES + _LEVEL_BYTES * attr.count(".")

@@ -18,13 +18,13 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import inspect
 
+from schemas import misfits
 from schemas.base import DECIMAL_PATTERN, MARKET_TIME, Problem, instant
+from schemas.misfits import MAX_DEPTH
 from schemas.names import may_repeat_names, names_at_fault, repeated_names
 from schemas.problems import MAX_STEP, UNKNOWN_FIELD, ProblemList, attr_of
+from schemas.sentence import Sentence
 from schemas.work import MAX_WALK_S, TooMuchWork, Work
-
-MAX_DEPTH = 64
-"""Levels of nesting in one body; documented limit."""
 
 MAX_VALUES = 350_000
 """Names and values of one body, counted by their commas; with the two limits below, what it may take in memory."""
@@ -53,7 +53,7 @@ _untyped = msgspec.json.Decoder(float_hook=Decimal)
 class NotJson(Exception):
     """The body is no JSON document that can be read; `detail` says where."""
 
-    def __init__(self, detail: str) -> None:
+    def __init__(self, detail: Sentence) -> None:
         super().__init__(detail)
         self.detail = detail
 
@@ -91,7 +91,7 @@ class Shape(Generic[T]):
             except (msgspec.ValidationError, RecursionError):
                 pass
         if not is_shallow(value):
-            raise NotJson(f"The body is nested deeper than {MAX_DEPTH} levels.")
+            raise NotJson(misfits.DEEP_BODY)
         return self.fit(value, repeated_names(body) if repeats else ())
 
     def _refuse_too_much(self, body: bytes) -> None:
@@ -102,8 +102,9 @@ class Shape(Generic[T]):
         if containers <= MAX_CONTAINERS and commas <= MAX_VALUES:
             return
         _refuse_deep(body[:_BEGINNING_BYTES])
-        kind, number = ("objects and arrays", MAX_CONTAINERS) if containers > MAX_CONTAINERS else ("values", MAX_VALUES)
-        detail = f"A body has at most {number} {kind}."
+        detail = misfits.too_many_values(MAX_VALUES)
+        if containers > MAX_CONTAINERS:
+            detail = misfits.too_many_containers(MAX_CONTAINERS)
         node = inspect.type_info(self.wire_type)
         if isinstance(node, inspect.StructType):
             documented = frozenset(field.encode_name for field in node.fields)
@@ -131,18 +132,18 @@ class Shape(Generic[T]):
 def untyped(body: bytes) -> Any:
     """The body as dicts, lists and scalars, numbers with a fraction as Decimal. Raises NotJson, TooMuchWork."""
     if not body.strip():
-        raise NotJson("The body is empty; a JSON document is expected.")
+        raise NotJson(misfits.EMPTY_BODY)
     decoder = _untyped if len(body) <= _LARGE_BYTES else msgspec.json.Decoder(float_hook=_Decimals())
     try:
         value = decoder.decode(body)
     except UnicodeDecodeError:
-        raise NotJson("The body is not valid UTF-8.") from None
+        raise NotJson(misfits.NO_UTF8) from None
     except RecursionError:
-        raise NotJson(f"The body is nested deeper than {MAX_DEPTH} levels.") from None
+        raise NotJson(misfits.DEEP_BODY) from None
     except msgspec.DecodeError as error:
-        raise NotJson(_malformed(str(error))) from None
+        raise NotJson(misfits.malformed(str(error))) from None
     if not is_shallow(value):
-        raise NotJson(f"The body is nested deeper than {MAX_DEPTH} levels.")
+        raise NotJson(misfits.DEEP_BODY)
     return value
 
 
@@ -155,7 +156,7 @@ class _Decimals:
     def __call__(self, text: str) -> Decimal:
         self._left -= 1
         if self._left < 0:
-            raise TooMuchWork(f"A body has at most {MAX_DECIMALS} numbers with a fraction or an exponent.")
+            raise TooMuchWork(misfits.too_many_decimals(MAX_DECIMALS))
         return Decimal(text)
 
 
@@ -165,7 +166,7 @@ def _refuse_deep(beginning: bytes) -> None:
         try:
             msgspec.json.decode(beginning)
         except RecursionError:
-            raise NotJson(f"The body is nested deeper than {MAX_DEPTH} levels.") from None
+            raise NotJson(misfits.DEEP_BODY) from None
 
 
 def shape_problems(value: Any, wire_type: type) -> list[Problem]:
@@ -214,7 +215,7 @@ class Check(msgspec.Struct, frozen=True):
     at: str
     holds: Callable[..., object]
     code: str
-    says: str
+    says: Sentence
 
 
 def derived_checks(wire_type: type) -> Iterator[Check]:
@@ -237,22 +238,16 @@ def _derived(node: inspect.Type, at: str) -> Iterator[Check]:
         case inspect.VarTupleType(item_type=item):
             yield from _derived(item, f"{at}[]")
         case inspect.DateTimeType(tz=None):
-            yield Check(at, is_real_moment, "invalid", "This local time does not exist: the clocks were put forward.")
+            yield Check(at, is_real_moment, "invalid", misfits.NO_SUCH_TIME)
         case inspect.StrType(min_length=1, pattern=None):
-            yield Check(at, is_not_blank, "blank", "This field may not be blank.")
+            yield Check(at, is_not_blank, "blank", misfits.BLANK)
         case inspect.DecimalType():
-            yield Check(at, Decimal.is_finite, "invalid", "A valid number is required.")
-            yield Check(at, fits_decimal, "max_digits", "A number has at most 18 digits before the point, 10 after it.")
+            yield Check(at, Decimal.is_finite, "invalid", misfits.NO_NUMBER)
+            yield Check(at, fits_decimal, "max_digits", misfits.TOO_MANY_DIGITS_ON_READING)
         case inspect.AnyType() | inspect.DictType():
-            yield Check(at, is_shallow, "invalid", f"Nested deeper than {MAX_DEPTH} levels.")
+            yield Check(at, is_shallow, "invalid", misfits.TOO_DEEP)
         case _:
             pass
-
-
-def _malformed(sentence: str) -> str:
-    if "surrogate" in sentence or "truncated" in sentence:
-        return "The body is not a complete JSON document, or holds half of a surrogate pair."
-    return sentence.removeprefix("JSON is malformed: ").capitalize() + "."
 
 
 def _plain(value: Decimal) -> str:
@@ -280,7 +275,7 @@ class _Walk:
         self.hints_left = MAX_HINTS
         self.work = Work(MAX_WALK_S)
 
-    def note(self, path: tuple[str, ...], code: str, detail: str) -> None:
+    def note(self, path: tuple[str, ...], code: str, detail: Sentence) -> None:
         self.noted += 1
         room = self.found.room(code)
         if room.is_full:
@@ -308,13 +303,13 @@ class _Walk:
             case inspect.AnyType():
                 self.look_for_nul(value, path)
             case _ if value is None:
-                self.note(path, "null", "This field may not be null.")
+                self.note(path, "null", misfits.NULL)
             case inspect.StructType() | inspect.DictType():
                 if not isinstance(value, dict):
-                    self.note(path, "invalid", f"Expected an object, not {_kind(value)}.")
+                    self.note(path, "invalid", misfits.expected(misfits.OBJECT, value))
                 self.look_for_nul(value, path)
             case inspect.VarTupleType():
-                self.note(path, "not_a_list", f"Expected an array, not {_kind(value)}.")
+                self.note(path, "not_a_list", misfits.expected(misfits.ARRAY, value))
             case inspect.StrType(pattern=pattern) if pattern == DECIMAL_PATTERN:
                 return self.decimal(value, path)
             case inspect.DecimalType():
@@ -323,10 +318,10 @@ class _Walk:
                 self.string(value, node, path)
             case inspect.LiteralType(values=choices):
                 if value not in choices or isinstance(value, bool):
-                    self.note(path, "invalid_choice", f"Not a valid choice; one of {', '.join(map(str, choices))}.")
+                    self.note(path, "invalid_choice", misfits.no_choice(choices))
             case inspect.BoolType():
                 if not isinstance(value, bool):
-                    self.note(path, "invalid", f"Expected true or false, not {_kind(value)}.")
+                    self.note(path, "invalid", misfits.expected(misfits.BOOLEAN, value))
             case inspect.IntType():
                 self.integer(value, node, path)
             case inspect.DateType() | inspect.DateTimeType():
@@ -344,7 +339,7 @@ class _Walk:
             if field.encode_name in value:
                 fitted[field.encode_name] = self.fitted(value[field.encode_name], field.type, here)
             elif field.required:
-                self.note(here, "required", "This field is required.")
+                self.note(here, "required", misfits.REQUIRED)
                 fitted[field.encode_name] = _stand_in(field.type)
         if not value.keys() <= fitted.keys():
             self.unknown(value, names, path)
@@ -359,76 +354,77 @@ class _Walk:
                 self.noted += 1
                 room.left_out += len(strange) - index
                 return
-            self.note((*path, name), UNKNOWN_FIELD, f"This field is not documented.{self.hint(name, names)}")
+            self.note((*path, name), UNKNOWN_FIELD, self.undocumented(name, names))
 
-    def hint(self, name: str, names: list[str]) -> str:
+    def undocumented(self, name: str, names: list[str]) -> Sentence:
         if len(name) > MAX_STEP or not self.hints_left:
-            return ""
+            return misfits.UNDOCUMENTED
         self.hints_left -= 1
         nearest = get_close_matches(name, names, n=1)
-        return f" Did you mean {nearest[0]}?" if nearest else ""
+        return misfits.undocumented(nearest[0]) if nearest else misfits.UNDOCUMENTED
 
     def array(self, value: list[Any], node: inspect.VarTupleType, path: tuple[str, ...]) -> list[Any]:
         if node.max_length is not None and len(value) > node.max_length:
-            self.note(path, "max_length", f"An array has at most {node.max_length} items.")
+            self.note(path, "max_length", misfits.too_many_items(node.max_length))
             return []
         return [self.fitted(item, node.item_type, (*path, str(i))) for i, item in enumerate(value)]
 
     def decimal(self, value: Any, path: tuple[str, ...]) -> str:
         """Text or number in, plain decimal text out, with the submitted scale."""
         if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
-            self.note(path, "invalid", f"Expected a decimal number, not {_kind(value)}.")
+            self.note(path, "invalid", misfits.expected(misfits.DECIMAL, value))
             return ""
         text = str(value) if not isinstance(value, str) else value
         if not _NUMBER.match(text):
-            self.note(path, "invalid", "A valid number is required.")
+            self.note(path, "invalid", misfits.NO_NUMBER)
             return ""
         plain = _plain(Decimal(text))
         if not _DECIMAL.match(plain):
-            self.note(path, "max_digits", "A number has at most 18 digits before the point and 10 after it.")
+            self.note(path, "max_digits", misfits.TOO_MANY_DIGITS)
         return plain
 
     def text(self, value: str, path: tuple[str, ...]) -> None:
         if "\0" in value:
-            self.note(path, "null_characters_not_allowed", "Null characters are not allowed.")
+            self.note(path, "null_characters_not_allowed", misfits.NO_NULL_CHARACTERS)
 
     def string(self, value: Any, node: inspect.StrType, path: tuple[str, ...]) -> None:
         if not isinstance(value, str):
-            self.note(path, "invalid", f"Expected a string, not {_kind(value)}.")
+            self.note(path, "invalid", misfits.expected(misfits.STRING, value))
         elif node.min_length and not value.strip():
-            self.note(path, "blank", "This field may not be blank.")
+            self.note(path, "blank", misfits.BLANK)
         elif node.max_length is not None and len(value) > node.max_length:
-            self.note(path, "max_length", f"This field has at most {node.max_length} characters.")
+            self.note(path, "max_length", misfits.too_long(node.max_length))
         elif node.pattern is not None and not re.search(node.pattern, value):
-            self.note(path, "invalid", "This field may not begin or end with a blank.")
+            self.note(path, "invalid", misfits.OUTER_BLANKS)
         else:
             self.text(value, path)
 
     def integer(self, value: Any, node: inspect.IntType, path: tuple[str, ...]) -> None:
         if isinstance(value, bool) or not isinstance(value, int):
-            self.note(path, "invalid", f"Expected an integer, not {_kind(value)}.")
+            self.note(path, "invalid", misfits.expected(misfits.INTEGER, value))
         elif node.ge is not None and value < node.ge:
-            self.note(path, "min_value", f"The least value is {node.ge}.")
+            self.note(path, "min_value", misfits.too_small(node.ge))
         elif node.le is not None and value > node.le:
-            self.note(path, "max_value", f"The greatest value is {node.le}.")
+            self.note(path, "max_value", misfits.too_large(node.le))
         elif not -(2**63) <= value < 2**63:
-            self.note(path, "max_value", "This number is out of range.")
+            self.note(path, "max_value", misfits.OUT_OF_RANGE)
 
     def moment(self, value: Any, node: inspect.Type, path: tuple[str, ...]) -> Any:
         """Text of a date or datetime in; the same out, with the market's zone where one is needed and none came."""
-        wanted = "date (YYYY-MM-DD)" if isinstance(node, inspect.DateType) else "datetime (ISO 8601)"
+        is_date = isinstance(node, inspect.DateType)
+        wanted = misfits.DATE if is_date else misfits.DATETIME
         if not isinstance(value, str):
-            self.note(path, "invalid", f"Expected a {wanted}, not {_kind(value)}.")
+            self.note(path, "invalid", misfits.expected(wanted, value))
             return value
         try:
-            moment = msgspec.convert(value, date if isinstance(node, inspect.DateType) else datetime)
+            moment = msgspec.convert(value, date if is_date else datetime)
         except msgspec.ValidationError:
-            self.note(path, "invalid", f"This is not a valid {wanted}.")
+            self.note(path, "invalid", misfits.not_valid(wanted))
             return value
         if not isinstance(moment, datetime) or moment.tzinfo is not None:
             return value
         if not is_real_moment(moment):
-            self.note(path, "invalid", "This local time does not exist: the clocks were put forward.")
+            self.note(path, "invalid", misfits.NO_SUCH_TIME)
             return value
         return _with_zone(moment).isoformat() if getattr(node, "tz", None) else value
 
@@ -482,19 +478,3 @@ def _stand_in(node: inspect.Type) -> Any:
             return 0
         case _:
             return {}
-
-
-def _kind(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case int() | float() | Decimal():
-            return "a number"
-        case str():
-            return "a string"
-        case list():
-            return "an array"
-        case _:
-            return "an object"

@@ -2,6 +2,8 @@
 
 import time
 
+from schemas.sentence import Sentence
+
 MAX_SCAN_S = 0.5
 """Processor seconds for looking through a body's tokens."""
 MAX_WALK_S = 0.9
@@ -9,11 +11,16 @@ MAX_WALK_S = 0.9
 MAX_RULES_S = 1.3
 """For asking the market's rules. With reading it and the others, a body stays below three seconds."""
 
+_TOO_LONG = Sentence(
+    "This takes too long to judge: send less at a time.",
+    "Die Prüfung dauert zu lange: Bitte weniger auf einmal senden.",
+)
+
 
 class TooMuchWork(Exception):
     """The content takes more to judge than one request may cost; `detail` says so to its sender."""
 
-    def __init__(self, detail: str = "This takes too long to judge: send less at a time.") -> None:
+    def __init__(self, detail: Sentence = _TOO_LONG) -> None:
         super().__init__(detail)
         self.detail = detail
 

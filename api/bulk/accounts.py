@@ -17,16 +17,22 @@ from api.bulk.receipts import TOO_LONG, Receipt, refused, whole
 from api.bulk.workshop import Workshop
 from api.calls import Call
 from api.directory import Directory, SupplierEntry
+from api.languages import Language
 from api.rate_limit import RateLimit
+from api.refusals import sentence_of
 from api.refused_attempts import RefusedAttempts
 from api.run_counts import RunCounts
+from api.staging import not_ongoing
 from eventstore.aggregates.import_process import ImportProcess, stream_of
 from eventstore.clock import now
 from eventstore.errors import AccountErased, AlreadyImported, ImportInProgress, Refused, StreamUnreadable
 from eventstore.log.ledger import Ledger, Loaded, Outcome
 from schemas.base import Problem
+from schemas.sentence import Sentence
 
-TOO_LONG_DETAIL = f"A line has at most {MAX_LINE_BYTES} bytes."
+TOO_LONG_DETAIL = Sentence(
+    f"A line has at most {MAX_LINE_BYTES} bytes.", f"Eine Zeile hat höchstens {MAX_LINE_BYTES} Bytes."
+)
 OPERATION = "create_accounts"
 _REMEMBERED_BATCHES = 8
 """So many settled batches may have changed what a prepared one has read."""
@@ -79,6 +85,7 @@ class AccountWork:
         call: Call,
         mode: Mode,
         run: str,
+        language: Language,
         *,
         ledger: Ledger,
         directory: Directory,
@@ -90,6 +97,7 @@ class AccountWork:
         self._call = call
         self._mode = mode
         self._run = run
+        self._language = language
         self._ledger = ledger
         self._directory = directory
         self._limit = limit
@@ -146,7 +154,9 @@ class AccountWork:
         if items:
             terms = {code: entry.terms for code, entry in suppliers.items()}
             lines = [item.line.body or b"" for item in items]
-            found = await self._workshop.judges.judge(Question(lines, terms, self._mode, self._run, now()))
+            found = await self._workshop.judges.judge(
+                Question(lines, terms, self._mode, self._run, now(), self._language)
+            )
             for item, judged in zip(items, found, strict=True):
                 item.judged = judged
                 if (item.supplier, item.external) != (judged.supplier, judged.external):
@@ -224,9 +234,8 @@ class AccountWork:
         code, errors = judged.code, judged.errors
         supplier = suppliers.get(item.supplier)
         if supplier is not None and supplier.status != "ongoing" and self._mode != "validate":
-            code = "import_supplier_migration_not_ongoing"
-            detail = f"The import supplier is {supplier.status}; it takes no accounts now."
-            errors = (Problem("import_supplier", code, detail),)
+            problem, _ = not_ongoing(supplier.status)
+            code, errors = problem.code, (problem,)
         return refused(item.line.number, code or INVALID, errors, external=item.external, warnings=judged.warnings)
 
     def _replayed(self, item: Item, state: ImportProcess, warnings: tuple[Problem, ...]) -> Receipt:
@@ -315,7 +324,7 @@ def _refused_by_log(item: Item, refusal: Refused, warnings: tuple[Problem, ...])
     return refused(
         item.line.number,
         refusal.code,
-        whole(refusal.code, str(refusal)),
+        whole(refusal.code, sentence_of(refusal)),
         external=item.external,
         service_identifier=number,
         warnings=warnings,

@@ -21,6 +21,7 @@ from api.bulk.lines import Line
 from api.bulk.receipts import Tally, encode_line
 from api.bulk.work import Work
 from api.bulk.workshop import Workshop
+from api.languages import Language, language_headers
 from api.refusals import ApiError
 from eventstore.errors import LedgerError
 
@@ -37,12 +38,13 @@ class BulkAnswer(Response):
 
     media_type = "application/x-ndjson"
 
-    def __init__(self, work: Work, inflater: Inflater, workshop: Workshop) -> None:
-        super().__init__(headers={"X-Accel-Buffering": "no", "Cache-Control": "no-store"})
+    def __init__(self, work: Work, inflater: Inflater, workshop: Workshop, language: Language) -> None:
+        super().__init__(headers={"X-Accel-Buffering": "no", "Cache-Control": "no-store", **language_headers(language)})
         del self.headers["content-length"]
         self._work = work
         self._inflater = inflater
         self._workshop = workshop
+        self._language = language
         self._has_begun = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -94,7 +96,7 @@ class BulkAnswer(Response):
                 room.leave()
                 for receipt in receipts:
                     tally.add(receipt)
-                yield b"".join([encode_line(receipt) + b"\n" for receipt in receipts])
+                yield b"".join([encode_line(receipt, self._language) + b"\n" for receipt in receipts])
         finally:
             reading.cancel()
             while not queue.empty():

@@ -12,6 +12,7 @@ from starlette.types import Message, Receive
 from api.bulk.inflate import Bomb, Inflater, NotDecodable, Plain
 from api.bulk.lines import Line, LineSplitter
 from api.refusals import ApiError
+from schemas.sentence import Sentence
 
 MAX_BATCH_LINES = 200
 MAX_BATCH_BYTES = 2 * 1024 * 1024
@@ -95,16 +96,20 @@ class BulkBody:
                 return next(self._pieces, None)
             return await asyncio.to_thread(next, self._pieces, None)
         except NotDecodable as error:
-            raise ApiError(400, str(error), code="parse_error") from error
+            raise ApiError(400, error.detail, code="parse_error") from error
         except Bomb as error:
-            raise ApiError(413, str(error), headers={"Connection": "close"}) from error
+            raise ApiError(413, error.detail, headers={"Connection": "close"}) from error
 
     async def _received(self) -> bytes:
         try:
             async with asyncio.timeout(SILENCE_S):
                 message: Message = await self._receive()
         except TimeoutError:
-            raise ApiError(408, f"Nothing of the body has come for {SILENCE_S:.0f} seconds.") from None
+            detail = Sentence(
+                f"Nothing of the body has come for {SILENCE_S:.0f} seconds.",
+                f"Seit {SILENCE_S:.0f} Sekunden ist nichts vom Inhalt angekommen.",
+            )
+            raise ApiError(408, detail) from None
         if message["type"] == "http.disconnect":
             raise BodyCut("The client went away.")
         self._has_ended = not message.get("more_body", False)

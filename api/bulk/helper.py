@@ -22,7 +22,8 @@ def main() -> None:
     tune_interpreter()
     while len(head := questions.read(SIZE.size)) == SIZE.size:
         body = questions.read(SIZE.unpack(head)[0])
-        answer = encode_judged(judge_lines(decode_question(body)))
+        question = decode_question(body)
+        answer = encode_judged[question.language](judge_lines(question))
         answers.write(SIZE.pack(len(answer)) + answer)
         answers.flush()
 

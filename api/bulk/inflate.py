@@ -10,6 +10,8 @@ from typing import Protocol
 
 import zstandard
 
+from schemas.sentence import Sentence
+
 PIECE_BYTES = 1024 * 1024
 ZSTD_FEED_BYTES = 512
 """A zstd block of four bytes can become 128 KiB: so much is fed at once that 16 MiB come out at most."""
@@ -20,11 +22,19 @@ ALLOWED_BYTES = 16 * 1024 * 1024
 """A body may be so many times as large as what was sent, and so many bytes beyond that."""
 
 
-class NotDecodable(Exception):
+class _NotTaken(Exception):
+    """A body that is not decompressed further; `detail` says why."""
+
+    def __init__(self, detail: Sentence) -> None:
+        super().__init__(detail)
+        self.detail = detail
+
+
+class NotDecodable(_NotTaken):
     """The body is not what its Content-Encoding says."""
 
 
-class Bomb(Exception):
+class Bomb(_NotTaken):
     """The body grows out of all proportion when it is decompressed."""
 
 
@@ -65,7 +75,7 @@ class Gzip:
             try:
                 piece = self._member.decompress(data, PIECE_BYTES)
             except zlib.error as error:
-                raise NotDecodable(f"The body is not valid gzip: {error}.") from error
+                raise NotDecodable(_not_valid("gzip", error)) from error
             if piece:
                 self._measure.gave(len(piece))
                 yield piece
@@ -98,7 +108,7 @@ class Zstd:
                 try:
                     piece = self._frame.decompress(part)
                 except zstandard.ZstdError as error:
-                    raise NotDecodable(f"The body is not valid zstd: {error}.") from error
+                    raise NotDecodable(_not_valid("zstd", error)) from error
                 if piece:
                     self._measure.gave(len(piece))
                     yield piece
@@ -123,7 +133,16 @@ class _Measure:
     def gave(self, count: int) -> None:
         self.given += count
         if self.given > ALLOWED_BYTES + ALLOWED_RATIO * self.taken:
-            raise Bomb(f"The body becomes more than {ALLOWED_RATIO} times as large when it is decompressed.")
+            raise Bomb(
+                Sentence(
+                    f"The body becomes more than {ALLOWED_RATIO} times as large when it is decompressed.",
+                    f"Der Inhalt wird beim Entpacken mehr als {ALLOWED_RATIO}-mal so groß.",
+                )
+            )
+
+
+def _not_valid(coding: str, error: Exception) -> Sentence:
+    return Sentence(f"The body is not valid {coding}: {error}.", f"Der Inhalt ist kein gültiges {coding}.")
 
 
 INFLATERS: dict[str, type[Plain] | type[Gzip] | type[Zstd]] = {

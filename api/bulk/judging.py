@@ -10,19 +10,20 @@ from typing import Any, Literal
 import msgspec
 import structlog
 
-from api.staging import staging_of, warnings_of
+from api.languages import SPEAKING, Language
+from api.staging import UNKNOWN_SUPPLIER, staging_of, warnings_of
 from eventstore.aggregates.import_process import StageImport
 from eventstore.log.payloads import Payload
 from market.judging import Occasion, Terms, judge
 from schemas.base import Problem
 from schemas.problems import bounded
+from schemas.sentence import Sentence
 from schemas.shape import NotJson
 from schemas.submission import read_submission
 from schemas.work import TooMuchWork
 
 Mode = Literal["create", "validate", "dry_run"]
 INVALID = "account_failed_validation"
-UNKNOWN_SUPPLIER = Problem("import_supplier", "invalid_choice", "This is not one of your import suppliers.")
 
 logger = structlog.get_logger()
 
@@ -35,6 +36,8 @@ class Question(msgspec.Struct, frozen=True):
     mode: Mode
     run: str
     at: datetime
+    language: Language = "en"
+    """Of the sentences in what comes out."""
 
 
 class Judged(msgspec.Struct, frozen=True, array_like=True):
@@ -68,8 +71,16 @@ def _judged_safely(line: bytes, question: Question) -> Judged:
         )
     except Exception as error:  # one line is no reason to lose the others
         logger.exception("a line could not be judged", reason=type(error).__name__)
-        detail = f"An unexpected error occurred: {type(error).__name__}. Tell the platform team."
-        return Judged(code="error", errors=(Problem("non_field_errors", "error", detail),))
+        return Judged(code="error", errors=(Problem("non_field_errors", "error", unexpected(error)),))
+
+
+def unexpected(error: Exception) -> Sentence:
+    """Of a line that could not be judged."""
+    kind = type(error).__name__
+    return Sentence(
+        f"An unexpected error occurred: {kind}. Tell the platform team.",
+        f"Ein unerwarteter Fehler ist aufgetreten: {kind}. Bitte dem Plattform-Team melden.",
+    )
 
 
 def judge_line(line: bytes, question: Question) -> Judged:
@@ -96,5 +107,6 @@ def judge_line(line: bytes, question: Question) -> Judged:
 
 encode_question = msgspec.msgpack.Encoder().encode
 decode_question: Callable[[bytes], Question] = msgspec.msgpack.Decoder(Question).decode
-encode_judged = msgspec.msgpack.Encoder().encode
+encode_judged = {language: msgspec.msgpack.Encoder(enc_hook=hook).encode for language, hook in SPEAKING.items()}
+"""By language; the sentences stay in it."""
 decode_judged: Callable[[Any], list[Judged]] = msgspec.msgpack.Decoder(list[Judged]).decode

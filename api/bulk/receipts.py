@@ -1,10 +1,10 @@
 """What is answered for each line, and at the end."""
 
-from typing import Literal
+from typing import Any, Literal
 
-import msgspec
-
+from api.languages import JSON, Language
 from schemas.base import Problem, Wire
+from schemas.sentence import Sentence
 
 Status = Literal["PENDING", "VALID", "IMPORTED", "REFUSED"]
 
@@ -77,10 +77,14 @@ def refused(
     )
 
 
-def whole(code: str, detail: str) -> tuple[Problem, ...]:
+def whole(code: str, detail: Sentence) -> tuple[Problem, ...]:
     """A problem of the line as a whole."""
     return (Problem("non_field_errors", code, detail),)
 
 
 TOO_LONG = "request_too_large"
-encode_line = msgspec.json.Encoder(decimal_format="string").encode
+
+
+def encode_line(line: Any, language: Language = "en") -> bytes:
+    """A line of an answer, without its end."""
+    return JSON[language].encode(line)

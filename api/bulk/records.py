@@ -7,15 +7,18 @@ import msgspec
 import structlog
 
 from api.bulk.accounts import TOO_LONG_DETAIL
+from api.bulk.judging import unexpected
 from api.bulk.lines import Line
 from api.bulk.receipts import TOO_LONG, Receipt, refused, whole
 from api.bulk.workshop import Workshop
 from api.calls import Call
 from api.directory import Directory, SupplierEntry
 from api.rate_limit import RateLimit
-from api.record_imports import UNKNOWN_SUPPLIER, Attached, Kind, RecordImports, missing_account
+from api.record_imports import Attached, Kind, RecordImports, missing_account
+from api.refusals import sentence_of
 from api.refused_attempts import RefusedAttempts
 from api.run_counts import RunCounts
+from api.staging import UNKNOWN_SUPPLIER
 from eventstore.aggregates.import_process import ImportProcess, stream_of
 from eventstore.aggregates.post_account import RecordDiffers
 from eventstore.clock import now
@@ -121,8 +124,7 @@ class RecordWork:
             return Item(line, problems=whole(TOO_LONG, error.detail), code=TOO_LONG)
         except Exception as error:  # one line is no reason to lose the others
             logger.exception("a line could not be read", reason=type(error).__name__)
-            detail = f"An unexpected error occurred: {type(error).__name__}. Tell the platform team."
-            return Item(line, problems=whole("error", detail), code="error")
+            return Item(line, problems=whole("error", unexpected(error)), code="error")
         bad_places = {problem.attr for problem in misfits}
         return Item(
             line,
@@ -228,7 +230,7 @@ def _receipt(item: Item, outcome: Outcome | None, kind: Kind) -> Receipt:
     if outcome is None:
         return refused(number, item.code, tuple(item.problems), external=item.external)
     if outcome.refusal is not None:
-        problem = Problem(f"{kind.field}.non_field_errors", outcome.refusal.code, str(outcome.refusal))
+        problem = Problem(f"{kind.field}.non_field_errors", outcome.refusal.code, sentence_of(outcome.refusal))
         return refused(
             number, INVALID, (problem,), external=item.external, service_identifier=item.account_number or None
         )

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from api.bulk.judges import Judges
 from api.refusals import ApiError
+from schemas.sentence import Sentence
 
 MAX_AT_ONCE = 16
 """Bulk requests at a time; each holds a few batches."""
@@ -29,7 +30,10 @@ class Workshop:
     def place(self) -> Iterator[None]:
         """A place for one request. Raises ApiError 503 when all are taken."""
         if self._requests >= MAX_AT_ONCE:
-            detail = f"The service takes {MAX_AT_ONCE} bulk requests at a time; others wait."
+            detail = Sentence(
+                f"The service takes {MAX_AT_ONCE} bulk requests at a time; others wait.",
+                f"Der Dienst nimmt {MAX_AT_ONCE} Sammelimporte gleichzeitig an; weitere warten.",
+            )
             raise ApiError(503, detail, headers={"Retry-After": "1"})
         self._requests += 1
         try:

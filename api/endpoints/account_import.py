@@ -15,13 +15,15 @@ from api.calls import Call
 from api.directory import Key, SupplierEntry
 from api.endpoints.history_queries import AS_OF, as_of
 from api.errors import NotValid, not_found
+from api.languages import language_headers, language_of
 from api.operation import ACCOUNT_PATH, ACCOUNTS, V2, Operation, example_of
 from api.paths import identifier
 from api.preferences import APPLIED, prefers_representation
-from api.responses import JsonResponse, encoded, json_response
+from api.problem_sentences import with_sentence
+from api.responses import JsonResponse, encoded, json_response, spoken_response
 from api.run_name import RUN, run_of
 from api.services import Services
-from api.staging import staging_of, warnings_of
+from api.staging import UNKNOWN_SUPPLIER, not_ongoing, staging_of, warnings_of
 from api.store import in_thread, read
 from eventstore.aggregates.import_process import stream_of
 from eventstore.clock import now
@@ -30,9 +32,10 @@ from eventstore.log.payloads import Payload
 from market.judging import Judgement, Occasion, Terms, judge
 from projections.history import NOW, account_history, of_import, status_after
 from projections.import_status import import_status
-from projections.missing_documents import misses_documents, naming_documents
+from projections.missing_documents import misses_documents, naming_documents, says
 from schemas.account import WrappedAccount
 from schemas.base import Problem
+from schemas.sentence import Sentence
 from schemas.status import Empty, ImportStatus, Outcome
 from schemas.submission import read_submission
 
@@ -71,9 +74,9 @@ class AccountImport:
         if found is None:
             raise not_found()
         if misses_documents(found):
-            named = await in_thread(naming_documents, self._ledger, supplier, {external: found})
+            named = await in_thread(naming_documents, self._ledger, supplier, {external: found}, says)
             found = named[external]
-        return json_response(found)
+        return json_response(found) if found.latest_error is None else spoken_response(request, with_sentence(found))
 
     async def _stage(self, request: Request, call: Call, judged: Judgement, run: str) -> bytes:
         """Append to a new stream; where the stream exists, decide on its state. The answer's body."""
@@ -105,7 +108,7 @@ class AccountImport:
         if submission.states("import_supplier"):
             supplier = await self._supplier(call.key, account.import_supplier)
             if supplier is None:
-                raise _not_valid([_UNKNOWN_SUPPLIER])
+                raise _not_valid([UNKNOWN_SUPPLIER])
         if supplier is not None and submission.states("external_account_number"):
             call.concerns(account.import_supplier, account.external_account_number)
         terms = supplier.terms if supplier else Terms()
@@ -136,25 +139,25 @@ def _answer(request: Request, judged: Judgement, status: str, outcome: Outcome |
     """The body that the caller prefers: what became of the account and what was warned of, or nothing."""
     if not prefers_representation(request):
         return b"{}"
-    return encoded(Empty(status=status, outcome=outcome, warnings=warnings_of(judged)))
+    return encoded(Empty(status=status, outcome=outcome, warnings=warnings_of(judged)), language_of(request))
 
 
 def _told(request: Request, status: int, body: bytes) -> Response:
-    return JsonResponse(body, status, APPLIED if prefers_representation(request) else None)
-
-
-_UNKNOWN_SUPPLIER = Problem("import_supplier", "invalid_choice", "This is not one of your import suppliers.")
+    if not prefers_representation(request):
+        return JsonResponse(body, status)
+    return JsonResponse(body, status, APPLIED | language_headers(language_of(request)))
 
 
 def _not_ongoing(supplier: str, status: str) -> NotValid:
-    code = "import_supplier_migration_not_ongoing"
-    detail = f"The import supplier is {status}; it takes no accounts now."
-    return NotValid(code, detail, [Problem("import_supplier", code, detail)], supplier=supplier)
+    problem, says = not_ongoing(status)
+    return NotValid(problem.code, says, [problem], supplier=supplier)
 
 
 def _not_valid(problems: Sequence[Problem], supplier: str = "") -> NotValid:
-    code, detail = "account_failed_validation", "The account data could not be validated."
-    return NotValid(code, detail, problems, supplier=supplier, with_tree=True)
+    return NotValid("account_failed_validation", _NOT_VALID, problems, supplier=supplier, with_tree=True)
+
+
+_NOT_VALID = Sentence("The account data could not be validated.", "Die Kontodaten konnten nicht validiert werden.")
 
 
 _ACCOUNT = example_of("account")

@@ -13,12 +13,14 @@ from api.bulk.judging import Mode
 from api.bulk.receipts import Receipt
 from api.bulk.records import RecordWork
 from api.calls import Call
+from api.languages import language_of
 from api.operation import ACCOUNTS, AFTER, V1, V2, Operation, Parameter, example_of
 from api.record_imports import AMOUNT, INVOICE, NOTE, Kind
 from api.refusals import ApiError
 from api.run_name import RUN, run_of
 from api.services import Services
 from schemas.account import WrappedAccount
+from schemas.sentence import Sentence
 
 MODE = Parameter(
     name="mode",
@@ -49,12 +51,13 @@ class BulkImport:
 
     async def accounts(self, request: Request, call: Call) -> Response:
         """200 and receipts, each durable when it is sent, and a summary at the end of a body that came whole."""
-        mode, run = mode_of(request), run_of(request)
+        mode, run, language = mode_of(request), run_of(request), language_of(request)
         inflater = inflater_of(request)
         work = AccountWork(
             call,
             mode,
             run,
+            language,
             ledger=self._services.ledger,
             directory=self._services.directory,
             limit=self._services.limit,
@@ -62,7 +65,7 @@ class BulkImport:
             counts=self._services.runs,
             attempts=self._services.attempts,
         )
-        return BulkAnswer(work, inflater, self._services.workshop)
+        return BulkAnswer(work, inflater, self._services.workshop, language)
 
     async def delivery_notes(self, request: Request, call: Call) -> Response:
         return self._records(request, call, NOTE)
@@ -87,7 +90,7 @@ class BulkImport:
             counts=self._services.runs,
             attempts=self._services.attempts,
         )
-        return BulkAnswer(work, inflater_of(request), self._services.workshop)
+        return BulkAnswer(work, inflater_of(request), self._services.workshop, language_of(request))
 
 
 def mode_of(request: Request, allowed: tuple[Mode, ...] = get_args(Mode)) -> Mode:
@@ -95,19 +98,28 @@ def mode_of(request: Request, allowed: tuple[Mode, ...] = get_args(Mode)) -> Mod
     for mode in allowed:
         if request.query_params.get("mode", "create") == mode:
             return mode
-    raise ApiError(400, f"The mode is one of {', '.join(allowed)}.")
+    listed = ", ".join(allowed)
+    raise ApiError(400, Sentence(f"The mode is one of {listed}.", f"Der Modus (mode) ist einer von {listed}."))
 
 
 def inflater_of(request: Request) -> Inflater:
     """What reads the body's encoding. Raises ApiError 415."""
     content_type = request.headers.get("content-type", "").split(";", 1)[0].strip().lower()
     if content_type not in _TYPES:
-        raise ApiError(415, "The body is expected as application/x-ndjson.")
+        raise ApiError(415, _NOT_NDJSON)
     encoding = request.headers.get("content-encoding", "").strip().lower()
     if encoding not in INFLATERS:
-        raise ApiError(415, "A bulk body may be compressed with gzip or zstd, and with nothing else.")
+        raise ApiError(415, _NOT_COMPRESSED_SO)
     return INFLATERS[encoding]()
 
+
+_NOT_NDJSON = Sentence(
+    "The body is expected as application/x-ndjson.", "Der Inhalt wird als application/x-ndjson erwartet."
+)
+_NOT_COMPRESSED_SO = Sentence(
+    "A bulk body may be compressed with gzip or zstd, and with nothing else.",
+    "Ein Sammelimport darf mit gzip oder zstd komprimiert sein und mit nichts anderem.",
+)
 
 OPERATIONS = (
     Operation(

@@ -17,8 +17,9 @@ from starlette.responses import Response
 from api.catalogue import CATALOGUE, ErrorCode
 from api.description import openapi
 from api.errors import not_found
+from api.languages import JSON, language_headers, language_of
 from api.operation import SERVICE, Operation
-from api.responses import JsonResponse
+from api.responses import JsonResponse, encoded
 from api.services import Services
 
 _HERE = Path(__file__).parent.parent
@@ -44,7 +45,7 @@ class Documentation:
     def __init__(self, services: Services) -> None:
         self._openapi = msgspec.json.encode(openapi(services.operations))
         self._etag = f'"{hashlib.sha256(self._openapi).hexdigest()[:32]}"'
-        self._errors = msgspec.json.encode(CATALOGUE)
+        self._errors = {language: encoded(CATALOGUE, language) for language in JSON}
 
     async def openapi(self, request: Request) -> Response:
         """The OpenAPI 3.1 document; 304 when the client has it already."""
@@ -54,8 +55,9 @@ class Documentation:
         return JsonResponse(self._openapi, 200, headers)
 
     async def errors(self, request: Request) -> Response:
-        """Every code that the service answers with."""
-        return JsonResponse(self._errors, 200)
+        """Every code that the service answers with, told in both languages; examples in the one that is preferred."""
+        language = language_of(request)
+        return JsonResponse(self._errors[language], 200, language_headers(language))
 
     async def reference(self, request: Request) -> Response:
         return _page("docs.html")

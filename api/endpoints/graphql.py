@@ -31,7 +31,9 @@ from api.refusals import ApiError
 from api.responses import STRANGERS, json_response, read_body
 from api.services import Services
 from eventstore.errors import StoreUnavailable
+from schemas.sentence import Sentence
 
+_NO_QUERY = Sentence("Expected a JSON object with a query.", "Erwartet wird ein JSON-Objekt mit einer Abfrage (query).")
 MAX_TOKENS = 250
 """A document that asks for a token has about 30; what validation costs grows with their square."""
 MAX_DOCUMENT = 8_192
@@ -103,7 +105,7 @@ class GraphQL:
         try:
             asked = _decoder.decode(await read_body(request, STRANGERS))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise ApiError(400, "Expected a JSON object with a query.", code="parse_error") from None
+            raise ApiError(400, _NO_QUERY, code="parse_error") from None
         found = _document(asked.query)
         if isinstance(found, GraphQLError):
             return json_response({"data": None, "errors": [found.formatted]})

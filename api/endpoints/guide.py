@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from api.refusals import ApiError
+from schemas.sentence import Sentence
 
 HERE = Path(__file__).parent.parent
 FOLDER = HERE / "guide"
@@ -30,6 +31,10 @@ TYPES = {
 }
 """What is served, by its ending; other files of the generator are not."""
 _INLINE_SCRIPT = re.compile(rb"<script(?![^>]*\bsrc=)[^>]*>(.*?)</script>", re.DOTALL)
+
+
+_NO_PAGE = Sentence("There is no such page in the guide.", "Diese Seite gibt es im Handbuch nicht.")
+_NOT_BUILT = Sentence("The guide was not built: `make docs`.", "Das Handbuch wurde nicht gebaut: `make docs`.")
 
 
 class Guide:
@@ -54,8 +59,7 @@ class Guide:
         path = request.path_params["path"] or "index.html"
         file = self._files.get(path)
         if file is None:
-            why = "There is no such page in the guide." if self._files else "The guide was not built: `make docs`."
-            raise ApiError(404, why)
+            raise ApiError(404, _NO_PAGE if self._files else _NOT_BUILT)
         plain, compressed, policy = await asyncio.to_thread(_content, file)
         etag = f'"{hashlib.sha256(plain).hexdigest()[:32]}"'
         headers = {

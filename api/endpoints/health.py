@@ -17,6 +17,7 @@ from api.store import read
 from eventstore.errors import StoreUnavailable
 from eventstore.operations.migrate import NEWEST
 from schemas.base import Wire
+from schemas.sentence import Sentence
 
 
 class Health(Wire, frozen=True, kw_only=True):
@@ -48,7 +49,10 @@ class HealthChecks:
             raise StoreUnavailable("the schema is missing or older than the code")
         if dying := dying_roles(self._roles_file):
             told = "; ".join(f"{name}, which said last: {line}" for name, line in dying.items())
-            raise ApiError(503, f"A role dies whenever it is started: {told}", headers={"Retry-After": "10"})
+            detail = Sentence(
+                f"A role dies whenever it is started: {told}", f"Eine Rolle stirbt bei jedem Start: {told}"
+            )
+            raise ApiError(503, detail, headers={"Retry-After": "10"})
         return json_response({"status": "ready", "pid": os.getpid()} | self._says)
 
 

@@ -17,11 +17,20 @@ from eventstore.events import Recorded
 from projections.history import NOW, AsOf, HistoryEntry, account_history, history_entry, of_import
 from schemas.base import Problem
 from schemas.difference import FieldChange, difference
+from schemas.sentence import Sentence
 
 AS_OF = Parameter(
     name="as_of",
     description="A position of the log, or a time: what was known then.",
     schema={"type": "string", "pattern": r"^(\d{1,18}|\d{4}-\d{2}-\d{2}[Tt ].*)$"},
+)
+_NO_MOMENT = Sentence(
+    "Give a position, a time in ISO 8601, or a day such as 2026-11-21.",
+    "Anzugeben ist eine Position, ein Zeitpunkt nach ISO 8601 oder ein Tag wie 2026-11-21.",
+)
+_NO_VERSION = Sentence(
+    "Give the version of an event that has staged a payload.",
+    "Anzugeben ist die Version eines Ereignisses, das einen Inhalt vorgemerkt hat.",
 )
 _encoder = msgspec.json.Encoder(decimal_format="number")
 
@@ -34,7 +43,7 @@ def as_of(request: Request) -> AsOf:
     try:
         return AsOf.of(text)
     except ValueError as error:
-        raise _not_valid(Problem("as_of", "invalid", str(error))) from error
+        raise _not_valid(Problem("as_of", "invalid", _NO_MOMENT)) from error
 
 
 class HistoryQueries:
@@ -56,7 +65,7 @@ class HistoryQueries:
         bodies = [(await in_thread(self._ledger.payloads, {stream: digest})).get(stream) for digest in digests]
         before, after = bodies
         if before is None or after is None:
-            raise not_found("A payload was erased.")
+            raise not_found(Sentence("A payload was erased.", "Ein Inhalt wurde gelöscht."))
         return JsonResponse(_encoder.encode(difference(before, after)), 200)
 
     async def _events(self, request: Request) -> list[Recorded]:
@@ -73,11 +82,15 @@ def _digest(events: list[Recorded], request: Request, name: str) -> str:
     for recorded in events:
         if isinstance(recorded.event, ImportStaged) and str(recorded.version) == asked:
             return recorded.event.payload_sha256
-    raise _not_valid(Problem(name, "invalid_choice", "Give the version of an event that has staged a payload."))
+    raise _not_valid(Problem(name, "invalid_choice", _NO_VERSION))
 
 
 def _not_valid(problem: Problem) -> NotValid:
-    return NotValid("validation_error", "The query could not be understood.", [problem])
+    return NotValid(
+        "validation_error",
+        Sentence("The query could not be understood.", "Die Abfrage wurde nicht verstanden."),
+        [problem],
+    )
 
 
 def _version(name: str) -> Parameter:

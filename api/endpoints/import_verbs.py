@@ -22,6 +22,7 @@ from eventstore.clock import now
 from eventstore.errors import IllegalTransition
 from projections.import_status import import_status
 from schemas.account import Reason
+from schemas.sentence import Sentence
 from schemas.shape import Shape
 from schemas.status import ImportStatus
 
@@ -34,11 +35,15 @@ class _Verb(msgspec.Struct, frozen=True):
     command: Callable[..., Command]
     status: str
     code: str
-    rule: str
+    rule: Sentence
 
 
-_CANCEL = _Verb(CancelImport, "CANCELLED", "import_cannot_be_cancelled", "Only a pending import can be cancelled")
-_RETRY = _Verb(RetryImport, "PENDING", "import_cannot_be_retried", "Only an errored import can be retried")
+_ONLY_PENDING = Sentence("Only a pending import can be cancelled", "Nur ein wartender Import kann abgebrochen werden")
+_ONLY_ERRORED = Sentence(
+    "Only an errored import can be retried", "Nur ein fehlgeschlagener Import kann wiederholt werden"
+)
+_CANCEL = _Verb(CancelImport, "CANCELLED", "import_cannot_be_cancelled", _ONLY_PENDING)
+_RETRY = _Verb(RetryImport, "PENDING", "import_cannot_be_retried", _ONLY_ERRORED)
 
 
 class ImportVerbs:
@@ -74,7 +79,10 @@ class ImportVerbs:
                 answer=call.answer(200, body),
             )
         except IllegalTransition as refusal:
-            raise ApiError(400, f"{verb.rule}; this one is {refusal.status}.", code=verb.code) from refusal
+            detail = Sentence(
+                "{rule}; this one is {status}.", "{rule}; dieser ist {status}.", rule=verb.rule, status=refusal.status
+            )
+            raise ApiError(400, detail, code=verb.code) from refusal
         if recorded is None:
             body = encoded(await read(self._pool, import_status, supplier, external))
         return JsonResponse(body, 200)
@@ -86,7 +94,11 @@ def _reason(body: bytes) -> str:
         return ""
     read, misfits = _REASON.examine(body)
     if misfits:
-        raise NotValid("validation_error", "The body could not be validated.", misfits)
+        raise NotValid(
+            "validation_error",
+            Sentence("The body could not be validated.", "Der Inhalt konnte nicht validiert werden."),
+            misfits,
+        )
     return read.reason
 
 

@@ -16,9 +16,11 @@ from api.beside import beside
 from api.calls import Call
 from api.errors import NotValid
 from api.operation import AFTER, V1, Operation, example_of
-from api.record_imports import AMOUNT, INVOICE, NOTE, UNKNOWN_SUPPLIER, Kind, RecordImports, missing_account
+from api.record_imports import AMOUNT, INVOICE, NOTE, Kind, RecordImports, missing_account
+from api.refusals import sentence_of
 from api.responses import JsonResponse, refuse_large_answer
 from api.services import Services
+from api.staging import UNKNOWN_SUPPLIER
 from api.store import in_thread, read
 from eventstore.aggregates.post_account import RecordDiffers
 from eventstore.clock import now
@@ -31,6 +33,7 @@ from schemas.delivery_note import DeliveryNoteImport
 from schemas.echo import echo
 from schemas.energy_amount import EnergyAmountImport
 from schemas.invoice import MarketParticipantInvoiceImport
+from schemas.sentence import Sentence
 from schemas.shape import untyped
 
 
@@ -97,7 +100,7 @@ class PostAccountImport:
             except RecordDiffers:
                 execute(self._imports.as_stored(attached, kind))
         except Refused as refusal:
-            problem = Problem(f"{kind.field}.non_field_errors", refusal.code, str(refusal))
+            problem = Problem(f"{kind.field}.non_field_errors", refusal.code, sentence_of(refusal))
             raise _not_valid(envelope.import_supplier, problem) from refusal
 
 
@@ -106,7 +109,12 @@ def _echoed(body: bytes, envelope: Any) -> bytes:
 
 
 def _not_valid(supplier: str, *problems: Problem) -> NotValid:
-    return NotValid("validation_error", "The data could not be validated.", problems, supplier=supplier)
+    return NotValid(
+        "validation_error",
+        Sentence("The data could not be validated.", "Die Daten konnten nicht validiert werden."),
+        problems,
+        supplier=supplier,
+    )
 
 
 OPERATIONS = (

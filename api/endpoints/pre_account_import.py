@@ -14,6 +14,7 @@ from api.beside import beside
 from api.calls import Call
 from api.errors import NotValid
 from api.operation import BEFORE, V1, Operation, example_of
+from api.refusals import sentence_of
 from api.responses import JsonResponse, encoded, refuse_large_answer
 from api.services import Services
 from api.store import in_thread, in_time
@@ -29,6 +30,7 @@ from schemas.base import Problem, Wire
 from schemas.market_participant import MarketParticipant
 from schemas.meaning import meaning
 from schemas.price_sheet import FeeImport, PriceSheet
+from schemas.sentence import Sentence
 from schemas.shape import Shape
 
 IMPORT_TIMEOUT_S = 30.0
@@ -96,7 +98,10 @@ class PreAccountImport:
         known = {stream for stream, loaded in self._ledger.load(codes).items() if loaded.version}
         problems = [
             _at(
-                index, "market_participant_code", "market_participant_not_found", "There is no such market participant."
+                index,
+                "market_participant_code",
+                "market_participant_not_found",
+                Sentence("There is no such market participant.", "Es gibt keinen solchen Marktpartner."),
             )
             for index, sheet in enumerate(sheets)
             if participant.stream_of(sheet.market_participant_code) not in known
@@ -117,7 +122,7 @@ class PreAccountImport:
             beside=changing(lambda recorded: price_sheet_change(named[recorded.stream], recorded)),
         )
         return [
-            _at(places[outcome.stream], "document_number", outcome.refusal.code, str(outcome.refusal))
+            _at(places[outcome.stream], "document_number", outcome.refusal.code, sentence_of(outcome.refusal))
             for outcome in outcomes
             if outcome.refusal
         ]
@@ -157,12 +162,19 @@ def _repeated(sheets: Sequence[PriceSheet]) -> list[Problem]:
     for index, sheet in enumerate(sheets):
         name = (sheet.market_participant_code, sheet.document_number)
         if name in seen:
-            problems.append(_at(index, "document_number", "unique", "This request names the document twice."))
+            problems.append(
+                _at(
+                    index,
+                    "document_number",
+                    "unique",
+                    Sentence("This request names the document twice.", "Diese Anfrage nennt das Dokument zweimal."),
+                )
+            )
         seen.add(name)
     return problems
 
 
-def _at(index: int, field: str, code: str, detail: str) -> Problem:
+def _at(index: int, field: str, code: str, detail: Sentence) -> Problem:
     return Problem(f"price_sheets.{index}.{field}", code, detail)
 
 
@@ -175,7 +187,11 @@ def _judged(shape: Shape[T], book: RuleBook, body: bytes) -> T:
 
 def _refuse(problems: Sequence[Problem]) -> None:
     if problems:
-        raise NotValid("validation_error", "The data could not be validated.", problems)
+        raise NotValid(
+            "validation_error",
+            Sentence("The data could not be validated.", "Die Daten konnten nicht validiert werden."),
+            problems,
+        )
 
 
 OPERATIONS = (

@@ -9,8 +9,8 @@ from api.directory import Directory
 from api.errors import not_found
 from api.operation import ACCOUNT_PATH, ACCOUNTS, Operation
 from api.paths import identifier
-from api.problem_sentences import told
-from api.responses import json_response
+from api.problem_sentences import error_sentence, told
+from api.responses import json_response, spoken_response
 from api.services import Services
 from api.store import in_thread, read
 from eventstore.aggregates.import_process import (
@@ -29,9 +29,12 @@ from projections.missing_documents import CODE as MISSING
 from projections.missing_documents import document_paths, staged_bodies
 from schemas.base import Problem, code_and_path
 from schemas.problems import UNKNOWN_FIELD
+from schemas.sentence import Sentence, german_of
 from schemas.status import AttemptProblem, ImportProblems, RefusedAttempt
 
-_LEFT_OUT = "This field is not documented; it was left out."
+_LEFT_OUT = Sentence(
+    "This field is not documented; it was left out.", "Dieses Feld ist nicht dokumentiert; es wurde weggelassen."
+)
 
 
 class ProblemQueries:
@@ -53,7 +56,7 @@ class ProblemQueries:
             stream = stream_of(supplier, external)
             bodies = await in_thread(staged_bodies, self._ledger, [stream])
             found = _naming(found, document_paths(bodies.get(stream, b"{}")))
-        return json_response(found)
+        return spoken_response(request, found)
 
     async def attempts(self, request: Request, call: Call) -> Response:
         """200 with the refused requests about the account, the newest first; [] when none is known."""
@@ -82,7 +85,7 @@ def import_problems(events: list[Recorded]) -> ImportProblems:
                 ImportErrored(code=code, detail=detail, problems=names)
                 | DryRunErrored(code=code, detail=detail, problems=names)
             ):
-                errors = tuple(map(told, names)) or (Problem("non_field_errors", code, detail),)
+                errors = tuple(map(told, names)) or (Problem("non_field_errors", code, error_sentence(code, detail)),)
             case _:
                 errors = ()
     return ImportProblems(errors=errors, warnings=tuple(warnings))
@@ -99,7 +102,9 @@ def _naming(found: ImportProblems, paths: tuple[str, ...]) -> ImportProblems:
         step = problem.attr.split(".")[1:2]
         if problem.code != MISSING or not step or not step[0].isdigit() or int(step[0]) >= len(paths):
             return problem
-        return Problem(problem.attr, problem.code, f"{problem.detail[:-1]}: {paths[int(step[0])]}")
+        path = paths[int(step[0])]
+        english, german = problem.detail[:-1], german_of(problem.detail)[:-1]
+        return Problem(problem.attr, problem.code, Sentence(f"{english}: {path}", f"{german}: {path}"))
 
     return ImportProblems(errors=tuple(map(named, found.errors)), warnings=tuple(map(named, found.warnings)))
 

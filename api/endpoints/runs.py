@@ -17,10 +17,12 @@ from api.bulk.receipts import encode_line
 from api.calls import Call
 from api.errors import NotValid, not_found
 from api.event_stream import KEEP_ALIVE_S, EventStream, ServerEvent
+from api.languages import Language, language_headers, language_of
 from api.operation import STATUS, V2, Operation, Parameter
 from api.paths import identifier
+from api.problem_sentences import with_sentence
 from api.refusals import ApiError
-from api.responses import encoded, json_response
+from api.responses import encoded, json_response, spoken_response
 from api.services import Services
 from api.store import in_time, read
 from eventstore.clock import now
@@ -30,6 +32,7 @@ from projections.import_status import STATUS_AFTER
 from projections.platform.totals import COMMON, PORTION, Totals, differences
 from schemas.base import Problem
 from schemas.run import Certificate, Manifest, RunImport, RunRecord, RunTotals
+from schemas.sentence import Sentence
 
 LATE_S = 3.0
 """How long a question about a run waits for the projection, when it may not know the run yet."""
@@ -39,6 +42,9 @@ QUIET = timedelta(seconds=2)
 """A run has finished when nothing of it waits and nothing has come for so long."""
 MAX_STREAMS = 200
 STATES = frozenset(STATUS_AFTER.values())
+_STATES = Sentence(
+    f"A status is one of {', '.join(sorted(STATES))}.", f"Ein Status ist einer von {', '.join(sorted(STATES))}."
+)
 RUN_PATH = f"{V2}/runs/{{supplier}}/{{run}}/"
 
 
@@ -67,7 +73,11 @@ class Runs:
         """200 with events: `progress` at once and then once a second at most, `finished` at the end."""
         state = await self._known(request)
         if self._streams >= MAX_STREAMS:
-            raise ApiError(503, "Too many follow runs at the moment.", headers={"Retry-After": "5"})
+            raise ApiError(
+                503,
+                Sentence("Too many follow runs at the moment.", "Im Augenblick verfolgen zu viele einen Lauf."),
+                headers={"Retry-After": "5"},
+            )
         return EventStream(self._told(state, request.headers.get("last-event-id", "")))
 
     async def imports(self, request: Request, call: Call) -> Response:
@@ -75,7 +85,12 @@ class Runs:
         state = await self._known(request)
         status = _status_of(request)
         first, after = await read(self._lists, run_imports, *_named(state), status, (0, ""))
-        return StreamingResponse(self._lines(state, status, first, after), media_type="application/x-ndjson")
+        language = language_of(request)
+        return StreamingResponse(
+            self._lines(state, status, first, after, language),
+            media_type="application/x-ndjson",
+            headers=language_headers(language),
+        )
 
     async def totals(self, request: Request, call: Call) -> Response:
         """200 with what the platform's tables say of the run's accounts."""
@@ -88,11 +103,19 @@ class Runs:
         totals = await self._totals(state)
         found = differences(manifest, totals, drops_unknown=totals["unknown_fields"] == "ignore")
         if manifest.get("import_supplier") not in (None, state.record.import_supplier):
-            found.insert(0, ("import_supplier", "The source is another supplier's."))
+            found.insert(
+                0,
+                (
+                    "import_supplier",
+                    Sentence("The source is another supplier's.", "Die Quelle gehört zu einem anderen Lieferanten."),
+                ),
+            )
         if found:
             problems = [Problem(place, "not_balanced", sentence) for place, sentence in found]
-            detail = "The source and the platform do not balance."
-            return json_response({"detail": detail, "code": "not_balanced", "errors": problems}, 409)
+            detail = Sentence(
+                "The source and the platform do not balance.", "Quelle und Plattform stimmen nicht überein."
+            )
+            return spoken_response(request, {"detail": detail, "code": "not_balanced", "errors": problems}, 409)
         common = {name: manifest[name] for name in COMMON if name in manifest}
         statement = {
             "format": "importledger-certificate/1",
@@ -108,9 +131,15 @@ class Runs:
         try:
             return json_response(await signed_statement(self._ledger, statement))
         except ValueError as error:
-            raise _not_valid(Problem("source", "invalid", "A manifest has no floats.")) from error
+            raise _not_valid(
+                Problem(
+                    "source",
+                    "invalid",
+                    Sentence("A manifest has no floats.", "Ein Manifest enthält keine Gleitkommazahlen."),
+                )
+            ) from error
         except StatementRefused as refusal:
-            raise ApiError(503, str(refusal), headers={"Retry-After": "60"}) from refusal
+            raise ApiError(503, _not_signed(str(refusal)), headers={"Retry-After": "60"}) from refusal
 
     async def _known(self, request: Request) -> RunState:
         """The run that the path names. Raises ApiError 404."""
@@ -153,11 +182,16 @@ class Runs:
             self._streams -= 1
 
     async def _lines(
-        self, state: RunState, status: str | None, found: list[RunImport], after: tuple[int, str] | None
+        self,
+        state: RunState,
+        status: str | None,
+        found: list[RunImport],
+        after: tuple[int, str] | None,
+        language: Language,
     ) -> AsyncIterator[bytes]:
         """A connection is held for a page at a time, so that slow readers starve nobody."""
         while True:
-            yield b"".join([encode_line(one) + b"\n" for one in found])
+            yield b"".join([encode_line(with_sentence(one), language) + b"\n" for one in found])
             if after is None:
                 return
             found, after = await read(self._lists, run_imports, *_named(state), status, after)
@@ -205,25 +239,45 @@ def _event(name: str, state: RunState) -> ServerEvent:
 def _status_of(request: Request) -> str | None:
     for name in request.query_params:
         if name != "status":
-            raise _not_valid(Problem(name, "unknown_field", "This is no parameter; there is status."))
+            raise _not_valid(
+                Problem(
+                    name,
+                    "unknown_field",
+                    Sentence(
+                        "This is no parameter; there is status.", "Diesen Parameter gibt es nicht; es gibt status."
+                    ),
+                )
+            )
     status = request.query_params.get("status")
     if status is not None and status not in STATES:
-        raise _not_valid(Problem("status", "invalid_choice", f"A status is one of {', '.join(sorted(STATES))}."))
+        raise _not_valid(Problem("status", "invalid_choice", _STATES))
     return status
+
+
+def _not_signed(reason: str) -> Sentence:
+    return Sentence(reason, "Das Zertifikat kann im Augenblick nicht signiert werden.")
 
 
 def _manifest(body: bytes) -> dict[str, Any]:
     try:
         manifest = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise ApiError(400, "The manifest is not JSON.", code="parse_error") from None
+        raise ApiError(
+            400, Sentence("The manifest is not JSON.", "Das Manifest ist kein JSON."), code="parse_error"
+        ) from None
     if not isinstance(manifest, dict):
-        raise _not_valid(Problem("non_field_errors", "invalid", "A manifest is an object."))
+        raise _not_valid(
+            Problem("non_field_errors", "invalid", Sentence("A manifest is an object.", "Ein Manifest ist ein Objekt."))
+        )
     return manifest
 
 
 def _not_valid(*problems: Problem) -> NotValid:
-    return NotValid("validation_error", "The request could not be understood.", problems)
+    return NotValid(
+        "validation_error",
+        Sentence("The request could not be understood.", "Die Anfrage wurde nicht verstanden."),
+        problems,
+    )
 
 
 _STATUS = Parameter(

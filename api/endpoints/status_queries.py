@@ -15,6 +15,7 @@ from api.responses import json_array_response, json_response
 from api.services import Services
 from api.store import read
 from projections.import_status import ALL_STATES, IMPORTED_STATES, PENDING_STATES, import_list, transfer_status
+from schemas.sentence import Sentence
 from schemas.status import ImportListItem, TransferStatus
 
 
@@ -30,7 +31,12 @@ class StatusQueries:
         supplier, external = identifier(request, "supplier"), identifier(request, "external")
         found = await read(self._pool, transfer_status, supplier, external)
         if found is None:
-            raise not_found("No account was found for this supplier and account number.")
+            raise not_found(
+                Sentence(
+                    "No account was found for this supplier and account number.",
+                    "Zu diesem Lieferanten und dieser Kontonummer wurde kein Konto gefunden.",
+                )
+            )
         return json_response(found)
 
     async def all(self, request: Request, call: Call) -> Response:

@@ -15,20 +15,31 @@ from api.catalogue import CATALOGUE
 from api.errors import NotValid, not_found
 from api.operation import STATUS, V2, Operation, Parameter
 from api.paths import identifier
-from api.responses import json_response
+from api.problem_sentences import with_sentence
+from api.responses import json_response, spoken_response
 from api.services import Services
 from api.store import in_thread, read
 from projections.account_search import MAX_FOUND, found_accounts
 from projections.error_statistics import supplier_errors
 from projections.import_progress import supplier_progress
 from projections.import_status import STATUSES, Wanted, imports_page
-from projections.missing_documents import misses_documents, naming_documents
+from projections.missing_documents import misses_documents, naming_documents, says
 from schemas.base import Problem
+from schemas.sentence import Sentence
 from schemas.status import ErrorCount, FoundAccount, ListedImport, SupplierProgress
 
 MAX_QUERY = 254
 MAX_LISTED = 1_000
 
+_NO_TEXT = Sentence(
+    "Give what you look for: 1 to 254 characters.", "Anzugeben ist, was gesucht wird: 1 bis 254 Zeichen."
+)
+_NO_PLACE = Sentence("Take this from the link to the next page.", "Dieser Wert steht im Link auf die nächste Seite.")
+_STATES = Sentence(f"There are {', '.join(STATUSES)}.", f"Es gibt {', '.join(STATUSES)}.")
+_NO_CODE = Sentence(
+    "A code has letters, digits, _ and -; /errors/ lists all.",
+    "Ein Code hat Buchstaben, Ziffern, _ und -; /errors/ zählt alle auf.",
+)
 _CODE = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
 _OF_IMPORTS = frozenset(entry.code for entry in CATALOGUE if "latest_error" in entry.where)
 
@@ -59,7 +70,7 @@ class SupportQueries:
         _refuse_others(request, "q", "supplier", "after", "limit")
         text = request.query_params.get("q", "").strip()
         if not text or len(text) > MAX_QUERY or "\0" in text:
-            raise _not_valid(Problem("q", "invalid", "Give what you look for: 1 to 254 characters."))
+            raise _not_valid(Problem("q", "invalid", _NO_TEXT))
         suppliers = key.reach
         if (supplier := request.query_params.get("supplier")) is not None:
             if not key.may_touch(supplier):
@@ -73,7 +84,7 @@ class SupportQueries:
         try:
             page = await read(self._pool, query, text, None if suppliers is None else list(suppliers))
         except ValueError as error:
-            raise _not_valid(Problem("after", "invalid", "Take this from the link to the next page.")) from error
+            raise _not_valid(Problem("after", "invalid", _NO_PLACE)) from error
         return json_response(page.accounts, headers=next_page(request, page.next_after))
 
     async def imports(self, request: Request, call: Call) -> Response:
@@ -82,9 +93,9 @@ class SupportQueries:
         _refuse_others(request, "status", "code", "after", "limit")
         status, code = request.query_params.get("status"), request.query_params.get("code")
         if status is not None and status not in STATUSES:
-            raise _not_valid(Problem("status", "invalid_choice", f"There are {', '.join(STATUSES)}."))
+            raise _not_valid(Problem("status", "invalid_choice", _STATES))
         if code is not None and not _CODE.match(code):
-            raise _not_valid(Problem("code", "invalid", "A code has letters, digits, _ and -; /errors/ lists all."))
+            raise _not_valid(Problem("code", "invalid", _NO_CODE))
         wanted = Wanted(
             status=status,
             code=code,
@@ -95,8 +106,9 @@ class SupportQueries:
         page = await read(self._pool, imports_page, supplier, wanted)
         statuses = {one.external_account_number: one for one in page.imports}
         if any(map(misses_documents, page.imports)):
-            statuses = await in_thread(naming_documents, self._ledger, supplier, statuses)
-        return json_response([*statuses.values()], headers=next_page(request, page.next_after))
+            statuses = await in_thread(naming_documents, self._ledger, supplier, statuses, says)
+        told = [with_sentence(one) for one in statuses.values()]
+        return spoken_response(request, told, headers=next_page(request, page.next_after))
 
     async def _supplier(self, request: Request) -> str:
         supplier = identifier(request, "supplier")
@@ -108,7 +120,10 @@ class SupportQueries:
 def _refuse_others(request: Request, *names: str) -> None:
     """A mistyped parameter would be an answer to another question."""
     if others := [name for name in request.query_params if name not in names]:
-        said = f"This is no parameter; there are {' and '.join(names)}."
+        said = Sentence(
+            f"This is no parameter; there are {' and '.join(names)}.",
+            f"Diesen Parameter gibt es nicht; es gibt {' und '.join(names)}.",
+        )
         raise _not_valid(*(Problem(name, "unknown_field", said) for name in others))
 
 
@@ -118,7 +133,16 @@ def whole_number(request: Request, name: str, default: int, *, least: int, most:
     if text is None:
         return default
     if not (text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most):
-        raise _not_valid(Problem(name, "invalid", f"Give a whole number from {least} to {most}."))
+        raise _not_valid(
+            Problem(
+                name,
+                "invalid",
+                Sentence(
+                    f"Give a whole number from {least} to {most}.",
+                    f"Anzugeben ist eine ganze Zahl von {least} bis {most}.",
+                ),
+            )
+        )
     return int(text)
 
 
@@ -137,11 +161,17 @@ def _day(request: Request, name: str) -> date | None:
     try:
         return msgspec.convert(text, date)
     except msgspec.ValidationError as error:
-        raise _not_valid(Problem(name, "invalid", "Give a day as YYYY-MM-DD.")) from error
+        raise _not_valid(
+            Problem(name, "invalid", Sentence("Give a day as YYYY-MM-DD.", "Anzugeben ist ein Tag als JJJJ-MM-TT."))
+        ) from error
 
 
 def _not_valid(*problems: Problem) -> NotValid:
-    return NotValid("validation_error", "The query could not be understood.", problems)
+    return NotValid(
+        "validation_error",
+        Sentence("The query could not be understood.", "Die Abfrage wurde nicht verstanden."),
+        problems,
+    )
 
 
 def _day_parameter(name: str) -> Parameter:

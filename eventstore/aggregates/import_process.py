@@ -255,7 +255,10 @@ def decide(command: ImportCommand, process: ImportProcess, at: datetime) -> Impo
         case StageImport(), "IN_PROGRESS":
             raise ImportInProgress
         case StageImport(is_dry_run=True), "PENDING" if not process.is_dry_run:
-            raise ImportInProgress("A dry run changes nothing, and a creation is already scheduled.")
+            raise ImportInProgress(
+                "A dry run changes nothing, and a creation is already scheduled.",
+                "Ein Probelauf ändert nichts, und eine Anlage ist bereits vorgesehen.",
+            )
         case StageImport(), _:
             return _staged(command)
 

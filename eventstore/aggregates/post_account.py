@@ -21,7 +21,10 @@ class RecordDiffers(Refused):
     code = "unique"
 
     def __init__(self) -> None:
-        super().__init__("A record with this reference was imported with other content.")
+        super().__init__(
+            "A record with this reference was imported with other content.",
+            "Ein Datensatz mit dieser Referenz wurde mit anderem Inhalt importiert.",
+        )
 
 
 class RecordImported(Event, frozen=True):

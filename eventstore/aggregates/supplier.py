@@ -26,7 +26,10 @@ class DocumentsRootMissing(Refused):
     code = "documents_root_missing"
 
     def __init__(self) -> None:
-        super().__init__("Set documents-root before documents are checked.")
+        super().__init__(
+            "Set documents-root before documents are checked.",
+            "documents-root ist zu setzen, bevor Dokumente geprüft werden.",
+        )
 
 
 class SupplierCreated(Event, frozen=True):

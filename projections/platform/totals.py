@@ -15,6 +15,7 @@ from psycopg.rows import tuple_row
 
 from projections.platform.tables import ACCOUNT_TABLE, Table, table_columns
 from schemas.account import Account
+from schemas.sentence import Sentence
 
 PORTION = 500
 """Accounts that one query adds up."""
@@ -261,17 +262,17 @@ def _added(one: Decimal | None, other: Decimal | None) -> Decimal | None:
 
 def differences(
     manifest: Mapping[str, Any], totals: Mapping[str, Any], *, drops_unknown: bool
-) -> list[tuple[str, str]]:
+) -> list[tuple[str, Sentence]]:
     """(place, sentence) of all that a source and the platform do not say alike; nothing for a source that balances.
 
     A place of the source that the platform does not have is unaccounted for, unless it is no field of the contract
     and the supplier's setting drops such fields.
     """
-    found: list[tuple[str, str]] = []
+    found: list[tuple[str, Sentence]] = []
 
     def compare(place: str, source: Any, platform: Any) -> None:
         if source != platform:
-            found.append((place, f"The source says {_said(source)}, the platform says {_said(platform)}."))
+            found.append((place, _differ(_said(source), _said(platform))))
 
     for name in ("accounts", *_COUNTED, "balances"):
         compare(name, manifest.get(name), totals[name])
@@ -298,8 +299,17 @@ COMMON = ("import_supplier", "accounts", *_COUNTED, "balances", "sums", "by_ledg
 CONTRACT = frozenset(place.path for place in PLACES)
 
 
+def _differ(source: str, platform: str) -> Sentence:
+    return Sentence(
+        "The source says {source}, the platform says {platform}.",
+        "Laut Quelle {source}, laut Plattform {platform}.",
+        source=source,
+        platform=platform,
+    )
+
+
 def _said(value: Any) -> str:
-    return "nothing" if value is None else str(value)
+    return Sentence("nothing", "nichts") if value is None else str(value)
 
 
 def _dict(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -18,7 +18,9 @@ from market.rule import RuleBook
 from schemas.account import Account
 from schemas.market_participant import MarketParticipant
 from schemas.price_sheet import FeeImport
+from schemas.sentence import german_of
 from schemas.submission import read_submission
+from tests.support.german import is_german
 from tests.support.make import an_account, changed, encoded
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -460,6 +462,14 @@ def test_an_account_of_an_unknown_occupier_needs_no_customers() -> None:
 @pytest.mark.parametrize(("attr", "code", "account"), BREACHES, ids=[f"{code}@{attr}" for attr, code, _ in BREACHES])
 def test_a_broken_rule_is_named_with_its_path(attr: str, code: str, account: dict[str, Any]) -> None:
     assert (attr, code) in broken(account)
+
+
+@pytest.mark.parametrize(("attr", "code", "account"), BREACHES, ids=[f"{code}@{attr}" for attr, code, _ in BREACHES])
+def test_a_broken_rule_is_told_in_german(attr: str, code: str, account: dict[str, Any]) -> None:
+    read = read_submission(encoded(account)).account
+    for breach in market.check(read, NOW):
+        assert breach.problem.detail != german_of(breach.problem.detail)
+        assert is_german(german_of(breach.problem.detail))
 
 
 def without_indexes(attr: str) -> str:

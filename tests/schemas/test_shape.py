@@ -15,8 +15,11 @@ import market
 from importledger_client.book import ERRORS, book
 from schemas.account import Account
 from schemas.base import MARKET_TIME
-from schemas.shape import MAX_DEPTH, Misfits, NotJson, is_real_moment, is_shallow, shape_problems
+from schemas.misfits import MAX_DEPTH
+from schemas.sentence import german_of
+from schemas.shape import Misfits, NotJson, is_real_moment, is_shallow, shape_problems
 from schemas.submission import ACCOUNT, read_submission
+from tests.support.german import is_german
 from tests.support.make import an_account, changed, encoded
 
 POINT = ("supply_addresses", 0, "supply_points", 0)
@@ -78,6 +81,9 @@ def test_a_misfit_is_named_with_its_path(value: Any, path: tuple[str | int, ...]
     found = problems(changed(an_account(), value, *path))
     assert (attr, code) in [(where[: len(attr)], what) for where, what in found]
     assert len(found) == 1
+    [problem] = read_submission(encoded(changed(an_account(), value, *path))).misfits
+    assert problem.detail != german_of(problem.detail)
+    assert is_german(german_of(problem.detail))
 
 
 def test_all_misfits_are_found_at_once() -> None:

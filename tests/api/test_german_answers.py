@@ -1,0 +1,218 @@
+"""`Accept-Language: de` over HTTP: every `detail` is German, wherever one is answered, and nothing else changes."""
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import psycopg
+import pytest
+from starlette.requests import Request
+
+from api.errors import HANDLERS
+from eventstore.errors import AccountErased, IllegalTransition, ImportInProgress, StreamUnreadable
+from tests.support.german import is_german
+from tests.support.importing import Answer
+from tests.support.make import an_account, changed, encoded
+from tests.support.running import Importer, RunningService, wait_for
+
+ACCOUNTS = "/v2/data-import/accounts/"
+GERMAN = {"Accept-Language": "de-DE,de;q=0.9,en;q=0.5"}
+
+
+@pytest.fixture(scope="module")
+def importer(service: RunningService) -> Importer:
+    return service.importer()
+
+
+def asked(
+    service: RunningService, importer: Importer | None, method: str, path: str, body: Any = None, **headers: str
+) -> tuple[Answer, Mapping[str, str]]:
+    """The answer in German."""
+    token = {"Authorization": f"Token {importer.api_key}"} if importer else {}
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    sent = body if isinstance(body, bytes | None) else encoded(body)
+    return service.request(method, path, sent, {"Content-Type": "application/json"} | GERMAN | token | named)
+
+
+def details(body: Any) -> Iterator[str]:
+    """Every `detail` of an answer, and the sentences of the tree."""
+    match body:
+        case {"detail": str(detail), **rest}:
+            yield detail
+            yield from details(rest)
+        case dict():
+            for name, inner in body.items():
+                if name not in ("code", "attr", "status", "account_id", "request_id", "domain"):
+                    yield from details(inner)
+        case list():
+            for inner in body:
+                yield from details(inner)
+        case str():
+            yield body
+        case _:
+            pass
+
+
+def assert_german(answer: Answer, headers: Mapping[str, str], status: int) -> None:
+    assert answer.status == status
+    said = list(details(answer.body))
+    assert said
+    for sentence in said:
+        assert is_german(sentence), sentence
+    named = {name.lower(): value for name, value in headers.items()}
+    assert named["content-language"] == "de"
+    assert "Accept-Language" in named["vary"]
+
+
+def spoilt(importer: Importer) -> dict[str, Any]:
+    account = changed(an_account(importer.supplier, 1), 5, "customers", 0, "landline")
+    account = changed(account, "x@", "customers", 0, "email")
+    account = changed(account, ..., "supply_addresses", 0, "supply_postcode")
+    return account | {"sales_chanel": "x", "transfer_balance": "1e"}
+
+
+def test_all_problems_of_an_account_are_german_as_list_and_as_tree(service: RunningService, importer: Importer) -> None:
+    answer, headers = asked(service, importer, "POST", f"{ACCOUNTS}validate/", spoilt(importer))
+    assert_german(answer, headers, 400)
+    assert answer.body["customers"]["0"]["email"] == ["Dies ist keine gültige E-Mail-Adresse."]
+    english, headers = asked(
+        service, importer, "POST", f"{ACCOUNTS}validate/", spoilt(importer), Accept_Language="en, de;q=0.5"
+    )
+    assert [(e["code"], e["attr"]) for e in english.body["errors"]] == [
+        (e["code"], e["attr"]) for e in answer.body["errors"]
+    ]
+    assert english.body["customers"]["0"]["email"] == ["This is not a valid e-mail address."]
+    assert headers["content-language"] == "en"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "headers", "status"),
+    [
+        ("POST", ACCOUNTS, b"{", {}, 400),
+        ("POST", ACCOUNTS, b"", {}, 400),
+        ("POST", ACCOUNTS, b"{}", {"Idempotency_Key": "ü".encode().decode("latin-1")}, 400),
+        ("POST", ACCOUNTS, {"import_supplier": "NOBODY"}, {}, 400),
+        ("POST", f"{ACCOUNTS}?run=%20", b"{}", {}, 400),
+        ("POST", ACCOUNTS, b"{}", {"Content_Type": "text/html"}, 415),
+        ("POST", ACCOUNTS, b"{}", {"Content_Encoding": "gzip"}, 415),
+        ("POST", f"{ACCOUNTS}bulk/?mode=x", b"{}", {}, 400),
+        ("POST", f"{ACCOUNTS}bulk/", b"{}", {"Content_Type": "text/html"}, 415),
+        ("POST", f"{ACCOUNTS}bulk/", b"{}", {"Content_Encoding": "br"}, 415),
+        ("POST", f"{ACCOUNTS}bulk/", b"xyz", {"Content_Encoding": "gzip"}, 400),
+        ("GET", f"{ACCOUNTS}NOBODY/X/", None, {}, 404),
+        ("GET", "/nothing/", None, {}, 404),
+        ("DELETE", ACCOUNTS, None, {}, 405),
+        ("POST", ACCOUNTS, b" " * (11 * 1024 * 1024), {}, 413),
+        ("GET", "/v2/data-import/search/", None, {}, 403),
+        ("POST", "/v1/data-import/market-participant/import/", {"code": "1"}, {}, 400),
+        ("POST", "/v1/data-import/market-participant-fees/import/", {"price_sheets": [{}]}, {}, 400),
+        ("POST", "/v1/data-import/delivery-note/create/", {"import_supplier": "X"}, {}, 400),
+        ("POST", "/v1/graphql/", b"x", {}, 400),
+    ],
+)
+def test_a_refusal_is_german(
+    service: RunningService,
+    importer: Importer,
+    method: str,
+    path: str,
+    body: Any,
+    headers: dict[str, str],
+    status: int,
+) -> None:
+    assert_german(*asked(service, importer, method, path, body, **headers), status)
+
+
+def test_strangers_are_refused_in_german(service: RunningService) -> None:
+    assert_german(*asked(service, None, "GET", f"{ACCOUNTS}X/Y/"), 401)
+    assert_german(*asked(service, None, "GET", f"{ACCOUNTS}X/Y/", Authorization="Token x"), 401)
+
+
+def test_a_long_request_line_is_refused_in_german(service: RunningService) -> None:
+    assert_german(*asked(service, None, "GET", f"/{'x' * 20_000}"), 414)
+
+
+def test_a_large_header_is_refused_in_german(service: RunningService) -> None:
+    assert_german(*asked(service, None, "GET", "/livez/", X_Long="x" * 40_000), 431)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (RuntimeError("secret"), 500),
+        (StreamUnreadable("import/X/Y", 5), 500),
+        (psycopg.OperationalError("away"), 503),
+        (ImportInProgress(), 400),
+        (AccountErased(), 400),
+        (IllegalTransition("PENDING", "StartImport"), 400),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_handlers_answer_is_german(error: Exception, status: int) -> None:
+    scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "server": ("test", 80)}
+    handler = next(HANDLERS[kind] for kind in type(error).__mro__ if kind in HANDLERS)
+    for language, holds in (("de", True), ("en", False)):
+        request = Request(scope | {"headers": [(b"accept-language", language.encode())]})
+        answered: Any = handler(request, error)
+        assert not asyncio.iscoroutine(answered)
+        assert answered.status_code == status
+        assert answered.headers["content-language"] == language
+        assert is_german(json.loads(answered.body)["detail"]) is holds
+
+
+def test_warnings_of_a_representation_are_german_and_a_repeat_is_told_as_at_first(
+    service: RunningService, importer: Importer
+) -> None:
+    account = changed(an_account(importer.supplier, 2), "4109", "billing_postcode")
+    named = {"Prefer": "return=representation", "Idempotency_Key": f"german-{importer.supplier}"}
+    assert_german(*asked(service, importer, "POST", f"{ACCOUNTS}validate/", account, Prefer=named["Prefer"]), 200)
+    first, _ = asked(service, importer, "POST", ACCOUNTS, account, **named)
+    assert first.body["warnings"][0]["detail"] == "Eine deutsche Postleitzahl hat fünf Ziffern."
+    again, _ = asked(service, importer, "POST", ACCOUNTS, account, **named, Accept_Language="en")
+    assert again.body == first.body
+    problems = f"{ACCOUNTS}{importer.supplier}/{account['external_account_number']}/problems/"
+    assert_german(*asked(service, importer, "GET", problems), 200)
+
+
+def test_an_import_that_is_there_already_is_refused_in_german(service: RunningService, importer: Importer) -> None:
+    account = an_account(importer.supplier, 3)
+    assert importer.client.create(encoded(account)).status == 201
+    number = account["external_account_number"]
+    wait_for(lambda: importer.client.status(importer.supplier, number).body["status"] == "PROCESSED", "it exists")
+    answer, headers = asked(service, importer, "POST", ACCOUNTS, changed(account, "9.00", "transfer_balance"))
+    assert_german(answer, headers, 400)
+    assert answer.body["non_field_errors"]["detail"] == "Dieses Konto wurde bereits importiert."
+    answer, headers = asked(service, importer, "POST", f"{ACCOUNTS}{importer.supplier}/{number}/cancel/")
+    assert_german(answer, headers, 400)
+
+
+def test_receipts_are_german(service: RunningService, importer: Importer) -> None:
+    """Enough batches that helper processes judge some of them."""
+    lines = [encoded(spoilt(importer) | {"external_account_number": f"G-{n}"}) for n in range(2_000)]
+    lines += [b"{", encoded({"import_supplier": "NOBODY"}), b"[]"]
+    body = b"\n".join(lines)
+    answer, headers = asked(
+        service, importer, "POST", f"{ACCOUNTS}bulk/?mode=validate", body, Content_Type="application/x-ndjson"
+    )
+    assert answer.status == 200
+    assert headers["content-language"] == "de"
+    *receipts, _ = answer.body
+    assert len(receipts) == len(lines)
+    for receipt in receipts:
+        assert receipt["errors"]
+        assert all(is_german(error["detail"]) for error in receipt["errors"])
+
+
+def test_the_catalogue_tells_both_languages(service: RunningService) -> None:
+    german, headers = asked(service, None, "GET", "/errors/")
+    english, _ = service.request("GET", "/errors/")
+    assert headers["content-language"] == "de"
+    for entry, same in zip(german.body, english.body, strict=True):
+        assert (entry["code"], entry["meaning"], entry["meaning_de"]) == (
+            same["code"],
+            same["meaning"],
+            same["meaning_de"],
+        )
+        assert all(rule["says_de"] for rule in entry["rules"])
+        if "detail" in entry["example"]:
+            assert is_german(entry["example"]["detail"])

@@ -1,0 +1,13 @@
+"""Tells German sentences from English ones that have leaked."""
+
+import re
+
+_ENGLISH = re.compile(
+    r"\b(the|this|is|not|of|and|may|must|has|have|there|are|most|field|value|given|no|valid|expected|only|takes|too)\b"
+)
+
+
+def is_german(sentence: str) -> bool:
+    """Whether a sentence is there, and none of the words without which English hardly does."""
+    prose = re.sub(r"„[^“]*“|`[^`]*`|[a-z]+_[a-z_]+", "", sentence)
+    return bool(sentence) and not _ENGLISH.search(prose.lower())
