@@ -34,6 +34,7 @@ from eventstore.operations.migrate import role_of
 from eventstore.proof.verification import Kept
 from projections import INLINE, PROJECTIONS
 from projections.erasure import erase
+from projections.platform.account_numbers import ACCOUNT_NUMBERS
 from projections.versioning.build import administrator
 from projections.versioning.compare import verify as verify_projection
 from projections.versioning.install import migrate_all
@@ -52,8 +53,9 @@ def backup(folder: Path, keys: Path | None, without_keys: bool, as_json: bool) -
 
     Where the sealing key is, the backup gets a signed checkpoint of its own, which `restore --verify` compares it with.
     """
-    sign = signing(database_url(), Settings.from_environment())
-    manifest = back_up(database_url(), folder, keys=keys, has_keys=not without_keys, sign=sign or unsigned)
+    url, has_keys = database_url(), not without_keys
+    sign = signing(url, Settings.from_environment()) or unsigned
+    manifest = back_up(url, folder, ACCOUNT_NUMBERS, keys=keys, has_keys=has_keys, sign=sign)
     rows = ", ".join(f"{part.rows} {name.replace('_', ' ')}" for name, part in manifest.parts.items())
     counts = {name: part.rows for name, part in manifest.parts.items()}
     told = {"folder": str(folder), "position": manifest.position, "rows": counts}
@@ -99,7 +101,7 @@ def restore(
     if manifest.needs_keys and keys is None and not without_keys:
         raise BackupError("The keys are not in this backup. Name their folder with --keys, or say --without-keys.")
     with _empty_database(data_dir) as (service_url, admin_url):
-        restore_log(admin_url, folder, manifest, keys=keys)
+        restore_log(admin_url, folder, manifest, ACCOUNT_NUMBERS, keys=keys)
         click.echo(f"The log is restored up to position {manifest.position}.")
         with administrator(admin_url) as connection:
             for projection in PROJECTIONS:

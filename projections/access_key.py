@@ -73,8 +73,9 @@ ACCESS_KEY = View(
     first=("organisation", "role", "suppliers", "rate_per_s", "secret_sha256", "created_at"),
     types={"suppliers": "text[]", "rate_per_s": "integer"},
     folds_all=True,
+    rights=("SELECT",),
 )
-"""Supplier codes hold no comma, so that an event's row carries them as one text."""
+"""Only the database's owner gives and takes keys. Codes of suppliers hold no comma: a row carries them as one text."""
 
 
 def wrong_keys(connection: Connection[Any]) -> Iterator[str]:

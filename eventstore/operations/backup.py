@@ -11,13 +11,13 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 
 import msgspec
 import psycopg
 import zstandard
 from psycopg import Connection
-from psycopg.sql import SQL, Identifier
+from psycopg.sql import SQL, Composed, Identifier
 
 from discretion.private_files import open_private
 from eventstore.clock import now
@@ -37,12 +37,25 @@ TABLES: dict[str, tuple[str, str]] = {
     "events": ("public.events", "position"),
     "payloads": ("public.payloads", "stream, sha256"),
     "remembered_answers": ("public.remembered_answers", "command_id"),
-    "account_number_key": ("platform.account_number_key", "key"),
     "log_tiles": ("public.log_tiles", "level, index"),
     "log_checkpoints": ("public.log_checkpoints", "size"),
     KEYS: ("public.payload_keys", "stream"),
 }
 """By file name: the table, and the order of its rows."""
+
+
+class Drawn(msgspec.Struct, frozen=True):
+    """What numbers are drawn from that no event says: the table of a key, the order of its rows, and a sequence."""
+
+    table: tuple[str, str]
+    order: str
+    sequence: tuple[str, str]
+
+    @property
+    def tables(self) -> dict[str, tuple[str, str]]:
+        """As TABLES has them."""
+        return {self.table[1]: (".".join(self.table), self.order)}
+
 
 Sign = Callable[[Connection[Any], Mapping[str, Any]], Mapping[str, Any]]
 """Gives the manifest as a statement that is signed, with a checkpoint of what the connection's transaction sees."""
@@ -93,9 +106,15 @@ def unsigned(connection: Connection[Any], manifest: Mapping[str, Any]) -> Mappin
 
 
 def back_up(
-    database_url: str, folder: Path, *, keys: Path | None = None, has_keys: bool = True, sign: Sign = unsigned
+    database_url: str,
+    folder: Path,
+    drawn: Drawn,
+    *,
+    keys: Path | None = None,
+    has_keys: bool = True,
+    sign: Sign = unsigned,
 ) -> Manifest:
-    """Write a backup into a folder that is new or empty. Raises BackupError.
+    """Write a backup into a folder that is new or empty, with what account numbers are drawn from. Raises BackupError.
 
     The payloads' keys go into a folder of their own where one is named, and nowhere without `has_keys`.
 
@@ -106,22 +125,23 @@ def back_up(
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
         if any(place.iterdir()):
             raise BackupError(f"{place} is not empty. Name a folder that is new.")
-    homes = {name: folder for name in TABLES if name != KEYS} | ({KEYS: keys or folder} if has_keys else {})
+    tables = TABLES | drawn.tables
+    homes = {name: folder for name in tables if name != KEYS} | ({KEYS: keys or folder} if has_keys else {})
     with psycopg.connect(database_url) as connection:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         connection.execute("SET LOCAL statement_timeout = 0")
         position = _value(connection, "SELECT coalesce(max(position), 0) FROM events")
         schema = [name for (name,) in connection.execute("SELECT name FROM schema_migrations ORDER BY name")]
-        parts = {name: _write(connection, *TABLES[name], home / f"{name}.copy.zst") for name, home in homes.items()}
+        parts = {name: _write(connection, *tables[name], home / f"{name}.copy.zst") for name, home in homes.items()}
         # A sequence stands outside of snapshots: read last, it is never behind what was read before.
-        drawn = _value(connection, "SELECT last_value FROM platform.account_sequence")
+        last = SQL("SELECT last_value FROM {}").format(Identifier(*drawn.sequence))
         manifest = Manifest(
             format=FORMAT,
             created_at=now(),
             position=position,
             code_version=CODE_VERSION,
             schema=schema,
-            accounts_drawn=drawn,
+            accounts_drawn=_value(connection, last),
             parts={name: part for name, part in parts.items() if homes[name] == folder},
         )
         if keys is not None and has_keys:
@@ -153,7 +173,7 @@ def read_manifest(folder: Path) -> Manifest:
     return manifest
 
 
-def restore(admin_url: str, folder: Path, manifest: Manifest, *, keys: Path | None = None) -> None:
+def restore(admin_url: str, folder: Path, manifest: Manifest, drawn: Drawn, *, keys: Path | None = None) -> None:
     """Load a backup into a database that has the schema and no event; then the views are to be made anew.
 
     `keys` is a backup's folder of keys; a newer one than the backup is best: it knows who was erased since.
@@ -167,17 +187,19 @@ def restore(admin_url: str, folder: Path, manifest: Manifest, *, keys: Path | No
         present = {name for (name,) in connection.execute("SELECT name FROM schema_migrations")}
         if unknown := set(manifest.schema) - present:
             raise BackupError(f"The backup has schema {max(unknown)}, which this version does not know.")
-        connection.execute("DELETE FROM platform.account_number_key")
+        connection.execute(SQL("DELETE FROM {}").format(Identifier(*drawn.table)))
+        tables = TABLES | drawn.tables
         parts = {name: (folder, part) for name, part in manifest.parts.items()}
         if keys is not None:
             parts[KEYS] = (keys, read_manifest(keys).parts[KEYS])
         for name, (home, part) in parts.items():
-            rows = _load(connection, TABLES[name][0], part.columns_of(name), home / f"{name}.copy.zst")
+            rows = _load(connection, tables[name][0], part.columns_of(name), home / f"{name}.copy.zst")
             if part.rows not in (rows, _NOT_COUNTED):
                 raise BackupError(f"{name} has {rows} rows instead of {part.rows}.")
         if (position := _value(connection, "SELECT coalesce(max(position), 0) FROM events")) != manifest.position:
             raise BackupError(f"The backup's last event is at position {position} instead of {manifest.position}.")
-        connection.execute("SELECT setval('platform.account_sequence', %s)", (max(manifest.accounts_drawn, 1),))
+        sequence = ".".join(drawn.sequence)
+        connection.execute("SELECT setval(%s::regclass, %s)", (sequence, max(manifest.accounts_drawn, 1)))
         for follower in FOLLOWERS:
             set_checkpoint(connection, follower, manifest.position)
 
@@ -217,7 +239,7 @@ def _digest(file: Path) -> str:
         return hashlib.file_digest(source, "sha256").hexdigest()
 
 
-def _value(connection: Connection[Any], query: str) -> int:
-    row = connection.execute(query.encode()).fetchone()
+def _value(connection: Connection[Any], query: LiteralString | Composed) -> int:
+    row = connection.execute(query).fetchone()
     assert row is not None
     return int(row[0])

@@ -1,6 +1,7 @@
 """What is asked of the database before the service runs on it: its schema, its rights, its durability.
 
-Migrations are numbered SQL files, each applied once, in order; then the rights of the service's role are granted.
+Migrations are numbered SQL files, each applied once, in order; then the service's role gets its rights on the log's
+tables. What is derived from the log is made and granted by `projections.versioning.install`.
 
 An applied file is never edited: its digest is kept, and a difference stops the start.
 """
@@ -105,22 +106,14 @@ def role_of(database_url: str) -> str | None:
 
 
 def _grant(connection: "psycopg.Connection", role: str) -> None:
-    """INSERT and SELECT on the log and nothing else; what is derived from the log may also be changed.
-
-    Keys of organisations, and the key that account numbers are drawn with, may be read only.
-    """
+    """INSERT and SELECT on the log and nothing else; what stands beside the log may also be changed."""
     name, append_only = Identifier(role), SQL(", ").join(map(Identifier, APPEND_ONLY))
     statements = (
-        "REVOKE ALL ON {append_only}, schema_migrations, access_key FROM {role}",
+        "REVOKE ALL ON {append_only}, schema_migrations FROM {role}",
         "GRANT SELECT, INSERT ON {append_only} TO {role}",
-        "GRANT SELECT ON schema_migrations, stored_events, readable_events, access_key TO {role}",
-        "GRANT SELECT, INSERT, UPDATE, DELETE ON checkpoints, log_tiles, import_status, import_supplier,"
-        " account_record, customer_mail, projection_versions, parked_streams, statement_requests TO {role}",
+        "GRANT SELECT ON schema_migrations, stored_events, readable_events TO {role}",
+        "GRANT SELECT, INSERT, UPDATE, DELETE ON checkpoints, log_tiles, statement_requests TO {role}",
         "GRANT SELECT, INSERT, DELETE ON refused_attempts TO {role}",
-        "GRANT USAGE ON SCHEMA platform TO {role}",
-        "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA platform TO {role}",
-        "REVOKE INSERT, UPDATE, DELETE ON platform.account_number_key FROM {role}",
-        "GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA platform TO {role}",
     )
     with connection.transaction():
         for statement in statements:

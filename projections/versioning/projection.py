@@ -44,6 +44,8 @@ class Projection:
     """How many rows are collected for a `load`; as many as memory allows, since each COPY has a price."""
     skipped: LiteralString = "false"
     """An SQL condition on events `e` that leave the rows of their stream as they are."""
+    rights: tuple[str, ...] = ("SELECT", "INSERT", "UPDATE", "DELETE")
+    """What the service's role may do with its tables."""
     definition: str
     """How its tables are made, by which a version is known: one that was made otherwise is not switched in."""
 
@@ -53,6 +55,10 @@ class Projection:
 
     def index(self, connection: Connection[Any], schema: str, table: str) -> None:
         """Give a table the key and the indexes that `create` has left to be made when the rows are there."""
+
+    def declared_columns(self, table: str) -> Sequence[tuple[str, str]]:
+        """(name, SQL type with its constraint) of the columns that rows in place can get later; see `install`."""
+        return ()
 
     @property
     def topics(self) -> list[str]:
@@ -95,6 +101,7 @@ class Platform(Projection):
     def __init__(self, name: str, tables: Sequence[Table], events: frozenset[type[Event]]) -> None:
         self.name = name
         self.tables = tuple(table.name for table in tables)
+        self._declared = tuple(tables)
         self.events = events
         self.definition = "; ".join(f"{table.name} {table_columns(table)}" for table in tables)
 
@@ -104,6 +111,10 @@ class Platform(Projection):
         for table in self.tables:
             of, like = Identifier(schema, table), Identifier(self.home, table)
             connection.execute(SQL("CREATE TABLE {} (LIKE {} {})").format(of, like, parts))
+
+    def declared_columns(self, table: str) -> Sequence[tuple[str, str]]:
+        [declared] = [one for one in self._declared if one.name == table]
+        return table_columns(declared)
 
     def index(self, connection: Connection[Any], schema: str, table: str) -> None:
         with connection.cursor(row_factory=tuple_row) as cursor:

@@ -34,9 +34,6 @@ LOCK_TIMEOUT = "500ms"
 VACUUM_TIMEOUT = "10s"
 """How long a switch waits for a vacuum, while nobody waits for it; Postgres ends its own vacuum after a second."""
 
-_RIGHTS = ("SELECT", "INSERT", "UPDATE", "DELETE")
-"""What the service's role may do with a table that follows the log."""
-
 
 class NotPossible(Exception):
     """The projection cannot be built or switched like this; the message says why."""
@@ -84,44 +81,6 @@ def held(connection: Connection[Any], name: str) -> Version:
     """The live version, which stays as it is until the transaction ends: followers, switches and healing wait."""
     connection.execute("SELECT FROM projection_versions WHERE name = %s AND state = 'live' FOR UPDATE", (name,))
     return live_version(connection, name)
-
-
-def install(connection: Connection[Any], projections: Sequence[Projection], service_role: str | None) -> None:
-    """Set up what is new among these: a live version 1, and its tables where no migration has made them, empty.
-
-    One that is written with the append gets what the log already says. What a migration has changed is live as it is
-    declared now. Versions that were retired before are not, and cannot be switched in any more.
-    """
-    with connection.transaction():
-        connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (locks.VERSIONS,))
-        for projection in projections:
-            if versions(connection, projection.name):
-                if projection.is_inline:
-                    connection.execute(_DECLARE_LIVE, (projection.definition, projection.name))
-                continue
-            missing = [t for t in projection.tables if not _exists(connection, projection.home, t)]
-            if missing:
-                projection.create(connection, projection.home)
-                for table in missing:
-                    projection.index(connection, projection.home, table)
-                    if service_role:
-                        _grant(connection, projection.home, table, [(service_role, right) for right in _RIGHTS])
-            add_version(connection, projection, 1, "live", 0)
-            if projection.is_inline and projection.home == "platform":
-                connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.PLATFORM,))
-                advance(connection, projection, projection.home, 1, after=0, upto=head(connection))
-
-
-_DECLARE_LIVE = """
-UPDATE projection_versions SET definition = %s
-WHERE name = %s AND state = 'live'
-"""
-
-
-def _exists(connection: Connection[Any], schema: str, table: str) -> bool:
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        row = cursor.execute("SELECT to_regclass(format('%%I.%%I', %s::text, %s::text))", (schema, table)).fetchone()
-    return row is not None and row[0] is not None
 
 
 def add_version(connection: Connection[Any], projection: Projection, version: int, state: str, position: int) -> None:
@@ -284,7 +243,7 @@ def _switch(
         connection.execute(move.format(Identifier(chosen.schema, table), Identifier(projection.home)))
         vacuuming = SQL("ALTER TABLE {} RESET (autovacuum_enabled)")
         connection.execute(vacuuming.format(Identifier(projection.home, table)))
-        _grant(connection, projection.home, table, rights)
+        grant(connection, projection.home, table, rights)
     connection.execute(SQL("DROP SCHEMA {}").format(Identifier(chosen.schema)))
     at = reached if projection.is_inline else live.position
     connection.execute(
@@ -351,7 +310,8 @@ def _rights(connection: Connection[Any], schema: str, table: str) -> list[tuple[
         return cursor.fetchall()
 
 
-def _grant(connection: Connection[Any], schema: str, table: str, rights: Sequence[tuple[str, str]]) -> None:
+def grant(connection: Connection[Any], schema: str, table: str, rights: Sequence[tuple[str, str]]) -> None:
+    """Give each (role, right) on the table."""
     for role, right in rights:
         granting = SQL("GRANT {} ON {} TO {}")
         connection.execute(granting.format(SQL(right), Identifier(schema, table), Identifier(role)))

@@ -27,7 +27,8 @@ class View(Projection):
     `key`: the columns that name a row, the Struct's first. `first`: the columns that stay as the row's first event set
     them. `relative`: columns of positions, which the append counts from its own base. `types`: the SQL types that do
     not follow from the Struct; a `text[]` is carried as one text with commas. `leaves_none`: None leaves a column as
-    it is. `indexes`: their names and places. `key_of`: the columns and values that name the rows of a stream.
+    it is. `indexes`: their names and places. `key_of`: the columns and values that name the rows of a stream. `rights`:
+    what the service's role may do with the table. `defaults`: what rows have that are older than the column.
     """
 
     def __init__(
@@ -46,6 +47,8 @@ class View(Projection):
         indexes: Mapping[str, str] | None = None,
         folds_all: bool = False,
         skipped: LiteralString = "false",
+        rights: Sequence[str] = Projection.rights,
+        defaults: Mapping[str, str | int | bool] | None = None,
     ) -> None:
         self.name = name
         self.tables = (name,)
@@ -55,6 +58,8 @@ class View(Projection):
         self.key_of = key_of
         self.folds_all = folds_all
         self.skipped = skipped
+        self.rights = tuple(rights)
+        self._defaults = dict(defaults or {})
         self.indexes = dict(indexes or {})
         self._project = project
         self._key, self._first, self._relative = tuple(key), frozenset(first), frozenset(relative)
@@ -118,6 +123,15 @@ class View(Projection):
         if key is not None:
             delete_rows(connection, schema, self.name, key)
         return True
+
+    def declared_columns(self, table: str) -> list[tuple[str, str]]:
+        """Columns that may be NULL, and those that have a default."""
+        columns = [(name, kind) for name, kind, may in self.declared() if may and name not in self._defaults]
+        return columns + [
+            (name, f"{kind} NOT NULL DEFAULT {SQL('{}').format(self._defaults[name]).as_string()}")
+            for name, kind, _ in self.declared()
+            if name in self._defaults
+        ]
 
     def declared(self) -> list[tuple[str, str, bool]]:
         """(name, SQL type, may be NULL) of every column."""

@@ -6,6 +6,7 @@ from eventstore.operations.backup import MANIFEST, BackupError, back_up, read_ma
 from eventstore.proof.sealing import sign_snapshot
 from eventstore.proof.statement import check_statement, sign_statement
 from eventstore.proof.verifier import read_checkpoint
+from projections.platform.account_numbers import ACCOUNT_NUMBERS
 from tests.support.make import NOON
 from tests.support.sealed_log import ACCOUNTS, KEY, Log, emptied, log
 
@@ -13,7 +14,7 @@ __all__ = ["log"]
 
 
 def test_a_backup_counts_its_rows(log: Log) -> None:
-    manifest = back_up(log.urls.service, log.folder / "backup")
+    manifest = back_up(log.urls.service, log.folder / "backup", ACCOUNT_NUMBERS)
     counts = {name: part.rows for name, part in manifest.parts.items()}
     assert counts["events"] == 3 * ACCOUNTS
     assert counts["payloads"] == counts["payload_keys"] == ACCOUNTS
@@ -25,6 +26,7 @@ def test_the_manifest_is_signed_with_a_checkpoint_of_exactly_what_is_in_the_back
     back_up(
         log.urls.service,
         log.folder / "backup",
+        ACCOUNT_NUMBERS,
         sign=lambda connection, manifest: sign_statement(
             manifest, KEY, sign_snapshot(connection, KEY, at=NOON), at=NOON
         ),
@@ -44,10 +46,10 @@ def test_the_manifest_is_signed_with_a_checkpoint_of_exactly_what_is_in_the_back
 )
 def test_rows_and_position_of_a_restore_are_compared_with_the_manifest(log: Log, old: str, new: str, said: str) -> None:
     folder = log.folder / "backup"
-    back_up(log.urls.service, folder)
+    back_up(log.urls.service, folder, ACCOUNT_NUMBERS)
     emptied(log)
     text = (folder / MANIFEST).read_text()
     assert old in text
     (folder / MANIFEST).write_text(text.replace(old, new))
     with pytest.raises(BackupError, match=said):
-        restore(log.urls.admin, folder, read_manifest(folder))
+        restore(log.urls.admin, folder, read_manifest(folder), ACCOUNT_NUMBERS)

@@ -15,6 +15,7 @@ from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
 from eventstore.operations import migrate as module
 from eventstore.operations.migrate import MigrationError, UnsafeStore, migrate, refuse_unsafe, role_of
+from projections.versioning.install import migrate_all
 from tests.support.make import stage
 from tests.support.running import renamed, wait_for
 
@@ -114,7 +115,7 @@ def test_rights_from_before_are_taken_away(database: PostgresUrls) -> None:
     with psycopg.connect(database.admin, autocommit=True) as connection:
         for table in ("access_key", "platform.account_number_key"):
             connection.execute(f"GRANT INSERT, UPDATE, DELETE ON {table} TO {role}".encode())
-    migrate(database.admin, service_role=role)
+    migrate_all(database.admin, service_role=role)
     with psycopg.connect(database.service) as connection:
         row = connection.execute(
             "SELECT has_any_column_privilege('access_key', 'UPDATE'),"

@@ -29,6 +29,7 @@ from eventstore.proof.verification import Kept, gaps, verify_events
 from eventstore.proof.verifier import Invalid, check, leaf_of, main
 from projections import INLINE
 from projections.erasure import erase
+from projections.platform.account_numbers import ACCOUNT_NUMBERS
 from tests.support.make import NOON
 from tests.support.sealed_log import ACCOUNTS, KEY, OTHER_KEY, SUPPLIER, Log, assert_found, edited
 
@@ -559,7 +560,7 @@ def upgraded(log: Log) -> None:
 
 
 def backed_up(log: Log) -> None:
-    back_up(log.urls.service, log.folder / "backup")
+    back_up(log.urls.service, log.folder / "backup", ACCOUNT_NUMBERS)
 
 
 @pytest.mark.parametrize("change", [vacuumed, rebuilt, erased, upgraded, backed_up])

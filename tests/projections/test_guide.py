@@ -15,7 +15,8 @@ from projections.versioning.build import administrator
 from projections.versioning.compare import verify
 from projections.versioning.following import Following
 from projections.versioning.healing import heal
-from projections.versioning.versions import alone, build_version, install, live_version, switch
+from projections.versioning.install import install
+from projections.versioning.versions import alone, build_version, live_version, switch
 from schemas.base import MARKET_TIME
 from tests.support.make import an_account
 from tests.support.staging import SUPPLIER, stage

@@ -33,13 +33,13 @@ from projections.versioning.build import administrator, apply_events, build, mak
 from projections.versioning.compare import compare, verify
 from projections.versioning.following import Counter
 from projections.versioning.healing import heal
+from projections.versioning.install import install
 from projections.versioning.projection import Projection
 from projections.versioning.reading import Seen, head, read_ordered
 from projections.versioning.versions import (
     NotPossible,
     alone,
     build_version,
-    install,
     live_version,
     make_anew,
     parked_streams,

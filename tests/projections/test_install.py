@@ -1,0 +1,89 @@
+"""Projections bring their own tables, columns and rights."""
+
+from collections.abc import Iterator
+
+import msgspec
+import psycopg
+import pytest
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+from embedded.postgres import PostgresUrls
+from eventstore.aggregates.supplier import SUPPLIER, ConfigureSupplier, CreateSupplier
+from eventstore.events import Recorded
+from eventstore.log.ledger import Ledger
+from eventstore.operations.migrate import role_of
+from projections import PLATFORM
+from projections.import_supplier import IMPORT_SUPPLIER, SupplierRow
+from projections.versioning.install import install
+from projections.versioning.view import View
+from tests.support.make import NOON
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """How many events of a supplier there are."""
+
+    code: str
+    last_topic: str
+    position: int
+
+
+def _key_of(stream: str) -> dict[str, str] | None:
+    return {"code": stream.split("/", 1)[1]} if stream.startswith("supplier/") else None
+
+
+def _row(recorded: Recorded, position: int) -> Seen:
+    return Seen(code=recorded.stream.split("/", 1)[1], last_topic=recorded.topic, position=position)
+
+
+NEW = View(
+    "supplier_seen", Seen, _row, events=SUPPLIER.topics.values(), key=("code",), key_of=_key_of, rights=("SELECT",)
+)
+
+
+@pytest.fixture
+def admin(database: PostgresUrls) -> Iterator[Connection[TupleRow]]:
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        yield connection
+
+
+def test_a_new_view_needs_no_migration(database: PostgresUrls, ledger: Ledger, admin: Connection[TupleRow]) -> None:
+    ledger.execute("supplier/A", CreateSupplier(), at=NOON, by="t")
+    ledger.execute("supplier/A", ConfigureSupplier(strictness="strict"), at=NOON, by="t")
+    for _ in range(2):
+        install(admin, (NEW,), role_of(database.service))
+    with psycopg.connect(database.service, autocommit=True) as connection:
+        rows = connection.execute("SELECT code, last_topic, position FROM supplier_seen").fetchall()
+        assert rows == [("A", "supplier_configured.v1", 2)]
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("DELETE FROM supplier_seen")
+    opened = Ledger(database.admin, views=(NEW,))
+    try:
+        opened.execute("supplier/B", CreateSupplier(), at=NOON, by="t")
+    finally:
+        opened.close()
+    assert admin.execute("SELECT code, position FROM supplier_seen ORDER BY position").fetchall() == [
+        ("A", 2),
+        ("B", 3),
+    ]
+
+
+def test_a_column_that_is_declared_later_is_added_with_its_default(ledger: Ledger, admin: Connection[TupleRow]) -> None:
+    class Wider(SupplierRow, frozen=True, kw_only=True):
+        greets_customers: bool | None = None
+
+    ledger.execute("supplier/A", CreateSupplier(), at=NOON, by="t")
+    wider = View(
+        "import_supplier", Wider, lambda recorded, position: None, events=SUPPLIER.topics.values(), key=("code",),
+        key_of=_key_of, leaves_none=True, defaults={"greets_customers": False},
+    )  # fmt: skip
+    install(admin, (wider,), None)
+    assert admin.execute("SELECT code, greets_customers FROM import_supplier").fetchall() == [("A", False)]
+    install(admin, (IMPORT_SUPPLIER,), None)
+
+
+def test_a_field_of_the_account_that_is_declared_later_gets_its_column(admin: Connection[TupleRow]) -> None:
+    admin.execute("ALTER TABLE platform.customer DROP COLUMN salutation")
+    install(admin, (PLATFORM,), None)
+    query = "SELECT data_type FROM information_schema.columns WHERE table_name = 'customer' AND column_name = %s"
+    assert admin.execute(query, ("salutation",)).fetchall() == [("text",)]
