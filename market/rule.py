@@ -87,6 +87,7 @@ class RuleBook:
                 many = step.endswith("[]")
                 place = place.below.setdefault((step.removesuffix("[]"), many), _Place())
             place.rules.append(rule)
+        self._arrays = tuple(name for name, many in root.below if many)
         self._apply = _compiled(root, is_careful=False)
         self._apply_carefully = _compiled(root, is_careful=True)
 
@@ -111,8 +112,8 @@ class RuleBook:
         if is_truncated(besides):
             return []
         found: list[Breach] = []
-        more = dict.fromkeys(Severity, -MAX_PROBLEMS)
-        work = Work(within_s)
+        more = _NONE_YET.copy()
+        go_on = Work(within_s).go_on if self._looks_at_clock(value) else _never
 
         def broken(rule: Rule, value: Any, *path: str | int) -> None:
             """Called by the generated function, which knows the rule and the path."""
@@ -124,13 +125,26 @@ class RuleBook:
 
         try:
             if besides:
-                self._apply_carefully(value, now, broken, work.go_on, _sound_places(besides))
+                self._apply_carefully(value, now, broken, go_on, _sound_places(besides))
             else:
-                self._apply(value, now, broken, work.go_on)
+                self._apply(value, now, broken, go_on)
         except TooMuchWork:
             if more[Severity.ERROR] <= 0:
                 raise
-        return [*found, *(Breach(left_out(number), kind) for kind, number in more.items() if number > 0)]
+        if found:
+            found.extend([Breach(left_out(number), kind) for kind, number in more.items() if number > 0])
+        return found
+
+    def _looks_at_clock(self, value: Any) -> bool:
+        """Whether any array of the value is long enough to look at the clock, which is a call of the system."""
+        return any(len(getattr(value, name)) >= _LOOK_EVERY for name in self._arrays)
+
+
+_NONE_YET = dict.fromkeys(Severity, -MAX_PROBLEMS)
+
+
+def _never() -> None:
+    """In place of a look at the clock that is never taken."""
 
 
 class _Place:

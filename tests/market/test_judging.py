@@ -3,10 +3,13 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
+import market
 from market.judging import Judgement, Occasion, Terms, judge, problem_names
 from schemas.submission import read_submission
+from schemas.work import TooMuchWork
 from tests.support.make import an_account, changed, encoded
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -72,3 +75,14 @@ def test_an_end_of_the_window_in_the_past_is_refused(occasion: Occasion) -> None
 def test_the_window_is_no_matter_when_the_account_is_processed() -> None:
     ended = wrapped(schedule_window_end=(NOW - timedelta(days=1)).isoformat())
     assert judged(ended, Terms(), Occasion.PROCESS).problems == ()
+
+
+def test_the_clock_is_asked_only_where_there_is_much_to_judge() -> None:
+    """Asking what the processor has spent is a call of the system, and most accounts have few of everything."""
+    small = read_submission(encoded(an_account("NORDWIND"))).account
+    large = msgspec.structs.replace(small, notes=small.notes[:1] * 64)
+    assert not market._book._looks_at_clock(small)
+    assert market._book._looks_at_clock(large)
+    market.check(small, NOW, within_s=-1)
+    with pytest.raises(TooMuchWork):
+        market.check(large, NOW, within_s=-1)
