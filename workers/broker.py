@@ -20,7 +20,7 @@ from dramatiq.brokers.redis import RedisBroker
 from dramatiq.brokers.stub import StubBroker
 from redis.connection import parse_url
 
-STREAMS_PER_MESSAGE = 50
+STREAMS_PER_MESSAGE = 200
 
 
 class Bell(msgspec.Struct, frozen=True):

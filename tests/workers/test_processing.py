@@ -27,7 +27,7 @@ from workers.backoff import MAX_BACKOFF_S, backoff
 from workers.broker import BrokerDoorbell, in_process_broker
 from workers.liveness import Liveness
 from workers.process_imports import ImportProcessor
-from workers.relay import Relay
+from workers.relay import GATHER_S, Relay, _messages
 from workers.run import run_worker
 from workers.sweeper import Sweeper
 
@@ -200,6 +200,30 @@ def test_the_relay_rings_for_what_is_new_and_remembers_how_far_it_came(
     rung = [name for message in queued(broker) for name in message]
     assert rung == streams
     assert later not in rung
+
+
+class EndsAtFirstPause(threading.Event):
+    """Ends what waits for it at its first pause, and keeps how long that would have been."""
+
+    pause_s: float | None = None
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.pause_s = timeout
+        self.set()
+        return True
+
+
+def test_the_relay_rings_at_once_and_gathers_afterwards(ledger: Ledger, connection: psycopg.Connection[Any]) -> None:
+    """One message for each import would cost the relay and the workers more than the imports do."""
+    first = stage(ledger, an_account(SUPPLIER, 1))
+    broker, stop = in_process_broker(), EndsAtFirstPause()
+    Relay(ledger, BrokerDoorbell(broker))._relay(connection, stop)
+    assert [name for message in queued(broker) for name in message] == [first]
+    assert stop.pause_s == GATHER_S
+
+
+def test_a_message_carries_up_to_two_hundred_streams() -> None:
+    assert [len(message) for message in _messages([str(number) for number in range(401)])] == [200, 200, 1]
 
 
 def test_the_sweeper_rings_again_for_what_was_lost(ledger: Ledger, connection: psycopg.Connection[Any]) -> None:
