@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+GUIDE := api/guide/index.html
+GUIDE_SOURCES := README.md docs/flow.svg $(wildcard docs/*.md docs/decisions/*.md docs/guide/*.py)
 ARGS ?=
 
 .DEFAULT_GOAL := help
@@ -18,7 +20,10 @@ $(VENV)/.ready: requirements/dev.txt pyproject.toml importer/pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . --editable ./importer
 	touch $@
 
-setup: $(VENV)/.ready ## the environment, from pinned and hashed requirements
+$(GUIDE): $(VENV)/.ready $(GUIDE_SOURCES)
+	$(BIN)/python docs/guide/build.py
+
+setup: $(VENV)/.ready $(GUIDE) ## the environment, from pinned and hashed requirements
 
 demo: setup ## import a sample book into a service of its own; ARGS=--exit to end when it is done
 	$(BIN)/importledger demo $(ARGS)
@@ -44,8 +49,9 @@ simulate: setup ## many histories of the pure core among faults; SEED=0 IMPORTS=
 chaos: setup ## faults at a running service under load; SEED=1 MINUTES=10
 	$(BIN)/python -m tests.faults --seed $(or $(SEED),1) --minutes $(or $(MINUTES),10)
 
-docs: setup ## what is made from the code: docs/errors.md and docs/openapi.json, which may only grow
+docs: setup ## what is made from the code (docs/errors.md; docs/openapi.json, which may only grow), and the guide
 	$(BIN)/python -m api.made
+	$(BIN)/python docs/guide/build.py
 
 bench: setup ## throughput as ratios in one run; BOOK=1 for whole books
 	$(BIN)/python -m bench$(if $(BOOK),.book) $(ARGS)
@@ -62,4 +68,4 @@ lock: setup ## resolve the requirements anew; needs uv
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q pyproject.toml -c requirements/dev.txt -o requirements/runtime.txt
 
 clean: ## throw the environment away
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache *.egg-info build
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache *.egg-info build api/guide

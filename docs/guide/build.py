@@ -1,0 +1,26 @@
+"""Builds the guide at /docs/guide/ from README.md and docs/ into api/guide/: `python docs/guide/build.py`."""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).parent
+SOURCES = HERE.parent
+TARGET = SOURCES.parent / "api" / "guide"
+
+
+def build(target: Path = TARGET) -> None:
+    """Build into an empty folder and put it in the target's place. Whatever Sphinx warns of is an error."""
+    with tempfile.TemporaryDirectory() as folder:
+        pages = Path(folder) / "guide"
+        generator = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html"]
+        folders = ["-c", str(HERE), "-d", str(Path(folder) / "doctrees"), str(SOURCES), str(pages)]
+        subprocess.run([*generator, *folders], check=True)
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(pages, target, ignore=shutil.ignore_patterns("_sources", ".buildinfo*", "objects.inv", "*.map"))
+
+
+if __name__ == "__main__":
+    build()
