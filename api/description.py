@@ -196,7 +196,7 @@ def _said(schema: Any) -> Any:
 
 
 def _without_default(schema: Any) -> Any:
-    """Absence is told by `required`; what stands in for it here is nobody else's matter."""
+    """The schema without its default: `required` says what may be absent, and the default is not told."""
     return {name: inner for name, inner in schema.items() if name != "default"} if isinstance(schema, dict) else schema
 
 

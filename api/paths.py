@@ -43,7 +43,7 @@ class Endpoint:
 
     def __init__(self, handler: Callable[[Request], Awaitable[Response]], path: str | None = None) -> None:
         self.path = path
-        """As the route has it, with names for what differs: for the log."""
+        """The route's path, with names for what differs; the log shows it."""
         self._handler = handler
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -98,7 +98,7 @@ class RunCounts:
             _forget(count, command)
 
     def _new_accounts(self, supplier: str, run: str, accounts: Sequence[str]) -> list[tuple[str, ...]]:
-        """Those that the run does not have yet, in portions. Naming one twice does no harm."""
+        """The accounts that the run does not have yet, in portions. An account may be named twice."""
         if not accounts:
             return []
         with self._ledger.connection() as connection:

@@ -41,7 +41,7 @@ EXAMPLES = {
     "projections switch": "importledger projections switch import_status --to 2",
     "projections heal": "importledger projections heal NORDWIND NW-0004711",
 }
-"""By the verb's name."""
+"""An example for each verb, by the verb's name."""
 
 
 def show_examples(command: click.Command, name: str = "") -> None:

@@ -56,7 +56,7 @@ def sentence_of(error: Exception) -> str | None:
         case click.ClickException():
             return _line(error.format_message())
         case StoreUnavailable() | PoolTimeout():
-            return "The database has stopped to answer. What was asked may be asked again."
+            return "The database has stopped answering. What was asked may be asked again."
         case LedgerError() | BaseError() | msgspec.MsgspecError():
             return _line(str(error)) or type(error).__name__
         case psycopg.errors.InsufficientPrivilege():

@@ -40,7 +40,7 @@ SUPPLIER_SETTINGS: dict[str, tuple[str, dict[str, Any] | None]] = {
     "customer-emails": ("sends_customer_emails", ON_OFF),
     "email-language": ("email_language", {"de": "de", "en": "en"}),
 }
-"""By name on the command line: the setting in the log, and what each allowed word means; None for a URL."""
+"""For each name on the command line: the setting's name in the log, and what each allowed word means (None: a URL)."""
 
 DOCUMENTS_ROOT = re.compile(r"(s3|gs|az)://[^/\s]+(/\S*)?\Z|file:///\S*\Z|\Z")
 SUPPLIER_CODE = re.compile(r"[A-Za-z0-9_-]{1,32}\Z")

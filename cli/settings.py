@@ -48,7 +48,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     log_format: str
     """`auto`: text on a terminal, JSON elsewhere."""
     roles_file: Path | None
-    """Of an api process below a supervisor: where that says which roles keep dying."""
+    """For an api process below a supervisor: the file in which the supervisor names the roles that keep dying."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":

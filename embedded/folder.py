@@ -116,7 +116,7 @@ class DataFolder:
         return self.path / "secrets" / "dying_roles.json"
 
     def write_dying_roles(self, dying: dict[str, str]) -> None:
-        """Leave word for the api processes: each such role with its last line. On a full disk they know no better."""
+        """Leave word for the api processes: each such role with its last line. Nothing is written on a full disk."""
         unfinished = self.roles_file.with_suffix(".unfinished")
         with contextlib.suppress(OSError):
             unfinished.touch(mode=0o600)

@@ -179,7 +179,7 @@ class Supervisor:
                 self._tell_dying(dying)
 
     def _found_dying(self) -> dict[str, str]:
-        """By name of a program that has died soon after each of its last starts: what it has said last."""
+        """The programs that have died soon after each of their last starts, by name, with the last line of each."""
         return {
             child.program.name: last_words(child.last_line)
             for tier in self._tiers

@@ -156,7 +156,7 @@ class Page(msgspec.Struct, frozen=True):
 
 
 def search_parameters(text: str, suppliers: Sequence[str] | None, after: str, limit: int) -> dict[str, Any]:
-    """Of SELECT_FOUND. Raises ValueError for an `after` that no page has given."""
+    """The parameters of SELECT_FOUND. Raises ValueError for an `after` that no page has given."""
     whole = folded(text)
     words = whole.replace(",", " ").split()
     rank, stream = _place(after)

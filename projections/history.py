@@ -205,7 +205,7 @@ def read_statuses(connection: Connection[Any], supplier: str, as_of: AsOf = NOW)
 
 
 def of_import(events: list[Recorded]) -> list[Recorded]:
-    """Those of the import itself. Raises StreamUnreadable."""
+    """The events of the import itself. Raises StreamUnreadable."""
     own = [recorded for recorded in events if aggregate_of(recorded.stream) is import_process.IMPORT_PROCESS]
     for recorded in own:
         if isinstance(recorded.event, Unreadable):

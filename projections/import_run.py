@@ -261,7 +261,7 @@ ON CONFLICT (supplier, run) DO UPDATE SET
 
 
 def not_in_run(connection: Connection[Any], supplier: str, run: str, accounts: Sequence[str]) -> list[str]:
-    """Those of these external numbers that are not known as the run's."""
+    """The external numbers among these that are not known to belong to the run."""
     query = (
         "SELECT external_account_number FROM import_run_account"
         " WHERE supplier = %s AND run = %s AND external_account_number = ANY(%s)"

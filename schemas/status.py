@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 from schemas.base import Problem, Wire
 
 Outcome = Literal["staged", "replaced", "unchanged"]
-"""Of a create: the account is new, takes the place of what was sent before, or was sent before with this content."""
+"""What a create has done: the account is new, replaces what was sent before, or was sent before with this content."""
 
 
 class LatestError(Wire, frozen=True, kw_only=True):

@@ -27,7 +27,7 @@ class DocumentsUnavailable(Exception):
 
 
 def missing_documents(root: str, paths: Collection[str], *, timeout_s: float = TIMEOUT_S) -> set[str]:
-    """Those of the paths below which no document lies. Never looks outside the root. Raises DocumentsUnavailable."""
+    """The paths at which there is no document. Never looks outside the root. Raises DocumentsUnavailable."""
     return asyncio.run(_missing(root, paths, timeout_s))
 
 

@@ -26,7 +26,7 @@ STATUSES = {
     "DryRunErrored": "DRY_RUN_ERRORED",
     "ImportCancelled": "CANCELLED",
 }
-"""By the event that ends an import: the status that it ends in."""
+"""The status in which an import ends, by the event that ends it."""
 _ENDS = {topic: STATUSES[event.__name__] for topic, event in TOPICS.items() if event.__name__ in STATUSES}
 
 logger = structlog.get_logger()

@@ -97,7 +97,7 @@ class ImportProcessor:
             self._postpone(started)
 
     def _not_asked_otherwise(self, started: Sequence[Started], treatments: Mapping[str, Treatment]) -> list[Started]:
-        """Those to be processed now, in the sandbox. Slow ones are finished by a timer, and keep nobody waiting."""
+        """The imports to process now. In the sandbox a timer finishes the slow ones, so no others wait."""
         at = now()
         asked = {one.stream: command_for(one.stream, one.process, at) for one in started}
         commands = {stream: command for stream, command in asked.items() if command is not None}
@@ -181,7 +181,7 @@ class ImportProcessor:
     def _checked(
         self, read: Sequence[Ready], treatments: Mapping[str, Treatment]
     ) -> tuple[list[Ready], dict[str, Command]]:
-        """Those whose references hold, and what becomes of the others."""
+        """The imports whose references hold, and for each of the others the command that ends it."""
         if not read:
             return [], {}
         ready: list[Ready] = []

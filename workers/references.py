@@ -79,7 +79,7 @@ class References:
         self._known: set[str] = set()
 
     def treatments(self, suppliers: set[str]) -> dict[str, Treatment]:
-        """By supplier code; a supplier that is not known is treated by the contract."""
+        """The treatment of each supplier, by its code; the contract's own where a supplier is not known."""
         with self._ledger.connection() as connection:
             rows = connection.execute(SELECT_TREATMENT, (list(suppliers),)).fetchall()
         return {code: Treatment(code) for code in suppliers} | {row["code"]: Treatment(**row) for row in rows}
@@ -105,7 +105,7 @@ class References:
         return found
 
     def _taken(self, accounts: Sequence[Account]) -> set[tuple[str, str]]:
-        """Of the live supply points of these accounts: those that live accounts have already, with their suppliers."""
+        """The live supply points of these accounts that other live accounts have already: (supplier, identifier)."""
         places = {(account.import_supplier, identifier) for account in accounts for _, identifier in _live(account)}
         if not places:
             return set()

@@ -50,7 +50,7 @@ WHERE status = 'PENDING' AND position <= %(relayed)s
 ORDER BY modified_at
 LIMIT %(limit)s
 """
-"""Of paused suppliers nothing is rung for; when one is ongoing again, all that waits is found here."""
+"""Leaves the imports of paused suppliers out. When a supplier is ongoing again, this finds all that has waited."""
 
 logger = structlog.get_logger()
 

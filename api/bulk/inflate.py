@@ -152,4 +152,4 @@ INFLATERS: dict[str, type[Plain] | type[Gzip] | type[Zstd]] = {
     "x-gzip": Gzip,
     "zstd": Zstd,
 }
-"""By Content-Encoding."""
+"""The decoder for each value of Content-Encoding."""

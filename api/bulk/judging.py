@@ -84,7 +84,7 @@ def unexpected(error: Exception) -> Sentence:
 
 
 def judge_line(line: bytes, question: Question) -> Judged:
-    """As the single endpoints judge a body. Raises NotJson, TooMuchWork."""
+    """Judge a line as the single endpoints judge a body. Raises NotJson, TooMuchWork."""
     submission = read_submission(line)
     account = submission.account
     supplier = account.import_supplier if submission.states("import_supplier") else ""

@@ -57,7 +57,7 @@ class HealthChecks:
 
 
 def dying_roles(file: Path | None) -> dict[str, str]:
-    """By name of a role that dies whenever it is started: its last line. A file that is not there says nothing."""
+    """The roles that die whenever they are started, each with its last line; none where there is no file."""
     if file is None:
         return {}
     try:

@@ -197,7 +197,7 @@ class Runs:
             found, after = await read(self._lists, run_imports, *_named(state), status, after)
 
     async def _totals(self, state: RunState) -> dict[str, Any]:
-        """As long as it takes, a portion of accounts after the other."""
+        """The totals of the run. Reads one portion of accounts after the other, however long that takes."""
         supplier, run = _named(state)
         totals = Totals()
         after: tuple[int, str] | None = (0, "")

@@ -53,12 +53,12 @@ def remembered(sql_type: str, prepare: Callable[[Any], Any] | None = None) -> Re
 
 
 SIZE = Remembered(struct.Struct(">i").pack)
-"""Of a value, before its bytes."""
+"""The size of a value, which stands before its bytes."""
 COLUMNS = Remembered(struct.Struct(">h").pack)
 """The number of a row's columns, before its values."""
 INTEGER, BIGINT, BOOLEAN, DATE = map(remembered, ("int4", "int8", "bool", "date"))
 NUMERIC = remembered("numeric", lambda digits: Decimal(digits) if digits else None)
-"""By the number's text, which may be empty."""
+"""Takes the number as text; an empty text is null."""
 CHOICE = remembered("text")
 """Texts of which there are few."""
 

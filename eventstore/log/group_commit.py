@@ -229,7 +229,7 @@ class LoopCommitter:
         self._alarm: asyncio.TimerHandle | None = None
 
     def submit(self, append: Append) -> "asyncio.Future[int]":
-        """As GroupCommitter.append, for callers in the event loop: a future of the position. Raises LedgerBusy."""
+        """GroupCommitter.append for callers in the event loop: a future of the position. Raises LedgerBusy."""
         if len(self._waiting) >= MAX_WAITING:
             raise LedgerBusy(f"{MAX_WAITING} appends are waiting")
         loop = asyncio.get_running_loop()

@@ -199,7 +199,7 @@ class Ledger:
         return loaded
 
     def look_at(self, streams: Iterable[str]) -> dict[str, Loaded | StreamUnreadable]:
-        """As `load`, with what could not be read in the place of a state."""
+        """The same as `load`, but an unreadable stream gives its StreamUnreadable instead of raising it."""
         wanted = list(streams)
         loaded: dict[str, Loaded | StreamUnreadable] = {
             stream: Loaded(aggregate_of(stream).initial, 0) for stream in wanted

@@ -187,7 +187,7 @@ def read_signed(note: str, keys: Sequence[str]) -> Checkpoint:
 
 
 def is_signed(public: bytes, message: bytes, signature: bytes) -> bool:
-    """As `verifier.ed25519_verify`, in a thirtieth of the time: a log gets a checkpoint a minute."""
+    """The same answer as `verifier.ed25519_verify`, in a thirtieth of the time: a log gets a checkpoint a minute."""
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
     except (InvalidSignature, ValueError):

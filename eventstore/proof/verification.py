@@ -173,7 +173,7 @@ def _compare(root: bytes, checkpoints: Sequence[tuple[Checkpoint, str]], changes
 def _checkpoints(
     kept: Iterable[Kept], keys: Sequence[str], problems: list[str]
 ) -> dict[int, list[tuple[Checkpoint, str]]]:
-    """Those that a key has signed, by size; the others are problems."""
+    """The checkpoints that one of the keys has signed, by size; each of the others is named in `problems`."""
     found: dict[int, list[tuple[Checkpoint, str]]] = defaultdict(list)
     read: dict[str, Checkpoint] = {}
     for one in kept:

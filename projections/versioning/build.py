@@ -115,7 +115,7 @@ def _alone(admin_url: str, work: Callable[[Connection[Any], Item], Result], item
 
 
 def _largest_first(connection: Connection[Any], projection: Projection, schema: str) -> list[str]:
-    """So that nobody is left with a large one at the end."""
+    """The tables by size, the largest first, so that no worker starts on a large one at the end."""
     query = "SELECT pg_relation_size(to_regclass(format('%%I.%%I', %s::text, %s::text)))"
     with connection.cursor(row_factory=tuple_row) as cursor:
         sizes = {table: cursor.execute(query, (schema, table)).fetchone() for table in projection.tables}

@@ -24,7 +24,10 @@ ORDER BY position
 
 
 def wait_for_erasures(connection: Connection[Any]) -> None:
-    """From now on nobody is erased until the connection's transaction ends; who was erased can be seen."""
+    """Wait for running erasures, and keep new ones waiting until the connection's transaction ends.
+
+    What was erased before can be seen from then on.
+    """
     connection.execute("SELECT pg_advisory_xact_lock_shared(%s)", (locks.ERASURE,))
 
 

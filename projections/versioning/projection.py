@@ -167,7 +167,9 @@ class Platform(Projection):
         return True
 
     def forget_person(self, connection: Connection[Any], schema: str, erasure: Recorded) -> None:
-        """By the account's number, which the erasure says: tables that are being made may lack the account's own row.
+        """Delete what the tables say of the person.
+
+        The account's number comes from the erasure itself, since tables in the making may lack the account's row.
 
         Versions that other code has made may lack tables.
         """

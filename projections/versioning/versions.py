@@ -92,7 +92,7 @@ def add_version(connection: Connection[Any], projection: Projection, version: in
 
 @contextmanager
 def alone(connection: Connection[Any], projection: Projection) -> Iterator[None]:
-    """Nobody else builds or switches this projection meanwhile. Raises NotPossible when somebody does."""
+    """Hold the projection's lock, so that no other process builds or switches it. Raises NotPossible when one does."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         row = cursor.execute(
             "SELECT pg_try_advisory_lock(%s, hashtext(%s))", (locks.VERSIONS, projection.name)
@@ -114,7 +114,9 @@ def build_version(
     jobs: int = 1,
     progress: Progress = lambda done: None,
 ) -> Version:
-    """Build a new version beside the live one, close to the log's end; it is `ready` then. For who is `alone`.
+    """Build a new version beside the live one, close to the log's end; it is `ready` then.
+
+    The caller must hold `alone`.
 
     When it is cancelled, nothing remains of it; when it is killed, the next build clears it away.
     """
@@ -187,8 +189,8 @@ def switch(
 ) -> int:
     """Put a version that is ready or retired in the place of the live one; the position that it has then.
 
-    For who is `alone`. One transaction, in which writers wait while the last few events are caught up. It steps back
-    when readers would have to wait for long, and tries again. Raises NotPossible.
+    The caller must hold `alone`. It is one transaction, in which writers wait while the last few events are taken in.
+    When readers would have to wait for long, it steps back and tries again. Raises NotPossible.
     """
     chosen = next((one for one in versions(connection, projection.name) if one.version == version), None)
     if chosen is None or chosen.state not in ("ready", "retired"):
@@ -261,7 +263,7 @@ def _switch(
 
 
 def drop_versions(connection: Connection[Any], projection: Projection, *, unfinished: bool) -> None:
-    """Drop what a killed build left behind, and what was retired too long ago. For who is `alone`."""
+    """Drop what a killed build left behind, and what was retired too long ago. The caller must hold `alone`."""
     for one in versions(connection, projection.name):
         is_old = one.retired_at is not None and now() - one.retired_at > KEPT and one.state == "retired"
         if is_old or (unfinished and one.state == "building"):

@@ -270,7 +270,7 @@ def test_what_nobody_has_expected_says_how_to_see_more() -> None:
 
 def test_a_database_that_goes_away_meanwhile_is_a_sentence() -> None:
     assert sentence_of(StoreUnavailable("couldn't get a connection after 0.70 sec")) == (
-        "The database has stopped to answer. What was asked may be asked again."
+        "The database has stopped answering. What was asked may be asked again."
     )
     assert reason_of(OSError("a\nconnection to server at x failed: FATAL:  no room.\n")) == "no room"
 
