@@ -51,7 +51,7 @@ chaos: setup ## faults at a running service under load; SEED=1 MINUTES=10
 
 docs: setup ## what is made from the code (docs/errors.md; docs/openapi.json, which may only grow), and the guide
 	$(BIN)/python -m api.made
-	$(BIN)/python docs/guide/build.py
+	$(BIN)/python docs/guide/build.py --strict
 
 bench: setup ## throughput as ratios in one run; BOOK=1 for whole books
 	$(BIN)/python -m bench$(if $(BOOK),.book) $(ARGS)

@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 def pages() -> Iterator[Path]:
     """A guide that was built just now; a warning of the generator, such as a dead link, fails the build."""
     with temporary_folder() as folder:
-        runpy.run_path(str(ROOT / "docs" / "guide" / "build.py"))["build"](folder / "guide")
+        runpy.run_path(str(ROOT / "docs" / "guide" / "build.py"))["build"](folder / "guide", is_strict=True)
         yield folder / "guide"
 
 
