@@ -1,4 +1,4 @@
-"""Builds the guide at /docs/guide/ from README.md and docs/ into api/guide/: `python docs/guide/build.py [--strict]`."""
+"""Builds the guide from README.md and docs/ into api/guide/: `python docs/guide/build.py [--strict]`."""
 
 import shutil
 import subprocess
@@ -12,7 +12,7 @@ TARGET = SOURCES.parent / "api" / "guide"
 
 
 def build(target: Path = TARGET, *, is_strict: bool = False) -> None:
-    """Build into an empty folder and put it in the target's place. Strict: a dead link or another warning is an error."""
+    """Build into an empty folder, then replace the target. Strict: a dead link or another warning is an error."""
     with tempfile.TemporaryDirectory() as folder:
         pages = Path(folder) / "guide"
         generator = [sys.executable, "-m", "sphinx", "-q", "-b", "html", *(["-W", "--keep-going"] if is_strict else [])]
