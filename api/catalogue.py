@@ -29,10 +29,15 @@ class RuleOfCode(msgspec.Struct, frozen=True):
     """A rule of the market: at which place, its sentence, its source, whether it refuses or warns."""
 
     resource: str
+    """What the rule is about (Ressource)."""
     at: str
+    """The place that it looks at (Feldpfad)."""
     says: str
+    """The rule, in English (Regel)."""
     severity: str
+    """error or warning (Schwere)."""
     source: str
+    """Where the rule is from (Quelle)."""
     says_de: str = ""
     """The same in German."""
 
@@ -41,13 +46,19 @@ class ErrorCode(msgspec.Struct, frozen=True):
     """One code. `status` is the HTTP status of answers that carry it; None where it is met in a 200 only."""
 
     code: str
+    """Permanent code; /errors/ lists all (Fehlercode)."""
     where: tuple[Where, ...]
+    """Where the code is met (Vorkommen)."""
     status: int | None
+    """HTTP status of answers that carry it; null where it is met in a 200 only (HTTP-Status)."""
     meaning: str
+    """What it means, in English (Bedeutung)."""
     example: dict[str, Any]
+    """How it looks (Beispiel)."""
     meaning_de: str = ""
     """The same in German."""
     rules: tuple[RuleOfCode, ...] = ()
+    """Rules of the market that use it (Regeln)."""
 
     @property
     def sentence(self) -> Sentence:

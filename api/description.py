@@ -9,12 +9,17 @@ from importlib.metadata import version
 from typing import Any
 
 import msgspec
+from msgspec import inspect
 
 from api.catalogue import CATALOGUE, ErrorCode
+from api.errors import tree_of
+from api.field_descriptions import field_descriptions, structs_of
 from api.operation import Operation, Parameter
 from api.refusals import CODES
+from api.responses import encoded
+from schemas import misfits
 from schemas.account import Account, WrappedAccount
-from schemas.base import DECIMAL_PATTERN
+from schemas.base import DECIMAL_PATTERN, Problem
 
 _REF = "#/components/schemas/{name}"
 _MOMENT = {
@@ -43,6 +48,7 @@ def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
     answers = [answer for operation in operations for answer in operation.answers.values() if answer]
     types = list(dict.fromkeys([Account, *bodies, *answers]))
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
+    structs = structs_of(types)
     by_type = dict(zip(map(repr, types), schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
@@ -58,7 +64,10 @@ def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
         "tags": [{"name": tag} for tag in dict.fromkeys(operation.tag for operation in operations)],
         "paths": paths,
         "components": {
-            "schemas": {name: _said(schema) for name, schema in sorted(components.items())} | _ERROR_SCHEMAS,
+            "schemas": {
+                name: _described(_said(schema), structs.get(name)) for name, schema in sorted(components.items())
+            }
+            | _ERROR_SCHEMAS,
             "securitySchemes": {
                 "token": {
                     "type": "apiKey",
@@ -103,6 +112,10 @@ def _request_body(operation: Operation, schemas: dict[str, Any]) -> dict[str, An
     if operation.body is WrappedAccount:
         schema = {"anyOf": [_said(schemas[repr(Account)]), schema]}
     media = {"schema": schema, "example": operation.example}
+    if operation.examples:
+        told = {operation.name: {"value": operation.example}}
+        told |= {name: {"value": example} for name, example in operation.examples.items()}
+        media = {"schema": schema, "examples": told}
     kind = _NDJSON if operation.is_ndjson else "application/json"
     return {"required": not operation.is_body_optional, "content": {kind: media}}
 
@@ -128,7 +141,7 @@ def _refusal(status: int, operation: Operation) -> dict[str, Any]:
     headers = {"Retry-After": {"schema": {"type": "string"}}} if status in (429, 503) else {}
     return {
         "description": " ".join(entry.meaning for entry in possible if _concerns(entry, operation)) or CODES[status],
-        "content": {"application/json": {"schema": schema}},
+        "content": {"application/json": {"schema": schema, "examples": _examples(status, possible, operation)}},
     } | ({"headers": headers} if headers else {})
 
 
@@ -195,9 +208,46 @@ def _said(schema: Any) -> Any:
             return schema
 
 
+def _described(schema: Any, struct: type | None) -> Any:
+    """A struct's schema with what its fields mean before how they are written."""
+    told = field_descriptions(struct) if struct is not None else {}
+    for name, inner in schema.get("properties", {}).items():
+        if name in told:
+            inner["description"] = " ".join(filter(None, (told[name], inner.get("description"))))
+    return schema
+
+
 def _without_default(schema: Any) -> Any:
     """The schema without its default: `required` says what may be absent, and the default is not told."""
     return {name: inner for name, inner in schema.items() if name != "default"} if isinstance(schema, dict) else schema
+
+
+def _examples(status: int, possible: list[ErrorCode], operation: Operation) -> dict[str, Any]:
+    """What is answered, by code: as the catalogue shows it, or with the problems of a body that lacks a field."""
+    shown = {entry.code: entry.example for entry in possible if _concerns(entry, operation)}
+    for code in _WITH_ERRORS.intersection(shown):
+        shown[code] = _not_valid(operation, code)
+    if status == 400 and operation.name != "create_account":
+        shown.pop("account_import_process_already_imported", None)
+    return {code: {"value": msgspec.json.decode(encoded(value))} for code, value in shown.items()}
+
+
+def _not_valid(operation: Operation, code: str) -> dict[str, Any]:
+    """The answer to the operation's example without the first field that is required; to a query, of its parameter."""
+    is_account = operation.body is WrappedAccount
+    shape = Account if is_account else operation.body
+    fields = getattr(inspect.type_info(shape), "fields", ()) if shape else ()
+    required = next((field.encode_name for field in fields if field.required), "")
+    problems = [Problem(required, "required", misfits.REQUIRED)]
+    if not required:
+        attr = operation.query[0].name if operation.query else "reason"
+        problems = [Problem(attr, "invalid", misfits.expected(misfits.STRING, 5))]
+    detail = next(entry.sentence for entry in CATALOGUE if entry.code == code)
+    tree = tree_of(problems) if is_account else {}
+    return {**tree, "detail": detail, "code": code, "errors": problems}
+
+
+_WITH_ERRORS = frozenset({"account_failed_validation", "validation_error"})
 
 
 _IDEMPOTENCY_KEY = {
@@ -241,7 +291,11 @@ _ERROR_SCHEMAS = {
         "required": ["detail", "code"],
         "properties": {
             **_REFUSAL,
-            "errors": {"type": "array", "items": {"$ref": _REF.format(name="Problem")}},
+            "errors": {
+                "type": "array",
+                "items": {"$ref": _REF.format(name="Problem")},
+                "description": "Every problem (Probleme), in the order of the fields.",
+            },
             "errors_truncated": {
                 "type": "boolean",
                 "description": "True when there are more problems than are listed; the last entry says how many.",
@@ -252,8 +306,13 @@ _ERROR_SCHEMAS = {
         "type": "object",
         "required": ["non_field_errors", "account_id"],
         "properties": {
-            "non_field_errors": {"type": "object", "required": ["detail", "code"], "properties": _REFUSAL},
-            "account_id": {"type": "string"},
+            "non_field_errors": {
+                "type": "object",
+                "required": ["detail", "code"],
+                "properties": _REFUSAL,
+                "description": "Why the account is refused (Ablehnungsgrund).",
+            },
+            "account_id": {"type": "string", "description": "Number of the account (Vertragskontonummer)."},
         },
     },
 }

@@ -23,7 +23,7 @@ OPERATIONS_PAGE = DOCS / "operations.md"
 
 _LIMITS_BEGIN, _LIMITS_END = "<!-- limits -->\n", "<!-- /limits -->\n"
 
-_FOR_PEOPLE = frozenset({"description", "summary", "example", "title", "tags", "version"})
+_FOR_PEOPLE = frozenset({"description", "summary", "example", "examples", "title", "tags", "version"})
 """May change."""
 _BOUNDS = frozenset({"pattern", "enum", "minimum", "maximum", "minLength", "maxLength", "maxItems", "type"})
 _NAMED_THINGS = ("/properties", "/schemas", "/paths", "/responses")

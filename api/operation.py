@@ -46,6 +46,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     is_body_optional: bool = False
     example: Any = None
     """A body that is accepted; every operation that takes one has it."""
+    examples: dict[str, Any] = {}
+    """Further ones, by name."""
     query: tuple[Parameter, ...] = ()
     refuses: tuple[int, ...] = ()
     """Statuses of refusals beside those that every endpoint of its kind has."""

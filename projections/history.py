@@ -64,16 +64,27 @@ class HistoryEntry(Wire, frozen=True, kw_only=True):
     """
 
     position: int
+    """Place in the whole log (Position)."""
     stream: str
+    """Stream of the event (Ereignisstrom)."""
     version: int
+    """Place in the stream, from 1 (Version)."""
     at: datetime
+    """When it was recorded (Zeitpunkt)."""
     event: str
+    """Name of the event (Ereignis)."""
     topic: str
+    """Its permanent stored name (Typ)."""
     by: str
+    """Who caused it (Verursacher)."""
     code_version: str
+    """Version of the code that recorded it (Codeversion)."""
     rules_edition: str | None
+    """Edition of the rules (Regelstand); null where none were asked."""
     payload_sha256: str | None
+    """Digest of the payload (Prüfsumme des Inhalts), or null."""
     data: dict[str, Any]
+    """The event itself (Ereignisdaten)."""
 
 
 def history_entry(recorded: Recorded) -> HistoryEntry:

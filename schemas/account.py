@@ -23,65 +23,101 @@ from schemas.supply import SupplyAddress
 
 class Reference(Wire, frozen=True, kw_only=True):
     namespace: Annotated[str, Meta(min_length=1, max_length=50)]
+    """Which system or kind the reference is of (Namensraum)."""
     value: Annotated[str, Meta(min_length=1, max_length=100)]
+    """The reference itself (Wert)."""
 
 
 class AccountCampaign(Wire, frozen=True, kw_only=True):
     slug: Required
+    """Short name of the campaign (Kampagne)."""
     campaign_note: Text = ""
+    """A note on it (Bemerkung zur Kampagne)."""
 
 
 class MetadataItem(Wire, frozen=True, kw_only=True):
     key: Annotated[str, Meta(min_length=1, max_length=1024)]
+    """Name of the value (Schlüssel), once an account."""
     value: AnyJson
+    """Any JSON value (Wert), kept as it was sent."""
 
 
 class Note(Wire, frozen=True, kw_only=True):
     created_at: Moment | UnsetType = UNSET
+    """When the note was written (Zeitpunkt der Notiz)."""
     body: LongText
+    """The text of the note (Notiz)."""
     is_pinned: bool | UnsetType = UNSET
+    """Whether the note is shown on top (angeheftet)."""
 
 
 class Account(Wire, frozen=True, kw_only=True):
     external_account_number: ExternalNumber
+    """The account's identifier in the old system (Vertragskontonummer im Altsystem), byte for byte."""
     import_supplier: Required32
+    """Code of the import supplier (Lieferant) whose accounts are migrated."""
     unknown_occupier: bool = False
+    """Whether nobody knows who lives there (Bewohner unbekannt); the account then has no customers."""
     customers: Annotated[tuple[Customer, ...], Meta(max_length=MAX_ITEMS)] = ()
+    """The customers of the account (Kunden, Vertragspartner)."""
     billing_address1: Text = ""
+    """First line of the billing address (Rechnungsadresse)."""
     billing_address2: Text = ""
+    """Second line of the billing address (Rechnungsadresse)."""
     billing_address3: Text = ""
+    """Third line of the billing address (Rechnungsadresse)."""
     billing_address4: Text = ""
+    """Fourth line of the billing address (Rechnungsadresse)."""
     billing_postcode: Text = ""
+    """Postcode of the billing address (Postleitzahl): five digits."""
     sales_channel: Text = ""
+    """How the account was won (Vertriebskanal)."""
     sales_subchannel: Text = ""
+    """More exactly how (Vertriebsunterkanal)."""
     supply_addresses: Annotated[tuple[SupplyAddress, ...], Meta(max_length=MAX_ITEMS)] = ()
+    """Where the account is supplied (Lieferstellen)."""
     transfer_balance: DecimalText = ""
+    """Balance in euros that is transferred (Übertragungssaldo): the sum of the ledgers' balances."""
     references: Annotated[tuple[Reference, ...], Meta(max_length=MAX_ITEMS)] = ()
+    """References to other systems (Referenzen)."""
     statements: Annotated[tuple[Statement, ...], Meta(max_length=MAX_ITEMS)] = ()
+    """Bills of the old system (Abrechnungen)."""
     ledgers: Annotated[tuple[Ledger, ...], Meta(max_length=MAX_ITEMS)] = ()
+    """The ledgers (Buchungskreise)."""
     payment_instructions: Annotated[tuple[PaymentInstruction, ...], Meta(max_length=MAX_ITEMS)] = ()
+    """How the account pays (Zahlungswege, SEPA-Lastschriftmandate)."""
     payment_schedules: Annotated[tuple[PaymentSchedule, ...], Meta(max_length=MAX_ITEMS)] = ()
+    """Instalments (Abschlagspläne)."""
     account_campaigns: Annotated[tuple[AccountCampaign, ...], Meta(max_length=MAX_ITEMS)] = ()
+    """Campaigns that the account takes part in (Kampagnen)."""
     metadata: Annotated[tuple[MetadataItem, ...], Meta(max_length=MAX_ITEMS)] = ()
+    """Further values of the importer's own (Metadaten)."""
     notes: Annotated[tuple[Note, ...], Meta(max_length=MAX_ITEMS)] = ()
+    """Notes on the account (Notizen)."""
 
 
 class TaskParams(Wire, frozen=True, kw_only=True):
     """How to process: as a dry run, and within which window of time."""
 
     is_dry_run: bool = False
+    """Whether everything is tried and then undone (Probelauf)."""
     schedule_window_start: Moment | None = None
+    """Not to be processed before (Beginn des Verarbeitungsfensters), 4 days ahead at most."""
     schedule_window_end: Moment | None = None
+    """Not to be begun after (Ende des Verarbeitungsfensters), 4 days ahead at most."""
 
 
 class Reason(Wire, frozen=True, kw_only=True):
     """Why somebody decides something about an import; kept in the log."""
 
     reason: Text = ""
+    """Why (Begründung); kept in the log for ever."""
 
 
 class WrappedAccount(Wire, frozen=True, kw_only=True):
     """The second accepted form of the body; `Account` bare is the first."""
 
     payload: Account
+    """The account (Vertragskonto)."""
     task_params: TaskParams = TaskParams()
+    """How it is processed (Verarbeitungsparameter)."""

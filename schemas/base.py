@@ -29,8 +29,11 @@ class Problem(msgspec.Struct, frozen=True):
     """One misfit or broken rule: where (dotted path, "" for the whole), its permanent code, a sentence."""
 
     attr: str
+    """Dotted path of the field, indexes from 0 (Feldpfad)."""
     code: str
+    """Permanent code; /errors/ lists all (Fehlercode)."""
     detail: str
+    """The sentence for people (Meldung); may change."""
 
 
 def problem_name(code: str, path: str) -> str:

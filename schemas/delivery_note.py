@@ -11,29 +11,46 @@ class DeliveryNoteAmount(Wire, frozen=True, kw_only=True):
     """An amount of energy over one period; `product_identifier` is an OBIS code as a rule."""
 
     period_start_at: Moment
+    """Beginning of the period (Beginn des Zeitraums)."""
     period_end_at: Moment | UnsetType = UNSET
+    """End of the period (Ende des Zeitraums)."""
     product_identifier: Required
+    """What was measured (Produktidentifikation), usually an OBIS code (OBIS-Kennzahl)."""
     product_identifier_type: Text = ""
+    """Which list the product identifier is from (Art der Produktidentifikation)."""
     quantity: DecimalText
+    """The amount of energy (Energiemenge)."""
     quantity_unit: Text = ""
+    """Unit of the quantity (Mengeneinheit), such as KWH."""
     line_item_identifier: Text = ""
+    """Number of the line in the message (Positionsnummer)."""
 
 
 class DeliveryNote(Wire, frozen=True, kw_only=True):
     """Named by MaLo-ID, EDIFACT reference and the reference of the note that it follows."""
 
     malo_number: Required
+    """Market location identifier (Marktlokation, MaLo-ID): 11 digits with check digit."""
     amounts: Annotated[tuple[DeliveryNoteAmount, ...], Meta(max_length=MAX_ITEMS)] = ()
+    """The amounts of the delivery note (Mengen des Lieferscheins)."""
     preceding_reference: Text = ""
+    """Reference of the message that this one corrects (Referenz der Vorgängernachricht)."""
     cancelled: bool | UnsetType = UNSET
+    """Whether the message was cancelled (Storno)."""
     validation_status: bool | UnsetType = UNSET
+    """Whether the delivery note was found right (Prüfergebnis)."""
     last_validation_at: Moment | UnsetType = UNSET
+    """When it was last checked (Zeitpunkt der letzten Prüfung)."""
     edifact_reference_number: Required
+    """Reference of the EDIFACT message that the data came with (EDIFACT-Referenznummer)."""
 
 
 class DeliveryNoteImport(Wire, frozen=True, kw_only=True):
     """The body: a delivery note of an imported account."""
 
     import_supplier: Required32
+    """Code of the import supplier (Lieferant) whose accounts are migrated."""
     external_account_number: ExternalNumber
+    """The account's identifier in the old system (Vertragskontonummer im Altsystem), byte for byte."""
     delivery_note: DeliveryNote
+    """The delivery note (Lieferschein, MSCONS)."""

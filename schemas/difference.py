@@ -11,9 +11,13 @@ class FieldChange(Wire, frozen=True, kw_only=True):
     """One place: `kind` says whether it was added, removed or changed; `before` and `after` are what stands there."""
 
     path: str
+    """Dotted path of what differs (Feldpfad)."""
     kind: str
+    """How it differs: added, removed or changed (Art der Änderung)."""
     before: Any = None
+    """The value before (Wert vorher)."""
     after: Any = None
+    """The value after (Wert nachher)."""
 
 
 def difference(before: bytes, after: bytes) -> list[FieldChange]:

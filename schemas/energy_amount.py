@@ -11,29 +11,51 @@ class EnergyAmount(Wire, frozen=True, kw_only=True):
     """Named by MaLo-ID, EDIFACT reference, preceding reference, product, line item and period."""
 
     malo_number: Required
+    """Market location identifier (Marktlokation, MaLo-ID): 11 digits with check digit."""
     product_identifier: Required
+    """What was measured (Produktidentifikation), usually an OBIS code (OBIS-Kennzahl)."""
     product_identifier_type: Text = ""
+    """Which list the product identifier is from (Art der Produktidentifikation)."""
     period_start_at: Moment
+    """Beginning of the period (Beginn des Zeitraums)."""
     period_end_at: Moment
+    """End of the period (Ende des Zeitraums)."""
     quantity: DecimalText
+    """The amount of energy (Energiemenge)."""
     quantity_unit: Text = ""
+    """Unit of the quantity (Mengeneinheit), such as KWH."""
     line_item_identifier: Text = ""
+    """Number of the line in the message (Positionsnummer)."""
     preceding_reference: Text = ""
+    """Reference of the message that this one corrects (Referenz der Vorgängernachricht)."""
     qualifier: Text = ""
+    """What the quantity is (Mengenqualifier), such as true or estimated."""
     estimate_method: Text = ""
+    """How it was estimated (Ersatzwertbildungsverfahren)."""
     estimate_reason: Text = ""
+    """Why it was estimated (Grund der Ersatzwertbildung)."""
     correction_reason: Text = ""
+    """Why it was corrected (Korrekturgrund)."""
     edifact_reference_number: Required
+    """Reference of the EDIFACT message that the data came with (EDIFACT-Referenznummer)."""
     cancelled: bool | UnsetType = UNSET
+    """Whether the message was cancelled (Storno)."""
     cancelled_at: Moment | None = None
+    """When it was cancelled (Zeitpunkt des Stornos), or null."""
     cancelled_reference: Text128 | None = None
+    """Reference of the cancellation (Stornoreferenz), or null."""
     plausibility_indications: Annotated[tuple[Text, ...], Meta(max_length=MAX_ITEMS)] = ()
+    """Remarks on plausibility (Plausibilisierungshinweise)."""
     measurement_classifications: Annotated[tuple[Text, ...], Meta(max_length=MAX_ITEMS)] = ()
+    """Classes of the measurement (Messwertklassifizierungen)."""
 
 
 class EnergyAmountImport(Wire, frozen=True, kw_only=True):
     """The body: an energy amount of an imported account."""
 
     import_supplier: Required32
+    """Code of the import supplier (Lieferant) whose accounts are migrated."""
     external_account_number: ExternalNumber
+    """The account's identifier in the old system (Vertragskontonummer im Altsystem), byte for byte."""
     energy_amount: EnergyAmount
+    """The energy amount (Energiemenge, MSCONS)."""

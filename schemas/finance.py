@@ -14,54 +14,87 @@ from schemas.base import MAX_ITEMS, DecimalText, Required, SupplyType, Text, Tex
 
 class Statement(Wire, frozen=True, kw_only=True):
     bill_period_from_date: date
+    """First day of the billed period (Abrechnungszeitraum von)."""
     bill_period_to_date: date
+    """Last day of the billed period (Abrechnungszeitraum bis)."""
     statement_path: Required
+    """Path of the document below the supplier's root (Dokumentpfad)."""
     statement_id: Required
+    """Identifier of the bill (Rechnungsnummer)."""
     supply_type: SupplyType | UnsetType = UNSET
+    """What was billed, GAS or ELECTRICITY (Sparte)."""
     annual_consumption: WholeNumber | UnsetType = UNSET
+    """Consumption of a year in kWh (Jahresverbrauch)."""
 
 
 class Transaction(Wire, frozen=True, kw_only=True):
     transaction_id: Required
+    """Identifier of the transaction (Buchungsnummer)."""
     transaction_date: date
+    """Day of the transaction (Buchungsdatum)."""
     amount: DecimalText
+    """Amount in euros, not negative (Betrag); the type says the direction."""
     type: Literal["CHARGE", "PAYMENT", "REPAYMENT", "CREDIT", "SUPPLY_CHARGE"]
+    """Kind of transaction (Buchungsart: Forderung, Zahlung, Rückzahlung, Gutschrift)."""
     reason: Text = ""
+    """Why it was booked (Buchungsgrund)."""
     payment_type: Text = ""
+    """How it was paid (Zahlungsart)."""
 
 
 class Ledger(Wire, frozen=True, kw_only=True):
     identifiers: Annotated[tuple[Required, ...], Meta(max_length=MAX_ITEMS)] = ()
+    """Market locations that are booked here (Marktlokationen des Buchungskreises)."""
     ledger_code: Required
+    """Code of the ledger (Buchungskreis), once an account."""
     last_statement_closing_date: date | UnsetType = UNSET
+    """Day that the last bill closed with (Abschlussdatum der letzten Abrechnung)."""
     last_statement_balance: DecimalText = ""
+    """Balance after the last bill in euros (Saldo der letzten Abrechnung)."""
     ledger_balance: DecimalText = ""
+    """Balance now in euros, credit positive (Saldo des Buchungskreises)."""
     current_statement_transactions: Annotated[tuple[Transaction, ...], Meta(max_length=MAX_ITEMS)] = ()
+    """What was booked since the last bill (Buchungen seit der letzten Abrechnung)."""
 
 
 class BankAccount(Wire, frozen=True, kw_only=True):
     account_holder: Annotated[Text255, Meta(min_length=1)]
+    """Who holds the bank account (Kontoinhaber)."""
     account_number: Text = ""
+    """Number of the bank account (Kontonummer), where there is no IBAN."""
     iban: Text = ""
+    """International bank account number (IBAN)."""
 
 
 class PaymentInstruction(Wire, frozen=True, kw_only=True):
     vendor: Required
+    """Who collects the payments (Zahlungsdienstleister)."""
     reference: Required
+    """Reference of the mandate (Mandatsreferenz)."""
     type: Literal["BPAY", "CARD", "CUSTOM", "DIRECT_DEBIT", "GMO_REFUND", "PAYMENT_SLIP"]
+    """Kind of payment (Zahlungsweg), DIRECT_DEBIT for a SEPA mandate."""
     ledger_code: Text = ""
+    """Code of the ledger (Buchungskreis) that this belongs to."""
     valid_from: date | UnsetType = UNSET
+    """First day of validity (gültig ab)."""
     bank_account: BankAccount | UnsetType = UNSET
+    """The bank account (Bankverbindung)."""
 
 
 class PaymentSchedule(Wire, frozen=True, kw_only=True):
     """An instalment (Abschlag). The wire gives `amount` as a number; text is taken as well."""
 
     amount: Decimal | UnsetType = UNSET
+    """Amount of an instalment in euros (Abschlagsbetrag), not zero."""
     ledger_code: Text = ""
+    """Code of the ledger (Buchungskreis) that this belongs to."""
     day_of_month: Annotated[int, Meta(ge=1, le=31)] | UnsetType = UNSET
+    """Day of the month on which it is due (Fälligkeitstag)."""
     frequency: (
         Literal["MONTHLY", "QUARTERLY", "WEEKLY", "FORTNIGHTLY", "FOUR_WEEKLY", "ANNUALLY", "SIX_MONTHLY"] | UnsetType
     ) = UNSET
+    """How often it is due (Turnus)."""
     means: Literal["DD", "CARD", "MANUAL", "PAYMENT_SLIP"]
+    """How it is paid (Zahlungsart), DD for direct debit."""
     start_date: date
+    """First day of the schedule (Beginn des Abschlagsplans)."""

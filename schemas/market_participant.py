@@ -12,16 +12,27 @@ ParticipantCode = Annotated[int, Meta(ge=1, le=9_999_999_999_999)]
 
 class ContactDetails(Wire, frozen=True, kw_only=True):
     category: Required
+    """What the contact is for (Kontaktkategorie)."""
     name: Text255 = ""
+    """Name of the contact (Ansprechpartner)."""
     email: Annotated[str, Meta(max_length=254)] = ""
+    """E-mail address of the contact (E-Mail-Adresse)."""
     phone: Text = ""
+    """Phone number of the contact (Telefonnummer)."""
     valid_from: Moment
+    """First moment of validity (gültig ab)."""
 
 
 class MarketParticipant(Wire, frozen=True, kw_only=True):
     code: ParticipantCode
+    """Market partner code (Marktpartner-ID): 13 digits."""
     code_type: Text = ""
+    """Who gave the code (Codevergabestelle), such as BDEW, DVGW or GS1."""
     name: Text = ""
+    """Name of the market participant (Marktpartner)."""
     role: Text = ""
+    """Role in the market (Marktrolle)."""
     energy: Text = ""
+    """Electricity or gas (Sparte)."""
     contact_details: Annotated[tuple[ContactDetails, ...], Meta(max_length=MAX_ITEMS)] = ()
+    """How to reach the participant (Kontaktdaten)."""

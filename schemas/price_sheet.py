@@ -13,31 +13,45 @@ class IntervalZone(Wire, frozen=True, kw_only=True):
     """The range of quantities that a price is for; open above when `upper_bound` is null or absent."""
 
     lower_bound: Decimal
+    """Where the zone begins (Untergrenze der Zone)."""
     upper_bound: Decimal | None = None
+    """Where the zone ends (Obergrenze der Zone); null for an open one."""
 
 
 class ArticlePrice(Wire, frozen=True, kw_only=True):
     """The price of one article, in cents, net of tax."""
 
     article_id: Annotated[str, Meta(min_length=1, max_length=35)]
+    """Identifier of the article (Artikel-ID) in the code list of articles (Codeliste der Artikelnummern)."""
     price_cents: DecimalText
+    """Price in cents (Preis in Cent)."""
     interval_zone: IntervalZone | UnsetType = UNSET
+    """The zone that the price is for (Zone, Staffel)."""
 
 
 class PriceSheet(Wire, frozen=True, kw_only=True):
     """One document of one participant. An unused sheet carries no prices."""
 
     market_participant_code: ParticipantCode
+    """Market partner code of whom the sheet is from (Marktpartner-ID): 13 digits."""
     price_sheet_type: Text = ""
+    """Kind of price sheet (Art des Preisblatts)."""
     document_number: Annotated[str, Meta(min_length=1, max_length=70)]
+    """Number of the document (Dokumentennummer); names the sheet with the participant."""
     preceding_document_number: Annotated[str, Meta(max_length=70)] = ""
+    """Number of the sheet before (Nummer des Vorgängerpreisblatts)."""
     is_price_sheet_unused: bool = False
+    """Whether the sheet is not used, and has no prices (Preisblatt ungenutzt)."""
     active_from: Moment
+    """From when the prices hold (Preise gültig ab)."""
     external_id: Text = ""
+    """Identifier in the old system (ID im Altsystem)."""
     article_prices: Annotated[tuple[ArticlePrice, ...], Meta(max_length=MAX_ITEMS)] = ()
+    """The prices (Artikelpreise)."""
 
 
 class FeeImport(Wire, frozen=True, kw_only=True):
     """The body of the fee import: all sheets are imported, or none."""
 
     price_sheets: Annotated[tuple[PriceSheet, ...], Meta(max_length=MAX_ITEMS)]
+    """The price sheets (Preisblätter), all of them or none."""

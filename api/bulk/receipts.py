@@ -13,28 +13,41 @@ class Receipt(Wire, frozen=True, kw_only=True):
     """What became of a line: `code` and `errors` say why it was REFUSED, `replayed` that it was there before."""
 
     line: int
+    """Number of the line from 1, blank ones counted (Zeilennummer)."""
     external_account_number: str
+    """The account's identifier in the old system; empty where the line does not say it."""
     status: Status
+    """What became of the line (Ergebnis): PENDING, VALID, IMPORTED or REFUSED."""
     replayed: bool = False
+    """Whether it was accepted before (Wiederholung)."""
     service_identifier: str | None = None
+    """Number of the account (Vertragskontonummer); null while there is none."""
     code: str | None = None
+    """Why it was refused (Fehlercode); null where it was not."""
     warnings: tuple[Problem, ...] = ()
+    """What was warned of (Warnungen)."""
     errors: tuple[Problem, ...] = ()
+    """Why it was refused (Fehler)."""
 
 
 class Summary(Wire, frozen=True, kw_only=True):
     """How many lines there were, blank ones as well, and what became of them."""
 
     lines: int
+    """Lines of the body, blank ones as well (Anzahl der Zeilen)."""
     accepted: int
+    """How many were accepted (angenommen)."""
     replayed: int
+    """How many were accepted before (wiederholt)."""
     refused: int
+    """How many were refused (abgelehnt)."""
 
 
 class BulkEnd(Wire, frozen=True, kw_only=True):
     """The last line of an answer to a body that came whole."""
 
     summary: Summary
+    """What became of the lines (Zusammenfassung)."""
 
 
 class Tally:

@@ -77,15 +77,20 @@ class GraphQLRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A GraphQL document, and what it needs."""
 
     query: str
+    """The GraphQL document (Abfrage)."""
     variables: dict[str, Any] | None = None
+    """Its variables (Variablen)."""
     operationName: str | None = None  # noqa: N815 - the wire's name
+    """Which operation of it (Name der Operation)."""
 
 
 class GraphQLAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Data or errors; `extensions.errorCode` of an error is permanent."""
 
     data: dict[str, Any] | None = None
+    """What was asked for (Daten)."""
     errors: list[dict[str, Any]] = []
+    """What went wrong (Fehler)."""
 
 
 logger = structlog.get_logger()

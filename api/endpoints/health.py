@@ -24,7 +24,9 @@ class Health(Wire, frozen=True, kw_only=True):
     """Which process answers, and how it is."""
 
     status: str
+    """alive or ready (Zustand)."""
     pid: int
+    """Process that answers (Prozessnummer)."""
 
 
 class HealthChecks:

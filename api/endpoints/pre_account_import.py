@@ -48,6 +48,7 @@ class PriceSheetsImported(Wire, frozen=True, kw_only=True):
     """How many price sheets the request named; all of them are imported."""
 
     price_sheets_imported: int
+    """How many price sheets are imported (Anzahl der Preisblätter)."""
 
 
 class PreAccountImport:

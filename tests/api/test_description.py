@@ -21,7 +21,7 @@ from schemas.account import WrappedAccount
 from schemas.shape import Shape
 from schemas.submission import read_submission
 from tests.support.make import NOON, encoded
-from tests.support.running import RunningService
+from tests.support.running import RunningService, wait_for
 
 API = Path(__file__).parent.parent.parent / "api"
 DOCUMENT = openapi(OPERATIONS)
@@ -42,7 +42,9 @@ def test_the_description_can_be_read_without_a_token(service: RunningService) ->
 def test_an_example_conforms_and_is_accepted_by_its_shape(operation: Operation) -> None:
     [media] = operation_in(DOCUMENT, operation)["requestBody"]["content"].values()
     schema = media["schema"] | {"components": DOCUMENT["components"]}
-    assert jsonschema_rs.validator_for(schema).is_valid(media["example"])
+    examples = [media["example"]] if "example" in media else [one["value"] for one in media["examples"].values()]
+    assert examples[0] == operation.example
+    assert all(jsonschema_rs.validator_for(schema).is_valid(example) for example in examples)
     body = encoded(operation.example)
     if operation.body is WrappedAccount:
         assert read_submission(body).misfits == ()
@@ -52,6 +54,40 @@ def test_an_example_conforms_and_is_accepted_by_its_shape(operation: Operation) 
     elif operation.roles:
         assert operation.body is not None
         assert Shape(operation.body).examine(body)[1] == ()
+
+
+def test_every_field_is_described_with_its_term() -> None:
+    missing = [
+        f"{name}.{field}"
+        for name, schema in DOCUMENT["components"]["schemas"].items()
+        for field, inner in schema.get("properties", {}).items()
+        if not inner.get("description")
+    ]
+    assert missing == []
+    point = DOCUMENT["components"]["schemas"]["SupplyPoint"]["properties"]["identifier"]["description"]
+    assert point == "Market location identifier (Marktlokation, MaLo-ID): 11 digits with check digit."
+
+
+def test_every_refusal_of_a_body_shows_what_is_answered() -> None:
+    for operation in OPERATIONS:
+        for status, answer in operation_in(DOCUMENT, operation)["responses"].items():
+            if status[0] in "45":
+                [media] = answer["content"].values()
+                assert media["examples"], (operation.name, status)
+                validator = jsonschema_rs.validator_for(media["schema"] | {"components": DOCUMENT["components"]})
+                assert all(validator.is_valid(example["value"]) for example in media["examples"].values())
+    create = operation_in(DOCUMENT, next(o for o in OPERATIONS if o.name == "create_account"))
+    shown = create["responses"]["400"]["content"]["application/json"]["examples"]
+    assert shown["account_failed_validation"]["value"]["external_account_number"] == ["This field is required."]
+
+
+def test_the_example_of_create_becomes_an_account(service: RunningService) -> None:
+    importer = service.importer()
+    create = next(o for o in OPERATIONS if o.name == "create_account")
+    account = create.example | {"import_supplier": importer.supplier}
+    assert importer.client.create(encoded(account)).status == 201
+    number = account["external_account_number"]
+    wait_for(lambda: importer.client.status(importer.supplier, number).body["status"] == "PROCESSED", "it exists")
 
 
 def test_the_contract_is_the_released_one_and_additions() -> None:

@@ -1,0 +1,59 @@
+"""What the fields of a shape mean: the sentence that stands below each field in its class."""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any
+
+import msgspec
+from msgspec import inspect as shapes
+
+
+def structs_of(types: Sequence[Any]) -> dict[str, type]:
+    """The classes of structs that these types are made of, by name."""
+    found: dict[str, type] = {}
+    waiting = list(shapes.multi_type_info(types))
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, shapes.StructType):
+            if node.cls.__name__ in found:
+                continue
+            found[node.cls.__name__] = node.cls
+            waiting += [field.type for field in node.fields]
+        waiting += list(_inner(node))
+    return found
+
+
+@cache
+def field_descriptions(struct: type) -> dict[str, str]:
+    """By field: its description, its class's own or that of the class that it comes from."""
+    told: dict[str, str] = {}
+    for parent in reversed(struct.__mro__):
+        if issubclass(parent, msgspec.Struct) and parent.__module__ != msgspec.Struct.__module__:
+            [tree] = ast.parse(textwrap.dedent(inspect.getsource(parent))).body
+            assert isinstance(tree, ast.ClassDef)
+            told |= dict(_described(tree))
+    return told
+
+
+def _described(tree: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    for field, after in zip(tree.body, tree.body[1:], strict=False):
+        match field, after:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                yield name, " ".join(text.split())
+            case _:
+                pass
+
+
+def _inner(node: shapes.Type) -> Iterator[shapes.Type]:
+    match node:
+        case shapes.UnionType(types=types):
+            yield from types
+        case shapes.VarTupleType(item_type=item) | shapes.ListType(item_type=item):
+            yield item
+        case shapes.DictType(value_type=value):
+            yield value
+        case _:
+            pass
