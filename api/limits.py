@@ -42,6 +42,19 @@ STRANGER_BODY_TIMEOUT_S = 10.0
 MAX_BESIDE_BYTES = 32 * KIB
 """Larger bodies are judged in a thread, so that the others' requests go on."""
 THREADS_BESIDE = 4
+MAX_LINE_BYTES = 10 * MIB
+MAX_BULK_AT_ONCE = 16
+"""Bulk requests of a process at a time; each holds a few batches."""
+MAX_BULK_AHEAD, MAX_BULK_AHEAD_BYTES = 4, 8 * MIB
+"""Batches of a bulk request that are prepared or wait, and bytes of their lines; a larger batch goes alone."""
+BULK_SILENCE_S = 60.0
+"""How long a bulk body may go without a byte."""
+MAX_INFLATED_RATIO, MAX_INFLATED_BYTES = 500, 16 * MIB
+"""A body may be so many times as large as what was sent, and so many bytes beyond that."""
+ZSTD_WINDOW_BYTES = 8 * MIB
+"""What every decoder should support (RFC 8878); more is memory that the sender decides about."""
+MAX_JUDGING_S = 60.0
+"""A helper that takes longer for a batch of lines is ended, and the batch is judged without it."""
 MAX_ANSWER_BYTES = 2 * 1000 * 1000
 MAX_LOGGED_PATH = 256
 
@@ -91,6 +104,20 @@ LIMITS: tuple[Limit, ...] = (
     Limit("processor time for reading a body", f"{MAX_SCAN_S} s + {MAX_WALK_S} s", _TOO_LARGE, _OTHERS),
     Limit("processor time for asking the market's rules", f"{MAX_RULES_S} s", _TOO_LARGE, _OTHERS),
     Limit("body that is judged at once", "32 KiB", f"larger ones in {THREADS_BESIDE} threads", _OTHERS),
+    Limit("line of a bulk body", "10 MiB", "that line alone: `request_too_large`", "memory"),
+    Limit("bulk requests of a process", f"{MAX_BULK_AT_ONCE}", _BUSY, "memory, the others' share"),
+    Limit(
+        "batches of a bulk request on their way", f"{MAX_BULK_AHEAD}, 8 MiB", "its body is read no further", "memory"
+    ),
+    Limit("silence of a bulk body", f"{BULK_SILENCE_S:.0f} s", "408 `request_timeout`, or no summary", "places"),
+    Limit(
+        "growth of a compressed bulk body",
+        f"{MAX_INFLATED_RATIO} times, and 16 MiB",
+        f"{_TOO_LARGE}, or no summary",
+        "processor, memory",
+    ),
+    Limit("window of a zstd body", "8 MiB", "400 `parse_error`", "memory"),
+    Limit("time for judging a batch of lines in a helper", f"{MAX_JUDGING_S:.0f} s", "it is judged without", "places"),
     Limit("problems that an answer lists", f"{MAX_PROBLEMS:,}", _TRUNCATED, "processor, the answer's size"),
     Limit("bytes of these problems", f"{MAX_PROBLEM_BYTES:,}", _TRUNCATED, "the answer's size"),
     Limit("name in a problem's path", f"{MAX_STEP} characters", "it is cut", "the answer's size"),

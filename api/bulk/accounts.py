@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from api.bulk.judging import INVALID, Judged, Mode, Question
-from api.bulk.lines import MAX_LINE_BYTES, Line
+from api.bulk.lines import Line
 from api.bulk.receipts import TOO_LONG, Receipt, refused, whole
 from api.bulk.workshop import Workshop
 from api.calls import Call
 from api.directory import Directory, SupplierEntry
 from api.languages import Language
+from api.limits import MAX_LINE_BYTES
 from api.rate_limit import RateLimit
 from api.refusals import sentence_of
 from api.refused_attempts import RefusedAttempts

@@ -22,13 +22,9 @@ from api.bulk.receipts import Tally, encode_line
 from api.bulk.work import Work
 from api.bulk.workshop import Workshop
 from api.languages import Language, language_headers
+from api.limits import MAX_BULK_AHEAD, MAX_BULK_AHEAD_BYTES
 from api.refusals import ApiError
 from eventstore.errors import LedgerError
-
-MAX_AHEAD = 4
-"""Batches of a request that are prepared, or wait to be settled."""
-MAX_AHEAD_BYTES = 8 * 1024 * 1024
-"""Bytes of their lines; a batch that is larger than that goes alone."""
 
 logger = structlog.get_logger()
 
@@ -130,7 +126,7 @@ class _Room:
 
     async def enter(self, size: int) -> None:
         """Wait until there is room for a batch of so many bytes."""
-        while self._sizes and (len(self._sizes) >= MAX_AHEAD or sum(self._sizes) + size > MAX_AHEAD_BYTES):
+        while self._sizes and (len(self._sizes) >= MAX_BULK_AHEAD or sum(self._sizes) + size > MAX_BULK_AHEAD_BYTES):
             self._left.clear()
             await self._left.wait()
         self._sizes.append(size)

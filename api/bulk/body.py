@@ -11,6 +11,7 @@ from starlette.types import Message, Receive
 
 from api.bulk.inflate import Bomb, Inflater, NotDecodable, Plain
 from api.bulk.lines import Line, LineSplitter
+from api.limits import BULK_SILENCE_S
 from api.refusals import ApiError
 from schemas.sentence import Sentence
 
@@ -18,8 +19,6 @@ MAX_BATCH_LINES = 200
 MAX_BATCH_BYTES = 2 * 1024 * 1024
 PAUSE_S = 0.01
 """How long a batch waits for more lines."""
-SILENCE_S = 60.0
-"""How long a body may go without a byte."""
 
 
 class BodyCut(Exception):
@@ -102,12 +101,12 @@ class BulkBody:
 
     async def _received(self) -> bytes:
         try:
-            async with asyncio.timeout(SILENCE_S):
+            async with asyncio.timeout(BULK_SILENCE_S):
                 message: Message = await self._receive()
         except TimeoutError:
             detail = Sentence(
-                f"Nothing of the body has come for {SILENCE_S:.0f} seconds.",
-                f"Seit {SILENCE_S:.0f} Sekunden ist nichts vom Inhalt angekommen.",
+                f"Nothing of the body has come for {BULK_SILENCE_S:.0f} seconds.",
+                f"Seit {BULK_SILENCE_S:.0f} Sekunden ist nichts vom Inhalt angekommen.",
             )
             raise ApiError(408, detail) from None
         if message["type"] == "http.disconnect":

@@ -10,16 +10,12 @@ from typing import Protocol
 
 import zstandard
 
+from api.limits import MAX_INFLATED_BYTES, MAX_INFLATED_RATIO, ZSTD_WINDOW_BYTES
 from schemas.sentence import Sentence
 
 PIECE_BYTES = 1024 * 1024
 ZSTD_FEED_BYTES = 512
 """A zstd block of four bytes can become 128 KiB: so much is fed at once that 16 MiB come out at most."""
-ZSTD_WINDOW_BYTES = 8 * 1024 * 1024
-"""What every decoder should support (RFC 8878); more is memory that the sender decides about."""
-ALLOWED_RATIO = 500
-ALLOWED_BYTES = 16 * 1024 * 1024
-"""A body may be so many times as large as what was sent, and so many bytes beyond that."""
 
 
 class _NotTaken(Exception):
@@ -132,11 +128,11 @@ class _Measure:
 
     def gave(self, count: int) -> None:
         self.given += count
-        if self.given > ALLOWED_BYTES + ALLOWED_RATIO * self.taken:
+        if self.given > MAX_INFLATED_BYTES + MAX_INFLATED_RATIO * self.taken:
             raise Bomb(
                 Sentence(
-                    f"The body becomes more than {ALLOWED_RATIO} times as large when it is decompressed.",
-                    f"Der Inhalt wird beim Entpacken mehr als {ALLOWED_RATIO}-mal so groß.",
+                    f"The body becomes more than {MAX_INFLATED_RATIO} times as large when it is decompressed.",
+                    f"Der Inhalt wird beim Entpacken mehr als {MAX_INFLATED_RATIO}-mal so groß.",
                 )
             )
 

@@ -11,12 +11,11 @@ import structlog
 
 from api.bulk.helper import SIZE
 from api.bulk.judging import Judged, Question, decode_judged, encode_question, judge_lines
+from api.limits import MAX_JUDGING_S
 
 HELPERS = max(1, min(2, os.cpu_count() or 1))
 WORTH_IT = 3
 """Batches that a process has judged before it starts helpers: for a few lines they would come too late."""
-LIMIT_S = 60.0
-"""A helper that takes longer for a batch is ended, and another started."""
 
 logger = structlog.get_logger()
 
@@ -38,7 +37,7 @@ class Judges:
             self._start()
         while (helper := await self._next()) is not None:
             try:
-                async with asyncio.timeout(LIMIT_S):
+                async with asyncio.timeout(MAX_JUDGING_S):
                     found = await _asked(helper, encode_question(question))
             except (asyncio.IncompleteReadError, ConnectionError, TimeoutError):
                 self._ready -= 1

@@ -16,7 +16,7 @@ from eventstore.aggregates.import_process import StageImport
 from eventstore.log.payloads import Payload
 from market.judging import Occasion, Terms, judge
 from schemas.base import Problem
-from schemas.problems import bounded
+from schemas.problems import LeftOut, bounded
 from schemas.sentence import Sentence
 from schemas.shape import NotJson
 from schemas.submission import read_submission
@@ -43,7 +43,8 @@ class Question(msgspec.Struct, frozen=True):
 class Judged(msgspec.Struct, frozen=True, array_like=True):
     """A line that was judged: why it is refused (`code`, "" for no reason), or the command that stages it.
 
-    `supplier` and `external` are "" where the line does not say them, or not to this caller.
+    `supplier` and `external` are "" where the line does not say them, or not to this caller. `left_out` is what the
+    last of the errors says of problems that are not listed: between processes, problems are of one type.
     """
 
     supplier: str = ""
@@ -53,6 +54,7 @@ class Judged(msgspec.Struct, frozen=True, array_like=True):
     warnings: tuple[Problem, ...] = ()
     command: StageImport | None = None
     payload: Payload | None = None
+    left_out: int = 0
 
 
 def judge_lines(question: Question) -> list[Judged]:
@@ -98,7 +100,9 @@ def judge_line(line: bytes, question: Question) -> Judged:
     judged = judge(submission, question.terms.get(supplier, Terms()), question.at, occasion)
     warnings = warnings_of(judged)
     if judged.problems:
-        return Judged(supplier, external, INVALID, tuple(bounded(judged.problems)), warnings)
+        listed = tuple(bounded(judged.problems))
+        more = listed[-1].left_out if isinstance(listed[-1], LeftOut) else 0
+        return Judged(supplier, external, INVALID, listed, warnings, left_out=more)
     if question.mode == "validate":
         return Judged(supplier, external, "", (), warnings)
     payload = Payload.of(line)
@@ -109,4 +113,15 @@ encode_question = msgspec.msgpack.Encoder().encode
 decode_question: Callable[[bytes], Question] = msgspec.msgpack.Decoder(Question).decode
 encode_judged = {language: msgspec.msgpack.Encoder(enc_hook=hook).encode for language, hook in SPEAKING.items()}
 """By language; the sentences stay in it."""
-decode_judged: Callable[[Any], list[Judged]] = msgspec.msgpack.Decoder(list[Judged]).decode
+_decode: Callable[[Any], list[Judged]] = msgspec.msgpack.Decoder(list[Judged]).decode
+
+
+def decode_judged(encoded: bytes) -> list[Judged]:
+    """What was encoded, with the number of problems that are left out."""
+    return [_with_left_out(judged) if judged.left_out else judged for judged in _decode(encoded)]
+
+
+def _with_left_out(judged: Judged) -> Judged:
+    *listed, last = judged.errors
+    more = LeftOut(last.attr, last.code, last.detail, judged.left_out)
+    return msgspec.structs.replace(judged, errors=(*listed, more))

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-MAX_LINE_BYTES = 10 * 1024 * 1024
+from api.limits import MAX_LINE_BYTES
+
 _BLANKS = b" \t\r"
 _SLICE_BYTES = 64 * 1024
 """A piece may be large, and every line of it a few bytes: so much is split at a time."""

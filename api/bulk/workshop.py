@@ -8,11 +8,10 @@ from functools import partial
 from typing import Any, TypeVar
 
 from api.bulk.judges import Judges
+from api.limits import MAX_BULK_AT_ONCE
 from api.refusals import ApiError
 from schemas.sentence import Sentence
 
-MAX_AT_ONCE = 16
-"""Bulk requests at a time; each holds a few batches."""
 THREADS = 4
 
 T = TypeVar("T")
@@ -29,10 +28,10 @@ class Workshop:
     @contextlib.contextmanager
     def place(self) -> Iterator[None]:
         """A place for one request. Raises ApiError 503 when all are taken."""
-        if self._requests >= MAX_AT_ONCE:
+        if self._requests >= MAX_BULK_AT_ONCE:
             detail = Sentence(
-                f"The service takes {MAX_AT_ONCE} bulk requests at a time; others wait.",
-                f"Der Dienst nimmt {MAX_AT_ONCE} Sammelimporte gleichzeitig an; weitere warten.",
+                f"The service takes {MAX_BULK_AT_ONCE} bulk requests at a time; others wait.",
+                f"Der Dienst nimmt {MAX_BULK_AT_ONCE} Sammelimporte gleichzeitig an; weitere warten.",
             )
             raise ApiError(503, detail, headers={"Retry-After": "1"})
         self._requests += 1

@@ -98,7 +98,7 @@ def test_the_awaited_client_does_the_same(service: RunningService) -> None:
             created = await client.create(account)
             ended = await client.wait(importer.supplier, account["external_account_number"], timeout_s=SLOW_S)
             with pytest.raises(Refused) as refused:
-                await client.create(changed(account, None, "customers"))
+                await client.create(changed(an_account(importer.supplier, 2), None, "customers"))
             return valid.status, created.status, ended.status, refused.value.errors[0].attr
 
     assert asyncio.run(script()) == ("VALID", "PENDING", "PROCESSED", "customers")

@@ -83,6 +83,24 @@ def test_pushing_again_is_resuming(tmp_path: Path, importer: Importer, access: M
     assert processed(importer) == ACCOUNTS
 
 
+def test_what_was_accepted_is_waited_for_although_others_were_refused(
+    tmp_path: Path, importer: Importer, access: Mapping[str, str]
+) -> None:
+    write_book(tmp_path, importer.supplier, 5, spoilt=(2,))
+    pushed = importbook("push", "book.ndjson", "--run", "some", "--wait", at=tmp_path, access=access)
+    assert pushed.returncode == 1, pushed.stdout + pushed.stderr
+    assert "PROCESSED 4" in pushed.stdout
+    counted = importbook("manifest", "book.ndjson", "-o", "m.json", at=tmp_path, access=access)
+    assert "next:  importbook reconcile some --manifest m.json" in counted.stdout
+
+
+@pytest.mark.parametrize("words", [("watch",), ("errors",), ("reconcile", "--manifest", "book.ndjson")])
+def test_a_run_is_no_place_in_the_file_system(tmp_path: Path, words: tuple[str, ...]) -> None:
+    write_book(tmp_path, "X", 1)
+    refused = importbook(*words, "../../x", at=tmp_path, access={})
+    assert (refused.returncode, "1 to 64 letters" in refused.stderr) == (2, True)
+
+
 def test_a_rehearsal_leaves_nothing_and_names_the_exact_next_command(
     tmp_path: Path, importer: Importer, access: Mapping[str, str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -33,6 +34,17 @@ def recall(run: str, folder: Path) -> Note | None:
         return msgspec.json.decode((folder / _FOLDER / f"{run}.json").read_bytes(), type=Note)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None
+
+
+def run_of_files(files: Sequence[str], folder: Path) -> str | None:
+    """The run that the files were last pushed under, to be created; None where none is noted."""
+    found: list[tuple[float, str]] = []
+    with contextlib.suppress(OSError):
+        for path in (folder / _FOLDER).glob("*.json"):
+            note = recall(path.stem, folder)
+            if note is not None and note.mode == "create" and note.files == list(files):
+                found.append((path.stat().st_mtime, note.run))
+    return max(found)[1] if found else None
 
 
 def run_named_after(file: str, mode: str) -> str:

@@ -5,7 +5,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.bulk.lines import MAX_LINE_BYTES, Line, LineSplitter
+from api.bulk.lines import Line, LineSplitter
+from api.limits import MAX_LINE_BYTES
 
 
 def lines_of(*pieces: bytes) -> tuple[list[tuple[int, bytes | None]], int]:

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,8 @@ SOME_REFUSED = SOMETHING_WRONG
 __all__ = ["INTERRUPTED", "NOTHING_DONE", "OK", "SOME_REFUSED"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_RUN = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 
 
 class Stop(Exception):
@@ -55,6 +58,13 @@ def reaches_the_service(verb: F) -> F:
         return verb(*arguments, access=Access(url, key), **options)
 
     return wrapped  # type: ignore[return-value]
+
+
+def run_name(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """A run's name as the service takes it: it becomes part of file names and addresses."""
+    if value is not None and not _RUN.match(value):
+        raise click.BadParameter("A run has 1 to 64 letters, digits, full stops, underscores and hyphens.")
+    return value
 
 
 def out() -> Console:

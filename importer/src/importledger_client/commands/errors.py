@@ -9,7 +9,7 @@ from rich.console import Console
 from importledger_client import notes
 from importledger_client.answers import Run
 from importledger_client.client import Client
-from importledger_client.commands.common import OK, Access, Stop, out, reaches_the_service, say, supplier_of
+from importledger_client.commands.common import OK, Access, Stop, out, reaches_the_service, run_name, say, supplier_of
 from importledger_client.display import number
 from importledger_client.errors import ImportLedgerError, Misconfigured, NotFound
 from importledger_client.failures import ndjson_path, read_failures, value_at
@@ -30,8 +30,8 @@ class Found(msgspec.Struct):
 
 
 @click.command()
-@click.argument("run")
-@click.option("--since", metavar="RUN", help="Say what is new, and what is gone, since that run.")
+@click.argument("run", callback=run_name)
+@click.option("--since", callback=run_name, metavar="RUN", help="Say what is new, and what is gone, since that run.")
 @click.option("--supplier", help="The run's supplier; else what `push` has noted here.")
 @reaches_the_service
 def errors(run: str, since: str | None, supplier: str | None, access: Access) -> int:

@@ -11,7 +11,7 @@ from importledger_client.commands.common import NOTHING_DONE, OK, SOME_REFUSED, 
 from importledger_client.commands.inputs import mapping_option, sources_of
 from importledger_client.display import number
 from importledger_client.manifest import FORMAT, Counting, NoAccount
-from importledger_client.notes import run_named_after
+from importledger_client.notes import run_named_after, run_of_files
 from importledger_client.sources import STDIN, Source, account_in
 
 SHOWN = ("accounts", "customers", "supply_points", "meters", "registers", "readings", "transactions", "documents")
@@ -50,7 +50,8 @@ def manifest(files: tuple[str, ...], output: Path, supplier: str | None, mapping
     say(out(), f"{number(len(said['paths']))} payload paths, in {output}")
     if counting.repeated:
         say(out(), f"{number(counting.repeated)} accounts are there more than once: the platform will have each once.")
-    next_step(out(), "reconcile", run_named_after(files[0], "create"), "--manifest", str(output))
+    run = run_of_files(files, Path.cwd()) or run_named_after(files[0], "create")
+    next_step(out(), "reconcile", run, "--manifest", str(output))
     return SOME_REFUSED if bad or counting.repeated else OK
 
 

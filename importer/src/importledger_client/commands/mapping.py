@@ -56,6 +56,6 @@ def check(mapping: Path, file: str, supplier: str | None) -> int:
     say(console, f"{accounts:,} accounts · open: {len(open_) + len(source.mapped.unfit)}")
     if open_ or source.mapped.unfit:
         return SOME_REFUSED
-    words = ["--supplier", supplier] if supplier else []
+    words = [] if "import_supplier" in plan.account and not supplier else ["--supplier", supplier or "CODE"]
     next_step(console, "push", file, "--mapping", str(mapping), *words, "--mode", "validate")
     return OK

@@ -21,6 +21,7 @@ from importledger_client.commands.common import (
     next_step,
     out,
     reaches_the_service,
+    run_name,
     say,
 )
 from importledger_client.commands.inputs import mapping_option, sources_of
@@ -28,11 +29,11 @@ from importledger_client.commands.watch import watch_runs
 from importledger_client.display import Progress, duration, number, progress
 from importledger_client.errors import ImportLedgerError
 from importledger_client.failures import FailureFiles, csv_path, ndjson_path
+from importledger_client.memory import keep_memory_flat
 from importledger_client.protocol import MODES
 from importledger_client.pushing import Limit, Pushing
 from importledger_client.sources import STDIN, Unreadable
 
-_RUN = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?:/s)?\Z")
 _LIMIT = re.compile(r"([0-9]+)\Z|([0-9]+(?:\.[0-9]+)?)\s*%\Z")
 SHOWN_KINDS = 5
@@ -55,17 +56,11 @@ def _rate(context: click.Context, parameter: click.Parameter, value: str | None)
     return float(match.group(1)) if match else None
 
 
-def _run_name(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    if value is not None and not _RUN.match(value):
-        raise click.BadParameter("A run has 1 to 64 letters, digits, full stops, underscores and hyphens.")
-    return value
-
-
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE…")
 @click.option("--supplier", help="The supplier of all accounts; else each line names its own.")
 @click.option("--mode", type=click.Choice(MODES), help="create (the default), validate, or dry_run.")
-@click.option("--run", "run", callback=_run_name, metavar="NAME", help="The run's name; else the file's.")
+@click.option("--run", "run", callback=run_name, metavar="NAME", help="The run's name; else the file's.")
 @click.option("--max-errors", "limit", callback=_limit, metavar="N|P%", help="Stop when more than this is refused.")
 @click.option("--rate", callback=_rate, metavar="N/s", help="Accounts a second at most.")
 @click.option("--connections", default=4, show_default=True, type=click.IntRange(1, 64))
@@ -91,6 +86,7 @@ def push(
     Running it again is resuming it. Exit code 0: all accepted or there before; 1: some refused; 2: wrong use or
     nothing done; 130: interrupted.
     """
+    keep_memory_flat()
     known = notes.recall(run or notes.run_named_after(files[0], "create"), Path.cwd())
     mode = mode or (known.mode if known and ".failures." in files[0] else "create")
     run = run or notes.run_named_after(files[0], mode)
@@ -102,10 +98,11 @@ def push(
     _report(err() if is_json else out(), pushing, code, access, is_to_wait=is_to_wait)
     if is_json:
         click.echo(msgspec.json.encode({"summary": pushing.summary}).decode())
-    if is_to_wait and code == OK and mode != "validate":
+    taken = pushing.summary.accepted + pushing.summary.replayed
+    if is_to_wait and taken and not pushing.ending and mode != "validate":
         suppliers, shown_on = sorted(pushing.suppliers), err() if is_json else out()
-        expected = pushing.summary.accepted + pushing.summary.replayed if len(suppliers) == 1 else 1
-        code = watch_runs(client, run, suppliers, console, shown_on, access.words, expected)
+        expected = taken if len(suppliers) == 1 else 1
+        code = max(code, watch_runs(client, run, suppliers, console, shown_on, access.words, expected))
     return code
 
 

@@ -20,6 +20,7 @@ from importledger_client.commands.common import (
     no_such_run,
     out,
     reaches_the_service,
+    run_name,
     say,
     supplier_of,
 )
@@ -30,7 +31,7 @@ from importledger_client.manifest import COUNTS, SUMS
 
 
 @click.command()
-@click.argument("run")
+@click.argument("run", callback=run_name)
 @click.option("--manifest", "path", type=click.Path(path_type=Path, exists=True, dir_okay=False), required=True)
 @click.option("--supplier", help="The run's supplier; else what `push` has noted here, or the manifest says.")
 @reaches_the_service

@@ -21,6 +21,7 @@ from importledger_client.commands.common import (
     no_such_run,
     out,
     reaches_the_service,
+    run_name,
     say,
     supplier_of,
 )
@@ -37,7 +38,7 @@ LATE_S = 15.0
 
 
 @click.command()
-@click.argument("run")
+@click.argument("run", callback=run_name)
 @click.option("--supplier", help="The run's supplier; else what `push` has noted here.")
 @reaches_the_service
 def watch(run: str, supplier: str | None, access: Access) -> int:
