@@ -7,7 +7,9 @@ The class leans on uvicorn's own; `pyproject.toml` holds its version, and `tests
 
 import asyncio
 import http
+import os
 import re
+import socket
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -257,8 +259,13 @@ class GuardedProtocol(HttpToolsProtocol):
 SANDBOX_HEADERS = (("Importledger-Sandbox", "true"),)
 
 
-def serve(app: ASGIApp, *, host: str, port: int, headers: Sequence[tuple[str, str]] = ()) -> None:
-    """Serve until SIGTERM or SIGINT; what is being answered is answered first. Every answer carries the headers."""
+def serve(
+    app: ASGIApp, *, host: str, port: int, fds: Sequence[int] = (), headers: Sequence[tuple[str, str]] = ()
+) -> None:
+    """Serve until SIGTERM or SIGINT; what is being answered is answered first. Every answer carries the headers.
+
+    `fds` are listening sockets that this process shares with others, in place of host and port.
+    """
     config = uvicorn.Config(
         app,
         host=host,
@@ -277,4 +284,6 @@ def serve(app: ASGIApp, *, host: str, port: int, headers: Sequence[tuple[str, st
         limit_concurrency=MAX_CONNECTIONS,
         backlog=BACKLOG,
     )
-    uvicorn.Server(config).run()
+    for fd in fds:
+        os.set_inheritable(fd, False)  # whoever is started here must not hold the port
+    uvicorn.Server(config).run([socket.socket(fileno=fd) for fd in fds] or None)

@@ -2,7 +2,9 @@
 
 import errno
 import socket
+from typing import Any
 
+from api.server import BACKLOG
 from cli.settings import SettingError
 
 
@@ -12,20 +14,50 @@ def base_url_of(host: str, port: int) -> str:
 
 def refuse_taken(host: str, port: int) -> None:
     """Raises SettingError where nothing can listen on the host and port."""
+    for one in listening_on(host, port):
+        one.close()
+
+
+def listening_on(host: str, port: int) -> list[socket.socket]:
+    """A listening socket for each address that the host has here. Raises SettingError where there is none to have."""
     said = f"The service could not listen on {base_url_of(host, port)}:"
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError):
         raise SettingError(f"{said} there is no host {host!r}. Choose another --host.") from None
-    with socket.socket(family, kind, protocol) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sockets: list[socket.socket] = []
+    absent: OSError | None = None
+    for family, kind, protocol, _, address in dict.fromkeys(found):
         try:
-            probe.bind(address)
-            probe.listen(1)
+            sockets.append(_listening(family, kind, protocol, address))
         except OSError as error:
+            if error.errno in _NO_SUCH_ADDRESS:
+                absent = error
+                continue
+            for one in sockets:
+                one.close()
             raise SettingError(f"{said} {_reason(error, host, port)}") from None
+    if absent is not None and not sockets:
+        raise SettingError(f"{said} {_reason(absent, host, port)}")
+    return sockets
+
+
+_NO_SUCH_ADDRESS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+"""A host may have addresses of a family that this machine does not speak."""
+
+
+def _listening(family: int, kind: int, protocol: int, address: Any) -> socket.socket:
+    one = socket.socket(family, kind, protocol)
+    try:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        one.bind(address)
+        one.listen(BACKLOG)
+    except OSError:
+        one.close()
+        raise
+    return one
 
 
 def _reason(error: OSError, host: str, port: int) -> str:

@@ -1,6 +1,7 @@
 """The verbs that run something: `up` for everything, and one verb per role."""
 
 import json
+import os
 import threading
 import time
 import urllib.error
@@ -15,7 +16,7 @@ import click
 from api.app import create_app
 from api.request_log import RequestLog
 from api.server import SANDBOX_HEADERS, serve
-from cli.listening import base_url_of, refuse_taken
+from cli.listening import base_url_of, listening_on, refuse_taken
 from cli.log import configure_logging, write_requests
 from cli.next_steps import next_lines
 from cli.prove import SEALING_KEY, outside, sealing_key
@@ -38,15 +39,32 @@ from workers.sealer import Sealer
 from workers.send_mails import MailServer
 
 READY_TIMEOUT_S = 60.0
+MAX_API_PROCESSES = 32
+MAX_DEFAULT_API_PROCESSES = 8
+
+
+def processes_for(cores: int) -> int:
+    """How many api processes serve unless it is said: one a core, and no crowd on a large machine."""
+    return max(1, min(cores, MAX_DEFAULT_API_PROCESSES))
+
+
+def _usable_cores() -> int:
+    """The cores that this process may run on, which containers and `taskset` restrict."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True)
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535))
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Where everything is kept.")
+@click.option(
+    "--api-processes",
+    type=click.IntRange(1, MAX_API_PROCESSES),
+    help="Processes that answer requests, on one port.  [default: one a core, at most 8]",
+)
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 32), help="Worker processes.")
 @click.option("--sandbox", is_flag=True, help="Let endings of account numbers ask for errors; says so in every answer.")
-def up(host: str, port: int, data_dir: Path | None, workers: int, *, sandbox: bool) -> None:
+def up(host: str, port: int, data_dir: Path | None, api_processes: int | None, workers: int, *, sandbox: bool) -> None:
     """Run the whole service until Ctrl-C: one process tree, nothing else needed."""
     settings = _settings()
     folder = DataFolder(data_dir or settings.data_dir)
@@ -60,7 +78,17 @@ def up(host: str, port: int, data_dir: Path | None, workers: int, *, sandbox: bo
         click.echo("\n".join(next_lines(base_url, None if is_default else folder.path)))
         service.supervisor.watch(stop)
 
-    run_service(settings, folder, announce, host=host, port=port, workers=workers, log_folder=None, sandbox=sandbox)
+    run_service(
+        settings,
+        folder,
+        announce,
+        host=host,
+        port=port,
+        api_processes=api_processes,
+        workers=workers,
+        log_folder=None,
+        sandbox=sandbox,
+    )
 
 
 def run_service(
@@ -70,6 +98,7 @@ def run_service(
     *,
     host: str,
     port: int,
+    api_processes: int | None = None,
     workers: int,
     log_folder: Path | None,
     sandbox: bool = False,
@@ -82,7 +111,12 @@ def run_service(
         token_key = settings.token_key or folder.secret("token_key")
         environment = {"IMPORTLEDGER_SANDBOX": "on"} if sandbox else {}
         service.start_roles(
-            connections, host=host, port=port, workers=workers, token_key=token_key, environment=environment
+            connections,
+            listening=listening_on(host, port),
+            api_processes=api_processes or processes_for(_usable_cores()),
+            workers=workers,
+            token_key=token_key,
+            environment=environment,
         )
         base_url = base_url_of(host, port)
         _wait_until_ready(base_url, service)
@@ -94,10 +128,12 @@ def run_service(
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True)
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535))
-def api(host: str, port: int) -> None:
+@click.option("--fd", "fds", type=int, multiple=True, hidden=True, help="A listening socket, from whoever starts us.")
+def api(host: str, port: int, fds: tuple[int, ...]) -> None:
     """Run the HTTP side only. Needs DATABASE_URL."""
     settings = _settings()
-    refuse_taken(host, port)
+    if not fds:
+        refuse_taken(host, port)
     token_key = settings.token_key or DataFolder(settings.data_dir).secret("token_key")
     app = create_app(
         _safe_database(settings),
@@ -109,7 +145,7 @@ def api(host: str, port: int) -> None:
     )
     is_told = settings.log_level in ("debug", "info")
     told = RequestLog(app, write_requests(settings.log_format)) if is_told else app
-    serve(told, host=host, port=port, headers=SANDBOX_HEADERS if settings.is_sandbox else ())
+    serve(told, host=host, port=port, fds=fds, headers=SANDBOX_HEADERS if settings.is_sandbox else ())
 
 
 @click.command()
@@ -212,7 +248,7 @@ def _required(value: str | None, name: str) -> str:
 def _wait_until_ready(base_url: str, service: Service) -> None:
     deadline = time.monotonic() + READY_TIMEOUT_S
     while not _is_ready(base_url, service):
-        if not service.supervisor.is_alive("api") or time.monotonic() > deadline:
+        if not service.has_api() or time.monotonic() > deadline:
             raise SettingError(f"The service could not listen on {base_url}. Is the port taken? Choose another --port.")
         time.sleep(0.05)
 
@@ -221,6 +257,6 @@ def _is_ready(base_url: str, service: Service) -> bool:
     """True when it is our own api that is ready, and not somebody else's on the same port."""
     try:
         with urllib.request.urlopen(f"{base_url}/readyz", timeout=2) as answer:  # noqa: S310 - always http
-            return bool(json.load(answer).get("pid") == service.supervisor.pids()["api"])
+            return json.load(answer).get("pid") in service.api_pids()
     except (urllib.error.URLError, ConnectionError, TimeoutError, ValueError):
         return False

@@ -2,8 +2,9 @@
 
 import os
 import signal
+import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -33,6 +34,7 @@ class Service:
         self._folder = folder
         self._user = server_user()
         self._log_folder = log_folder
+        self._listening: Sequence[socket.socket] = ()
         self.supervisor = Supervisor(folder.write_dying_roles)
 
     def start_servers(self, database_url: str | None, admin_url: str | None, redis_url: str | None) -> Connections:
@@ -55,13 +57,18 @@ class Service:
         self,
         connections: Connections,
         *,
-        host: str,
-        port: int,
+        listening: Sequence[socket.socket],
+        api_processes: int,
         workers: int,
         token_key: str,
         environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """The api, the relay where the bell is Redis, and the workers."""
+        """The api processes, the relay where the bell is Redis, and the workers.
+
+        All api processes take their connections from these sockets, which stay open until `stop`: what arrives while
+        one of them is restarted waits for another.
+        """
+        self._listening = listening
         settings = os.environ | dict(environment)
         settings |= {
             "DATABASE_URL": connections.database_url,
@@ -74,7 +81,9 @@ class Service:
             settings["IMPORTLEDGER_LOG_FORMAT"] = "text"  # the roles see a pipe
         self._folder.write_dying_roles({})
         settings.pop("DATABASE_ADMIN_URL", None)
-        roles = [self._role("api", ["api", "--host", host, "--port", str(port)], settings)]
+        fds = tuple(one.fileno() for one in listening)
+        serving = ["api", *(part for fd in fds for part in ("--fd", str(fd)))]
+        roles = [self._role(f"api-{n}", serving, settings, fds) for n in range(1, api_processes + 1)]
         if connections.redis_url:
             roles.append(self._role("relay", ["relay"], settings))
             roles += [self._role(f"worker-{n}", ["worker"], settings) for n in range(1, workers + 1)]
@@ -82,8 +91,17 @@ class Service:
             roles.append(self._role("worker-1", ["worker"], settings))
         self.supervisor.start(*roles)
 
+    def api_pids(self) -> set[int]:
+        return {pid for name, pid in self.supervisor.pids().items() if name.startswith("api-")}
+
+    def has_api(self) -> bool:
+        """Whether any api process lives."""
+        return any(self.supervisor.is_alive(name) for name in self.supervisor.pids() if name.startswith("api-"))
+
     def stop(self) -> None:
         """Stop all that was started and let the folder go."""
+        for one in self._listening:
+            one.close()  # the api processes have their own until they have answered what they took
         self.supervisor.stop()
         self._folder.unlock()
 
@@ -123,7 +141,7 @@ class Service:
         )
         return redis.url
 
-    def _role(self, name: str, arguments: list[str], environment: dict[str, str]) -> Program:
+    def _role(self, name: str, arguments: list[str], environment: dict[str, str], fds: tuple[int, ...] = ()) -> Program:
         log = str(self._log_folder / f"{name}.log") if self._log_folder else None
         command = [sys.executable, "-m", "cli.main", *arguments]
-        return Program(name=name, command=command, environment=environment, log=log, stop_after_s=12.0)
+        return Program(name=name, command=command, environment=environment, log=log, stop_after_s=12.0, pass_fds=fds)

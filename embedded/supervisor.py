@@ -46,6 +46,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     user: RunAs = RunAs()
     stop_signal: int = signal.SIGTERM
     stop_after_s: float = 15.0
+    pass_fds: tuple[int, ...] = ()
+    """Open files of ours that it gets under the same numbers."""
     log: str | None = None
     """A file for its output, which is cleaned on the way; None: ours, where every line away from a terminal is JSON."""
 
@@ -71,6 +73,7 @@ class _Child:
             stderr=subprocess.STDOUT,
             start_new_session=True,
             cwd="/",
+            pass_fds=self.program.pass_fds,
             preexec_fn=_die_with_parent(self.program.stop_signal),
             **self.program.user.popen_arguments(),
         )

@@ -153,7 +153,8 @@ def start_service(
     """`importledger up` on the folder until the end of the block, then SIGTERM."""
     port = port or free_port()
     settings = {"IMPORTLEDGER_DATA_DIR": str(folder), "IMPORTLEDGER_LOG_LEVEL": "error"} | dict(environment or {})
-    command = [sys.executable, "-m", "cli.main", "up", "--port", str(port), "--workers", str(workers), *options]
+    command = [sys.executable, "-m", "cli.main", "up", "--port", str(port), "--workers", str(workers)]
+    command += ["--api-processes", "1", *options]  # the last of an option counts
     with (folder / "up.log").open("ab") as log:
         process = subprocess.Popen(command, env=os.environ | settings, stdout=log, stderr=log)
     running = RunningService(f"http://127.0.0.1:{port}", settings, process)
