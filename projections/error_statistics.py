@@ -29,7 +29,7 @@ _SOURCES: dict[type[Any], str] = {
 def project(seen: Seen) -> Iterator[tuple[str, date, str, str, str, int]]:
     """(supplier, day in German market time, source, code, path, number). Pure.
 
-    A failed import counts once at each place that it failed for, and under its own code where it names no place.
+    A failed import counts once: at the first of its problems, or under its own code where it names none.
     """
     event = seen.recorded.event
     supplier, day = seen.recorded.supplier or "", seen.recorded.recorded_at.astimezone(MARKET_TIME).date()
@@ -38,7 +38,7 @@ def project(seen: Seen) -> Iterator[tuple[str, date, str, str, str, int]]:
         case RequestsRefused(counts=counts) | RunCounted(counts=counts):
             found = counts
         case ImportErrored(code=code, problems=problems) | DryRunErrored(code=code, problems=problems):
-            found = dict.fromkeys(map(_at_place, problems), 1) or {code: 1}
+            found = {_at_place(problems[0]) if problems else code: 1}
         case _:
             found = {}
     for name, number in found.items():
@@ -46,7 +46,7 @@ def project(seen: Seen) -> Iterator[tuple[str, date, str, str, str, int]]:
 
 
 def _at_place(name: str) -> str:
-    """code@path with [] for any item of an array: two missing documents of one account are one failure."""
+    """code@path with [] for any item of an array."""
     code, attr = code_and_path(name)
     return problem_name(code, place_of(attr))
 
@@ -58,7 +58,7 @@ ERROR_STATISTICS = Counter(
     " number bigint NOT NULL, PRIMARY KEY (supplier, day, source, code, path)",
     key=("supplier", "day", "source", "code", "path"),
     folds_all=True,
-    edition="2: a failure counts once",
+    edition="3: a failure counts once, whatever it names",
     project=project,
 )
 

@@ -129,6 +129,10 @@ def test_one_failure_is_counted_once() -> None:
     assert counted(code=INVALID, problems=twice) == [
         ("path_does_not_exist_in_file_store", "statements[].statement_path", 1)
     ]
+    two = (MISSING, "invalid_iban@payment_instructions.0")
+    assert counted(code=INVALID, problems=two) == [
+        ("path_does_not_exist_in_file_store", "statements[].statement_path", 1)
+    ]
     assert counted(code=INVALID, problems=("unknown_field@customers.0.Erika",)) == [
         ("unknown_field", "customers[].*", 1)
     ]
