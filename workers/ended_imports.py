@@ -1,7 +1,9 @@
 """One line `import ended` for each import that ends, whoever ended it and after however many attempts.
 
 The lines are read from the log of events by one follower, so that no worker that dies between its commit and its
-line takes the line along. Its place is kept after the lines are written.
+line takes the line along. Its place is kept after the lines are written; what a process has told it does not tell
+again where its place could not be kept. Only one that is killed between the two leaves lines that the next process
+repeats, under the same `position`.
 """
 
 import threading
@@ -26,8 +28,16 @@ STATUSES = {
     "DryRunErrored": "DRY_RUN_ERRORED",
     "ImportCancelled": "CANCELLED",
 }
-"""The status in which an import ends, by the event that ends it."""
+"""The status in which an import ends, by the event that ends it. An erasure ends one that had not ended."""
 _ENDS = {topic: STATUSES[event.__name__] for topic, event in TOPICS.items() if event.__name__ in STATUSES}
+_ERASED = "subject_erased.v1"
+_WATCHED = (*_ENDS, _ERASED)
+_SELECT_BEFORE = """
+SELECT topic FROM events
+WHERE stream = %s AND position < %s
+ORDER BY version DESC
+LIMIT 1
+"""
 
 logger = structlog.get_logger()
 
@@ -44,6 +54,8 @@ class EndedImports:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
+        self._told = 0
+        """The last position that this process has told of."""
 
     def start(self, stop: threading.Event) -> threading.Thread:
         thread = threading.Thread(target=self.run, args=(stop,), name="ended imports", daemon=True)
@@ -77,22 +89,34 @@ class EndedImports:
     def tell(self, connection: Connection[Any]) -> bool:
         """Tell of what has ended since the last time; whether there may be more."""
         position = follow.checkpoint(connection, FOLLOWER)
-        events, reached = follow.read_after(connection, position, tuple(_ENDS), limit=READ_LIMIT)
+        events, reached = follow.read_after(connection, position, _WATCHED, limit=READ_LIMIT)
         for event in events:
+            if event.position <= self._told or not _is_end(connection, event):
+                continue
             supplier, external = identity_of(event.stream)
             end = _end_of(event.state)
             logger.info(
                 "import ended",
                 supplier=supplier,
                 external_account_number=external,
-                status=_ENDS[event.topic],
+                status=_ENDS.get(event.topic, "CANCELLED"),
                 attempt=end.attempt,
                 code=end.code,
                 position=event.position,
             )
+            self._told = event.position
         if reached != position:
             follow.set_checkpoint(connection, FOLLOWER, reached)
+        self._told = min(self._told, reached)  # a log that has lost its end gives positions anew
         return len(events) == READ_LIMIT
+
+
+def _is_end(connection: Connection[Any], event: follow.Followed) -> bool:
+    """Whether the import has ended with this event: with an erasure only where nothing had ended it before."""
+    if event.topic != _ERASED:
+        return True
+    row = connection.execute(_SELECT_BEFORE, (event.stream, event.position)).fetchone()
+    return row is not None and row["topic"] not in _ENDS
 
 
 def _end_of(state: bytes) -> _End:
