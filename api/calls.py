@@ -140,7 +140,7 @@ class Calls:
         return answer
 
     def _note(self, name: str, call: Call, code: str, problems: Sequence[Problem]) -> None:
-        if call.subjects:
+        if call.subjects and call.subjects[-1][0]:
             self._attempts.note(name, *call.subjects[-1], code, problems)
 
     async def _answered_once(self, request: Request, call: Call, handler: Handler) -> Response:

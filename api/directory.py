@@ -42,6 +42,11 @@ class Key(msgspec.Struct, frozen=True):
         """The suppliers that it may touch; None for all."""
         return None if ALL_SUPPLIERS in self.suppliers else self.suppliers
 
+    @property
+    def only_supplier(self) -> str:
+        """The one supplier that it may touch, for which whatever names no other was meant; "" where there are more."""
+        return next(iter(self.suppliers)) if self.reach is not None and len(self.suppliers) == 1 else ""
+
     def may_touch(self, supplier: str) -> bool:
         return supplier in self.suppliers or ALL_SUPPLIERS in self.suppliers
 

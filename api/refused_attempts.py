@@ -10,6 +10,7 @@ import psycopg
 import structlog
 
 from api.store import in_thread
+from api.typed_names import storable_number
 from eventstore.clock import now
 from eventstore.errors import LedgerError
 from eventstore.log.ledger import Ledger
@@ -33,7 +34,10 @@ class RefusedAttempts:
         self._left_out = 0
 
     def note(self, operation: str, supplier: str, external: str, code: str, problems: Sequence[Problem]) -> None:
-        """Remember that a request about this account was refused now."""
+        """Remember that a request about this account was refused now; nothing where no number can be stored."""
+        number = storable_number(external)
+        if not number:
+            return
         if len(self._waiting) >= ROOM:
             self._left_out += 1
             return
@@ -41,7 +45,7 @@ class RefusedAttempts:
         self._waiting.append(
             Attempt(
                 supplier=supplier,
-                external_account_number=external,
+                external_account_number=number,
                 attempted_at=now(),
                 operation=operation,
                 code=code,

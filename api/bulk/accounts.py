@@ -24,6 +24,7 @@ from api.refusals import sentence_of
 from api.refused_attempts import RefusedAttempts
 from api.run_counts import RunCounts
 from api.staging import not_ongoing
+from api.typed_names import typed_number
 from eventstore.aggregates.import_process import ImportProcess, stream_of
 from eventstore.clock import now
 from eventstore.errors import AccountErased, AlreadyImported, ImportInProgress, Refused, StreamUnreadable
@@ -253,19 +254,16 @@ class AccountWork:
 
     def _count(self, prepared: Prepared, receipts: Sequence[Receipt]) -> None:
         """Refusals by supplier; a line that names none of the caller's is counted for the caller's only one."""
-        only = next(iter(self._call.key.reach or ()), "") if len(self._call.key.reach or ()) == 1 else ""
-        of_line = {item.line.number: item.supplier for item in prepared.items}
+        of_line = {item.line.number: item for item in prepared.items}
         for receipt in receipts:
-            supplier = of_line[receipt.line]
-            supplier = supplier if supplier in prepared.suppliers else only
+            item = of_line[receipt.line]
+            supplier = item.supplier if item.supplier in prepared.suppliers else self._call.key.only_supplier
             if not supplier:
                 continue
             if receipt.status == "REFUSED":
                 self._counts.refuse(supplier, self._run, self._mode, receipt.errors)
-                if receipt.external_account_number:
-                    self._attempts.note(
-                        OPERATION, supplier, receipt.external_account_number, receipt.code or "", receipt.errors
-                    )
+                external = receipt.external_account_number or typed_number(item.line.body)
+                self._attempts.note(OPERATION, supplier, external, receipt.code or "", receipt.errors)
             elif receipt.status == "VALID":
                 self._counts.validate(supplier, self._run)
 

@@ -19,6 +19,7 @@ from api.refusals import sentence_of
 from api.refused_attempts import RefusedAttempts
 from api.run_counts import RunCounts
 from api.staging import UNKNOWN_SUPPLIER
+from api.typed_names import typed_number
 from eventstore.aggregates.import_process import ImportProcess, stream_of
 from eventstore.aggregates.post_account import RecordDiffers
 from eventstore.clock import now
@@ -100,11 +101,11 @@ class RecordWork:
         """Attach what is new, and say what became of each line."""
         receipts = await self._workshop.in_thread(self._settled, prepared)
         for item, receipt in zip(prepared.items, receipts, strict=True):
-            if receipt.status == "REFUSED" and item.supplier in prepared.suppliers:
-                self._counts.refuse(item.supplier, self._run, "create", receipt.errors)
-                if item.external:
-                    code = receipt.code or ""
-                    self._attempts.note(self._operation, item.supplier, item.external, code, receipt.errors)
+            supplier = item.supplier if item.supplier in prepared.suppliers else self._call.key.only_supplier
+            if receipt.status == "REFUSED" and supplier:
+                self._counts.refuse(supplier, self._run, "create", receipt.errors)
+                external = item.external or typed_number(item.line.body)
+                self._attempts.note(self._operation, supplier, external, receipt.code or "", receipt.errors)
         return receipts
 
     async def finish(self) -> None:

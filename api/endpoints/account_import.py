@@ -25,6 +25,7 @@ from api.run_name import RUN, run_of
 from api.services import Services
 from api.staging import UNKNOWN_SUPPLIER, not_ongoing, staging_of, warnings_of
 from api.store import in_thread, read
+from api.typed_names import typed_number
 from eventstore.aggregates.import_process import stream_of
 from eventstore.clock import now
 from eventstore.errors import AlreadyImported, ImportInProgress, VersionConflict
@@ -107,10 +108,13 @@ class AccountImport:
         supplier = None
         if submission.states("import_supplier"):
             supplier = await self._supplier(call.key, account.import_supplier)
-            if supplier is None:
-                raise _not_valid([UNKNOWN_SUPPLIER])
         if supplier is not None and submission.states("external_account_number"):
             call.concerns(account.import_supplier, account.external_account_number)
+        else:
+            meant = account.import_supplier if supplier is not None else call.key.only_supplier
+            call.concerns(meant, await beside(call.body, typed_number, call.body))
+        if supplier is None and submission.states("import_supplier"):
+            raise _not_valid([UNKNOWN_SUPPLIER])
         terms = supplier.terms if supplier else Terms()
         judged = await beside(call.body, judge, submission, terms, now(), occasion)
         if occasion is Occasion.CREATE and supplier is not None:

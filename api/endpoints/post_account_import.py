@@ -22,6 +22,7 @@ from api.responses import JsonResponse, refuse_large_answer
 from api.services import Services
 from api.staging import UNKNOWN_SUPPLIER
 from api.store import in_thread, read
+from api.typed_names import typed_number
 from eventstore.aggregates.post_account import RecordDiffers
 from eventstore.clock import now
 from eventstore.errors import Refused
@@ -60,10 +61,13 @@ class PostAccountImport:
         supplier, external = envelope.import_supplier, envelope.external_account_number
         bad_places = {problem.attr for problem in misfits}
         entry = await self._directory.supplier(supplier) if call.key.may_touch(supplier) else None
-        if entry is None and "import_supplier" not in bad_places:
-            raise _not_valid("", UNKNOWN_SUPPLIER)
         if entry is not None and "external_account_number" not in bad_places:
             call.concerns(supplier, external)
+        else:
+            meant = supplier if entry is not None else call.key.only_supplier
+            call.concerns(meant, await beside(call.body, typed_number, call.body))
+        if entry is None and "import_supplier" not in bad_places:
+            raise _not_valid("", UNKNOWN_SUPPLIER)
         terms = entry.terms if entry is not None else Terms()
         problems, dropped = await beside(call.body, self._imports.judged, envelope, misfits, terms, kind)
         if problems:

@@ -25,6 +25,7 @@ from eventstore.log.refused_attempts import (
 )
 from schemas.base import Problem
 from tests.support.make import NOON, an_account, changed, encoded, staged
+from tests.support.post_account import PATHS
 from tests.support.running import Importer, RunningService, wait_for
 
 TOLD = {"Prefer": "return=representation"}
@@ -252,6 +253,45 @@ def test_refusals_for_what_is_there_already_are_attempts_too(service: RunningSer
     wait_for(lambda: bool(get(service, importer.api_key, importer.supplier, external, "attempts")[1]), "it is stored")
     [attempt] = get(service, importer.api_key, importer.supplier, external, "attempts")[1]
     assert (attempt["code"], attempt["problems"]) == ("account_import_process_already_imported", [])
+
+
+@pytest.mark.parametrize(
+    ("supplier", "typed", "kept"),
+    [
+        ("", " NW-1 ", "NW-1"),
+        ("", 4711, "4711"),
+        ("", "L" * 200, "L" * 128),
+        ("NOBODY", "NW-2", "NW-2"),
+        (7, "NW-3", "NW-3"),
+    ],
+)
+def test_a_malformed_number_or_an_unknown_supplier_leaves_an_attempt(
+    service: RunningService, supplier: Any, typed: Any, kept: str
+) -> None:
+    """A supplier that nobody knows was meant for the only one of the key."""
+    importer = service.importer()
+    account = an_account(importer.supplier, 1) | {"external_account_number": typed}
+    account["import_supplier"] = supplier or importer.supplier
+    assert post(service, importer, "", {"payload": account})[0] == 400
+    record = {name: account[name] for name in ("import_supplier", "external_account_number")}
+    kind = "delivery_note"
+    headers = {"Authorization": f"Token {importer.api_key}"}
+    assert service.request("POST", PATHS[kind], encoded(record | {kind: {}}), headers)[0].status == 400
+    for path in ("/v2/data-import/accounts/bulk/", "/v1/data-import/delivery-note/bulk/"):
+        assert (
+            service.request("POST", path, encoded(account if "accounts" in path else record), headers)[0].status == 200
+        )
+    wait_for(lambda: len(get(service, importer.api_key, importer.supplier, kept, "attempts")[1]) == 4, "all are stored")
+
+
+def test_a_number_that_no_table_takes_keeps_no_others_from_being_stored(ledger: Any) -> None:
+    attempts = RefusedAttempts(ledger)
+    for number in ("A\0B", "\ud800", "", "  ", "x" * 100_000, "NW-1"):
+        attempts.note("create_account", "S", number, "c", [])
+    asyncio.run(attempts.write())
+    with ledger.connection() as connection:
+        assert len(find_refused_attempts(connection, "NW-1")) == 1
+        assert len(find_refused_attempts(connection, "x" * 128)) == 1
 
 
 def test_erasing_deletes_refused_attempts_even_without_an_import(service: RunningService, importer: Importer) -> None:
