@@ -1,6 +1,8 @@
 """The auditors' verbs: what happened to an account, what was known at a moment, what differs between two payloads."""
 
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 import click
 import msgspec
@@ -69,14 +71,15 @@ def history(
 
     Alone, participant/CODE or price-sheet/CODE/DOCUMENT names a record of the market.
     """
+    stream = market_stream(supplier_code) if external is None else ""
     with open_ledger() as ledger:
         with ledger.connection() as connection:
             if external is not None:
                 require_import(connection, supplier_code, external)
                 events = read_account_history(connection, supplier_code, external, as_of or NOW)
             else:
-                require_stream(connection, market_stream(supplier_code))
-                events = read_history(connection, [market_stream(supplier_code)], as_of or NOW)
+                require_stream(connection, stream)
+                events = read_history(connection, [stream], as_of or NOW)
         if not events:
             told = f"import of {external} for {supplier_code}" if external is not None else f"event of {supplier_code}"
             raise click.ClickException(f"There was no {told} then.")
@@ -111,15 +114,16 @@ def status(supplier_code: str, external: str | None, as_of: AsOf | None, as_list
             if found is None:
                 raise click.ClickException(f"There was no import of {external} for {supplier_code} then.")
             found = naming_documents(ledger, supplier_code, {external: found})[external]
-            shown = msgspec.to_builtins(found)
-            click.echo(
-                msgspec.json.encode(found) if as_json else "\n".join(f"{k:<20} {text_of(v)}" for k, v in shown.items())
-            )
+            click.echo(msgspec.json.encode(found) if as_json else _lines(msgspec.to_builtins(found)))
             return
         require_supplier(connection, supplier_code)
         statuses = read_statuses(connection, supplier_code, as_of or NOW)
     told = statuses if as_list else dict(sorted(Counter(statuses.values()).items()))
-    click.echo(msgspec.json.encode(told) if as_json else "\n".join(f"{name:<20} {said}" for name, said in told.items()))
+    click.echo(msgspec.json.encode(told) if as_json else _lines(told))
+
+
+def _lines(told: Mapping[str, Any]) -> str:
+    return "\n".join(f"{text_of(name):<20} {text_of(said)}" for name, said in told.items())
 
 
 def _print_event(recorded: Recorded, *, as_json: bool) -> None:
@@ -154,4 +158,4 @@ def _print_difference(ledger: Ledger, events: list[Recorded], versions: tuple[in
         if as_json:
             click.echo(_encoder.encode(change))
         else:
-            click.echo(f"{change.kind:<8} {change.path}: {change.before!r} → {change.after!r}")
+            click.echo(f"{change.kind:<8} {text_of(change.path)}: {change.before!r} → {change.after!r}")

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -19,7 +20,7 @@ from cli.backup_proof import (
 from cli.operator import caused_by, database_url
 from cli.reach import reach
 from cli.settings import Settings
-from cli.tell import json_option, tell
+from cli.tell import json_option, tell, text_of
 from discretion.private_files import open_private
 from embedded.folder import DataFolder
 from embedded.service import Service
@@ -28,7 +29,7 @@ from eventstore.clock import now
 from eventstore.errors import IllegalTransition
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import SELECT_ERASED
-from eventstore.operations.backup import BackupError, back_up, read_manifest, unsigned
+from eventstore.operations.backup import BackupError, back_up, read_manifest
 from eventstore.operations.backup import restore as restore_log
 from eventstore.operations.migrate import role_of
 from eventstore.proof.verification import Kept
@@ -54,12 +55,14 @@ def backup(folder: Path, keys: Path | None, without_keys: bool, as_json: bool) -
     Where the sealing key is, the backup gets a signed checkpoint of its own, which `restore --verify` compares it with.
     """
     url, has_keys = database_url(), not without_keys
-    sign = signing(url, Settings.from_environment()) or unsigned
+    sign, why_unsigned = signing(url, Settings.from_environment())
     manifest = back_up(url, folder, ACCOUNT_NUMBERS, keys=keys, has_keys=has_keys, sign=sign)
     rows = ", ".join(f"{part.rows} {name.replace('_', ' ')}" for name, part in manifest.parts.items())
     counts = {name: part.rows for name, part in manifest.parts.items()}
-    told = {"folder": str(folder), "position": manifest.position, "rows": counts}
+    told = {"folder": str(folder), "position": manifest.position, "rows": counts, "warning": why_unsigned}
     tell(f"{folder} holds the log up to position {manifest.position}: {rows}.", told, as_json=as_json)
+    if why_unsigned and not as_json:
+        click.echo(why_unsigned, err=True)
     if own := own_checkpoint(folder):
         with open_private(folder / CHECKPOINT) as file:
             file.write(own.note.encode())
@@ -80,6 +83,7 @@ def backup(folder: Path, keys: Path | None, without_keys: bool, as_json: bool) -
 )
 @click.option("--keys", type=_FOLDER, help="The folder of keys, the newest that there is: it knows who was erased.")
 @click.option("--without-keys", is_flag=True, help="Restore without keys: no payload can be read then.")
+@json_option
 def restore(
     folder: Path,
     data_dir: Path | None,
@@ -88,6 +92,7 @@ def restore(
     vkeys: tuple[str, ...],
     keys: Path | None,
     without_keys: bool,
+    as_json: bool,
 ) -> None:
     """Restore the backup in DIR into an empty data folder, or the empty database at DATABASE_URL.
 
@@ -100,29 +105,49 @@ def restore(
     of_keys = own_checkpoint(keys) if keys is not None else None
     if manifest.needs_keys and keys is None and not without_keys:
         raise BackupError("The keys are not in this backup. Name their folder with --keys, or say --without-keys.")
+    report = Report(as_json=as_json)
+    report.told |= {"folder": str(folder), "position": manifest.position}
     with _empty_database(data_dir) as (service_url, admin_url):
         restore_log(admin_url, folder, manifest, ACCOUNT_NUMBERS, keys=keys)
-        click.echo(f"The log is restored up to position {manifest.position}.")
+        report.say(f"The log is restored up to position {manifest.position}.")
         with administrator(admin_url) as connection:
             for projection in PROJECTIONS:
                 make_anew(admin_url, connection, projection, jobs=2)
-        click.echo("The views and the platform's records are made anew.")
-        _erase_again(admin_url)
-        if warning := missing_key(service_url, settings, target, own):
-            click.echo(warning)
+        report.say("The views and the platform's records are made anew.")
+        report.told["erased_again"] = list(_erased_again(admin_url, report))
+        report.told["warning"] = missing_key(service_url, settings, target, own)
+        if report.told["warning"]:
+            report.say(report.told["warning"])
         if verify or against:
             signed = [one for one in (own, of_keys) if one]
-            trusted = _trusted(settings, target, signed, vkeys)
+            trusted = _trusted(settings, target, signed, vkeys, report)
             kept = [Kept("the backup's own checkpoint", own.note)] if own else []
             kept += [Kept(str(file), file.read_text("utf-8", "replace")) for file in against]
             found, counts = problems_of_restored(service_url, kept, trusted, manifest.position)
             if of_keys and not is_key_trusted(of_keys, trusted):
                 found.append(f"NOT SIGNED  {keys}: the keys were not signed with the log's key")
-            _tell(found + _different_views(admin_url), counts)
-    click.echo("Start the service; work that was in progress is taken up again.")
+            _tell(found + _different_views(admin_url), counts, report)
+    report.say("Start the service; work that was in progress is taken up again.")
+    report.end()
 
 
-def _erase_again(admin_url: str) -> None:
+class Report:
+    """What a restore says while it goes on, or as one JSON object at its end."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self.told: dict[str, Any] = {"is_verified": None, "problems": []}
+
+    def say(self, sentence: str) -> None:
+        if not self._as_json:
+            click.echo(sentence)
+
+    def end(self) -> None:
+        if self._as_json:
+            tell("", self.told, as_json=True)
+
+
+def _erased_again(admin_url: str, report: Report) -> Iterator[dict[str, str]]:
     """Whoever was erased by the keys, and not yet by the log, which may be older."""
     ledger = Ledger(admin_url, views=INLINE)
     try:
@@ -132,11 +157,12 @@ def _erase_again(admin_url: str) -> None:
             supplier, external = identity_of(stream)
             try:
                 if erase(ledger, supplier, external, reason="erased before the restore", at=now(), by=caused_by()):
-                    click.echo(f"{external} of {supplier} is erased again.")
+                    report.say(f"{text_of(external)} of {supplier} is erased again.")
+                    yield {"supplier": supplier, "external_account_number": external}
             except IllegalTransition:
                 click.echo(
-                    f"{external} of {supplier} cannot be erased again while its import is in progress: run "
-                    f"`importledger erase {supplier} {external}` when the service runs.",
+                    f"{text_of(external)} of {supplier} cannot be erased again while its import is in progress: run "
+                    f"`importledger erase {supplier} {text_of(external)}` when the service runs.",
                     err=True,
                 )
     finally:
@@ -144,14 +170,15 @@ def _erase_again(admin_url: str) -> None:
 
 
 def _trusted(
-    settings: Settings, target: DataFolder, signed: Sequence[OwnCheckpoint], named: Sequence[str]
+    settings: Settings, target: DataFolder, signed: Sequence[OwnCheckpoint], named: Sequence[str], report: Report
 ) -> list[str]:
     """The verifier keys to verify with: those that were named and the one that is here, or else the backup's own."""
     here = known_key(settings, target)
     trusted = [*named, *([here.verifier] if here else [])]
     if trusted or not signed:
         return trusted
-    click.echo(
+    report.told["key"] = signed[0].key
+    report.say(
         f"The verifier key came with the backup. Compare it with yours, or name yours with --key: {signed[0].key}"
     )
     return [signed[0].key]
@@ -163,13 +190,15 @@ def _different_views(admin_url: str) -> list[str]:
     return [f"{name} differs in {count} rows." for name, count in counts.items() if count]
 
 
-def _tell(found: Sequence[str], counts: str) -> None:
+def _tell(found: Sequence[str], counts: str, report: Report) -> None:
+    report.told |= {"is_verified": not found, "problems": list(found)}
     for sentence in found:
         click.echo(sentence, err=True)
     if found:
+        report.end()
         raise BackupError("The restored log is not whole.")
-    click.echo("Verified: no gap, every payload is there and as it was received, every view is what the log says.")
-    click.echo(f"{counts}: all as the signed checkpoints say.")
+    report.say("Verified: no gap, every payload is there and as it was received, every view is what the log says.")
+    report.say(f"{counts}: all as the signed checkpoints say.")
 
 
 @contextlib.contextmanager

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import click
 import msgspec
 import psycopg
 from psycopg import Connection
@@ -14,7 +13,7 @@ from cli.prove import SEALING_KEY, kept_inside, outside
 from cli.settings import Settings
 from embedded.folder import DataFolder
 from eventstore.clock import now
-from eventstore.operations.backup import MANIFEST, BackupError, Sign
+from eventstore.operations.backup import MANIFEST, BackupError, Sign, unsigned
 from eventstore.operations.guards import guards_off
 from eventstore.proof.answer_verification import verify_answers
 from eventstore.proof.checkpoints import LogKey, OutsideUnavailable, read_signed
@@ -37,8 +36,8 @@ def known_key(settings: Settings, folder: DataFolder) -> LogKey | None:
     return LogKey.of(secret) if secret else None
 
 
-def signing(database_url: str, settings: Settings) -> Sign | None:
-    """Seals the log, and gives what signs a backup's manifest; None, with a sentence, where that cannot be done."""
+def signing(database_url: str, settings: Settings) -> tuple[Sign, str | None]:
+    """Seals the log, and gives what signs a backup's manifest; and why that leaves it unsigned, where it does."""
     key = known_key(settings, DataFolder(settings.data_dir))
     if key is None:
         reason = "This machine does not have the sealing key."
@@ -51,12 +50,9 @@ def signing(database_url: str, settings: Settings) -> Sign | None:
         except (SealRefused, OutsideUnavailable) as error:
             reason = str(error)
         else:
-            return lambda connection, manifest: _signed(connection, manifest, key)
-    click.echo(
-        f"NOT SIGNED: the backup has no checkpoint of its own. {reason} `restore --verify` will need --against.",
-        err=True,
-    )
-    return None
+            return lambda connection, manifest: _signed(connection, manifest, key), None
+    sentence = f"NOT SIGNED: the backup has no checkpoint of its own. {reason} `restore --verify` will need --against."
+    return unsigned, sentence
 
 
 def _signed(connection: Connection[Any], manifest: Mapping[str, Any], key: LogKey) -> Mapping[str, Any]:

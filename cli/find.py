@@ -8,6 +8,7 @@ import msgspec
 from cli.known import require_supplier
 from cli.operator import open_ledger
 from cli.say import say
+from cli.tell import text_of
 from eventstore.log.refused_attempts import Attempt, find_refused_attempts
 from projections.account_search import MAX_FOUND, find_accounts
 from schemas.status import FoundAccount
@@ -51,14 +52,11 @@ def _print(accounts: Sequence[FoundAccount], attempts: Sequence[Attempt], *, as_
             click.echo(msgspec.json.encode(account))
             continue
         number = account.service_account_number or "-"
-        say(f"{account.import_supplier}  {account.external_account_number}  {account.status}  {number}")
+        say(f"{account.import_supplier}  {text_of(account.external_account_number)}  {account.status}  {number}")
     for attempt in attempts:
         if as_json:
             click.echo(msgspec.json.encode({"refused": attempt}))
             continue
-        at = attempt.attempted_at.isoformat(timespec="seconds").replace("+00:00", "Z")
-        told = " ".join(attempt.problems)
-        say(
-            f"{attempt.supplier}  {attempt.external_account_number}  refused {at}  {attempt.operation}  "
-            f"{attempt.code}  {told}".rstrip()
-        )
+        number, at = text_of(attempt.external_account_number), text_of(attempt.attempted_at.replace(microsecond=0))
+        told = text_of(" ".join(attempt.problems))
+        say(f"{attempt.supplier}  {number}  refused {at}  {attempt.operation}  {attempt.code}  {told}")

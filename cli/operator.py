@@ -141,7 +141,7 @@ def create_supplier(code: str, as_json: bool) -> None:
 @supplier.command("status")
 @click.argument("code")
 @click.argument("status", type=click.Choice(["ongoing", "paused", "complete"]))
-@click.option("--reason", default="", help="Why; kept in the log.")
+@click.option("--reason", default="", help="Why; kept in the log for ever: no names.")
 @json_option
 def change_status(code: str, status: suppliers.SupplierStatus, reason: str, as_json: bool) -> None:
     """Open, pause or close the import supplier CODE; in force everywhere within a second."""
@@ -281,7 +281,7 @@ def list_keys(as_json: bool) -> None:
 
 @key.command("revoke")
 @click.argument("key_id", metavar="ID")
-@click.option("--reason", default="", help="Why; kept in the log.")
+@click.option("--reason", default="", help="Why; kept in the log for ever: no names.")
 @json_option
 def revoke_key(key_id: str, reason: str, as_json: bool) -> None:
     """Void a key and every token that came from it; in force everywhere within a second."""

@@ -53,13 +53,16 @@ def outside(settings: Settings) -> Outside:
     "--continue-from", "position", type=click.IntRange(min=0), metavar="N",
     help="Go on openly from position N, after which signed events are lost for good. Needs --reason.",
 )  # fmt: skip
-@click.option("--reason", help="Why they are lost: signed with the checkpoint, and shown for ever.")
+@click.option(
+    "--reason", help="Why they are lost: signed and shown for ever, so no names and nothing else about persons."
+)
 @click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
 def seal_log(former_key: str | None, position: int | None, reason: str | None, as_json: bool) -> None:
     """Seal the log up to its last event now, and print the signed checkpoint: keep it, and verify against it later.
 
     A log that does not continue what was signed is not sealed. When events were lost, as in a failover, and will not
     come back, --continue-from N --reason TEXT signs "continues from N, lost M–K"; `verify` shows it from then on.
+    What is signed can never be taken back: TEXT must hold no personal data.
     """
     if (position is None) != (reason is None):
         raise click.UsageError("--continue-from and --reason belong together.")

@@ -18,7 +18,8 @@ from cli.audit import market_stream
 from cli.known import require_import, require_stream
 from cli.operator import admin_url
 from cli.progress import progress_bar
-from cli.tell import json_option, tell
+from cli.say import say
+from cli.tell import json_option, tell, text_of
 from eventstore.clock import now
 from projections import PROJECTIONS
 from projections.history import account_streams
@@ -157,7 +158,8 @@ def verify(projection: Projection | None, is_all: bool, show: int, as_json: bool
 @_all
 @click.option("--jobs", default=2, show_default=True, type=click.IntRange(1, 64), help="Processes that build.")
 @click.option("--no-switch", "stays", is_flag=True, help="Leave the new version beside the live one: see `diff`.")
-def rebuild(projection: Projection | None, is_all: bool, jobs: int, stays: bool) -> None:
+@json_option
+def rebuild(projection: Projection | None, is_all: bool, jobs: int, stays: bool, as_json: bool) -> None:
     """Build NAME anew beside the live version, catch up, compare, and switch in one transaction.
 
     Readers and writers notice nothing. It may be cancelled or killed at any moment: the live version stays as it is.
@@ -167,34 +169,44 @@ def rebuild(projection: Projection | None, is_all: bool, jobs: int, stays: bool)
     with administrator(admin_url()) as connection:
         for one in chosen:
             with alone(connection, one):
-                _rebuild(connection, one, jobs, stays=stays)
+                _rebuild(connection, one, jobs, stays=stays, as_json=as_json)
 
 
-def _rebuild(connection: Connection[Any], projection: Projection, jobs: int, *, stays: bool) -> None:
-    total, began = head(connection), time.monotonic()
-    with progress_bar("events", title=projection.name, total=total) as progress:
+def _rebuild(connection: Connection[Any], projection: Projection, jobs: int, *, stays: bool, as_json: bool) -> None:
+    total, began, name = head(connection), time.monotonic(), projection.name
+    with progress_bar("events", title=name, total=total) as progress:
         built = build_version(admin_url(), connection, projection, jobs=jobs, progress=progress)
     took_s = max(time.monotonic() - began, 0.001)
-    click.echo(f"{projection.name}: version {built.version} built, {total:,} events, {total / took_s:,.0f} a second")
-    if parked := parked_streams(connection, projection.name, built.version):
-        click.echo(f"{projection.name}: {len(parked)} streams could not be taken in and are parked: {parked[0]} …")
+    parked = parked_streams(connection, name, built.version)
+    told = {"name": name, "version": built.version, "events": total, "seconds": took_s, "parked": len(parked)}
+    if not as_json:
+        say(f"{name}: version {built.version} built, {total:,} events, {total / took_s:,.0f} a second")
+        if parked:
+            say(f"{name}: {len(parked)} streams could not be taken in and are parked: {text_of(parked[0])} …")
     if stays:
-        click.echo(f"See `projections diff {projection.name}`, then `projections switch {projection.name} --to …`.")
+        sentence = f"See `projections diff {name}`, then `projections switch {name} --to …`."
+        tell(sentence, told | {"is_switched": False}, as_json=as_json)
         return
-    former = live_version(connection, projection.name)
-    is_alike = former.definition == projection.definition
-    said = _summary(_compared(connection, projection, built)) if is_alike else "the former version was of another form"
+    former = live_version(connection, name)
+    found = _compared(connection, projection, built) if former.definition == projection.definition else None
     position = switch_to(connection, projection, built.version)
     drop_versions(connection, projection, unfinished=False)
-    click.echo(f"{projection.name}: {said}; switched at position {position:,}, version {former.version} is kept")
+    told |= {"is_switched": True, "position": position, "former": former.version}
+    if found is not None:
+        told |= {"changed": found.changed, "added": found.added, "removed": found.removed}
+    said = _summary(found) if found is not None else "the former version was of another form"
+    sentence = f"{name}: {said}; switched at position {position:,}, version {former.version} is kept"
+    tell(sentence, told, as_json=as_json)
 
 
 @projections.command()
 @_one
 @click.option("--to", "version", type=int, help="The version that is compared with the live one; the newest beside it.")
 @click.option("--format", "form", type=click.Choice(["text", "csv", "json"]), default="text", show_default=True)
-def diff(projection: Projection, version: int | None, form: str) -> None:
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, as --format json.")
+def diff(projection: Projection, version: int | None, form: str, as_json: bool) -> None:
     """What would change if another version of NAME were live: rows added, removed and changed."""
+    form = "json" if as_json else form
     with administrator(admin_url()) as connection, alone(connection, projection):
         other = _beside(connection, projection, version)
         catch_up(connection, projection, other.version)
@@ -240,11 +252,11 @@ def heal(supplier: str, external: str | None, as_json: bool) -> None:
 
     Alone, participant/CODE or price-sheet/CODE/DOCUMENT names a record of the market.
     """
-    failed = 0
+    failed, stream = 0, market_stream(supplier) if external is None else ""
     with administrator(admin_url()) as connection:
         if external is None:
-            require_stream(connection, market_stream(supplier))
-            streams = [market_stream(supplier)]
+            require_stream(connection, stream)
+            streams = [stream]
         else:
             require_import(connection, supplier, external)
             streams = account_streams(connection, supplier, external)
@@ -288,14 +300,14 @@ def _summary(found: Comparison) -> str:
 
 
 def _print_difference(difference: Difference, before: str, after: str) -> None:
-    key = " ".join(f"{name}={value}" for name, value in difference.key.items())
+    key = " ".join(f"{name}={text_of(value)}" for name, value in difference.key.items())
     if difference.before is None:
         said = f"only in {after}"
     elif difference.after is None:
         said = f"only in {before}"
     else:
         said = "; ".join(
-            f"{name} {before}: {difference.before[name]} {after}: {difference.after[name]}"
+            f"{name} {before}: {text_of(difference.before[name])} {after}: {text_of(difference.after[name])}"
             for name in difference.columns
         )
     click.echo(f"  {difference.table} {key}: {said}")

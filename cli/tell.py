@@ -7,6 +7,7 @@ import click
 import msgspec
 
 from cli.say import say
+from discretion.shown import shown
 
 json_option = click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
 
@@ -17,7 +18,7 @@ def tell(sentence: str, told: dict[str, Any], *, as_json: bool) -> None:
 
 
 def text_of(value: Any) -> str:
-    """A value in a line of text."""
+    """A value in a line of text, of which it never makes two."""
     match value:
         case None | "":
             return "-"
@@ -27,4 +28,4 @@ def text_of(value: Any) -> str:
             return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
         case list() | tuple():
             return ",".join(map(text_of, value)) or "-"
-    return str(value)
+    return shown(value)

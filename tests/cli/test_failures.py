@@ -251,6 +251,7 @@ def test_a_port_that_is_taken_and_a_host_that_is_not_ours_are_named(typed: Typed
         (("key", "create", "Org"), "--supplier"),
         (("status", "NORDWIND", "--as-of", "yesterday"), "yesterday"),
         (("cancel", "NORDWIND"), "EXTERNAL"),
+        (("projections", "heal", "NORDWIND"), "EXTERNAL"),
         (("projections", "rebuild", "nope"), "nope"),
         (("projections", "rebuild"), "--all"),
     ],

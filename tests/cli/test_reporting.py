@@ -22,6 +22,7 @@ REPORTING = {
     "migrate", "supplier create", "supplier status", "supplier list", "supplier set", "supplier show", "key create",
     "key list", "key revoke", "history", "status", "export", "replay", "refusals", "cancel", "retry", "erase", "seal",
     "verify", "proof", "backup", "projections", "projections verify", "projections switch", "projections heal",
+    "projections rebuild", "projections diff", "restore", "search",
 }  # fmt: skip
 
 
@@ -51,8 +52,8 @@ def test_every_verb_that_reports_has_json(name: str) -> None:
 
 def test_times_and_absence_have_one_form() -> None:
     at = datetime(2026, 11, 21, 8, 30, tzinfo=UTC)
-    assert [text_of(value) for value in (at, None, "", [], ["a", "b"], True, 3)] == [
-        "2026-11-21T08:30:00Z", "-", "-", "-", "a,b", "yes", "3",
+    assert [text_of(value) for value in (at, None, "", [], ["a", "b"], True, 3, "a\n\tb")] == [
+        "2026-11-21T08:30:00Z", "-", "-", "-", "a,b", "yes", "3", "a\\u000a\\u0009b",
     ]  # fmt: skip
 
 

@@ -110,6 +110,13 @@ def test_a_backup_is_verified_with_its_own_checkpoint(backup: Path) -> None:
     assert "sealing key" not in said
 
 
+def test_a_restore_is_told_as_one_json_object(backup: Path) -> None:
+    code, said = invoked("restore", str(backup), "--verify", "--json")
+    told = json.loads(said)
+    assert (code, told["position"], told["is_verified"], told["problems"]) == (0, 631, True, [])
+    assert (told["erased_again"], told["warning"]) == ([], None)
+
+
 @pytest.mark.parametrize("alter", ALTERATIONS)
 def test_a_backup_that_was_altered_after_it_was_signed_is_refused(backup: Path, alter: Callable[[Path], None]) -> None:
     alter(backup)

@@ -76,7 +76,7 @@ def test_a_proof_is_checked_without_us(own_service: RunningService, folder: Path
     assert holds.stdout.count("included") >= 8
     assert holds.stdout.count("matches") == 5
     other = own_service.cli("proof", importer.supplier, "NOBODY", "-o", str(folder / "y.zip"), check=False)
-    assert (other.returncode, "There is no such import" in other.stderr) == (1, True)
+    assert (other.returncode, "There is no import of NOBODY" in other.stderr) == (1, True)
     for name, old, new in (
         ("events.ndjson", b'"caused_by":"', b'"caused_by":"x'),
         ("events.ndjson", b"import_processed.v1", b"import_cancelled.v1"),

@@ -51,7 +51,7 @@ def cli(*arguments: str, environment: Mapping[str, str], check: bool = True) -> 
         env=os.environ | environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,  # a verb takes a second, and many on a machine that is busy
         check=check,
     )
 
