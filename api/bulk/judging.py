@@ -91,14 +91,14 @@ def judge_line(line: bytes, question: Question) -> Judged:
     account = submission.account
     supplier = account.import_supplier if submission.states("import_supplier") else ""
     external = account.external_account_number if submission.states("external_account_number") else ""
-    if supplier and supplier not in question.terms:
-        return Judged("", external, INVALID, (UNKNOWN_SUPPLIER,))
     occasion = Occasion.VALIDATE if question.mode == "validate" else Occasion.CREATE
     if question.mode == "dry_run":
         task = msgspec.structs.replace(submission.task, is_dry_run=True)
         submission = msgspec.structs.replace(submission, task=task)
     judged = judge(submission, question.terms.get(supplier, Terms()), question.at, occasion)
     warnings = warnings_of(judged)
+    if supplier and supplier not in question.terms:
+        return Judged("", external, INVALID, tuple(bounded([UNKNOWN_SUPPLIER, *judged.problems])))
     if judged.problems:
         listed = tuple(bounded(judged.problems))
         more = listed[-1].left_out if isinstance(listed[-1], LeftOut) else 0

@@ -139,14 +139,12 @@ class RecordWork:
         for item in items:
             if item.envelope is None:
                 continue
-            if item.supplier and item.supplier not in suppliers:
-                item.problems = (UNKNOWN_SUPPLIER,)
-                continue
+            unknown = [UNKNOWN_SUPPLIER] if item.supplier and item.supplier not in suppliers else []
             entry = suppliers.get(item.supplier)
             terms = entry.terms if entry is not None else Terms()
             try:
                 problems, item.dropped = self._imports.judged(item.envelope, item.misfits, terms, self._kind)
-                item.problems = bounded(problems)
+                item.problems = bounded([*unknown, *problems])
             except TooMuchWork as error:
                 item.problems, item.code = whole(TOO_LONG, error.detail), TOO_LONG
 

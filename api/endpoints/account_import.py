@@ -1,7 +1,7 @@
 """Validate, create and read account imports (v2).
 
-Refusals are judged in this order: parse → supplier known → already imported or in progress → supplier ongoing →
-all shape and market problems together.
+Refusals are judged in this order: parse → already imported or in progress → supplier ongoing → all problems together,
+an unknown supplier among them.
 """
 
 from collections.abc import Sequence
@@ -113,8 +113,6 @@ class AccountImport:
         else:
             meant = account.import_supplier if supplier is not None else call.key.only_supplier
             call.concerns(meant, await beside(call.body, typed_number, call.body))
-        if supplier is None and submission.states("import_supplier"):
-            raise _not_valid([UNKNOWN_SUPPLIER])
         terms = supplier.terms if supplier else Terms()
         judged = await beside(call.body, judge, submission, terms, now(), occasion)
         if occasion is Occasion.CREATE and supplier is not None:
@@ -123,6 +121,8 @@ class AccountImport:
                 await self._refuse_if_taken(account.import_supplier, account.external_account_number)
             if supplier.status != "ongoing":
                 raise _not_ongoing(account.import_supplier, supplier.status)
+        if supplier is None and submission.states("import_supplier"):
+            raise _not_valid([UNKNOWN_SUPPLIER, *judged.problems])
         if judged.problems:
             raise _not_valid(judged.problems, account.import_supplier if supplier is not None else "")
         return judged

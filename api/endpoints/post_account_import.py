@@ -66,10 +66,10 @@ class PostAccountImport:
         else:
             meant = supplier if entry is not None else call.key.only_supplier
             call.concerns(meant, await beside(call.body, typed_number, call.body))
-        if entry is None and "import_supplier" not in bad_places:
-            raise _not_valid("", UNKNOWN_SUPPLIER)
         terms = entry.terms if entry is not None else Terms()
         problems, dropped = await beside(call.body, self._imports.judged, envelope, misfits, terms, kind)
+        if entry is None and "import_supplier" not in bad_places:
+            raise _not_valid("", UNKNOWN_SUPPLIER, *problems)
         if problems:
             raise _not_valid(supplier if entry is not None else "", *problems)
         account_number = await self._account_number(supplier, external)

@@ -196,6 +196,14 @@ def test_an_unknown_and_a_foreign_supplier_look_the_same(
         assert importer.client.imported(supplier).body == []
 
 
+def test_all_that_can_be_judged_is_told_also_where_the_supplier_is_unknown(importer: Importer) -> None:
+    missing = {"external_account_number", "customers", "non_field_errors"}
+    for supplier, more in ((importer.supplier, set()), ("X", {"import_supplier"})):
+        answer = importer.client.validate(encoded({"import_supplier": supplier}))
+        assert answer.status == 400
+        assert {error["attr"] for error in answer.body["errors"]} == missing | more
+
+
 def test_a_paused_supplier_takes_no_accounts_until_it_is_open_again(
     service: RunningService, importer: Importer, account: dict[str, Any]
 ) -> None:
