@@ -24,7 +24,7 @@ from schemas.base import DECIMAL_PATTERN, Problem
 _REF = "#/components/schemas/{name}"
 _MOMENT = {
     "type": "string",
-    "pattern": r"^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:?\d{2})?$",
+    "pattern": r"^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?([Zz]|[+-]\d{2}(:?\d{2})?)?$",
     "description": "ISO 8601 with Z, an offset, or no zone, which is German market time.",
 }
 _DECIMAL = {

@@ -8,8 +8,7 @@ import msgspec
 from schemas.base import MAX_ITEMS
 from schemas.misfits import MAX_DEPTH
 from schemas.problems import MAX_PROBLEM_BYTES, MAX_PROBLEMS, MAX_STEP
-from schemas.shape import MAX_CONTAINERS, MAX_DECIMALS, MAX_VALUES
-from schemas.work import MAX_RULES_S, MAX_SCAN_S, MAX_WALK_S
+from schemas.work import MAX_CONTAINERS, MAX_DECIMALS, MAX_NAMES, MAX_RULES_S, MAX_SCAN_S, MAX_VALUES, MAX_WALK_S
 
 KIB, MIB = 1024, 1024 * 1024
 
@@ -100,6 +99,7 @@ LIMITS: tuple[Limit, ...] = (
     Limit("items of an array", f"{MAX_ITEMS:,}", "400 `max_length`", "processor"),
     Limit("objects and arrays of a body", f"{MAX_CONTAINERS:,}", _TOO_LARGE, "memory"),
     Limit("values of a body", f"{MAX_VALUES:,}", _TOO_LARGE, "memory"),
+    Limit("names of an object", f"{MAX_NAMES:,}", _TOO_LARGE, _OTHERS),
     Limit("numbers with a fraction or exponent in a body", f"{MAX_DECIMALS:,}", _TOO_LARGE, "memory"),
     Limit("processor time for reading a body", f"{MAX_SCAN_S} s + {MAX_WALK_S} s", _TOO_LARGE, _OTHERS),
     Limit("processor time for asking the market's rules", f"{MAX_RULES_S} s", _TOO_LARGE, _OTHERS),

@@ -128,7 +128,7 @@ class RecordImports:
         body = self._ledger.payloads({attached.stream: known.payload_sha256}).get(attached.stream)
         if body is None:
             raise RecordDiffers
-        stored = getattr(_SHAPES[kind.envelope].examine(body)[0], kind.field)
+        stored = getattr(_SHAPES[kind.envelope].stored(body), kind.field)
         (content, cancellation), (stored_content, stored_cancellation) = (
             _meaning(attached.record, kind),
             _meaning(stored, kind),

@@ -61,7 +61,7 @@ class Services:
         return cls(
             ledger=ledger,
             pool=pool,
-            lists=reading_pool(database_url, size=2),
+            lists=reading_pool(database_url, size=4),
             directory=directory,
             limit=limit,
             auth=Authenticator(directory, token_key, limit),

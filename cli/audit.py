@@ -154,7 +154,8 @@ def _print_difference(ledger: Ledger, events: list[Recorded], versions: tuple[in
         if body is None:
             raise click.ClickException(f"The payload of version {version} was erased.")
         bodies.append(body)
-    for change in difference(*bodies):
+    before, after = bodies
+    for change in difference(before, after):
         if as_json:
             click.echo(_encoder.encode(change))
         else:

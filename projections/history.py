@@ -4,8 +4,9 @@ Also as it was known at a time or position. No table of its own: it is read from
 """
 
 import re
+from collections.abc import AsyncIterator
 from datetime import date, datetime, time, timedelta
-from typing import Any
+from typing import Any, LiteralString
 
 import msgspec
 from psycopg import AsyncConnection, Connection
@@ -123,7 +124,7 @@ def status_after(events: list[Recorded]) -> ImportStatus | None:
     )
 
 
-_SELECT_EVENTS = """
+_SELECT_EVENTS: LiteralString = """
 SELECT stream, version, topic, recorded_at, supplier, caused_by, command_id, position, code_version, state
 FROM events
 WHERE stream = ANY(%(streams)s)
@@ -132,7 +133,20 @@ WHERE stream = ANY(%(streams)s)
 ORDER BY position
 """
 
+_SELECT_ACCOUNT_EVENTS = _SELECT_EVENTS.replace(
+    "ANY(%(streams)s)",
+    """ANY(ARRAY(
+    SELECT unnest(%(streams)s::text[])
+    UNION ALL
+    SELECT stream FROM account_record
+    WHERE supplier = %(supplier)s AND external_account_number = %(external)s
+  ))""",
+)
+
 _SELECT_KEYS = "SELECT stream, key FROM payload_keys WHERE stream = ANY(%b)"
+
+_ROWS_AT_ONCE = 50
+"""Events that are held while a history is read."""
 
 _STATUS_OF_TOPIC = {
     topic: STATUS_AFTER.get(event, "CANCELLED")  # of erasures, only those without an account are asked about
@@ -151,17 +165,71 @@ ORDER BY stream, version DESC
 
 async def account_history(
     connection: AsyncConnection[Any], supplier: str, external: str, as_of: AsOf = NOW
-) -> list[Recorded]:
-    """Every event of the account, oldest first, `Unreadable` ones as well; [] when there is no import of it."""
-    records = await (await connection.execute(SELECT_RECORDS, (supplier, external))).fetchall()
-    parameters = as_of.parameters | {"streams": _streams(supplier, external, [row[0] for row in records])}
+) -> AsyncIterator[Recorded]:
+    """Every event of the account, oldest first, `Unreadable` ones as well, as they stream from the database."""
+    parameters = {"streams": _streams(supplier, external, []), "supplier": supplier, "external": external}
+    async for recorded in _streamed(connection, _SELECT_ACCOUNT_EVENTS, as_of.parameters | parameters):
+        yield recorded
+
+
+async def import_history(
+    connection: AsyncConnection[Any], supplier: str, external: str, as_of: AsOf = NOW
+) -> AsyncIterator[Recorded]:
+    """The events of the import alone. Raises StreamUnreadable."""
+    parameters = as_of.parameters | {"streams": [import_process.stream_of(supplier, external)]}
+    async for recorded in _streamed(connection, _SELECT_EVENTS, parameters):
+        if isinstance(recorded.event, Unreadable):
+            raise StreamUnreadable(recorded.stream, recorded.position)
+        yield recorded
+
+
+async def is_imported(connection: AsyncConnection[Any], supplier: str, external: str, as_of: AsOf = NOW) -> bool:
+    """Whether there was any import of the account then."""
+    parameters = as_of.parameters | {"streams": [import_process.stream_of(supplier, external)]}
+    return await (await connection.execute(f"{_SELECT_EVENTS} LIMIT 1", parameters)).fetchone() is not None
+
+
+async def status_then(
+    connection: AsyncConnection[Any], supplier: str, external: str, as_of: AsOf
+) -> ImportStatus | None:
+    """The v2 status record as of a moment; None when there was no import."""
+    counting: list[Recorded] = []
+    async for recorded in import_history(connection, supplier, external, as_of):
+        if not counting or status_row(recorded, recorded.position) is not None:
+            counting[1:] = [recorded]
+    return status_after(counting)
+
+
+async def events_since_staged(connection: AsyncConnection[Any], supplier: str, external: str) -> list[Recorded]:
+    """The events of the import since it was staged last, that one first; [] when there is no import."""
+    events: list[Recorded] = []
+    async for recorded in import_history(connection, supplier, external):
+        if isinstance(recorded.event, import_process.ImportStaged):
+            events = []
+        events.append(recorded)
+    return events
+
+
+async def staged_payloads(
+    connection: AsyncConnection[Any], supplier: str, external: str, versions: tuple[str, ...], as_of: AsOf = NOW
+) -> list[str | None]:
+    """The digest of the payload that the event of each version has staged; None where it has not staged any."""
+    found: dict[str, str] = {}
+    async for recorded in import_history(connection, supplier, external, as_of):
+        if isinstance(recorded.event, import_process.ImportStaged) and str(recorded.version) in versions:
+            found[str(recorded.version)] = recorded.event.payload_sha256
+    return [found.get(version) for version in versions]
+
+
+async def _streamed(
+    connection: AsyncConnection[Any], query: LiteralString, parameters: dict[str, Any]
+) -> AsyncIterator[Recorded]:
+    """The events that a query gives, with what importers chose where the person's key is there."""
     async with connection.cursor(binary=True, row_factory=dict_row) as cursor:
-        await cursor.execute(_SELECT_EVENTS, parameters)
-        events = [recorded_of(row, read=shown_event) async for row in cursor]
-        if closed := _closed(events):
-            await cursor.execute(_SELECT_KEYS, (closed,))
-            return _opened(events, await cursor.fetchall())
-        return events
+        await cursor.execute(_SELECT_KEYS, (parameters["streams"],))
+        keys = await cursor.fetchall()
+        async for row in cursor.stream(query, parameters, size=_ROWS_AT_ONCE):
+            yield _opened([recorded_of(row, read=shown_event)], keys)[0]
 
 
 def read_account_history(

@@ -3,12 +3,30 @@
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+from msgspec import UNSET, UnsetType
+
 from schemas.base import Wire
+from schemas.problems import attr_of
 from schemas.shape import untyped
+from schemas.work import STORED, Bounds, Work
+
+_LOOK_EVERY = 256
+"""Places between two looks at the clock."""
+_ROOM_FOR_THE_END = 200
+"""Bytes."""
+_ROOM_FOR_A_CHANGE = 1_000
+"""With fewer bytes left, no further change is tried."""
+
+_encoder = msgspec.json.Encoder(decimal_format="number")
 
 
 class FieldChange(Wire, frozen=True, kw_only=True):
-    """One place: `kind` says whether it was added, removed or changed; `before` and `after` are what stands there."""
+    """One place: `kind` says whether it was added, removed or changed; `before` and `after` are what stands there.
+
+    Where a list of them leaves some out, its last entry has the kind `left_out` and says how many: `left_out` is
+    null where counting them would take too long.
+    """
 
     path: str
     """Dotted path of what differs (Feldpfad)."""
@@ -18,11 +36,38 @@ class FieldChange(Wire, frozen=True, kw_only=True):
     """The value before (Wert vorher)."""
     after: Any = None
     """The value after (Wert nachher)."""
+    left_out: int | UnsetType | None = UNSET
+    """In the last entry of kind left_out: how many more places differ (Anzahl der ausgelassenen Änderungen)."""
 
 
-def difference(before: bytes, after: bytes) -> list[FieldChange]:
-    """Every place at which two bodies differ, in the order of the first; arrays by index. Raises NotJson."""
-    return list(_changes(untyped(before), untyped(after), ()))
+def difference(before: bytes, after: bytes, bounds: Bounds = STORED) -> Iterator[FieldChange]:
+    """Every place at which two bodies differ, in the order of the first; arrays by index.
+
+    Raises NotJson, TooMuchWork.
+    """
+    yield from _changes(untyped(before, bounds), untyped(after, bounds), ())
+
+
+def bounded_difference(before: bytes, after: bytes, bounds: Bounds, max_bytes: int) -> bytes:
+    """The same as a JSON array of so many bytes at most, for little work. Raises NotJson, TooMuchWork."""
+    entries: list[bytes] = []
+    left_out, is_over = 0, False
+    room = max_bytes - _ROOM_FOR_THE_END
+    work = Work(bounds.walk_s)
+    for number, change in enumerate(difference(before, after, bounds)):
+        if number % _LOOK_EVERY == 0 and work.is_over():
+            is_over = True
+            break
+        entry = _encoder.encode(change) if room > _ROOM_FOR_A_CHANGE else b""
+        if entry and len(entry) < room:
+            entries.append(entry)
+            room -= len(entry) + 1
+        else:
+            left_out += 1
+    if left_out or is_over:
+        end = FieldChange(path="", kind="left_out", left_out=None if is_over else left_out)
+        entries.append(_encoder.encode(end))
+    return b"[" + b",".join(entries) + b"]"
 
 
 def _changes(before: Any, after: Any, path: tuple[str, ...]) -> Iterator[FieldChange]:
@@ -35,7 +80,7 @@ def _changes(before: Any, after: Any, path: tuple[str, ...]) -> Iterator[FieldCh
                 here = (*path, str(index))
                 yield from _change_at(before, after, index, index < len(before), index < len(after), here)
         case _ if before != after or isinstance(before, bool) != isinstance(after, bool):
-            yield FieldChange(path=".".join(path), kind="changed", before=before, after=after)
+            yield FieldChange(path=_attr(path), kind="changed", before=before, after=after)
 
 
 def _change_at(
@@ -44,6 +89,11 @@ def _change_at(
     if was and is_now:
         yield from _changes(before[key], after[key], path)
     elif was:
-        yield FieldChange(path=".".join(path), kind="removed", before=before[key])
+        yield FieldChange(path=_attr(path), kind="removed", before=before[key])
     else:
-        yield FieldChange(path=".".join(path), kind="added", after=after[key])
+        yield FieldChange(path=_attr(path), kind="added", after=after[key])
+
+
+def _attr(path: tuple[str, ...]) -> str:
+    """The dotted path, long names cut; "" for the whole."""
+    return attr_of(path) if path else ""

@@ -83,7 +83,7 @@ def undocumented(nearest: str) -> Sentence:
     return Sentence("{says} Did you mean {name}?", "{says} Ist {name} gemeint?", says=UNDOCUMENTED, name=nearest)
 
 
-def too_many_items(most: int) -> Sentence:
+def too_many_items(most: float) -> Sentence:
     return Sentence(f"An array has at most {most} items.", f"Ein Array hat höchstens {most} Einträge.")
 
 
@@ -99,17 +99,21 @@ def too_large(greatest: int) -> Sentence:
     return Sentence(f"The greatest value is {greatest}.", f"Der größte Wert ist {greatest}.")
 
 
-def too_many_values(most: int) -> Sentence:
+def too_many_values(most: float) -> Sentence:
     return Sentence(f"A body has at most {most} values.", f"Ein Inhalt hat höchstens {most} Werte.")
 
 
-def too_many_containers(most: int) -> Sentence:
+def too_many_names(most: float) -> Sentence:
+    return Sentence(f"An object has at most {most} names.", f"Ein Objekt hat höchstens {most} Namen.")
+
+
+def too_many_containers(most: float) -> Sentence:
     return Sentence(
         f"A body has at most {most} objects and arrays.", f"Ein Inhalt hat höchstens {most} Objekte und Arrays."
     )
 
 
-def too_many_decimals(most: int) -> Sentence:
+def too_many_decimals(most: float) -> Sentence:
     return Sentence(
         f"A body has at most {most} numbers with a fraction or an exponent.",
         f"Ein Inhalt hat höchstens {most} Zahlen mit Nachkommastellen oder Exponent.",

@@ -16,6 +16,8 @@ MAX_REMEMBERED = 250_000
 """Names that one scan keeps in mind; beyond that it looks for no further ones."""
 
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"(\s*+:)?|[{}\[\],]', re.DOTALL)
+_BRACKET = re.compile(rb"[{}\[\]]")
+_PIECE_BYTES = 65_536
 _WORK_EVERY = 4_096
 """Tokens between two looks at the clock."""
 
@@ -42,6 +44,33 @@ def names_at_fault(body: bytes, documented: frozenset[str]) -> list[Problem]:
     [] when there are none, or when the body is so strange that this cannot be told.
     """
     return _Scan(body, documented).problems()
+
+
+def has_larger_object(body: bytes, names: float) -> bool:
+    """Whether an object of a body gives more names than these, found without reading it as values.
+
+    A piece at a time, so that other threads go on meanwhile. Of a body that is no JSON this says nothing.
+    """
+    if body.count(b":") <= names:
+        return False
+    plain = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    counts, is_in_text = [0], 0
+    for at in range(0, len(plain), _PIECE_BYTES):
+        parts = plain[at : at + _PIECE_BYTES].split(b'"')
+        signs = b"".join(parts[is_in_text::2])
+        is_in_text ^= (len(parts) - 1) & 1
+        begin = 0
+        for bracket in _BRACKET.finditer(signs):
+            counts[-1] += signs.count(b":", begin, bracket.start())
+            begin = bracket.end()
+            if counts[-1] > names:
+                return True
+            if bracket.group() in b"{[":
+                counts.append(0)
+            elif len(counts) > 1:
+                counts.pop()
+        counts[-1] += signs.count(b":", begin)
+    return counts[-1] > names
 
 
 class _Container:

@@ -6,6 +6,7 @@ that Django REST framework uses. The walk also accepts what the fast path does n
 What comes out of the walk goes through `msgspec.convert`, so that the walk can add nothing invalid.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -21,19 +22,10 @@ from msgspec import inspect
 from schemas import misfits
 from schemas.base import DECIMAL_PATTERN, MARKET_TIME, Problem, instant
 from schemas.misfits import MAX_DEPTH
-from schemas.names import may_repeat_names, names_at_fault, repeated_names
+from schemas.names import has_larger_object, may_repeat_names, names_at_fault, repeated_names
 from schemas.problems import MAX_STEP, UNKNOWN_FIELD, ProblemList, attr_of
 from schemas.sentence import Sentence
-from schemas.work import MAX_WALK_S, TooMuchWork, Work
-
-MAX_VALUES = 350_000
-"""Names and values of one body, counted by their commas; with the two limits below, what it may take in memory."""
-
-MAX_CONTAINERS = 150_000
-"""Objects and arrays of one body, counted by their brackets."""
-
-MAX_DECIMALS = 300_000
-"""Numbers with a fraction or exponent in one body."""
+from schemas.work import ASKED, STORED, Bounds, TooMuchWork, Work
 
 MAX_HINTS = 20
 """Undocumented names for which one answer says which documented one is nearest: finding out takes long."""
@@ -47,6 +39,9 @@ T = TypeVar("T")
 
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?\Z")
 _DECIMAL = re.compile(DECIMAL_PATTERN)
+_MOMENT = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2})(:[0-9]{2}(?:\.[0-9]+)?)?([Zz]|[+-][0-9]{2}(?::?[0-9]{2})?)?\Z"
+)
 _untyped = msgspec.json.Decoder(float_hook=Decimal)
 
 
@@ -77,13 +72,13 @@ class Shape(Generic[T]):
     def __init__(self, wire_type: type[T]) -> None:
         self.wire_type = wire_type
 
-    def read(self, body: bytes) -> T:
+    def read(self, body: bytes, bounds: Bounds = ASKED) -> T:
         """Raises NotJson, TooMuchWork, or Misfits with every misfit."""
-        self._refuse_too_much(body)
+        self._refuse_too_much(body, bounds)
         try:
-            value = _untyped.decode(body) if len(body) <= _LARGE_BYTES else untyped(body)
+            value = _untyped.decode(body) if len(body) <= _LARGE_BYTES else _read(body, bounds)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            value = untyped(body)  # says what is wrong with it
+            value = _read(body, bounds)  # says what is wrong with it
         repeats = may_repeat_names(body, value)
         if not repeats and b"\\u0000" not in body:
             try:
@@ -92,19 +87,13 @@ class Shape(Generic[T]):
                 pass
         if not is_shallow(value):
             raise NotJson(misfits.DEEP_BODY)
-        return self.fit(value, repeated_names(body) if repeats else ())
+        return self.fit(value, repeated_names(body) if repeats else (), bounds)
 
-    def _refuse_too_much(self, body: bytes) -> None:
+    def _refuse_too_much(self, body: bytes, bounds: Bounds) -> None:
         """Raises for a body that would take too much memory: Misfits when its names already say what is wrong."""
-        if len(body) <= _LARGE_BYTES:
-            return
-        containers, commas = body.count(b"[") + body.count(b"{"), body.count(b",")
-        if containers <= MAX_CONTAINERS and commas <= MAX_VALUES:
+        if not (detail := _excess(body, bounds)):
             return
         _refuse_deep(body[:_BEGINNING_BYTES])
-        detail = misfits.too_many_values(MAX_VALUES)
-        if containers > MAX_CONTAINERS:
-            detail = misfits.too_many_containers(MAX_CONTAINERS)
         node = inspect.type_info(self.wire_type)
         if isinstance(node, inspect.StructType):
             documented = frozenset(field.encode_name for field in node.fields)
@@ -113,27 +102,51 @@ class Shape(Generic[T]):
                 raise Misfits(msgspec.convert(_stand_in(node), self.wire_type), [whole, *problems])
         raise TooMuchWork(detail)
 
-    def examine(self, body: bytes) -> tuple[T, Sequence[Problem]]:
-        """The body and its misfits, with stand-ins in their places. Raises NotJson."""
+    def examine(self, body: bytes, bounds: Bounds = ASKED) -> tuple[T, Sequence[Problem]]:
+        """The body and its misfits, with stand-ins in their places. Raises NotJson, TooMuchWork."""
         try:
-            return self.read(body), ()
+            return self.read(body, bounds), ()
         except Misfits as misfits:
             return misfits.stand_in, misfits.problems
 
-    def fit(self, value: Any, besides: Sequence[Problem] = ()) -> T:
+    def stored(self, body: bytes) -> T:
+        """A body that is in the log, as `examine` gives it. Raises NotJson, and nothing for what it costs."""
+        return self.examine(body, STORED)[0]
+
+    def fit(self, value: Any, besides: Sequence[Problem] = (), bounds: Bounds = ASKED) -> T:
         """The same for a value that is already decoded and has these problems besides. Raises Misfits."""
-        fitted, problems = _fitted(value, self.wire_type)
+        fitted, problems = _fitted(value, self.wire_type, bounds)
         typed = msgspec.convert(fitted, self.wire_type)
         if problems or besides:
             raise Misfits(typed, [*problems, *besides])
         return typed
 
 
-def untyped(body: bytes) -> Any:
+def untyped(body: bytes, bounds: Bounds = ASKED) -> Any:
     """The body as dicts, lists and scalars, numbers with a fraction as Decimal. Raises NotJson, TooMuchWork."""
+    if detail := _excess(body, bounds):
+        raise TooMuchWork(detail)
+    return _read(body, bounds)
+
+
+def _excess(body: bytes, bounds: Bounds) -> Sentence | None:
+    """What a body has more of than it may."""
+    if len(body) <= _LARGE_BYTES:
+        return None
+    if body.count(b"[") + body.count(b"{") > bounds.containers:
+        return misfits.too_many_containers(bounds.containers)
+    if (values := body.count(b",")) > bounds.values:
+        return misfits.too_many_values(bounds.values)
+    if values > bounds.names and has_larger_object(body, bounds.names):
+        return misfits.too_many_names(bounds.names)
+    return None
+
+
+def _read(body: bytes, bounds: Bounds) -> Any:
+    """The body, whatever it takes in memory but for its decimals."""
     if not body.strip():
         raise NotJson(misfits.EMPTY_BODY)
-    decoder = _untyped if len(body) <= _LARGE_BYTES else msgspec.json.Decoder(float_hook=_Decimals())
+    decoder = _untyped if len(body) <= _LARGE_BYTES else msgspec.json.Decoder(float_hook=_Decimals(bounds.decimals))
     try:
         value = decoder.decode(body)
     except UnicodeDecodeError:
@@ -150,13 +163,13 @@ def untyped(body: bytes) -> Any:
 class _Decimals:
     """Decimal for numbers, as long as there are not too many."""
 
-    def __init__(self) -> None:
-        self._left = MAX_DECIMALS
+    def __init__(self, most: float) -> None:
+        self._most = self._left = most
 
     def __call__(self, text: str) -> Decimal:
         self._left -= 1
         if self._left < 0:
-            raise TooMuchWork(misfits.too_many_decimals(MAX_DECIMALS))
+            raise TooMuchWork(misfits.too_many_decimals(self._most))
         return Decimal(text)
 
 
@@ -171,7 +184,7 @@ def _refuse_deep(beginning: bytes) -> None:
 
 def shape_problems(value: Any, wire_type: type) -> list[Problem]:
     """Every misfit of an untyped value, in the order of the shape's fields."""
-    return _fitted(value, wire_type)[1]
+    return _fitted(value, wire_type, ASKED)[1]
 
 
 def is_shallow(value: Any, levels: int = MAX_DEPTH) -> bool:
@@ -260,8 +273,8 @@ def _type_info(wire_type: type) -> inspect.Type:
     return inspect.type_info(wire_type)
 
 
-def _fitted(value: Any, wire_type: type) -> tuple[Any, list[Problem]]:
-    walk = _Walk()
+def _fitted(value: Any, wire_type: type, bounds: Bounds) -> tuple[Any, list[Problem]]:
+    walk = _Walk(bounds)
     fitted = walk.fitted(value, _type_info(wire_type), ())
     return fitted, walk.found.problems()
 
@@ -269,11 +282,11 @@ def _fitted(value: Any, wire_type: type) -> tuple[Any, list[Problem]]:
 class _Walk:
     """One walk over one value: notes what does not fit, and gives the value with stand-ins in those places."""
 
-    def __init__(self) -> None:
+    def __init__(self, bounds: Bounds) -> None:
         self.found = ProblemList()
         self.noted = 0
         self.hints_left = MAX_HINTS
-        self.work = Work(MAX_WALK_S)
+        self.work = Work(bounds.walk_s)
 
     def note(self, path: tuple[str, ...], code: str, detail: Sentence) -> None:
         self.noted += 1
@@ -333,16 +346,16 @@ class _Walk:
     def struct(self, value: dict[str, Any], node: inspect.StructType, path: tuple[str, ...]) -> dict[str, Any]:
         self.work.go_on()
         fitted = {}
-        names = [field.encode_name for field in node.fields]
-        for field in node.fields:
-            here = (*path, field.encode_name)
-            if field.encode_name in value:
-                fitted[field.encode_name] = self.fitted(value[field.encode_name], field.type, here)
+        fields = _fields(node.cls)
+        for name, (field, fits) in fields.items():
+            if name in value:
+                given = value[name]
+                fitted[name] = given if fits(given) else self.fitted(given, field.type, (*path, name))
             elif field.required:
-                self.note(here, "required", misfits.REQUIRED)
-                fitted[field.encode_name] = _stand_in(field.type)
+                self.note((*path, name), "required", misfits.REQUIRED)
+                fitted[name] = _stand_in(field.type)
         if not value.keys() <= fitted.keys():
-            self.unknown(value, names, path)
+            self.unknown(value, [*fields], path)
         return fitted
 
     def unknown(self, value: dict[str, Any], names: list[str], path: tuple[str, ...]) -> None:
@@ -417,11 +430,15 @@ class _Walk:
             self.note(path, "invalid", misfits.expected(wanted, value))
             return value
         try:
-            moment = msgspec.convert(value, date if is_date else datetime)
+            if is_date:
+                msgspec.convert(value, date)
+                return value
+            value = _completed(value)
+            moment = msgspec.convert(value, datetime)
         except msgspec.ValidationError:
             self.note(path, "invalid", misfits.not_valid(wanted))
             return value
-        if not isinstance(moment, datetime) or moment.tzinfo is not None:
+        if moment.tzinfo is not None:
             return value
         if not is_real_moment(moment):
             self.note(path, "invalid", misfits.NO_SUCH_TIME)
@@ -442,6 +459,52 @@ class _Walk:
                     self.look_for_nul(child, (*path, str(i)))
             case _:
                 pass
+
+
+@cache
+def _fields(struct: type) -> dict[str, tuple[inspect.Field, Callable[[Any], bool]]]:
+    """The fields of a shape by name, each with a cheap look at its value: True when there is nothing to say of it."""
+    node = _type_info(struct)
+    assert isinstance(node, inspect.StructType)
+    return {field.encode_name: (field, _cheap_look(field.type)) for field in node.fields}
+
+
+def _cheap_look(node: inspect.Type) -> Callable[[Any], bool]:
+    match node:
+        case inspect.UnionType(types=types):
+            looks = [_cheap_look(member) for member in types if not isinstance(member, inspect.NoneType)]
+            may_be_null = len(looks) < len(types)
+            return lambda value: (may_be_null and value is None) or looks[0](value)
+        case inspect.StrType(pattern=pattern) if pattern == DECIMAL_PATTERN:
+            return lambda value: type(value) is str and _DECIMAL.match(value) is not None
+        case inspect.StrType(pattern=None, min_length=least, max_length=most):
+            longest = math.inf if most is None else most
+            return lambda value: (
+                type(value) is str and len(value) <= longest and not (least and not value.strip()) and "\0" not in value
+            )
+        case inspect.LiteralType(values=choices) if all(isinstance(choice, str) for choice in choices):
+            return lambda value: type(value) is str and value in choices
+        case inspect.BoolType():
+            return lambda value: type(value) is bool
+        case inspect.DateTimeType():
+            return _is_moment_with_zone
+        case _:
+            return lambda value: False
+
+
+def _is_moment_with_zone(value: Any) -> bool:
+    try:
+        return type(value) is str and msgspec.convert(value, datetime).tzinfo is not None
+    except msgspec.ValidationError:
+        return False
+
+
+def _completed(text: str) -> str:
+    """A time with the seconds, and an offset with the minutes, that ISO 8601 lets one leave out."""
+    if (match := _MOMENT.match(text)) is None:
+        return text
+    minutes, seconds, zone = match.groups("")
+    return f"{minutes}{seconds or ':00'}{zone}{':00' if len(zone) == 3 else ''}"
 
 
 def _with_zone(moment: datetime) -> datetime:

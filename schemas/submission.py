@@ -10,6 +10,7 @@ from schemas.account import Account, TaskParams, WrappedAccount
 from schemas.base import Problem
 from schemas.problems import LeftOut
 from schemas.shape import Shape
+from schemas.work import ASKED, STORED, Bounds
 
 _WRAPPED = re.compile(rb'\s*\{\s*"(payload|task_params)"\s*:')
 _decode_account = msgspec.json.Decoder(Account, float_hook=Decimal).decode
@@ -42,21 +43,26 @@ class Submission(msgspec.Struct, frozen=True):
         )
 
 
-def read_submission(body: bytes) -> Submission:
-    """Read the bare account, or `{"payload": account, "task_params": …}`. Raises NotJson."""
+def read_submission(body: bytes, bounds: Bounds = ASKED) -> Submission:
+    """Read the bare account, or `{"payload": account, "task_params": …}`. Raises NotJson, TooMuchWork."""
     if not _WRAPPED.match(body):
-        account, misfits = ACCOUNT.examine(body)
+        account, misfits = ACCOUNT.examine(body, bounds)
         return Submission(account, _AT_ONCE, tuple(misfits))
-    wrapped, misfits = WRAPPED_ACCOUNT.examine(body)
+    wrapped, misfits = WRAPPED_ACCOUNT.examine(body, bounds)
     return Submission(wrapped.payload, wrapped.task_params, tuple(_without_wrapper(misfit) for misfit in misfits))
 
 
+def stored_submission(body: bytes) -> Submission:
+    """A body that is in the log, read whatever it costs. Raises NotJson."""
+    return read_submission(body, STORED)
+
+
 def imported_account(body: bytes) -> Account:
-    """The account in a body that was imported: as `read_submission` reads it, without looking for misfits first."""
+    """The account in a body that was imported: as `stored_submission` reads it, without looking for misfits first."""
     if not _WRAPPED.match(body):
         with suppress(msgspec.ValidationError):
             return _decode_account(body)
-    return read_submission(body).account
+    return stored_submission(body).account
 
 
 _AT_ONCE = TaskParams()

@@ -1,8 +1,23 @@
-"""How much work one body may make: processor time that is looked at now and then, and that ends in an exception."""
+"""How much one body may cost: processor time that is looked at now and then, and what it may take in memory."""
 
+import math
 import time
 
+import msgspec
+
 from schemas.sentence import Sentence
+
+MAX_VALUES = 450_000
+"""Values of one body, counted by their commas; with the two limits below, what it may take in memory.
+
+An account of 10 MiB that consists of readings has 390,000.
+"""
+MAX_NAMES = 350_000
+"""Names of one object: such an object is made in one go, for which all threads wait."""
+MAX_CONTAINERS = 150_000
+"""Objects and arrays of one body, counted by their brackets."""
+MAX_DECIMALS = 300_000
+"""Numbers with a fraction or exponent in one body."""
 
 MAX_SCAN_S = 0.5
 """Processor seconds for looking through a body's tokens."""
@@ -38,3 +53,21 @@ class Work:
         """Raises TooMuchWork."""
         if self.is_over():
             raise TooMuchWork
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """What reading one body may cost before it ends in TooMuchWork."""
+
+    values: float = MAX_VALUES
+    names: float = MAX_NAMES
+    containers: float = MAX_CONTAINERS
+    decimals: float = MAX_DECIMALS
+    walk_s: float = MAX_WALK_S
+
+
+ASKED = Bounds()
+"""For a body that is part of a request: nobody is to wait for it."""
+COMPARED = Bounds(values=MAX_VALUES // 2, containers=MAX_CONTAINERS // 2, decimals=MAX_DECIMALS // 2)
+"""For each of two bodies that are compared in a request."""
+STORED = Bounds(values=math.inf, names=math.inf, containers=math.inf, decimals=math.inf, walk_s=math.inf)
+"""For a body that is in the log: it was accepted, if by another version, and is read whatever it costs."""

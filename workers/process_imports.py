@@ -35,8 +35,7 @@ from schemas.base import Problem
 from schemas.names import REPEATED_FIELD
 from schemas.problems import UNKNOWN_FIELD
 from schemas.shape import NotJson
-from schemas.submission import read_submission
-from schemas.work import TooMuchWork
+from schemas.submission import stored_submission
 from workers.account_number import draw_account_numbers
 from workers.backoff import backoff
 from workers.references import References, Treatment
@@ -273,8 +272,8 @@ def account_of(body: bytes | None, process: ImportProcess, terms: Terms, at: dat
     if body is None:
         return FailImport(attempt=attempt, code="payload_erased", detail="The payload was erased; send it again.")
     try:
-        submission = read_submission(body)
-    except (NotJson, TooMuchWork) as error:
+        submission = stored_submission(body)
+    except NotJson as error:
         return _invalid(attempt, [Problem("non_field_errors", "parse_error", error.detail)])
     if staged is not None and staged.is_dropping:
         terms = msgspec.structs.replace(terms, unknown_fields="ignore")

@@ -32,7 +32,7 @@ from eventstore.clock import now
 from eventstore.errors import StoreUnavailable
 from eventstore.log.ledger import Ledger
 from schemas.shape import NotJson
-from schemas.submission import read_submission
+from schemas.submission import stored_submission
 from workers.backoff import backoff
 from workers.mail_text import message_about, on_the_wire, recipient_of
 
@@ -122,7 +122,7 @@ class MailSender:
         if body is None:
             return "payload_erased"
         try:
-            account = read_submission(body).account
+            account = stored_submission(body).account
         except NotJson:
             return "payload_unreadable"
         recipient = recipient_of(account)

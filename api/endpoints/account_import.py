@@ -31,7 +31,7 @@ from eventstore.clock import now
 from eventstore.errors import AlreadyImported, ImportInProgress, VersionConflict
 from eventstore.log.payloads import Payload
 from market.judging import Judgement, Occasion, Terms, judge
-from projections.history import NOW, account_history, of_import, status_after
+from projections.history import NOW, status_then
 from projections.import_status import import_status
 from projections.missing_documents import misses_documents, naming_documents, says
 from schemas.account import WrappedAccount
@@ -71,7 +71,7 @@ class AccountImport:
         if moment is NOW:
             found = await read(self._pool, import_status, supplier, external)
         else:
-            found = status_after(of_import(await read(self._pool, account_history, supplier, external, moment)))
+            found = await read(self._pool, status_then, supplier, external, moment)
         if found is None:
             raise not_found()
         if misses_documents(found):

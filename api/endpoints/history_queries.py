@@ -1,23 +1,34 @@
 """What happened to an account, for auditors: its history, and what differs between two of its payloads."""
 
-import msgspec
+from collections.abc import AsyncIterator
+
 from starlette.requests import Request
 from starlette.responses import Response
 
 from api.auth import AUDITORS
+from api.beside import beside
 from api.calls import Call
 from api.errors import NotValid, not_found
+from api.limits import MAX_ANSWER_BYTES
 from api.operation import ACCOUNT_PATH, ACCOUNTS, Operation, Parameter
 from api.paths import identifier
-from api.responses import JsonResponse, json_response
+from api.responses import JsonResponse, json_array_response
 from api.services import Services
 from api.store import in_thread, read
-from eventstore.aggregates.import_process import ImportStaged, stream_of
-from eventstore.events import Recorded
-from projections.history import NOW, AsOf, HistoryEntry, account_history, history_entry, of_import
+from eventstore.aggregates.import_process import stream_of
+from projections.history import (
+    NOW,
+    AsOf,
+    HistoryEntry,
+    account_history,
+    history_entry,
+    is_imported,
+    staged_payloads,
+)
 from schemas.base import Problem
-from schemas.difference import FieldChange, difference
+from schemas.difference import FieldChange, bounded_difference
 from schemas.sentence import Sentence
+from schemas.work import COMPARED
 
 AS_OF = Parameter(
     name="as_of",
@@ -32,7 +43,6 @@ _NO_VERSION = Sentence(
     "Give the version of an event that has staged a payload.",
     "Anzugeben ist die Version eines Ereignisses, das einen Inhalt vorgemerkt hat.",
 )
-_encoder = msgspec.json.Encoder(decimal_format="number")
 
 
 def as_of(request: Request) -> AsOf:
@@ -52,37 +62,45 @@ class HistoryQueries:
     def __init__(self, services: Services) -> None:
         self._ledger = services.ledger
         self._pool = services.pool
+        self._lists = services.lists
 
     async def history(self, request: Request, call: Call) -> Response:
-        """200 with every event of the account, oldest first; 404 when there is no import of it."""
-        events = await self._events(request)
-        return json_response([history_entry(recorded) for recorded in events])
+        """200 with every event of the account, oldest first, streamed; 404 when there is no import of it."""
+        supplier, external, moment = await self._asked(request)
+
+        async def entries() -> AsyncIterator[HistoryEntry]:
+            async with self._lists.connection() as connection:
+                async for recorded in account_history(connection, supplier, external, moment):
+                    yield history_entry(recorded)
+
+        return await json_array_response(entries())
 
     async def difference(self, request: Request, call: Call) -> Response:
         """200 with what differs between the payloads of two staged events, named by their versions."""
-        events = of_import(await self._events(request))
-        stream, digests = events[0].stream, [_digest(events, request, name) for name in ("from", "to")]
-        bodies = [(await in_thread(self._ledger.payloads, {stream: digest})).get(stream) for digest in digests]
-        before, after = bodies
-        if before is None or after is None:
-            raise not_found(Sentence("A payload was erased.", "Ein Inhalt wurde gelöscht."))
-        return JsonResponse(_encoder.encode(difference(before, after)), 200)
+        supplier, external, moment = await self._asked(request)
+        versions = tuple(request.query_params.get(name, "") for name in ("from", "to"))
+        digests = await read(self._pool, staged_payloads, supplier, external, versions, moment)
+        bodies = []
+        for name, digest in zip(("from", "to"), digests, strict=True):
+            if digest is None:
+                raise _not_valid(Problem(name, "invalid_choice", _NO_VERSION))
+            bodies.append(await self._payload(stream_of(supplier, external), digest))
+        compared = await beside(max(bodies, key=len), bounded_difference, *bodies, COMPARED, MAX_ANSWER_BYTES)
+        return JsonResponse(compared, 200)
 
-    async def _events(self, request: Request) -> list[Recorded]:
-        supplier, external = identifier(request, "supplier"), identifier(request, "external")
-        events = await read(self._pool, account_history, supplier, external, as_of(request))
-        if not any(recorded.stream == stream_of(supplier, external) for recorded in events):
+    async def _asked(self, request: Request) -> tuple[str, str, AsOf]:
+        """The account and the moment that are asked for; 404 when there was no import of it then."""
+        supplier, external, moment = identifier(request, "supplier"), identifier(request, "external"), as_of(request)
+        if not await read(self._pool, is_imported, supplier, external, moment):
             raise not_found()
-        return events
+        return supplier, external, moment
 
-
-def _digest(events: list[Recorded], request: Request, name: str) -> str:
-    """The digest of the payload that the event of this version has staged. Raises NotValid."""
-    asked = request.query_params.get(name, "")
-    for recorded in events:
-        if isinstance(recorded.event, ImportStaged) and str(recorded.version) == asked:
-            return recorded.event.payload_sha256
-    raise _not_valid(Problem(name, "invalid_choice", _NO_VERSION))
+    async def _payload(self, stream: str, digest: str) -> bytes:
+        """A payload; 404 when it was erased."""
+        body = (await in_thread(self._ledger.payloads, {stream: digest})).get(stream)
+        if body is None:
+            raise not_found(Sentence("A payload was erased.", "Ein Inhalt wurde gelöscht."))
+        return body
 
 
 def _not_valid(problem: Problem) -> NotValid:

@@ -141,7 +141,7 @@ class PreAccountImport:
         return {**commands} | {
             stream: msgspec.structs.replace(commands[stream], payload_sha256=known[stream])
             for stream, body in stored.items()
-            if meaning(_SHEET.examine(body)[0]) == meaning(sheets[stream])
+            if meaning(_SHEET.stored(body)) == meaning(sheets[stream])
         }
 
 

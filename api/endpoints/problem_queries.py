@@ -24,7 +24,7 @@ from eventstore.aggregates.import_process import (
 from eventstore.events import Recorded
 from eventstore.log.refused_attempts import Attempt
 from eventstore.log.refused_attempts import refused_attempts as select_attempts
-from projections.history import account_history, of_import
+from projections.history import events_since_staged
 from projections.missing_documents import CODE as MISSING
 from projections.missing_documents import document_paths, staged_bodies
 from schemas.base import Problem, code_and_path
@@ -48,7 +48,7 @@ class ProblemQueries:
     async def problems(self, request: Request, call: Call) -> Response:
         """200 with what the import failed for and was warned of as it is now; 404 when there is none."""
         supplier, external = identifier(request, "supplier"), identifier(request, "external")
-        events = of_import(await read(self._pool, account_history, supplier, external))
+        events = await read(self._pool, events_since_staged, supplier, external)
         if not events:
             raise not_found()
         found = import_problems(events)

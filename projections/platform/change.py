@@ -48,9 +48,9 @@ def platform_change(recorded: Recorded, body: bytes | None) -> PlatformChange | 
         case RecordCancellationChanged(account_number=number) if body is not None:
             return record_change(_record_in(recorded.stream, body), recorded, number)
         case ParticipantImported() if body is not None:
-            return participant_change(_PARTICIPANT.examine(body)[0], recorded)
+            return participant_change(_PARTICIPANT.stored(body), recorded)
         case PriceSheetImported() if body is not None:
-            return price_sheet_change(_PRICE_SHEET.examine(body)[0], recorded)
+            return price_sheet_change(_PRICE_SHEET.stored(body), recorded)
         case SubjectErased(account_number=number) if number:
             return _erasure(recorded, number)
         case _:
@@ -89,7 +89,6 @@ def _erasure(recorded: Recorded, account_number: str) -> PlatformChange:
 
 def _record_in(stream: str, body: bytes) -> Wire:
     shape, field = _ENVELOPES[stream.split("/", 1)[0]]
-    envelope, _ = shape.examine(body)
-    record = getattr(envelope, field)
+    record = getattr(shape.stored(body), field)
     assert isinstance(record, Wire)
     return record

@@ -18,3 +18,7 @@ def test_a_bound_of_a_request_may_be_restated_only_where_a_reason_is_listed() ->
         assert list(contract_changes(released, present)) == []
         assert list(contract_changes(released, {"schema": {"type": "string", "pattern": "^other$"}}))
     assert list(contract_changes({"schema": {"pattern": "^a$"}}, {"schema": {}}))
+
+
+def test_a_bound_of_a_request_is_never_narrowed() -> None:
+    assert [row.now for row in RESTATED] == [r"^[\s\S]{1,254}$", None]

@@ -3,9 +3,12 @@
 import itertools
 import json
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
+
+from tests.support.make import an_account
 
 MIB = 1024 * 1024
 FULL = 10 * MIB - 1_000
@@ -55,6 +58,19 @@ def _account(template: Callable[[int], bytes], before: bytes = b"{", after: byte
         return posted(VALIDATE, _filled(template, before.replace(b"{", b"{" + named, 1), after, most), token)
 
     return sent
+
+
+def _ordinary(supplier: str, token: str) -> Iterator[bytes]:
+    """10 MiB that nobody means ill with: an account with 45,000 readings."""
+    account = an_account(supplier)
+    meter = account["supply_addresses"][0]["supply_points"][0]["melos"][0]["meters"][0]
+    register, began = meter["registers"][0], datetime(2022, 1, 1, tzinfo=UTC)
+    readings = [
+        register["readings"][0] | {"value": str(20_000 + hour), "read_at": (began + timedelta(hours=hour)).isoformat()}
+        for hour in range(9_000)
+    ]
+    meter["registers"] = [register | {"obis_code": f"1-1:1.8.{n}", "readings": readings} for n in range(5)]
+    return posted(VALIDATE, msgspec.json.encode(account), token)
 
 
 def _raw(body: bytes) -> Callable[[str, str], Iterator[bytes]]:
@@ -124,11 +140,27 @@ WITHOUT_TOKEN: tuple[Hostile, ...] = (
 WITH_TOKEN: tuple[Hostile, ...] = (
     Hostile("many unknown names", _account(lambda n: b'"unknown_field_%08d":"x"' % n), _REFUSED, True),
     Hostile("short unknown names", _account(lambda n: b'"%x":1' % n), _REFUSED),
-    Hostile("as many unknown names as are read", _account(lambda n: b'"%x":1' % n, most=640_000), _REFUSED),
+    Hostile("as many unknown names as are read", _account(lambda n: b'"%x":1' % n, most=349_900), _REFUSED),
     Hostile("names near to documented ones", _account(lambda n: b'"customer%d":1' % n, most=500_000), _REFUSED),
     Hostile("repeated names", _account(lambda n: b'"%x":1,"%x":1' % (n, n)), _REFUSED, True),
     Hostile(
-        "as many repeated names as are read", _account(lambda n: b'"%x":1,"%x":1' % (n, n), most=320_000), _REFUSED
+        "as many repeated names as are read", _account(lambda n: b'"%x":1,"%x":1' % (n, n), most=174_900), _REFUSED
+    ),
+    Hostile(
+        "as many names as are read, in two objects",
+        _account(
+            lambda n: b"{%s}" % b",".join(b'"%x":1' % k for k in range(n, n + 224_000)),
+            b'{"metadata":[{"key":"k","value":[',
+            b"]}]}",
+            2,
+        ),
+        _REFUSED,
+    ),
+    Hostile("more names than one object may have", _account(lambda n: b'"%x":1' % n, most=400_000), _REFUSED),
+    Hostile(
+        "the same below others",
+        _account(lambda n: b'"%x":1' % n, b'{"metadata":[{"key":"k","value":{', b"}}]}", 400_000),
+        _TOO_MUCH,
     ),
     Hostile("one name, repeated", _account(lambda n: b'"a":1'), _REFUSED),
     Hostile("repeated names in many objects", _account(lambda n: b'{"a":1,"a":1}', b'{"notes":[', b"]}"), _TOO_MUCH),
@@ -142,6 +174,7 @@ WITH_TOKEN: tuple[Hostile, ...] = (
         _REFUSED,
         True,
     ),
+    Hostile("an ordinary account of 10 MiB", _ordinary, (200,), True),
     Hostile("a name that is a path", _raw(b'{"x": 1, "x.non_field_errors.y": 1}'), _REFUSED, True),
     Hostile("deep arrays", _raw(b"[" * FULL), _REFUSED, True),
     Hostile("deep objects", _raw(b'{"a":' * (FULL // 5)), _REFUSED),
@@ -175,9 +208,7 @@ WITH_TOKEN: tuple[Hostile, ...] = (
         True,
     ),
     Hostile("10,000 of them", _customers(lambda n: {"email": f"k@{n}.中国漢字東京都.{'漢字' * 12}.中国"}), _TOO_MUCH),
-    Hostile(
-        "20 KB of them", _customers(lambda n: {"email": f"k@{n}.中国漢字東京都.{'漢字' * 12}.中国"}, 120), _TOO_MUCH
-    ),
+    Hostile("20 KB of them", _customers(lambda n: {"email": f"k@{n}.中国漢字東京都.{'漢字' * 12}.中国"}, 120), (200,)),
     Hostile("wrong e-mail addresses", _customers(lambda n: {"email": "x." * 126 + "@"}), _TOO_MUCH),
     Hostile(
         "phone numbers", _customers(lambda n: {"mobile": f"030 {n:07}", "landline": f"+1 {n:010}"}), _TOO_MUCH, True

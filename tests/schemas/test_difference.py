@@ -3,10 +3,12 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.difference import difference
+from schemas.difference import bounded_difference, difference
+from schemas.work import COMPARED, Bounds, TooMuchWork
 from tests.support.strategies import JSON
 
 
@@ -45,3 +47,51 @@ def test_the_changes_lead_from_one_to_the_other(before: dict[str, int], after: d
         else:
             applied[path] = value
     assert applied == after
+
+
+LONG = {"k" * 200_000: {str(n): n for n in range(2_000)}}
+
+
+def bounded(before: Any, after: Any, max_bytes: int = 2_000_000, bounds: Bounds = COMPARED) -> list[dict[str, Any]]:
+    answer = bounded_difference(json.dumps(before).encode(), json.dumps(after).encode(), bounds, max_bytes)
+    assert len(answer) <= max_bytes
+    return list(json.loads(answer))
+
+
+def test_keys_in_paths_are_cut() -> None:
+    [one] = difference(json.dumps({"k" * 100: 1}).encode(), json.dumps({"k" * 100: 2}).encode())
+    assert one.path == "k" * 63 + "…"
+
+
+def test_a_difference_for_http_has_2_mb_and_says_how_much_is_left_out() -> None:
+    """0.4 MB became 100 MB."""
+    found = bounded(LONG, {name: dict.fromkeys(below, "x") for name, below in LONG.items()})
+    assert len(found) == 2_000
+    nested = {"k" * 70: {"k" * 70: {"k" * 70: {f"{n:06}" + "k" * 60: n for n in range(20_000)}}}}
+    found = bounded(nested, {"k" * 70: {"k" * 70: {"k" * 70: {}}}})
+    listed, end = found[:-1], found[-1]
+    assert {change["kind"] for change in listed} == {"removed"}
+    assert len(listed) > 1_000
+    assert end == {"path": "", "kind": "left_out", "before": None, "after": None, "left_out": 20_000 - len(listed)}
+
+
+def test_a_large_value_alone_is_left_out() -> None:
+    found = bounded({"a": 1, "b": "x" * 3_000_000, "c": 1}, {"a": 2, "c": 2})
+    assert [(change["path"], change["kind"]) for change in found] == [
+        ("a", "changed"),
+        ("c", "changed"),
+        ("", "left_out"),
+    ]
+    assert found[-1]["left_out"] == 1
+
+
+def test_a_small_difference_is_whole() -> None:
+    assert bounded({}, {}) == []
+    assert bounded({"a": 1}, {"a": 1.50}) == [{"path": "a", "kind": "changed", "before": 1, "after": 1.5}]
+
+
+def test_comparing_ends_when_it_takes_too_long() -> None:
+    found = bounded({}, {str(n): n for n in range(1_000)}, bounds=Bounds(walk_s=-1))
+    assert found == [{"path": "", "kind": "left_out", "before": None, "after": None, "left_out": None}]
+    with pytest.raises(TooMuchWork):
+        bounded({}, {"a": list(range(300_000))})

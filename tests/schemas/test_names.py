@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from schemas.account import Account
 from schemas.base import Problem
-from schemas.names import may_repeat_names, repeated_names
+from schemas.names import has_larger_object, may_repeat_names, repeated_names
 from schemas.shape import Shape, untyped
+from schemas.submission import read_submission
+from schemas.work import MAX_NAMES, MAX_VALUES, TooMuchWork
 from tests.support.make import an_account, encoded
 from tests.support.strategies import JSON
 
@@ -45,3 +47,25 @@ def test_an_account_that_repeats_a_field_is_a_misfit() -> None:
     expected = Problem("customers.0.family_name", "repeated_field", "This field is given twice in one object.")
     assert list(misfits) == [expected]
     assert Shape(Account).examine(account)[1] == ()
+
+
+def an_object(names: int, item: bytes = b'"%x":1') -> bytes:
+    return b"{" + b",".join(item % number for number in range(names)) + b"}"
+
+
+@pytest.mark.parametrize("item", [b'"%x":1', b'"}%x{":[]', b'"\\"%x{\\\\":":"', b'"%x":{"a":"{"}'])
+def test_names_of_an_object_are_counted_without_reading_it(item: bytes) -> None:
+    body = b'{"a":[1,{"b":"}]{"},2],' + an_object(1_000, item)[1:]
+    assert has_larger_object(body, 1_000)
+    assert not has_larger_object(body, 1_001)
+    assert not has_larger_object(b"[" + b",".join([body] * 5) + b"]", 1_001)
+
+
+def test_an_object_with_too_many_names_is_refused_before_it_is_read() -> None:
+    names = an_object(MAX_NAMES, b'"%x":[]')
+    body = b'{"metadata":[{"key":"k","value":' + names[:-1] + b',"one":1}}]}'
+    assert body.count(b",") < MAX_VALUES
+    with pytest.raises(TooMuchWork, match="objects and arrays"):
+        read_submission(body)
+    with pytest.raises(TooMuchWork, match="An object has at most"):
+        read_submission(body.replace(b"[]", b"1"))

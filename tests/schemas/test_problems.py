@@ -11,8 +11,8 @@ from schemas.account import Account
 from schemas.base import Problem
 from schemas.problems import MAX_PROBLEMS, MAX_STEP, LeftOut, attr_of, bounded, is_truncated
 from schemas.sentence import Sentence
-from schemas.shape import MAX_VALUES, Shape
-from schemas.work import TooMuchWork
+from schemas.shape import Shape
+from schemas.work import MAX_VALUES, TooMuchWork
 from tests.support.make import an_account, encoded
 
 ACCOUNT = Shape(Account)

@@ -140,6 +140,27 @@ def test_numbers_of_any_json_keep_their_digits() -> None:
     assert str(item.value["exact"]) == "0.1000000000000000055511151231257827"
 
 
+@pytest.mark.parametrize(
+    ("short", "whole"),
+    [
+        ("2026-07-01T12:00", "2026-07-01T12:00:00+02:00"),
+        ("2026-07-01T12:00Z", "2026-07-01T12:00:00+00:00"),
+        ("2026-07-01T12:00:30-03", "2026-07-01T12:00:30-03:00"),
+    ],
+)
+def test_a_moment_may_leave_out_seconds_and_the_minutes_of_its_offset(short: str, whole: str) -> None:
+    submission = read_submission(encoded(changed(an_account(), short, *READING, "read_at")))
+    assert submission.misfits == ()
+    point = submission.account.supply_addresses[0].supply_points[0]
+    assert point.melos[0].meters[0].registers[0].readings[0].read_at.isoformat() == whole
+
+
+@pytest.mark.parametrize("wrong", ["2026-07-01T12", "2026-07-01T12:00+1", "2026-07-01T12:00:00:00", "2026-07-01T12:60"])
+def test_what_is_no_moment_is_refused(wrong: str) -> None:
+    [misfit] = read_submission(encoded(changed(an_account(), wrong, *READING, "read_at"))).misfits
+    assert misfit.code == "invalid"
+
+
 def test_a_moment_without_zone_is_german_market_time() -> None:
     account = changed(an_account(), "2026-07-01T12:00:00", *READING, "read_at")
     read = read_submission(encoded(account)).account

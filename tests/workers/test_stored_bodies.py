@@ -1,0 +1,79 @@
+"""What an earlier version accepted is read on, however much work it is: limits are for what is asked now."""
+
+import json
+from typing import Any
+
+import pytest
+
+from eventstore.aggregates.import_process import IMPORT_PROCESS
+from eventstore.aggregates.post_account import RecordImported
+from eventstore.events import Recorded
+from market.judging import Terms
+from projections.platform.change import platform_change
+from schemas.account import Account
+from schemas.energy_amount import EnergyAmountImport
+from schemas.shape import Shape, untyped
+from schemas.submission import imported_account, read_submission, stored_submission
+from schemas.work import MAX_CONTAINERS, MAX_DECIMALS, MAX_VALUES, STORED, Bounds, TooMuchWork
+from tests.support.make import NOON, an_account, processed, staged
+from tests.support.post_account import RECORDS
+from workers.process_imports import account_of
+
+TOO_MANY = {
+    "values": list(range(MAX_VALUES + 1)),
+    "containers": [[]] * (MAX_CONTAINERS + 1),
+    "decimals": [n + 0.5 for n in range(MAX_DECIMALS + 1)],
+}
+each = pytest.mark.parametrize("kind", TOO_MANY)
+
+
+def large(kind: str) -> bytes:
+    """An account that says more than a request may, and a decimal as a number, which takes a walk to read."""
+    account = an_account() | {"metadata": [{"key": "k", "value": TOO_MANY[kind]}]}
+    account["transfer_balance"] = float(account["transfer_balance"])
+    return json.dumps(account).encode()
+
+
+@each
+def test_a_request_of_so_much_is_refused(kind: str) -> None:
+    with pytest.raises(TooMuchWork, match="at most"):
+        read_submission(large(kind))
+    with pytest.raises(TooMuchWork):
+        untyped(large(kind))
+
+
+@each
+def test_the_same_from_the_log_is_read_by_workers_mails_rebuilds_and_replays(kind: str) -> None:
+    body = large(kind)
+    submission = stored_submission(body)
+    assert submission.misfits == ()
+    assert submission.account == imported_account(body)
+    process = IMPORT_PROCESS.evolve(IMPORT_PROCESS.initial, staged())
+    account = account_of(body, process, Terms(), NOON)
+    assert isinstance(account, Account)
+    change = platform_change(_recorded(f"import/{account.import_supplier}/1", processed()), body)
+    assert change is not None
+    assert change.copied
+
+
+def test_a_walk_over_what_is_stored_has_no_end_in_time() -> None:
+    notes = [{"body": "x", "unknown": n} for n in range(2_000)]
+    body = json.dumps(an_account() | {"notes": notes}).encode()
+    with pytest.raises(TooMuchWork):
+        read_submission(body, Bounds(walk_s=0))
+    assert len(read_submission(body, STORED).misfits) >= 1_000
+
+
+def test_a_stored_record_of_so_much_is_made_anew() -> None:
+    envelope = {"import_supplier": "S", "external_account_number": "1", "energy_amount": RECORDS["energy_amount"]}
+    body = json.dumps(envelope | {"dropped": [1] * (MAX_VALUES + 1)}).encode()
+    with pytest.raises(Exception, match="misfits"):
+        Shape(EnergyAmountImport).read(body)
+    event = RecordImported(account_number="A-1", payload_sha256="0" * 64, content_sha256="", cancellation_sha256="")
+    change = platform_change(_recorded("energy-amount/S/1/1", event), body)
+    assert change is not None
+    assert change.copied
+
+
+def _recorded(stream: str, event: Any) -> Recorded:
+    return Recorded(stream=stream, version=1, event=event, recorded_at=NOON, supplier="S", caused_by="t", position=1)
