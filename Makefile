@@ -6,12 +6,13 @@ BIN := $(VENV)/bin
 GUIDE := api/guide/index.html
 GUIDE_SOURCES := README.md docs/flow.svg $(wildcard docs/*.md docs/decisions/*.md docs/guide/*.py)
 ARGS ?=
+NEAR := tests/schemas tests/market tests/eventstore tests/projections tests/workers tests/discretion
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test check fuzz simulate chaos docs bench benchlog fmt lock clean
+.PHONY: help setup demo run test test-fast check fuzz simulate chaos docs bench benchlog fmt lock clean
 
 help: ## what there is
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 $(VENV)/.ready: requirements/dev.txt pyproject.toml importer/pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed; say make PYTHON=…") if sys.version_info < (3, 11) else None'
@@ -31,8 +32,11 @@ demo: setup ## import a sample book into a service of its own; ARGS=--exit to en
 run: setup ## the service, empty; ARGS="--port 8000 --data-dir DIR"
 	$(BIN)/importledger up $(ARGS)
 
-test: setup ## the whole test suite, against real Postgres and Redis that it starts itself
-	$(BIN)/python -m pytest $(ARGS)
+test: setup ## the whole test suite, against real Postgres and Redis that it starts itself; WORKERS=2
+	$(BIN)/python -m pytest -n $(or $(WORKERS),2) --dist loadfile --no-loadscope-reorder $(ARGS)
+
+test-fast: setup ## the tests that start nothing, in seconds: for while you write
+	$(BIN)/python -m pytest -n 2 --dist load -q --fast $(or $(ARGS),$(NEAR))
 
 check: setup ## formatting, lint, types, and which way imports point
 	$(BIN)/ruff format --check .

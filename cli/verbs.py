@@ -43,7 +43,7 @@ class Verbs(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
-            return None
+            return super().get_command(ctx, cmd_name)
         if cmd_name not in self.commands:
             file, name = VERBS[cmd_name].split(":")
             command: Any = getattr(import_module(file), name)

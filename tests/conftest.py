@@ -18,13 +18,41 @@ from embedded.supervisor import Program
 from embedded.user import server_user
 from eventstore.log.ledger import Ledger
 from projections import INLINE
+from tests.support.bucket import bucket
+from tests.support.distance import distance, is_fast
 from tests.support.folders import temporary_folder
 from tests.support.running import RunningService, renamed, start_service
+from tests.support.sealed_log import log
+
+__all__ = ["bucket", "log"]
 
 # Shared machines are slow at times: speed is measured by the benchmark, and CI looks at the same examples each time.
 settings.register_profile("here", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
-settings.load_profile("ci" if os.environ.get("CI") else "here")
+settings.register_profile("fast", deadline=None, max_examples=15)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fast", action="store_true", help="only tests that start no server, and fewer examples of each")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    fast = config.getoption("--fast")
+    settings.load_profile("fast" if fast else "ci" if os.environ.get("CI") else "here")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Near tests first, file by file: a mistake shows in the first minute. With --fast, those alone."""
+    if config.getoption("--fast"):
+        config.hook.pytest_deselected(items=[item for item in items if not is_fast(item)])
+        items[:] = [item for item in items if is_fast(item)]
+    distances: dict[str, int] = {}
+    for item in items:
+        file = str(item.path)
+        distances[file] = max(distances.get(file, 0), distance(item))
+    items.sort(key=lambda item: distances[str(item.path)])
+
 
 _numbers = itertools.count(1)
 

@@ -7,9 +7,7 @@ from click.testing import CliRunner
 
 from cli.prove import verify
 from eventstore.proof.checkpoints import Outside
-from tests.support.sealed_log import ACCOUNTS, Log, log
-
-__all__ = ["log"]
+from tests.support.sealed_log import ACCOUNTS, Log
 
 
 @pytest.mark.parametrize("options", [[], ["--all"]])

@@ -14,9 +14,7 @@ from cli.main import importledger
 from eventstore.operations.backup import MANIFEST
 from eventstore.proof.statement import sign_statement
 from tests.support.make import NOON
-from tests.support.sealed_log import KEY, OTHER_KEY, Log, emptied, log
-
-__all__ = ["log"]
+from tests.support.sealed_log import KEY, OTHER_KEY, Log, emptied
 
 Environment = pytest.MonkeyPatch
 

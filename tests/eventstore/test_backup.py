@@ -8,9 +8,7 @@ from eventstore.proof.statement import check_statement, sign_statement
 from eventstore.proof.verifier import read_checkpoint
 from projections.platform.account_numbers import ACCOUNT_NUMBERS
 from tests.support.make import NOON
-from tests.support.sealed_log import ACCOUNTS, KEY, Log, emptied, log
-
-__all__ = ["log"]
+from tests.support.sealed_log import ACCOUNTS, KEY, Log, emptied
 
 
 def test_a_backup_counts_its_rows(log: Log) -> None:

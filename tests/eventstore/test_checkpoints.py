@@ -5,10 +5,7 @@ from pathlib import Path
 import pytest
 
 from eventstore.proof.checkpoints import LogKey, Outside, OutsideUnavailable
-from tests.support.bucket import bucket
 from tests.support.make import NOON
-
-__all__ = ["bucket"]
 
 KEY = LogKey.of("A" * 43)
 

@@ -16,9 +16,7 @@ from eventstore.proof.sealing import Sealed, SealRefused, continue_from, sign_sn
 from eventstore.proof.verification import Kept, verify_events
 from eventstore.proof.verifier import Continued, read_checkpoint
 from tests.support.make import NOON
-from tests.support.sealed_log import KEY, SUPPLIER, Log, assert_found, edited, log
-
-__all__ = ["log"]
+from tests.support.sealed_log import KEY, SUPPLIER, Log, assert_found, edited
 
 REASON = "failover of the primary, 2026-11-21"
 TIME = f"{NOON:%Y-%m-%dT%H:%M:%SZ}"

@@ -61,6 +61,7 @@ def test_the_root_is_that_of_the_published_example() -> None:
     assert tree.root().hex() == "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 2, 3, 255, 256, 257, 511, 512, 513, 65_535, 65_536, 65_537])
 def test_a_tree_grown_leaf_by_leaf_is_the_tree_by_definition(size: int) -> None:
     tree, read = grown(size)
@@ -92,6 +93,7 @@ def test_every_tree_is_proved_to_be_the_beginning_of_a_larger_one(one: int, othe
         check_consistency(old, old_root, new, hashlib.sha256(tree.root()).digest(), proof)
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=200), st.integers(0, 63), st.integers(0, 7))
 def test_signatures_are_judged_as_the_library_judges_them(message: bytes, byte: int, bit: int) -> None:
     private = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(message).digest())

@@ -21,10 +21,8 @@ from eventstore.proof.statement import StatementRefused, check_statement, sign_s
 from eventstore.proof.verifier import Invalid, read_checkpoint
 from projections import INLINE
 from tests.support.make import NOON
-from tests.support.sealed_log import KEY, OTHER_KEY, Log, log
+from tests.support.sealed_log import KEY, OTHER_KEY, Log
 from workers.sealer import Sealer
-
-__all__ = ["log"]
 
 ROOT = bytes(32)
 BODY = {"run": "Nordwind März", "accounts": 1000, "sums": {"balances": "-12.30", "readings": "7"}, "is_balanced": True}
@@ -95,6 +93,7 @@ def test_a_statement_is_no_checkpoint_and_a_checkpoint_no_statement() -> None:
         read_checkpoint(f"{text}\n\n— {KEY.name} {statement['signature']}\n", KEY.verifier)
 
 
+@pytest.mark.slow
 def test_the_program_of_a_proof_checks_certificates_alone(folder: Path) -> None:
     file = folder / "certificate.json"
     command = [sys.executable, "-I", "-S", verifier.__file__, str(file)]

@@ -383,6 +383,7 @@ PLACES: list[Path] = [
 ]
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(st.lists(st.tuples(st.sampled_from(PLACES), VALUES), max_size=3))
 def test_an_ordinary_account_breaks_no_rule_of_plausibility(changes: list[tuple[Path, Any]]) -> None:

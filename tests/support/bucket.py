@@ -3,9 +3,7 @@
 import logging
 from collections.abc import Iterator
 
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 NAMES = ["statements/1.pdf", "Müller GmbH/a b.pdf", "x%20y.pdf"]
 
@@ -13,6 +11,9 @@ NAMES = ["statements/1.pdf", "Müller GmbH/a b.pdf", "x%20y.pdf"]
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A root in a bucket of a real S3 protocol server."""
+    import boto3  # here, since both take a second that only these tests need to spend
+    from moto.server import ThreadedMotoServer
+
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()

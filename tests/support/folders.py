@@ -6,6 +6,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+ROOT = Path(__file__).parents[2]
+"""The repository."""
+
 
 @contextlib.contextmanager
 def temporary_folder() -> Iterator[Path]:

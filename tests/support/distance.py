@@ -1,0 +1,33 @@
+"""How far from the code a test stands: near ones start nothing and run first, and `make test-fast` runs them alone."""
+
+import pytest
+
+from tests.support.folders import ROOT
+
+SERVERS = {"postgres", "redis_url", "service", "bucket"}
+"""Fixtures that start a server. `database`, `ledger` and others ask for these."""
+NEAR = {"schemas", "market", "eventstore", "projections", "workers", "discretion", "."}
+"""Folders whose tests start nothing unless a fixture does."""
+PROGRAMS = {"journeys", "faults", "hostile"}
+"""Folders whose tests start services of their own."""
+
+
+def distance(item: pytest.Item) -> int:
+    """0: starts nothing. 1: starts programs, which takes long, so that it must not come last. 2: a shared server."""
+    if _folder(item) in PROGRAMS:
+        return 1
+    return 2 if SERVERS & _fixtures(item) else 0
+
+
+def is_fast(item: pytest.Item) -> bool:
+    """It starts nothing at all, and is not marked as slow."""
+    return _folder(item) in NEAR and not SERVERS & _fixtures(item) and item.get_closest_marker("slow") is None
+
+
+def _folder(item: pytest.Item) -> str:
+    parts = item.path.relative_to(ROOT / "tests").parts
+    return parts[0] if len(parts) > 1 else "."
+
+
+def _fixtures(item: pytest.Item) -> set[str]:
+    return set(getattr(item, "fixturenames", ()))
