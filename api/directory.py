@@ -5,20 +5,20 @@ A name that is not known here is looked up at once, so that a supplier or key ca
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
 import structlog
 from psycopg import AsyncConnection, Error
+from psycopg.rows import class_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from api.store import read
 from eventstore.errors import StoreUnavailable
-from market.judging import Terms
 from projections.access_key import SELECT_KEYS
-from projections.import_supplier import SELECT_SUPPLIERS
+from projections.import_supplier import SELECT_CHANGED, KnownSupplier
 
 REFRESH_S = 0.5
 ALL_SUPPLIERS = "*"
@@ -32,15 +32,17 @@ class Key(msgspec.Struct, frozen=True):
     key_id: str
     organisation: str
     role: str
-    suppliers: frozenset[str]
+    suppliers: Collection[str]
     secret_sha256: str
     revoked_at: datetime | None
     rate_per_s: int = 0
+    created_at: datetime | None = None
+    position: int = 0
 
     @property
     def reach(self) -> frozenset[str] | None:
         """The suppliers that it may touch; None for all."""
-        return None if ALL_SUPPLIERS in self.suppliers else self.suppliers
+        return None if ALL_SUPPLIERS in self.suppliers else frozenset(self.suppliers)
 
     @property
     def only_supplier(self) -> str:
@@ -51,34 +53,19 @@ class Key(msgspec.Struct, frozen=True):
         return supplier in self.suppliers or ALL_SUPPLIERS in self.suppliers
 
 
-class SupplierEntry(msgspec.Struct, frozen=True):
-    """A supplier as the log has it."""
-
-    status: str
-    strictness: str
-    unknown_fields: str
-    is_dry_run_only: bool
-
-    @property
-    def terms(self) -> Terms:
-        return Terms(
-            strictness=self.strictness, unknown_fields=self.unknown_fields, is_dry_run_only=self.is_dry_run_only
-        )
-
-
 class Directory:
     """Suppliers and keys of the whole service."""
 
     def __init__(self, pool: AsyncConnectionPool) -> None:
         self._pool = pool
-        self._suppliers: dict[str, SupplierEntry] = {}
+        self._suppliers: dict[str, KnownSupplier] = {}
         self._keys: dict[str, Key] = {}
         self._supplier_position = 0
         self._key_position = 0
         self._began_at = 0.0
         self._lock = asyncio.Lock()
 
-    async def supplier(self, code: str) -> SupplierEntry | None:
+    async def supplier(self, code: str) -> KnownSupplier | None:
         """The supplier; None for one that does not exist, of which the log has been asked."""
         if code not in self._suppliers:
             await self.refresh()
@@ -95,12 +82,12 @@ class Directory:
                 return
             self._began_at = time.monotonic()
             suppliers, keys = await read(self._pool, _news, self._supplier_position, self._key_position)
-            for row in suppliers:
-                self._suppliers[row[0]] = SupplierEntry(row[1], row[3], row[4], row[5])
-                self._supplier_position = max(self._supplier_position, row[8])
-            for row in keys:
-                self._keys[row[0]] = Key(row[0], row[1], row[2], frozenset(row[3]), row[4], row[6], row[8])
-                self._key_position = max(self._key_position, row[7])
+            for supplier in suppliers:
+                self._suppliers[supplier.code] = supplier
+                self._supplier_position = max(self._supplier_position, supplier.position)
+            for key in keys:
+                self._keys[key.key_id] = key
+                self._key_position = max(self._key_position, key.position)
 
     async def keep_fresh(self) -> None:
         """Refresh for ever; the loss of the database is waited out."""
@@ -114,7 +101,9 @@ class Directory:
 
 async def _news(
     connection: AsyncConnection[Any], supplier_position: int, key_position: int
-) -> tuple[Sequence[Any], Sequence[Any]]:
-    suppliers = await (await connection.execute(SELECT_SUPPLIERS, (supplier_position,))).fetchall()
-    keys = await (await connection.execute(SELECT_KEYS, (key_position,))).fetchall()
+) -> tuple[Sequence[KnownSupplier], Sequence[Key]]:
+    async with connection.cursor(row_factory=class_row(KnownSupplier)) as cursor:
+        suppliers = await (await cursor.execute(SELECT_CHANGED, (supplier_position,))).fetchall()
+    async with connection.cursor(row_factory=class_row(Key)) as cursor:
+        keys = await (await cursor.execute(SELECT_KEYS, (key_position,))).fetchall()
     return suppliers, keys

@@ -151,9 +151,9 @@ def _path(request: Request) -> str:
     return cut(request.url.path, MAX_LOGGED_PATH)
 
 
-Handler = Callable[[Request, Exception], Response | Awaitable[Response]]
+ErrorHandler = Callable[[Request, Exception], Response | Awaitable[Response]]
 
-HANDLERS: dict[Any, Handler] = {
+HANDLERS: dict[Any, ErrorHandler] = {
     ApiError: _api_error,
     NotValid: _problems,
     NotJson: _not_json,

@@ -17,6 +17,7 @@ from cli.known import nearest, require_supplier
 from cli.reach import Unreachable, reach
 from cli.say import say
 from cli.settings import SettingError, Settings
+from cli.supplier_settings import HELP, SUPPLIER_SETTINGS, parsed_setting
 from cli.tell import json_option, tell, text_of
 from embedded.folder import DataFolder
 from eventstore.aggregates import organisation
@@ -29,20 +30,6 @@ from projections.access_key import SELECT_KEYS
 from projections.import_supplier import SELECT_SUPPLIERS
 from schemas.base import code_and_path
 
-YES_NO = {"yes": True, "no": False}
-ON_OFF = {"on": True, "off": False}
-SUPPLIER_SETTINGS: dict[str, tuple[str, dict[str, Any] | None]] = {
-    "strictness": ("strictness", {"standard": "standard", "strict": "strict"}),
-    "unknown-fields": ("unknown_fields", {"refuse": "refuse", "ignore": "ignore"}),
-    "dry-run-only": ("is_dry_run_only", YES_NO),
-    "documents-root": ("documents_root", None),
-    "documents-check": ("documents_check", {"off": "off", "warn": "warn", "require": "require"}),
-    "customer-emails": ("sends_customer_emails", ON_OFF),
-    "email-language": ("email_language", {"de": "de", "en": "en"}),
-}
-"""For each name on the command line: the setting's name in the log, and what each allowed word means (None: a URL)."""
-
-DOCUMENTS_ROOT = re.compile(r"(s3|gs|az)://[^/\s]+(/\S*)?\Z|file:///\S*\Z|\Z")
 SUPPLIER_CODE = re.compile(r"[A-Za-z0-9_-]{1,32}\Z")
 RATE = re.compile(r"([1-9][0-9]{0,4}|100000)/s\Z")
 ORGANISATION_NAME = re.compile(r"[^/\s][^/]{0,127}\Z")
@@ -160,18 +147,12 @@ def list_suppliers(as_json: bool) -> None:
     _print(_rows(SELECT_SUPPLIERS), ("code", "status", "reason", "modified_at"), as_json=as_json)
 
 
-@supplier.command("set")
+@supplier.command("set", help=HELP)
 @click.argument("code")
 @click.argument("settings", nargs=-1, required=True, metavar="NAME=VALUE…")
 @json_option
 def set_supplier(code: str, settings: tuple[str, ...], as_json: bool) -> None:
-    """Change how accounts of CODE are treated, within a second everywhere.
-
-    strictness=standard|strict, unknown-fields=refuse|ignore, dry-run-only=yes|no,
-    documents-root=URL (s3://, gs://, az://, file:///), documents-check=off|warn|require,
-    customer-emails=on|off, email-language=de|en. NAME= without a value clears a setting.
-    """
-    command = suppliers.ConfigureSupplier(**dict(_setting(text) for text in settings))
+    command = suppliers.ConfigureSupplier(**dict(parsed_setting(text) for text in settings))
     with open_ledger() as ledger:
         _require(ledger, code)
         try:
@@ -185,27 +166,6 @@ def set_supplier(code: str, settings: tuple[str, ...], as_json: bool) -> None:
 
     if root and (why := why_unreachable(root, timeout_s=3.0)):
         say(f"The documents root {root} cannot be reached from here: {why}.", err=True)
-
-
-def _setting(text: str) -> tuple[str, Any]:
-    """NAME=VALUE as the setting's name and value in the log; NAME= as what it is by default. Raises BadParameter."""
-    key, sign, word = text.partition("=")
-    if key not in SUPPLIER_SETTINGS:
-        raise click.BadParameter(f"{text!r}: there is no setting {key!r}, only {', '.join(SUPPLIER_SETTINGS)}.")
-    if not sign:
-        raise click.BadParameter(f"{text!r} has no value: write {key}=VALUE, or {key}= to clear it.")
-    name, words = SUPPLIER_SETTINGS[key]
-    if not word:
-        return name, getattr(suppliers.Supplier(), name)
-    if words is None:
-        if not DOCUMENTS_ROOT.match(word):
-            raise click.BadParameter(
-                f"{text!r}: documents-root= takes s3://BUCKET/…, gs://BUCKET/…, az://CONTAINER/… or file:///…."
-            )
-        return name, word
-    if word not in words:
-        raise click.BadParameter(f"{text!r} is none of {', '.join(f'{key}={allowed}' for allowed in words)}.")
-    return name, words[word]
 
 
 @supplier.command("show")
@@ -226,10 +186,7 @@ def show_supplier(code: str, as_json: bool) -> None:
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
     """A supplier as it is shown: each setting by its name and word, as `supplier set` takes them; None for none."""
-    settings: dict[str, Any] = {}
-    for name, (column, words) in SUPPLIER_SETTINGS.items():
-        value = row[column]
-        settings[name] = value if words is None else next(word for word, meant in words.items() if meant == value)
+    settings = {name: setting.shown(row[setting.field]) for name, setting in SUPPLIER_SETTINGS.items()}
     beside = {name: row[name] for name in ("code", "status", "reason")}
     times = {name: row[name] for name in ("created_at", "modified_at")}
     return {name: value if value != "" else None for name, value in (beside | settings | times).items()}
@@ -276,7 +233,7 @@ def create_key(name: str, codes: tuple[str, ...], role: organisation.Role, rate:
 def list_keys(as_json: bool) -> None:
     """List all keys, without their secrets."""
     columns = ("key_id", "organisation", "role", "suppliers", "rate_per_s", "created_at", "revoked_at")
-    _print(_rows(SELECT_KEYS), columns, as_json=as_json)
+    _print(_rows(SELECT_KEYS, 0), columns, as_json=as_json)
 
 
 @key.command("revoke")
@@ -285,7 +242,7 @@ def list_keys(as_json: bool) -> None:
 @json_option
 def revoke_key(key_id: str, reason: str, as_json: bool) -> None:
     """Void a key and every token that came from it; in force everywhere within a second."""
-    owners = {row["key_id"]: row["organisation"] for row in _rows(SELECT_KEYS)}
+    owners = {row["key_id"]: row["organisation"] for row in _rows(SELECT_KEYS, 0)}
     if key_id not in owners:
         near = nearest(key_id, owners)
         raise click.ClickException(f"There is no key {key_id}{near}; see `importledger key list`.")
@@ -321,9 +278,9 @@ def _require(ledger: Ledger, *codes: str) -> None:
             require_supplier(connection, code)
 
 
-def _rows(query: str) -> list[dict[str, Any]]:
+def _rows(query: str, *parameters: int) -> list[dict[str, Any]]:
     with open_ledger() as ledger, ledger.connection() as connection:
-        return list(connection.execute(query.encode(), (0,)))
+        return list(connection.execute(query.encode(), parameters))
 
 
 def _print(rows: list[dict[str, Any]], columns: tuple[str, ...], *, as_json: bool) -> None:

@@ -15,6 +15,7 @@ from psycopg.rows import dict_row
 from eventstore.aggregates import customer_mail, import_process
 from eventstore.errors import StreamUnreadable
 from eventstore.events import Recorded, Unreadable, aggregate_of, shown_event, subject_of
+from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.ledger import recorded_of
 from eventstore.log.private import has_private, opened
 from projections.account_record import SELECT_RECORDS
@@ -124,14 +125,14 @@ def status_after(events: list[Recorded]) -> ImportStatus | None:
     )
 
 
-_SELECT_EVENTS: LiteralString = """
-SELECT stream, version, topic, recorded_at, supplier, caused_by, command_id, position, code_version, state
-FROM events
-WHERE stream = ANY(%(streams)s)
+_SELECT_EVENTS: LiteralString = (
+    SELECT_EVENTS
+    + """WHERE stream = ANY(%(streams)s)
   AND (%(position)s::bigint IS NULL OR position <= %(position)s)
   AND (%(time)s::timestamptz IS NULL OR recorded_at <= %(time)s)
 ORDER BY position
 """
+)
 
 _SELECT_ACCOUNT_EVENTS = _SELECT_EVENTS.replace(
     "ANY(%(streams)s)",

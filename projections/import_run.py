@@ -28,6 +28,7 @@ from eventstore.aggregates.import_process import (
 )
 from eventstore.aggregates.run import AccountsReplayed, RunCounted, run_of
 from eventstore.clock import now
+from eventstore.log.columns import SELECT_HEAD
 from projections.import_status import STATUS_AFTER
 from projections.versioning.following import Following
 from projections.versioning.projection import Rows
@@ -423,11 +424,11 @@ async def run_accounts(
     return found, (rows[-1][0], rows[-1][1]) if len(rows) == limit else None
 
 
-_IS_UP = """
-SELECT position >= (SELECT coalesce(max(position), 0) FROM events)
+_IS_UP = f"""
+SELECT position >= ({SELECT_HEAD})
 FROM projection_versions
 WHERE name = 'import_run' AND state = 'live'
-"""
+"""  # noqa: S608 - a constant of ours
 
 
 async def is_up(connection: AsyncConnection[Any]) -> bool:

@@ -4,37 +4,63 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
+from psycopg.sql import SQL, Identifier
 
 from eventstore.aggregates.supplier import (
     SUPPLIER,
     Supplier,
     SupplierConfigured,
     SupplierCreated,
+    SupplierSettings,
     SupplierStatusChanged,
 )
 from eventstore.events import Recorded
+from market.judging import Terms
 from projections.versioning.view import View
 
+_SETTINGS = SupplierSettings.__struct_fields__
 
-class SupplierRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What an event makes of a supplier's row: None leaves a column as it is. `created_at` counts for a new row."""
+
+_FIELDS = [(field.name, type(field.default) | None, None) for field in msgspec.structs.fields(SupplierSettings)]
+
+SupplierRow = msgspec.defstruct(
+    "SupplierRow",
+    [
+        ("code", str),
+        ("status", str | None, None),
+        ("reason", str | None, None),
+        *_FIELDS,
+        ("created_at", datetime),
+        ("modified_at", datetime),
+        ("position", int),
+    ],
+    frozen=True,
+    kw_only=True,
+)
+"""What an event makes of a supplier's row: None leaves a column as it is. `created_at` counts for a new row."""
+
+
+class KnownSupplier(SupplierSettings, frozen=True, kw_only=True):
+    """A supplier as the table has it: its status and its settings; one that is not known is treated by the contract."""
 
     code: str
-    status: str | None = None
-    reason: str | None = None
-    strictness: str | None = None
-    unknown_fields: str | None = None
-    is_dry_run_only: bool | None = None
-    documents_root: str | None = None
-    documents_check: str | None = None
-    sends_customer_emails: bool | None = None
-    email_language: str | None = None
-    created_at: datetime
-    modified_at: datetime
-    position: int
+    status: str = "ongoing"
+    position: int = 0
+
+    @property
+    def is_paused(self) -> bool:
+        """What is pending waits until the supplier is ongoing again; a complete one lets what was accepted end."""
+        return self.status == "paused"
+
+    @property
+    def terms(self) -> Terms:
+        """What its accounts are judged by."""
+        return Terms(
+            strictness=self.strictness, unknown_fields=self.unknown_fields, is_dry_run_only=self.is_dry_run_only
+        )
 
 
-def supplier_row(recorded: Recorded, position: int) -> SupplierRow | None:
+def supplier_row(recorded: Recorded, position: int) -> msgspec.Struct | None:
     """The row that the event makes, or None for events of other aggregates."""
     match recorded.event:
         case SupplierCreated():
@@ -55,8 +81,8 @@ def supplier_row(recorded: Recorded, position: int) -> SupplierRow | None:
     )
 
 
-def _settings(configured: Supplier | SupplierConfigured) -> dict[str, Any]:
-    return {name: getattr(configured, name) for name in SupplierConfigured.__struct_fields__}
+def _settings(configured: SupplierSettings) -> dict[str, Any]:
+    return {name: getattr(configured, name) for name in _SETTINGS}
 
 
 def _key_of(stream: str) -> dict[str, str] | None:
@@ -73,18 +99,16 @@ IMPORT_SUPPLIER = View(
     first=("created_at",),
     leaves_none=True,
     folds_all=True,
+    defaults=msgspec.structs.asdict(SupplierSettings()),
 )
 
-SELECT_SUPPLIERS = """
-SELECT code, status, reason, strictness, unknown_fields, is_dry_run_only, created_at, modified_at, position,
-       documents_root, documents_check, sends_customer_emails, email_language
-FROM import_supplier
-WHERE position > %s
-ORDER BY code
-"""
+_COLUMNS = SQL(", ").join(map(Identifier, KnownSupplier.__struct_fields__))
 
-SELECT_TREATMENT = """
-SELECT code, status, strictness, unknown_fields, documents_root, documents_check, sends_customer_emails, email_language
-FROM import_supplier
-WHERE code = ANY(%s)
-"""
+SELECT_CHANGED = SQL("SELECT {} FROM import_supplier WHERE position > %s ORDER BY code").format(_COLUMNS)
+"""As `KnownSupplier`: what has changed after a position."""
+
+SELECT_NAMED = SQL("SELECT {} FROM import_supplier WHERE code = ANY(%s)").format(_COLUMNS)
+"""As `KnownSupplier`: those with these codes."""
+
+SELECT_SUPPLIERS = "SELECT * FROM import_supplier ORDER BY code"
+"""Whole rows, for those who show them."""

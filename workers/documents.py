@@ -11,9 +11,10 @@ from urllib.parse import unquote, urlsplit
 
 import obstore
 from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
-from obstore.store import ObjectStore, from_url
+from obstore.store import ObjectStore
 
 from market.documents import path_below_root
+from runtime.object_store import open_store
 
 CONCURRENCY = 32
 REACHED = "is-anything-here"
@@ -89,13 +90,7 @@ async def _ask_for_bucket(store: ObjectStore) -> None:
 
 def _store(root: str, timeout_s: float) -> ObjectStore:
     try:
-        if root.startswith("file:"):
-            return from_url(root)
-        return from_url(
-            root,
-            client_options={"allow_http": True, "timeout": f"{timeout_s:g}s", "connect_timeout": "2s"},
-            retry_config={"max_retries": 1},
-        )
+        return open_store(root, timeout_s=timeout_s)
     except (BaseError, ValueError, OSError) as error:
         raise DocumentsUnavailable(f"the root cannot be used: {type(error).__name__}") from error
 

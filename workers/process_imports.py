@@ -5,7 +5,7 @@ the batch fails, it is redone one by one, so that a bad import hurts only itself
 """
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -28,6 +28,7 @@ from eventstore.clock import now
 from eventstore.errors import LedgerError, Refused, StoreUnavailable
 from eventstore.log.ledger import Ledger
 from market.judging import Occasion, Terms, judge, problem_names
+from projections.import_supplier import KnownSupplier
 from projections.platform.tables import rows_of
 from projections.platform.writing import copying
 from schemas.account import Account
@@ -38,7 +39,7 @@ from schemas.shape import NotJson
 from schemas.submission import stored_submission
 from workers.account_number import draw_account_numbers
 from workers.backoff import backoff
-from workers.references import References, Treatment
+from workers.references import References, Treatments
 from workers.sandbox import command_for, slowness_s
 
 MAX_ATTEMPTS = 5
@@ -60,7 +61,7 @@ class Ready(msgspec.Struct, frozen=True):
     started: Started
     account: Account
     warnings: tuple[str, ...] = ()
-    treatment: Treatment | None = None
+    treatment: KnownSupplier | None = None
 
 
 class ImportProcessor:
@@ -86,7 +87,7 @@ class ImportProcessor:
         except StoreUnavailable as error:
             logger.warning("imports left to the sweeper", streams=len(streams), reason=str(error))
 
-    def _finish_or_postpone(self, started: list[Started], treatments: Mapping[str, Treatment]) -> None:
+    def _finish_or_postpone(self, started: list[Started], treatments: Treatments) -> None:
         try:
             self._finish(started, treatments)
         except StoreUnavailable:
@@ -95,7 +96,7 @@ class ImportProcessor:
             logger.exception("imports are postponed", imports=len(started))
             self._postpone(started)
 
-    def _not_asked_otherwise(self, started: Sequence[Started], treatments: Mapping[str, Treatment]) -> list[Started]:
+    def _not_asked_otherwise(self, started: Sequence[Started], treatments: Treatments) -> list[Started]:
         """The imports to process now. In the sandbox a timer finishes the slow ones, so no others wait."""
         at = now()
         asked = {one.stream: command_for(one.stream, one.process, at) for one in started}
@@ -114,7 +115,7 @@ class ImportProcessor:
                 at_once.append(one)
         return at_once
 
-    def _finish_late(self, started: list[Started], treatments: Mapping[str, Treatment]) -> None:
+    def _finish_late(self, started: list[Started], treatments: Treatments) -> None:
         try:
             self._finish_or_postpone(started, treatments)
         except StoreUnavailable as error:
@@ -147,7 +148,7 @@ class ImportProcessor:
         }
         self._ledger.execute_many(commands, at=at, by=self._by)
 
-    def _finish(self, started: Sequence[Started], treatments: Mapping[str, Treatment]) -> None:
+    def _finish(self, started: Sequence[Started], treatments: Treatments) -> None:
         if not started:
             return
         read, failures = self._read(started, treatments)
@@ -161,9 +162,7 @@ class ImportProcessor:
                 for one in batch:
                     self._finish_alone(one, is_dry_run=is_dry_run)
 
-    def _read(
-        self, started: Sequence[Started], treatments: Mapping[str, Treatment]
-    ) -> tuple[list[Ready], dict[str, Command]]:
+    def _read(self, started: Sequence[Started], treatments: Treatments) -> tuple[list[Ready], dict[str, Command]]:
         digests = {one.stream: one.process.staged.payload_sha256 for one in started if one.process.staged}
         payloads = self._ledger.payloads(digests)
         ready: list[Ready] = []
@@ -177,9 +176,7 @@ class ImportProcessor:
                 ready.append(Ready(one, found))
         return ready, failures
 
-    def _checked(
-        self, read: Sequence[Ready], treatments: Mapping[str, Treatment]
-    ) -> tuple[list[Ready], dict[str, Command]]:
+    def _checked(self, read: Sequence[Ready], treatments: Treatments) -> tuple[list[Ready], dict[str, Command]]:
         """The imports whose references hold, and for each of the others the command that ends it."""
         if not read:
             return [], {}

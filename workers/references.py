@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 import structlog
+from psycopg.rows import class_row
 
 from eventstore.aggregates import participant
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
-from market.judging import Terms
-from projections.import_supplier import SELECT_TREATMENT
+from projections.import_supplier import SELECT_NAMED, KnownSupplier
 from schemas.account import Account
 from schemas.base import MARKET_TIME, Problem
 from workers.documents import DocumentsUnavailable, missing_documents
@@ -35,26 +35,8 @@ _SELECT_KNOWN = "SELECT stream FROM events WHERE stream = ANY(%s) AND version = 
 logger = structlog.get_logger()
 
 
-class Treatment(msgspec.Struct, frozen=True):
-    """The settings of a supplier that matter while processing."""
-
-    code: str
-    status: str = "ongoing"
-    strictness: str = "standard"
-    unknown_fields: str = "refuse"
-    documents_root: str = ""
-    documents_check: str = "off"
-    sends_customer_emails: bool = False
-    email_language: str = "de"
-
-    @property
-    def is_paused(self) -> bool:
-        """What is pending waits until the supplier is ongoing again; a complete one lets what was accepted end."""
-        return self.status == "paused"
-
-    @property
-    def terms(self) -> Terms:
-        return Terms(strictness=self.strictness, unknown_fields=self.unknown_fields)
+Treatments = Mapping[str, KnownSupplier]
+"""Suppliers by their codes."""
 
 
 class Findings(msgspec.Struct, frozen=True):
@@ -78,13 +60,13 @@ class References:
         self._ledger = ledger
         self._known: set[str] = set()
 
-    def treatments(self, suppliers: set[str]) -> dict[str, Treatment]:
+    def treatments(self, suppliers: set[str]) -> dict[str, KnownSupplier]:
         """The treatment of each supplier, by its code; the contract's own where a supplier is not known."""
-        with self._ledger.connection() as connection:
-            rows = connection.execute(SELECT_TREATMENT, (list(suppliers),)).fetchall()
-        return {code: Treatment(code) for code in suppliers} | {row["code"]: Treatment(**row) for row in rows}
+        with self._ledger.connection() as connection, connection.cursor(row_factory=class_row(KnownSupplier)) as cursor:
+            known = cursor.execute(SELECT_NAMED, (list(suppliers),)).fetchall()
+        return {code: KnownSupplier(code=code) for code in suppliers} | {one.code: one for one in known}
 
-    def findings(self, accounts: Sequence[Account], treatments: Mapping[str, Treatment]) -> list[Findings]:
+    def findings(self, accounts: Sequence[Account], treatments: Treatments) -> list[Findings]:
         """For each account. `treatments` has all their suppliers."""
         operators = [list(_operators(account)) for account in accounts]
         self._learn({code for places in operators for _, code in places})
@@ -126,7 +108,7 @@ class References:
         self._known |= {streams[row["stream"]] for row in rows}
 
 
-def _missing(accounts: Sequence[Account], treatments: Mapping[str, Treatment]) -> dict[str, set[str] | None]:
+def _missing(accounts: Sequence[Account], treatments: Treatments) -> dict[str, set[str] | None]:
     """The paths without a document by supplier, all of a supplier asked for together; None where nobody can say."""
     wanted: dict[str, list[str]] = {}
     for account in accounts:
@@ -144,7 +126,7 @@ def _missing(accounts: Sequence[Account], treatments: Mapping[str, Treatment]) -
     return missing
 
 
-def _documents_in(account: Account, treatment: Treatment, missing: set[str] | None) -> Findings:
+def _documents_in(account: Account, treatment: KnownSupplier, missing: set[str] | None) -> Findings:
     is_required = treatment.documents_check == "require"
     if missing is None:
         told = Problem("statements", "document_store_unavailable", "Documents could not be looked for.")

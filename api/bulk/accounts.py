@@ -16,7 +16,7 @@ from api.bulk.lines import Line
 from api.bulk.receipts import TOO_LONG, Receipt, refused, whole
 from api.bulk.workshop import Workshop
 from api.calls import Call
-from api.directory import Directory, SupplierEntry
+from api.directory import Directory
 from api.languages import Language
 from api.limits import MAX_LINE_BYTES
 from api.rate_limit import RateLimit
@@ -29,6 +29,7 @@ from eventstore.aggregates.import_process import ImportProcess, stream_of
 from eventstore.clock import now
 from eventstore.errors import AccountErased, AlreadyImported, ImportInProgress, Refused, StreamUnreadable
 from eventstore.log.ledger import Ledger, Loaded, Outcome
+from projections.import_supplier import KnownSupplier
 from schemas.base import Problem
 from schemas.sentence import Sentence
 
@@ -76,7 +77,7 @@ class Prepared(msgspec.Struct, frozen=True):
     """A batch, and the suppliers of its lines that the caller may touch."""
 
     items: list[Item]
-    suppliers: Mapping[str, SupplierEntry]
+    suppliers: Mapping[str, KnownSupplier]
 
 
 class AccountWork:
@@ -152,7 +153,7 @@ class AccountWork:
                 is_dry_run = item.is_dry_run or self._mode == "dry_run"
                 item.is_replay = _is_accepted(before.state, payload_sha256=digest, is_dry_run=is_dry_run)
 
-    async def _judge(self, items: Sequence[Item], suppliers: Mapping[str, SupplierEntry]) -> None:
+    async def _judge(self, items: Sequence[Item], suppliers: Mapping[str, KnownSupplier]) -> None:
         if items:
             terms = {code: entry.terms for code, entry in suppliers.items()}
             lines = [item.line.body or b"" for item in items]
@@ -164,7 +165,7 @@ class AccountWork:
                 if (item.supplier, item.external) != (judged.supplier, judged.external):
                     item.supplier, item.external, item.before = judged.supplier, judged.external, None
 
-    def _is_to_stage(self, item: Item, suppliers: Mapping[str, SupplierEntry]) -> bool:
+    def _is_to_stage(self, item: Item, suppliers: Mapping[str, KnownSupplier]) -> bool:
         judged = item.judged
         if judged is None or judged.command is None:
             return False
@@ -202,7 +203,7 @@ class AccountWork:
         """Whether this request has staged the account since its batches in preparation were read."""
         return any(stream in changed for changed in self._changed)
 
-    def _receipt(self, item: Item, suppliers: Mapping[str, SupplierEntry], outcomes: Mapping[str, Outcome]) -> Receipt:
+    def _receipt(self, item: Item, suppliers: Mapping[str, KnownSupplier], outcomes: Mapping[str, Outcome]) -> Receipt:
         number, judged = item.line.number, item.judged
         if item.line.body is None:
             return refused(number, TOO_LONG, whole(TOO_LONG, TOO_LONG_DETAIL))
@@ -223,7 +224,7 @@ class AccountWork:
             return self._replayed(item, outcome.state, judged.warnings)
         return Receipt(line=number, external_account_number=item.external, status="PENDING", warnings=judged.warnings)
 
-    def _not_staged(self, item: Item, judged: Judged, suppliers: Mapping[str, SupplierEntry]) -> Receipt:
+    def _not_staged(self, item: Item, judged: Judged, suppliers: Mapping[str, KnownSupplier]) -> Receipt:
         """Refused before the log was asked: what is taken already comes first, as at the single endpoint."""
         state = item.before.state if isinstance(item.before, Loaded) and item.stream else None
         if state is not None and self._mode != "validate":

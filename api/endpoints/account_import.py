@@ -12,7 +12,7 @@ from starlette.responses import Response
 from api.auth import READERS, WRITERS
 from api.beside import beside
 from api.calls import Call
-from api.directory import Key, SupplierEntry
+from api.directory import Key
 from api.endpoints.history_queries import AS_OF, as_of
 from api.errors import NotValid, not_found
 from api.languages import language_headers, language_of
@@ -33,6 +33,7 @@ from eventstore.log.payloads import Payload
 from market.judging import Judgement, Occasion, Terms, judge
 from projections.history import NOW, status_then
 from projections.import_status import import_status
+from projections.import_supplier import KnownSupplier
 from projections.missing_documents import misses_documents, naming_documents, says
 from schemas.account import WrappedAccount
 from schemas.base import Problem
@@ -127,7 +128,7 @@ class AccountImport:
             raise _not_valid(judged.problems, account.import_supplier if supplier is not None else "")
         return judged
 
-    async def _supplier(self, key: Key, code: str) -> SupplierEntry | None:
+    async def _supplier(self, key: Key, code: str) -> KnownSupplier | None:
         """The supplier, if the key may touch it: an unknown and a foreign one look the same."""
         return await self._directory.supplier(code) if key.may_touch(code) else None
 

@@ -1,8 +1,10 @@
 """The import supplier: a group of migrated accounts, whether it takes any more, and how they are judged. Pure."""
 
 from datetime import datetime
-from typing import Literal, assert_never
+from typing import Annotated, Literal, assert_never
 
+import msgspec
+from msgspec import Meta
 from msgspec.structs import asdict, replace
 
 from eventstore.aggregates.aggregate import Aggregate, Command, Event, State
@@ -13,11 +15,27 @@ Strictness = Literal["standard", "strict"]
 """Strict: what the market's rules only warn of is refused."""
 UnknownFields = Literal["refuse", "ignore"]
 """Ignore: undocumented fields are dropped, and each drop is recorded with the import."""
-
-
 DocumentsCheck = Literal["off", "warn", "require"]
 """Whether documents are looked for while processing, and whether a missing one ends the import."""
 Language = Literal["de", "en"]
+
+
+class SupplierSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a supplier's accounts are treated; a new supplier's are treated by the contract, as these defaults say.
+
+    This is the one list of settings: the columns of the view, what the api and workers know of a supplier, and
+    `importledger supplier set` and `show` follow from it. A title is the setting's name on the command line, where it
+    is not the field's; `no` and `yes` are its words there.
+    """
+
+    strictness: Strictness = "standard"
+    unknown_fields: UnknownFields = "refuse"
+    is_dry_run_only: Annotated[bool, Meta(title="dry-run-only")] = False
+    documents_root: str = ""
+    """A URL, "" for none."""
+    documents_check: DocumentsCheck = "off"
+    sends_customer_emails: Annotated[bool, Meta(title="customer-emails", extra={"no": "off", "yes": "on"})] = False
+    email_language: Language = "de"
 
 
 class DocumentsRootMissing(Refused):
@@ -43,16 +61,15 @@ class SupplierStatusChanged(Event, frozen=True):
     reason: str = ""
 
 
-class SupplierConfigured(Event, frozen=True):
-    """How the supplier's accounts are treated from now on: all of it, not only what has changed."""
+class SupplierConfigured(SupplierSettings, Event, frozen=True):
+    """How the supplier's accounts are treated from now on: all of it, not only what has changed.
+
+    The first three are always stored, as they were when there were no others.
+    """
 
     strictness: Strictness
     unknown_fields: UnknownFields
     is_dry_run_only: bool
-    documents_root: str = ""
-    documents_check: DocumentsCheck = "off"
-    sends_customer_emails: bool = False
-    email_language: Language = "de"
 
 
 SupplierEvent = SupplierCreated | SupplierStatusChanged | SupplierConfigured
@@ -90,17 +107,10 @@ class ConfigureSupplier(Command, frozen=True):
 SupplierCommand = CreateSupplier | ChangeSupplierStatus | ConfigureSupplier
 
 
-class Supplier(State, frozen=True):
-    """The state of a supplier; a new one judges by the contract. `documents_root` is a URL, "" for none."""
+class Supplier(SupplierSettings, State, frozen=True):
+    """The state of a supplier: its status and its settings."""
 
     status: str = "new"
-    strictness: Strictness = "standard"
-    unknown_fields: UnknownFields = "refuse"
-    is_dry_run_only: bool = False
-    documents_root: str = ""
-    documents_check: DocumentsCheck = "off"
-    sends_customer_emails: bool = False
-    email_language: Language = "de"
 
 
 def decide(command: SupplierCommand, supplier: Supplier, at: datetime) -> SupplierEvent | None:
@@ -137,7 +147,7 @@ def evolve(supplier: Supplier, event: SupplierEvent) -> Supplier:
 
 
 def _configured(command: ConfigureSupplier, supplier: Supplier) -> SupplierConfigured:
-    present = {name: getattr(supplier, name) for name in SupplierConfigured.__struct_fields__}
+    present = {name: getattr(supplier, name) for name in SupplierSettings.__struct_fields__}
     return SupplierConfigured(**present | {name: new for name, new in asdict(command).items() if new is not None})
 
 

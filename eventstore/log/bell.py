@@ -13,7 +13,7 @@ CHANNEL = "importledger"
 MIN_INTERVAL_S = 0.03
 
 
-class Bell:
+class CommitBell:
     """Rings from a thread of its own, at most once per interval."""
 
     def __init__(self, datastore: LedgerDatastore) -> None:

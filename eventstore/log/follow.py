@@ -11,6 +11,7 @@ import msgspec
 from psycopg import Connection
 
 from eventstore.log.bell import CHANNEL
+from eventstore.log.columns import SELECT_HEAD
 
 POLL_S = 0.5
 
@@ -21,7 +22,6 @@ WHERE position > %b AND topic = ANY(%b)
 ORDER BY position
 LIMIT %b
 """
-_SELECT_HEAD = "SELECT coalesce(max(position), 0) AS head FROM events"
 _SELECT_CHECKPOINT = "SELECT position FROM checkpoints WHERE follower = %s"
 _UPSERT_CHECKPOINT = """
 INSERT INTO checkpoints (follower, position) VALUES (%s, %s)
@@ -53,7 +53,7 @@ def read_after(
 ) -> tuple[list[Followed], int]:
     """Events of these topics after the position, and how far the log has been read with them."""
     with connection.cursor(binary=True) as cursor:
-        head = cursor.execute(_SELECT_HEAD).fetchone()["head"]  # type: ignore[index]
+        head = cursor.execute(SELECT_HEAD).fetchone()["head"]  # type: ignore[index]
         cursor.execute(_SELECT_AFTER, (position, list(topics), limit), prepare=True)
         found = [Followed(r["position"], r["stream"], r["topic"], r["state"]) for r in cursor]
     if len(found) == limit:

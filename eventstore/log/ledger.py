@@ -19,7 +19,8 @@ from eventstore.aggregates.aggregate import Command, Event
 from eventstore.errors import IllegalTransition, Refused, StreamUnreadable, VersionConflict
 from eventstore.events import UNREADABLE, Recorded, aggregate_of, read_event, subject_of, supplier_of
 from eventstore.log.answers import Answer
-from eventstore.log.bell import Bell
+from eventstore.log.bell import CommitBell
+from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.group_commit import GroupCommitter, LoopCommitter
 from eventstore.log.payloads import Payload, keys_for, new_key, read_payloads, refuse_erased
 from eventstore.log.private import is_private, sealed
@@ -27,12 +28,12 @@ from eventstore.log.recorder import CODE_VERSION, Append, InlineView, LedgerData
 
 TRIES = 5
 
-_SELECT_STREAMS = """
-SELECT stream, version, topic, recorded_at, supplier, caused_by, command_id, position, code_version, state
-FROM events
-WHERE stream = ANY(%b)
+_SELECT_STREAMS = (
+    SELECT_EVENTS
+    + """WHERE stream = ANY(%b)
 ORDER BY stream, version
 """
+)
 
 _SELECT_TAKEN = """
 SELECT FROM events
@@ -66,7 +67,7 @@ class Ledger:
     def __init__(self, database_url: str, *, views: Sequence[InlineView], connections: int = 4) -> None:
         self._datastore = LedgerDatastore(database_url, connections=connections)
         self._recorder = LedgerRecorder(self._datastore, views)
-        self._bell = Bell(self._datastore)
+        self._bell = CommitBell(self._datastore)
         self._committer = GroupCommitter(self._recorder, self._bell.ring)
         self._loop_committer = LoopCommitter(self._committer)
 

@@ -21,6 +21,7 @@ from psycopg.sql import SQL, Composed, Identifier
 
 from discretion.private_files import open_private
 from eventstore.clock import now
+from eventstore.log.columns import SELECT_HEAD
 from eventstore.log.follow import set_checkpoint
 from eventstore.log.recorder import CODE_VERSION
 
@@ -130,7 +131,7 @@ def back_up(
     with psycopg.connect(database_url) as connection:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         connection.execute("SET LOCAL statement_timeout = 0")
-        position = _value(connection, "SELECT coalesce(max(position), 0) FROM events")
+        position = _value(connection, SELECT_HEAD)
         schema = [name for (name,) in connection.execute("SELECT name FROM schema_migrations ORDER BY name")]
         parts = {name: _write(connection, *tables[name], home / f"{name}.copy.zst") for name, home in homes.items()}
         # A sequence stands outside of snapshots: read last, it is never behind what was read before.
@@ -196,7 +197,7 @@ def restore(admin_url: str, folder: Path, manifest: Manifest, drawn: Drawn, *, k
             rows = _load(connection, tables[name][0], part.columns_of(name), home / f"{name}.copy.zst")
             if part.rows not in (rows, _NOT_COUNTED):
                 raise BackupError(f"{name} has {rows} rows instead of {part.rows}.")
-        if (position := _value(connection, "SELECT coalesce(max(position), 0) FROM events")) != manifest.position:
+        if (position := _value(connection, SELECT_HEAD)) != manifest.position:
             raise BackupError(f"The backup's last event is at position {position} instead of {manifest.position}.")
         sequence = ".".join(drawn.sequence)
         connection.execute("SELECT setval(%s::regclass, %s)", (sequence, max(manifest.accounts_drawn, 1)))

@@ -18,6 +18,7 @@ from psycopg.rows import dict_row
 from discretion.private_files import open_private
 from eventstore.clock import now
 from eventstore.events import Recorded, shown_event
+from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.payloads import read_payloads
 
 FORMAT = 1
@@ -87,16 +88,16 @@ Line = Header | EventLine | PayloadLine | End
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Line)
 
-_SELECT = """
-SELECT position, stream, version, topic, recorded_at, supplier, caused_by, command_id, code_version, state
-FROM events
-WHERE supplier = %(supplier)s
+_SELECT = (
+    SELECT_EVENTS
+    + """WHERE supplier = %(supplier)s
   AND (%(first_position)s::bigint IS NULL OR position >= %(first_position)s)
   AND (%(first_time)s::timestamptz IS NULL OR recorded_at >= %(first_time)s)
   AND (%(last_position)s::bigint IS NULL OR position <= %(last_position)s)
   AND (%(last_time)s::timestamptz IS NULL OR recorded_at <= %(last_time)s)
 ORDER BY position
 """
+)
 
 
 def export(connection: Connection[Any], file: Path, header: Header, bounds: dict[str, Any], *, payloads: bool) -> End:

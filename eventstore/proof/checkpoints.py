@@ -21,9 +21,10 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from obstore.exceptions import AlreadyExistsError, BaseError
-from obstore.store import ObjectStore, from_url
+from obstore.store import ObjectStore
 
 from eventstore.proof.verifier import Checkpoint, Invalid, key_id_of, read_checkpoint
+from runtime.object_store import open_store
 
 ORIGIN = "importledger"
 SUFFIX = ".note"
@@ -31,6 +32,7 @@ _DIGITS = 20
 _CHECKPOINT = re.compile(r"(\d{20})(?:\.([1-9]\d{0,8}))?\.note")
 _CONTINUATION = re.compile(r"continued\.([1-9]\d{0,8})\.note")
 _READERS = 8
+_TIMEOUT_S = 10.0
 
 
 class KeyNotUsable(Exception):
@@ -168,12 +170,7 @@ class Outside:
         try:
             if self.url.startswith("file:"):
                 Path(unquote(urlsplit(self.url).path)).mkdir(parents=True, exist_ok=True, mode=0o700)
-                return from_url(self.url)
-            return from_url(
-                self.url,
-                client_options={"allow_http": True, "timeout": "10s", "connect_timeout": "2s"},
-                retry_config={"max_retries": 1},
-            )
+            return open_store(self.url, timeout_s=_TIMEOUT_S)
         except (BaseError, OSError, ValueError) as error:
             raise OutsideUnavailable(f"{self.url}: {type(error).__name__}") from error
 

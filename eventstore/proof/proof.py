@@ -17,6 +17,7 @@ from psycopg.rows import dict_row, tuple_row
 
 from discretion.private_files import open_private
 from eventstore.events import shown_event
+from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.payloads import read_payloads
 from eventstore.proof import verifier
 from eventstore.proof.merkle import ReadTile, TreeDamaged, consistency_proof, inclusion_proof
@@ -32,12 +33,12 @@ needs Python 3.9 or newer and nothing else. KEY is the log's verifier key as the
 the one that came with this file); CHECKPOINT is a signed checkpoint that you have kept, if you have.
 """
 
-_SELECT_EVENTS = """
-SELECT position, stream, version, topic, recorded_at, supplier, caused_by, command_id, code_version, state
-FROM events
-WHERE stream = ANY(%s)
+_SELECT_EVENTS = (
+    SELECT_EVENTS
+    + """WHERE stream = ANY(%s)
 ORDER BY position
 """
+)
 _SELECT_COVERING = """
 SELECT note
 FROM log_checkpoints AS c

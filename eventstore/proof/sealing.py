@@ -15,6 +15,7 @@ from psycopg import Connection
 from psycopg.rows import tuple_row
 
 from eventstore.log import locks
+from eventstore.log.columns import SELECT_EVENTS, SELECT_HEAD
 from eventstore.proof.checkpoints import LogKey, Outside, read_signed
 from eventstore.proof.merkle import HASH_BYTES, TILE, ReadTile, Tree, TreeDamaged, range_root
 from eventstore.proof.verifier import Checkpoint, Invalid, leaf_hash, loss_of
@@ -25,13 +26,8 @@ CHUNK = 64 * TILE
 _HEADER_BYTES = 19
 _TRAILER = b"\xff\xff"
 
-_COPY_LEAVES = """
-COPY (
-    SELECT position, stream, version, topic, recorded_at, supplier, caused_by, command_id, code_version, state
-    FROM events
-    WHERE position > {} AND position <= {}
-    ORDER BY position
-) TO STDOUT (FORMAT BINARY)
+_COPY_LEAVES = f"""
+COPY ({SELECT_EVENTS} WHERE position > {{}} AND position <= {{}} ORDER BY position) TO STDOUT (FORMAT BINARY)
 """
 _UPSERT_TILE = """
 INSERT INTO log_tiles (level, index, hashes) VALUES (%s, %s, %s)
@@ -341,5 +337,5 @@ def _read(note: str, keys: Sequence[str]) -> Checkpoint:
 
 def _head(connection: Connection[Any]) -> int:
     with connection.cursor(row_factory=tuple_row) as cursor:
-        row = cursor.execute("SELECT coalesce(max(position), 0) FROM events").fetchone()
+        row = cursor.execute(SELECT_HEAD).fetchone()
     return int(row[0]) if row else 0

@@ -12,6 +12,7 @@ import msgspec
 from psycopg import Connection
 from psycopg.rows import tuple_row
 
+from eventstore.log.columns import SELECT_HEAD
 from eventstore.proof.checkpoints import read_signed
 from eventstore.proof.merkle import TILE, Tree, TreeDamaged, range_root, split
 from eventstore.proof.sealing import CHUNK, read_leaves, sealed_size, tile_reader
@@ -68,7 +69,7 @@ def verify_events(
     `kept` are checkpoints from everywhere. Without `whole` only the newest events are hashed again, and what is
     before them is taken from the stored tree.
     """
-    head = _value(connection, "SELECT coalesce(max(position), 0) FROM events")
+    head = _value(connection, SELECT_HEAD)
     count = _value(connection, "SELECT count(*) FROM events")
     found = Verified(head=head)
     checkpoints = _without_lost(_checkpoints(kept, keys, found.problems), found.continued)
@@ -117,7 +118,7 @@ def wrong_rows(connection: Connection[Any], keys: Sequence[str]) -> Iterator[str
 def gaps(connection: Connection[Any]) -> Iterator[str]:
     """Where the log or a stream is not dense, a sentence each; for a log without checkpoints."""
     count = _value(connection, "SELECT count(*) FROM events")
-    last = _value(connection, "SELECT coalesce(max(position), 0) FROM events")
+    last = _value(connection, SELECT_HEAD)
     if count != last:
         yield f"GAP  the log has {count} events, and its last position is {last}"
     with connection.cursor(row_factory=tuple_row) as cursor:

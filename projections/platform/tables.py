@@ -113,26 +113,26 @@ class Table(msgspec.Struct, frozen=True):
             yield from child.all()
 
 
-Rows = dict[str, list[bytes]]
+WrittenRows = dict[str, list[bytes]]
 """Rows as COPY takes them, by table name, columns in the tables' order."""
 
 
-def rows_of(account: Account, account_number: str, created_at: datetime) -> Rows:
+def rows_of(account: Account, account_number: str, created_at: datetime) -> WrittenRows:
     """The account's rows."""
     return _rows(ACCOUNT_TABLE, account, text(account_number), created_at)
 
 
-def record_rows_of(record: Wire, account_number: str, reference: str, recorded_at: datetime) -> Rows:
+def record_rows_of(record: Wire, account_number: str, reference: str, recorded_at: datetime) -> WrittenRows:
     """The rows of a delivery note, energy amount or invoice; `reference` is the end of its stream id."""
     return _rows(RECORD_TABLES[type(record)], record, text(account_number) + text(reference), recorded_at)
 
 
-def participant_rows_of(participant: MarketParticipant, recorded_at: datetime) -> Rows:
+def participant_rows_of(participant: MarketParticipant, recorded_at: datetime) -> WrittenRows:
     """The rows of a market participant and of whom to contact there."""
     return _rows(PARTICIPANT_TABLE, participant, BIGINT[participant.code], recorded_at)
 
 
-def price_sheet_rows_of(sheet: PriceSheet, recorded_at: datetime) -> Rows:
+def price_sheet_rows_of(sheet: PriceSheet, recorded_at: datetime) -> WrittenRows:
     """The rows of a price sheet and of its prices."""
     key = BIGINT[sheet.market_participant_code] + text(sheet.document_number)
     return _rows(PRICE_SHEET_TABLE, sheet, key, recorded_at)
@@ -149,13 +149,13 @@ def erased_row(account_number: str, supplier: str, external: str, erased_at: dat
     return ACCOUNT_TABLE.head + b"".join(said.get(name, NULL) for name, _ in table_columns(ACCOUNT_TABLE))
 
 
-def _rows(table: Table, value: Wire, key: bytes, at: datetime) -> Rows:
+def _rows(table: Table, value: Wire, key: bytes, at: datetime) -> WrittenRows:
     rows = {table.name: [table.row(table.head + key + _INSTANT[at], value)]}
     _add_children(table, value, key, b"", rows)
     return rows
 
 
-def _add_children(table: Table, value: Any, key: bytes, parent: bytes, rows: Rows) -> None:
+def _add_children(table: Table, value: Any, key: bytes, parent: bytes, rows: WrittenRows) -> None:
     for child in table.children:
         items = getattr(value, child.field)
         if not items:

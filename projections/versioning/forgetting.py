@@ -13,14 +13,15 @@ from psycopg.rows import dict_row
 
 from eventstore.events import Recorded
 from eventstore.log import locks
+from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.ledger import recorded_of
 
-_SELECT_ERASURES = """
-SELECT stream, version, topic, recorded_at, supplier, caused_by, command_id, position, code_version, state
-FROM events
-WHERE topic = 'subject_erased.v1' AND position > %s
+_SELECT_ERASURES = (
+    SELECT_EVENTS
+    + """WHERE topic = 'subject_erased.v1' AND position > %s
 ORDER BY position
 """
+)
 
 
 def wait_for_erasures(connection: Connection[Any]) -> None:

@@ -18,6 +18,7 @@ from eventstore.aggregates.participant import ParticipantImported
 from eventstore.aggregates.post_account import RecordCancellationChanged, RecordImported
 from eventstore.aggregates.price_sheet import PriceSheetImported
 from eventstore.events import AGGREGATES, UNREADABLE, Recorded, read_event
+from eventstore.log.columns import SELECT_HEAD
 from eventstore.log.payloads import read_payloads
 
 BATCH = 1_000
@@ -203,7 +204,7 @@ def _with_bodies(connection: Connection[Any], batch: Sequence[Seen]) -> list[See
 def head(connection: Connection[Any]) -> int:
     """The last position of the log."""
     with connection.cursor(row_factory=tuple_row) as cursor:
-        row = cursor.execute("SELECT coalesce(max(position), 0) FROM events").fetchone()
+        row = cursor.execute(SELECT_HEAD).fetchone()
     return int(row[0]) if row else 0
 
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from cli.main import importledger
-from cli.operator import SUPPLIER_SETTINGS
+from cli.supplier_settings import SUPPLIER_SETTINGS
 from cli.tell import text_of
 from embedded.postgres import PostgresUrls
 from eventstore.log.ledger import Ledger

@@ -69,12 +69,11 @@ def test_a_new_view_needs_no_migration(database: PostgresUrls, ledger: Ledger, a
 
 
 def test_a_column_that_is_declared_later_is_added_with_its_default(ledger: Ledger, admin: Connection[TupleRow]) -> None:
-    class Wider(SupplierRow, frozen=True, kw_only=True):
-        greets_customers: bool | None = None
-
+    before = [(one.name, one.type, one.default) for one in msgspec.structs.fields(SupplierRow)]
+    wider_row = msgspec.defstruct("Wider", [*before, ("greets_customers", bool | None, None)], kw_only=True)
     ledger.execute("supplier/A", CreateSupplier(), at=NOON, by="t")
     wider = View(
-        "import_supplier", Wider, lambda recorded, position: None, events=SUPPLIER.topics.values(), key=("code",),
+        "import_supplier", wider_row, lambda recorded, position: None, events=SUPPLIER.topics.values(), key=("code",),
         key_of=_key_of, leaves_none=True, defaults={"greets_customers": False},
     )  # fmt: skip
     install(admin, (wider,), None)

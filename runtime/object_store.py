@@ -1,0 +1,16 @@
+"""Object stores and folders by URL, opened one way: bounded waits, one more try."""
+
+from obstore.store import ObjectStore, from_url
+
+CONNECT_TIMEOUT_S = 2.0
+
+
+def open_store(url: str, *, timeout_s: float) -> ObjectStore:
+    """The place at s3://, gs://, az:// or file:///. Raises what obstore raises for a URL that it cannot use."""
+    if url.startswith("file:"):
+        return from_url(url)
+    return from_url(
+        url,
+        client_options={"allow_http": True, "timeout": f"{timeout_s:g}s", "connect_timeout": f"{CONNECT_TIMEOUT_S:g}s"},
+        retry_config={"max_retries": 1},
+    )
