@@ -95,7 +95,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 @click.option("--key", "keys", multiple=True, metavar="VKEY", help="The log's verifier key; repeatable after a change.")
 @click.option("--jobs", default=2, show_default=True, type=click.IntRange(1, 64), help="Processes that open payloads.")
 @click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
-def verify(
+def verify(  # long: a verb with eight options, which it hands to one check each
     certificates: tuple[Path, ...],
     whole: bool,
     against: tuple[Path, ...],

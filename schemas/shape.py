@@ -311,7 +311,7 @@ class _Walk:
                 fitted = self.scalar(value, node, path)
                 return fitted if self.noted == before else _stand_in(node)
 
-    def scalar(self, value: Any, node: inspect.Type, path: tuple[str, ...]) -> Any:
+    def scalar(self, value: Any, node: inspect.Type, path: tuple[str, ...]) -> Any:  # noqa: C901 - one match, a case for each kind of value
         match node:
             case inspect.AnyType():
                 self.look_for_nul(value, path)

@@ -1,7 +1,9 @@
 """House rules that a program can check: documentation is whole, lock files name no addresses."""
 
+import ast
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -14,6 +16,10 @@ from cli.main import importledger
 from eventstore.errors import LedgerError
 
 ROOT = Path(__file__).parent.parent
+PACKAGES = (
+    *("api", "cli", "discretion", "embedded", "eventstore"),
+    *("market", "projections", "runtime", "schemas", "workers"),
+)
 
 
 def verbs(group: click.Group, prefix: str = "") -> list[tuple[str, click.Command]]:
@@ -74,6 +80,48 @@ def test_every_package_is_in_the_distribution_and_in_the_image() -> None:
     assert named == {name for name in present if name.split(".")[0] not in {"tests", "bench", "importer"}}
     image = (ROOT / "Containerfile").read_text()
     assert all(f"COPY {name} {name}\n" in image for name in named if "." not in name)
+
+
+def functions() -> Iterator[tuple[Path, ast.FunctionDef | ast.AsyncFunctionDef, str]]:
+    """Every function of what is shipped, with the line that its name is in."""
+    for package in (*PACKAGES, "importer/src/importledger_client"):
+        for file in (ROOT / package).rglob("*.py"):
+            lines = file.read_text().splitlines()
+            for node in ast.walk(ast.parse("\n".join(lines))):
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                    yield file, node, lines[node.lineno - 1]
+
+
+def test_no_function_is_longer_than_60_lines_without_saying_why() -> None:
+    """The reason stands beside its name, `# long: …` or after the `noqa` of C901, which is ruff's limit of 12."""
+    long = [
+        f"{file.relative_to(ROOT)} {node.name}"
+        for file, node, line in functions()
+        if (node.end_lineno or 0) - node.lineno >= 60 and not re.search(r"# (long:|noqa: C901 -) \w+( \S+){3}", line)
+    ]
+    assert long == []
+    for file, node, line in functions():
+        assert "C901" not in line or re.search(r"C901 - \w+( \S+){2}", line), (file, node.name)
+
+
+MEANT_TWICE = {
+    "Account", "Check", "Item", "Language", "Ledger", "Line", "Manifest", "Mode", "Moment", "Outcome", "Page",
+    "Prepared", "PriceSheet", "Result", "Run", "Runs", "Status", "Work",
+}  # fmt: skip
+"""Names that the wire, the log and an endpoint share, each in its own package. There are to be no more of them."""
+
+
+def test_a_class_or_type_has_its_name_alone() -> None:
+    homes: dict[str, set[str]] = {}
+    for package in PACKAGES:
+        for file in (ROOT / package).rglob("*.py"):
+            for node in ast.parse(file.read_text()).body:
+                name = node.name if isinstance(node, ast.ClassDef) else ""
+                if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                    name = node.targets[0].id
+                if re.match(r"[A-Z]\w*[a-z]", name):
+                    homes.setdefault(name, set()).add(str(file.relative_to(ROOT)))
+    assert {name for name, files in homes.items() if len(files) > 1} <= MEANT_TWICE
 
 
 def test_every_route_is_in_the_api_guide() -> None:

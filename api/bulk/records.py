@@ -12,7 +12,7 @@ from api.bulk.lines import Line
 from api.bulk.receipts import TOO_LONG, Receipt, refused, whole
 from api.bulk.workshop import Workshop
 from api.calls import Call
-from api.directory import Directory, SupplierEntry
+from api.directory import Directory
 from api.rate_limit import RateLimit
 from api.record_imports import Attached, Kind, RecordImports, missing_account
 from api.refusals import sentence_of
@@ -26,6 +26,7 @@ from eventstore.clock import now
 from eventstore.errors import AccountErased, Refused
 from eventstore.log.ledger import Ledger, Loaded, Outcome
 from market.judging import Terms
+from projections.import_supplier import KnownSupplier
 from projections.platform.writing import changing
 from schemas.base import Problem
 from schemas.problems import bounded
@@ -56,7 +57,7 @@ class Prepared(msgspec.Struct, frozen=True):
     """A batch, and the suppliers of its lines that the caller may touch."""
 
     items: list[Item]
-    suppliers: Mapping[str, SupplierEntry]
+    suppliers: Mapping[str, KnownSupplier]
 
 
 class RecordWork:
@@ -135,7 +136,7 @@ class RecordWork:
             misfits,
         )
 
-    def _judge(self, items: Sequence[Item], suppliers: Mapping[str, SupplierEntry]) -> None:
+    def _judge(self, items: Sequence[Item], suppliers: Mapping[str, KnownSupplier]) -> None:
         for item in items:
             if item.envelope is None:
                 continue

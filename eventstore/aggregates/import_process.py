@@ -243,7 +243,7 @@ class ImportProcess(State, frozen=True):
         return self.staged is not None and self.staged.is_dry_run
 
 
-def decide(command: ImportCommand, process: ImportProcess, at: datetime) -> ImportEvent | None:
+def decide(command: ImportCommand, process: ImportProcess, at: datetime) -> ImportEvent | None:  # noqa: C901 - one match, a case for each command and state
     """The event that follows, or none. Raises AlreadyImported, ImportInProgress, AccountErased, IllegalTransition."""
     match command, process.status:
         case StageImport(), "PROCESSED":

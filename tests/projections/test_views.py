@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.import_process import stream_of
 from eventstore.aggregates.organisation import CreateKey, RevokeKey
-from eventstore.aggregates.supplier import ChangeSupplierStatus, ConfigureSupplier, CreateSupplier
+from eventstore.aggregates.supplier import ChangeSupplierStatus, ConfigureSupplier, CreateSupplier, SupplierSettings
 from eventstore.errors import Refused
 from eventstore.log.ledger import Ledger
 from projections import INLINE
@@ -149,6 +150,7 @@ def test_a_suppliers_row_keeps_what_an_event_does_not_speak_of(ledger: Ledger, d
     )
     with psycopg.connect(database.service) as connection:
         [row] = live_rows(connection, IMPORT_SUPPLIER)
-    assert row[:6] == ("A", "paused", "r", "standard", "ignore", False)
-    assert row[6:10] == ("", "off", False, "de")
-    assert row[10:] == (NOON, NOON + timedelta(hours=1), 3)
+    named = dict(zip(IMPORT_SUPPLIER.columns, row, strict=True))
+    settings = msgspec.structs.asdict(SupplierSettings(unknown_fields="ignore"))
+    times = {"created_at": NOON, "modified_at": NOON + timedelta(hours=1)}
+    assert named == {"code": "A", "status": "paused", "reason": "r", "position": 3} | settings | times

@@ -53,7 +53,9 @@ def book(supplier: str, count: int, *, seed: int = 1, errors: Fraction = NO_ERRO
         yield BookEntry(account["external_account_number"], msgspec.json.encode(account), code)
 
 
-def one_account(supplier: str, number: int, *, seed: int = 1) -> dict[str, Any]:
+def one_account(  # long: it is an account written out, field by field
+    supplier: str, number: int, *, seed: int = 1
+) -> dict[str, Any]:
     """The account with this number, as an importer would send it."""
     chance = random.Random(f"{seed}/{supplier}/{number}")
     external = f"{supplier[:2].upper()}-{seed:02d}{number:07d}"
@@ -182,7 +184,9 @@ def one_account(supplier: str, number: int, *, seed: int = 1) -> dict[str, Any]:
     }
 
 
-def _electricity(chance: random.Random, identifier: str) -> dict[str, Any]:
+def _electricity(  # long: it is a supply point written out, field by field
+    chance: random.Random, identifier: str
+) -> dict[str, Any]:
     since = "2022-01-01T00:00:00+01:00"
     meter = {
         "meter_number": f"1EBZ{chance.randrange(10**9, 10**10)}",
