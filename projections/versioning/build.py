@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import as_completed
 from contextlib import contextmanager
 from functools import partial
+from itertools import count
 from typing import Any, TypeVar
 
 import psycopg
@@ -102,16 +103,26 @@ class _Workers:
             for item in items:
                 yield work(self._connection, item)
             return
-        with processes(self._jobs) as pool:
-            futures = [pool.submit(_alone, self._admin_url, work, item) for item in items]
-            for future in as_completed(futures):
-                yield future.result()
+        number = next(_numbers)
+        _inherited[number] = work
+        try:
+            with processes(self._jobs) as pool:
+                futures = [pool.submit(_alone, self._admin_url, number, item) for item in items]
+                for future in as_completed(futures):
+                    yield future.result()
+        finally:
+            del _inherited[number]
 
 
-def _alone(admin_url: str, work: Callable[[Connection[Any], Item], Result], item: Item) -> Result:
+_numbers = count(1)
+_inherited: dict[int, Callable[[Connection[Any], Any], Any]] = {}
+"""What forked processes are to do, by number: they have it from this one, since not every projection can be pickled."""
+
+
+def _alone(admin_url: str, number: int, item: Any) -> Any:
     with administrator(admin_url) as connection:
         connection.execute("SET max_parallel_maintenance_workers = 0")  # the processes are the parallel workers
-        return work(connection, item)
+        return _inherited[number](connection, item)
 
 
 def _largest_first(connection: Connection[Any], projection: Projection, schema: str) -> list[str]:

@@ -29,7 +29,7 @@ from projections.history import account_streams
 from projections.import_progress import IMPORT_PROGRESS
 from projections.platform.change import participant_change, price_sheet_change
 from projections.platform.writing import changing
-from projections.versioning.build import administrator, apply_events, build, make_tables
+from projections.versioning.build import _Workers, administrator, apply_events, build, make_tables
 from projections.versioning.compare import compare, verify
 from projections.versioning.following import Counter
 from projections.versioning.healing import heal
@@ -469,3 +469,10 @@ def test_a_projection_of_another_form_is_outdated_until_it_is_rebuilt(
     assert verify(database.admin, admin, other, limit=3).first == ()
     with alone(admin, other), pytest.raises(NotPossible, match="made by other code"):
         switch(admin, other, 1)
+
+
+def test_processes_do_work_that_cannot_be_pickled(database: PostgresUrls) -> None:
+    """A restore or rebuild by two processes hung once a projection held a function without a name."""
+    with administrator(database.admin) as connection:
+        workers = _Workers(database.admin, connection, 2)
+        assert sorted(workers.each(lambda _, item: item * 2, [1, 2, 3])) == [2, 4, 6]
