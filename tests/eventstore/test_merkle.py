@@ -61,7 +61,6 @@ def test_the_root_is_that_of_the_published_example() -> None:
     assert tree.root().hex() == "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 2, 3, 255, 256, 257, 511, 512, 513, 65_535, 65_536, 65_537])
 def test_a_tree_grown_leaf_by_leaf_is_the_tree_by_definition(size: int) -> None:
     tree, read = grown(size)

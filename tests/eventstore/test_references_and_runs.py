@@ -1,0 +1,55 @@
+"""Participants are kept once, a price sheet's document once with one content, and a run counts what it has."""
+
+from msgspec.structs import asdict as fields
+
+from eventstore.aggregates import customer_mail, participant, price_sheet, run, supplier
+from eventstore.aggregates.participant import PARTICIPANT, ImportParticipant, ParticipantImported
+from eventstore.aggregates.price_sheet import PRICE_SHEET, DocumentDiffers, ImportPriceSheet, PriceSheetImported
+from eventstore.aggregates.run import RUN, AccountsReplayed, CountRun, ReplayAccounts, RunCounted
+from tests.support.make import DIGEST, NOON, OTHER_DIGEST, Given
+
+IMPORT = ImportPriceSheet(
+    payload_sha256=DIGEST,
+    price_sheet_type="Z32",
+    active_from=NOON,
+    article_prices=2,
+    is_unused=False,
+    preceding_document_number="D-0",
+)
+IMPORTED = PriceSheetImported(**fields(IMPORT))
+
+
+def test_a_participant_is_kept_once_whatever_is_said_later() -> None:
+    imported = ParticipantImported(payload_sha256=DIGEST)
+    Given(PARTICIPANT, ()).when(ImportParticipant(payload_sha256=DIGEST)).then(imported)
+    Given(PARTICIPANT, (imported,)).when(ImportParticipant(payload_sha256=OTHER_DIGEST)).then()
+
+
+def test_a_document_is_kept_once_and_refused_with_other_content() -> None:
+    Given(PRICE_SHEET, ()).when(IMPORT).then(IMPORTED)
+    Given(PRICE_SHEET, (IMPORTED,)).when(IMPORT).then()
+    other = ImportPriceSheet(**fields(IMPORT) | {"payload_sha256": OTHER_DIGEST})
+    Given(PRICE_SHEET, (IMPORTED,)).when(other).refuses(DocumentDiffers)
+
+
+def test_a_run_counts_what_it_has_and_nothing_for_nothing() -> None:
+    def count(valid: int, refused: int) -> CountRun:
+        return CountRun(since=NOON, mode="validate", valid=valid, refused=refused, counts={})
+
+    for valid, refused in ((1, 0), (0, 1)):
+        counted = RunCounted(since=NOON, mode="validate", valid=valid, refused=refused, counts={})
+        Given(RUN, ()).when(count(valid, refused)).then(counted)
+        Given(RUN, (counted,)).when(count(0, 0)).then()
+    Given(RUN, ()).when(ReplayAccounts(accounts=("7",), mode="validate")).then(
+        AccountsReplayed(accounts=("7",), mode="validate")
+    )
+    Given(RUN, ()).when(ReplayAccounts(accounts=(), mode="validate")).then()
+
+
+def test_streams_are_named_for_what_they_are_about() -> None:
+    assert participant.stream_of(99) == "participant/99"
+    assert price_sheet.stream_of(99, "D-1") == "price-sheet/99/D-1"
+    assert run.stream_of("NORD", "1/2") == "run/NORD/1/2"
+    assert run.run_of("run/NORD/1/2") == ("NORD", "1/2")
+    assert supplier.stream_of("NORD") == "supplier/NORD"
+    assert customer_mail.stream_of("NORD", "7") == "customer-mail/NORD/7"

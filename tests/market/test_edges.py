@@ -1,0 +1,147 @@
+"""Each limit has an example just inside and one just outside."""
+
+from datetime import UTC, date, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import UNSET
+
+from market.identifiers import is_obis_code, is_phone_number
+from market.judging import MAX_WINDOW, Occasion, Terms, judge
+from market.participant import FEE_BOOK, is_possible_phone_number
+from market.periods import follow_each_other, is_past, ordered
+from schemas.base import code_and_path
+from schemas.price_sheet import FeeImport
+from schemas.submission import read_submission
+from tests.support.make import an_account, changed, encoded
+from tests.support.pre_account import a_sheet
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+DAY = timedelta(days=1)
+TRANSACTIONS = ("ledgers", 0, "current_statement_transactions")
+
+
+def codes(account: dict[str, Any]) -> list[str]:
+    judged = judge(read_submission(encoded(account)), Terms(), NOW, Occasion.CREATE)
+    return [problem.code for problem in judged.problems + judged.warnings]
+
+
+def window(start: datetime | None, end: datetime | None) -> list[str]:
+    moments = {"schedule_window_start": start, "schedule_window_end": end}
+    return codes({"payload": an_account(), "task_params": moments})
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "code"),
+    [
+        (NOW, None, None),
+        (NOW - SECOND, None, "schedule_window_start_in_past"),
+        (None, NOW, None),
+        (None, NOW - SECOND, "schedule_window_end_in_past"),
+        (None, NOW + MAX_WINDOW, None),
+        (None, NOW + MAX_WINDOW + SECOND, "schedule_window_end_too_far_in_future"),
+        (NOW + MAX_WINDOW, None, None),
+        (NOW + MAX_WINDOW + SECOND, None, "schedule_window_start_too_far_in_future"),
+        (NOW + SECOND, NOW + 2 * SECOND, None),
+        (NOW + SECOND, NOW + SECOND, "schedule_window_start__after_end"),
+    ],
+)
+def test_a_window_is_judged_to_the_second(start: datetime | None, end: datetime | None, code: str | None) -> None:
+    assert window(start, end) == ([] if code is None else [code])
+
+
+def moved_on(day: str, closed: str) -> dict[str, Any]:
+    """An account whose last statement was closed on a day, with one transaction after or before that."""
+    account = changed(an_account(), closed, "ledgers", 0, "last_statement_closing_date")
+    [first, *_] = account["ledgers"][0]["current_statement_transactions"]
+    return changed(account, [first | {"transaction_date": day}], *TRANSACTIONS)
+
+
+def test_a_transaction_on_the_day_of_the_last_closing_is_in_the_closed_statement() -> None:
+    after, same_day = codes(moved_on("2026-10-02", "2026-10-01")), codes(moved_on("2026-10-01", "2026-10-01"))
+    assert len(same_day) == len(after) + 1
+
+
+def test_a_transaction_of_today_is_not_in_the_future() -> None:
+    assert "transaction_in_future" not in codes(moved_on("2026-11-21", "2026-10-01"))
+    assert "transaction_in_future" in codes(moved_on("2026-11-22", "2026-10-01"))
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "holds"),
+    [
+        (date(2026, 1, 1), date(2026, 1, 1), True),
+        (date(2026, 1, 2), date(2026, 1, 1), False),
+        (date(2026, 1, 2), None, True),
+        (date(2026, 1, 2), UNSET, True),
+        (UNSET, date(2026, 1, 1), True),
+    ],
+)
+def test_a_period_may_begin_and_end_on_one_day(first: Any, last: Any, holds: bool) -> None:
+    assert ordered("first", "last")(SimpleNamespace(first=first, last=last)) is holds
+
+
+def test_this_very_moment_is_past() -> None:
+    assert is_past(NOW, NOW)
+    assert not is_past(NOW + SECOND, NOW)
+
+
+@pytest.mark.parametrize(
+    ("end", "start", "gaps_until", "holds"),
+    [
+        (0, 0, -9, True),
+        (0, 1, -9, True),
+        (0, 2, -9, False),
+        (0, -1, -9, False),
+        (0, 2, 2, True),
+        (0, 2, 1, False),
+        (None, 2, 9, False),
+    ],
+)
+def test_periods_meet_on_the_same_or_the_next_day(end: int | None, start: int, gaps_until: int, holds: bool) -> None:
+    base = date(2026, 1, 10)
+    earlier = SimpleNamespace(effective_from=base - 9 * DAY, effective_to=None if end is None else base + end * DAY)
+    later = SimpleNamespace(effective_from=base + start * DAY, effective_to=None)
+    assert follow_each_other([later, earlier], base + gaps_until * DAY) is holds
+    assert follow_each_other([earlier], base)
+
+
+@pytest.mark.parametrize(("code", "holds"), [("1-0:1.8.255", True), ("1-0:1.8.256", False), ("1", False)])
+def test_an_obis_group_is_255_at_most(code: str, holds: bool) -> None:
+    assert is_obis_code(code) is holds
+
+
+def test_a_phone_number_can_be_read() -> None:
+    assert is_phone_number("030 901820")
+    assert not is_phone_number("none")
+    assert is_possible_phone_number("030 901820")
+    assert not is_possible_phone_number("none")
+
+
+def fees(sheet: dict[str, Any]) -> list[str]:
+    read = msgspec.convert({"price_sheets": [sheet]}, FeeImport, strict=False)
+    return [breach.problem.code for breach in FEE_BOOK.breaches(read, NOW)]
+
+
+def test_a_zone_may_be_empty_but_not_turned_round() -> None:
+    zone = ("article_prices", 0, "interval_zone", "upper_bound")
+    sheet = a_sheet(9_900_000_000_001)
+    assert fees(sheet) == []
+    assert fees(changed(sheet, 0, *zone)) == []
+    assert fees(changed(sheet, -1, *zone)) == ["lower_bound_above_upper_bound"]
+
+
+def test_a_sheet_has_prices_or_is_unused() -> None:
+    sheet, unused = a_sheet(9_900_000_000_001), {"is_price_sheet_unused": True}
+    assert fees(sheet | unused | {"article_prices": []}) == []
+    assert fees(sheet | unused) == ["unused_price_sheet_with_prices"]
+    assert fees(sheet | {"article_prices": []}) == ["unused_price_sheet_with_prices"]
+    assert fees(sheet | {"article_prices": sheet["article_prices"] * 2}) == ["children_with_duplicate_values"]
+
+
+def test_a_problem_is_named_by_code_and_path() -> None:
+    assert code_and_path("invalid@customers.0") == ("invalid", "customers.0")
+    assert code_and_path("invalid") == ("invalid", "")

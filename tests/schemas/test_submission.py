@@ -1,0 +1,24 @@
+"""What was sent is read bare or wrapped, and said in one canonical form."""
+
+from schemas.places import documented_path, place_of
+from schemas.submission import imported_account, read_submission
+from tests.support.make import an_account, changed, encoded
+
+
+def test_a_wrapped_account_is_the_bare_one() -> None:
+    account = an_account()
+    bare, wrapped = (read_submission(encoded(sent)) for sent in (account, {"payload": account}))
+    assert bare.account == wrapped.account == imported_account(encoded(account))
+    assert imported_account(encoded({"payload": account})) == bare.account
+    assert bare.canonical_json() == wrapped.canonical_json()
+
+
+def test_a_field_that_a_stand_in_says_is_not_stated() -> None:
+    misfit = read_submission(encoded(changed(an_account(), 5, "import_supplier")))
+    assert not misfit.states("import_supplier")
+    assert misfit.states("external_account_number")
+
+
+def test_a_place_names_no_undocumented_field_and_no_index() -> None:
+    assert documented_path("customers.0.nonsense") == "customers.0.*"
+    assert place_of("customers.0.nonsense") == "customers[].*"
