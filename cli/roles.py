@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import threading
 import time
 import urllib.error
@@ -75,7 +76,8 @@ def up(host: str, port: int, data_dir: Path | None, api_processes: int | None, w
     def announce(base_url: str, service: Service, connections: Connections) -> None:
         click.echo(f"The import ledger listens on {base_url} and keeps its data in {folder.path}.")
         click.echo(f"Health: {base_url}/livez and {base_url}/readyz. Stop it with Ctrl-C.")
-        click.echo("\n".join(next_lines(base_url, None if is_default else folder.path)))
+        if sys.stdout.isatty():  # elsewhere, whoever reads it wants JSON and the address
+            click.echo("\n".join(next_lines(base_url, None if is_default else folder.path)))
         service.supervisor.watch(stop)
 
     run_service(

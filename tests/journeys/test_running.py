@@ -47,7 +47,7 @@ def test_two_apis_and_two_workers_share_one_postgres_and_one_redis(
         for entry, client in zip(book("NORDWIND", 200), itertools.cycle(clients), strict=False):
             answer = client.create(entry.body)
             assert answer.status == (201 if entry.expected_code is None else 400)
-        wait_for(lambda: len(clients[0].imported("NORDWIND").body) == 196, "all are processed", timeout_s=60)
+        wait_for(lambda: len(clients[0].imported("NORDWIND").body) == 196, "all are processed", timeout_s=180)
         assert clients[0].imported("NORDWIND") == clients[1].imported("NORDWIND")
         for client in clients:
             client.close()
