@@ -29,7 +29,7 @@ def serving(app: Starlette) -> Iterator[int]:
         port=port,
         http=server.GuardedProtocol,
         loop="uvloop",
-        log_level="critical",
+        log_config=None,  # as the service: uvicorn's own would change the loggers of all tests after this one
         timeout_graceful_shutdown=1,
     )
     running = uvicorn.Server(config)
