@@ -1,12 +1,16 @@
 """Real servers for the tests that need them: one Postgres with a template database, one Redis, one running service."""
 
 import itertools
+import logging
 import os
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
+import structlog
 from hypothesis import settings
 from psycopg.sql import SQL, Identifier
 
@@ -55,6 +59,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 _numbers = itertools.count(1)
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    """What an entry point sets for its process ends with the test that called it: its stream is closed by then."""
+    root = logging.getLogger()
+    handlers, level, configuration = root.handlers[:], root.level, structlog.get_config()
+    hooks = sys.excepthook, threading.excepthook, sys.unraisablehook
+    yield
+    structlog.configure(**configuration)
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    sys.excepthook, threading.excepthook, sys.unraisablehook = hooks
 
 
 @pytest.fixture

@@ -246,6 +246,6 @@ def test_the_history_of_a_market_record_can_be_read_and_it_can_be_healed(
         assert "market: made anew" in service.cli("projections", "heal", stream).stdout
     shown = service.cli("history", f"participant/{code}", "--payloads").stdout
     assert "Leitstelle" in shown
-    assert service.cli("history", "participant/1", check=False).returncode == 1
+    assert service.cli("history", f"participant/{code}0", check=False).returncode == 1
     assert service.cli("history", importer.supplier, check=False).returncode == 1
     assert rows(service, "SELECT count(*) FROM platform.market_participant WHERE code = %s", code) == [(1,)]

@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -63,22 +63,14 @@ def fail(error: type[Exception] = ValueError) -> NoReturn:
 
 
 @pytest.fixture
-def output() -> Iterator[io.StringIO]:
+def output() -> io.StringIO:
     """All that this process would print on standard error, with logging as every entry point sets it up."""
-    stream, root = io.StringIO(), logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    hooks = sys.excepthook, threading.excepthook, sys.unraisablehook
-    root.handlers[:] = []
+    stream = io.StringIO()
+    logging.getLogger().handlers[:] = []
     with contextlib.redirect_stderr(stream):
         configure_logging("debug")
         trace_without_values()
-    try:
-        yield stream
-    finally:
-        root.handlers[:] = handlers
-        root.setLevel(level)
-        sys.excepthook, threading.excepthook, sys.unraisablehook = hooks
-        structlog.reset_defaults()
+    return stream
 
 
 def nothing_told(text: str) -> None:
