@@ -8,7 +8,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
 from api import errors
-from api.calls import Calls
+from api.admission import Admission
 from api.endpoints.documentation import Documentation
 from api.endpoints.guide import Guide
 from api.operations import ENDPOINTS, OPERATIONS
@@ -44,7 +44,7 @@ def create_app(
         is_sandbox=is_sandbox,
     )
     endpoints = {endpoint.__name__: endpoint(services) for endpoint in ENDPOINTS}
-    calls = Calls(services)
+    admission = Admission(services)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -56,7 +56,7 @@ def create_app(
         route
         for operation in OPERATIONS
         for route in (both_forms if operation.is_slashed else only_form)(
-            operation.path, calls.handler(operation, endpoints[operation.endpoint]), operation.method
+            operation.path, admission.handler(operation, endpoints[operation.endpoint]), operation.method
         )
     ]
     documentation = Documentation(services)

@@ -21,8 +21,8 @@ from api.api_key import API_KEY, digest_of
 from api.directory import Directory, Key
 from api.paths import ANSWER_HEADERS
 from api.rate_limit import RateLimit
-from api.refusals import ApiError
 from api.request_log import ORGANISATION
+from api.status_codes import ApiError
 from schemas.sentence import Sentence
 
 ACCESS_S = 60 * 60

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from api.refusals import CODES, sentence_of
+from api.status_codes import CODES, sentence_of
 from eventstore.errors import AlreadyImported
 from market import RULES
 from market.participant import PARTICIPANT, PRICE_SHEETS

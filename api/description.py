@@ -15,8 +15,8 @@ from api.catalogue import CATALOGUE, ErrorCode
 from api.errors import tree_of
 from api.field_descriptions import field_descriptions, structs_of
 from api.operation import Operation, Parameter
-from api.refusals import CODES
 from api.responses import encoded
+from api.status_codes import CODES
 from schemas import misfits
 from schemas.account import Account, WrappedAccount
 from schemas.base import DECIMAL_PATTERN, Problem

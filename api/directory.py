@@ -15,7 +15,7 @@ from psycopg import AsyncConnection, Error
 from psycopg.rows import class_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from api.store import read
+from api.database import read
 from eventstore.errors import StoreUnavailable
 from projections.access_key import SELECT_KEYS
 from projections.import_supplier import SELECT_CHANGED, KnownSupplier

@@ -16,10 +16,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api.limits import MAX_LOGGED_PATH
-from api.refusals import CODES as _CODES
-from api.refusals import ApiError, sentence_of
 from api.request_log import REQUEST_ID
 from api.responses import spoken_response
+from api.status_codes import CODES as _CODES
+from api.status_codes import ApiError, sentence_of
 from eventstore.errors import (
     AlreadyImported,
     ImportInProgress,

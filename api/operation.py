@@ -39,7 +39,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     answers: dict[int, Any]
     """Status to type of the body; None for a body that is no JSON."""
     roles: frozenset[str] | None = None
-    """Who may call it; None where no token is needed. Enforced by `api.calls`, not by the handler."""
+    """Who may call it; None where no token is needed. Enforced by `api.admission`, not by the handler."""
     is_foreign_empty: bool = False
     """Whether a foreign supplier's list is empty; all else of a foreign supplier is 404."""
     body: type | None = None

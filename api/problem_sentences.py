@@ -1,7 +1,5 @@
 """What a problem that the log names as code@path says: the sentence of its rule, or the meaning of its code."""
 
-from typing import TypeVar
-
 import msgspec
 
 from api.catalogue import CATALOGUE
@@ -9,9 +7,7 @@ from market import RULES
 from schemas.base import Problem, code_and_path
 from schemas.places import documented_path, place_of
 from schemas.sentence import Sentence, german_of
-from schemas.status import ImportStatus
-
-Status = TypeVar("Status", bound=ImportStatus)
+from schemas.status import AnyImportStatus
 
 _OF_RULE = {
     (rule.code, place): rule.says
@@ -36,7 +32,7 @@ def error_sentence(code: str, stored: str) -> Sentence:
     return Sentence(stored, f"{meaning}: {places}" if places else f"{meaning}.")
 
 
-def with_sentence(status: Status) -> Status:
+def with_sentence(status: AnyImportStatus) -> AnyImportStatus:
     """The status record, with a `latest_error` that can be told in both languages. Pure."""
     error = status.latest_error
     if error is None:

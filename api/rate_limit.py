@@ -16,7 +16,7 @@ import structlog
 from redis.exceptions import RedisError
 
 from api.directory import Key
-from api.refusals import ApiError
+from api.status_codes import ApiError
 from schemas.sentence import Sentence
 
 TIMEOUT_S = 0.1

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import structlog
 
-from api.store import in_thread
+from api.database import in_thread
 from eventstore.aggregates.refusals import CountRefusals, stream_of
 from eventstore.clock import now
 from eventstore.errors import LedgerError

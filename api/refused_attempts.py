@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import psycopg
 import structlog
 
-from api.store import in_thread
+from api.database import in_thread
 from api.typed_names import storable_number
 from eventstore.clock import now
 from eventstore.errors import LedgerError

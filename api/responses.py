@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Scope
 
+from api.database import in_time
 from api.languages import JSON, Language, language_headers, language_of
 from api.limits import (
     BODY_TIMEOUT_S,
@@ -19,8 +20,7 @@ from api.limits import (
     MAX_STRANGER_HELD_BYTES,
     STRANGER_BODY_TIMEOUT_S,
 )
-from api.refusals import ApiError
-from api.store import in_time
+from api.status_codes import ApiError
 from schemas.sentence import Sentence
 
 _FLUSH_BYTES = 65_536

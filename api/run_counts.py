@@ -11,8 +11,8 @@ from datetime import datetime
 import msgspec
 import structlog
 
+from api.database import in_thread
 from api.refusal_counts import MAX_PLACES, OTHER, RefusalCounts
-from api.store import in_thread
 from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.run import CountRun, Mode, ReplayAccounts, stream_of
 from eventstore.clock import now

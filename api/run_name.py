@@ -5,7 +5,7 @@ import re
 from starlette.requests import Request
 
 from api.operation import Parameter
-from api.refusals import ApiError
+from api.status_codes import ApiError
 from schemas.sentence import Sentence
 
 RUN = Parameter(

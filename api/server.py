@@ -35,7 +35,7 @@ from api.limits import (
     MIN_PIECE_BYTES,
     READ_TIMEOUT_S,
 )
-from api.refusals import CODES
+from api.status_codes import CODES
 from schemas.sentence import Sentence
 
 BACKLOG = 2048

@@ -10,13 +10,13 @@ from psycopg_pool import AsyncConnectionPool
 
 from api.auth import Authenticator
 from api.bulk.workshop import Workshop
+from api.database import reading_pool
 from api.directory import Directory
 from api.operation import Operation
 from api.rate_limit import RateLimit
 from api.refusal_counts import RefusalCounts
 from api.refused_attempts import RefusedAttempts
 from api.run_counts import RunCounts
-from api.store import reading_pool
 from eventstore.log.ledger import Ledger
 from projections import INLINE
 

@@ -29,7 +29,7 @@ from schemas.difference import difference
 _encoder = msgspec.json.Encoder(decimal_format="number")
 
 
-class Moment(click.ParamType[AsOf]):
+class MomentParam(click.ParamType[AsOf]):
     """A position, a time, or a day: its end in German market time, or its beginning."""
 
     name = "TIME|DAY|POSITION"
@@ -47,7 +47,7 @@ class Moment(click.ParamType[AsOf]):
 as_of_option = click.option(
     "--as-of",
     "as_of",
-    type=Moment(),
+    type=MomentParam(),
     help="What was known then: a position, a time, or a day (at its end, in German market time).",
 )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from cli.audit import Moment
+from cli.audit import MomentParam
 from cli.known import require_supplier
 from cli.operator import open_ledger
 from cli.say import say
@@ -33,8 +33,8 @@ MAX_TOLD = 100
 
 @click.command("export")
 @click.option("--supplier", "supplier_code", required=True, help="Whose history.")
-@click.option("--from", "first", type=Moment(is_end=False), help="Not before: a position, a time, or a day.")
-@click.option("--to", "last", type=Moment(), help="Not after: a position, a time, or a day.")
+@click.option("--from", "first", type=MomentParam(is_end=False), help="Not before: a position, a time, or a day.")
+@click.option("--to", "last", type=MomentParam(), help="Not after: a position, a time, or a day.")
 @click.option("--payloads", is_flag=True, help="Also what was sent: personal data.")
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path, dir_okay=False), help="FILE.ndjson.zst")
 @json_option

@@ -22,7 +22,7 @@ _LOOK_EVERY = 64
 _MAX_STEPS = 16
 """No rule looks deeper than this; a problem that lies deeper concerns none."""
 
-Check = TypeVar("Check", bound=Callable[..., object])
+CheckFunction = TypeVar("CheckFunction", bound=Callable[..., object])
 
 
 class Severity(StrEnum):
@@ -62,10 +62,10 @@ class Breach(msgspec.Struct, frozen=True):
     severity: Severity
 
 
-def reading(*places: str) -> Callable[[Check], Check]:
+def reading(*places: str) -> Callable[[CheckFunction], CheckFunction]:
     """Say which places below its own a check looks at, so that it can be asked although others are problems."""
 
-    def mark(check: Check) -> Check:
+    def mark(check: CheckFunction) -> CheckFunction:
         check.__dict__["reads"] = places
         return check
 

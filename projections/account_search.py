@@ -148,7 +148,7 @@ LIMIT %(limit)s
 """First the account with this number, then those that the text names exactly, then those with it in a name."""
 
 
-class Page(msgspec.Struct, frozen=True):
+class SearchPage(msgspec.Struct, frozen=True):
     """What a search has found; `next_after` is where the next page begins, "" when there is none."""
 
     accounts: list[FoundAccount]
@@ -174,13 +174,13 @@ def search_parameters(text: str, suppliers: Sequence[str] | None, after: str, li
     }
 
 
-def page_of(rows: Sequence[tuple[Any, ...]], limit: int) -> Page:
+def page_of(rows: Sequence[tuple[Any, ...]], limit: int) -> SearchPage:
     """The page in rows of SELECT_FOUND."""
     accounts = [_found(*row[2:]) for row in rows[:limit]]
     if len(rows) <= limit:
-        return Page(accounts, "")
+        return SearchPage(accounts, "")
     rank, stream = rows[limit - 1][:2]
-    return Page(accounts, base64.urlsafe_b64encode(f"{rank}{stream}".encode()).decode().rstrip("="))
+    return SearchPage(accounts, base64.urlsafe_b64encode(f"{rank}{stream}".encode()).decode().rstrip("="))
 
 
 async def found_accounts(
@@ -190,7 +190,7 @@ async def found_accounts(
     *,
     after: str = "",
     limit: int = MAX_FOUND,
-) -> Page:
+) -> SearchPage:
     """A page of the accounts of these suppliers that the text names. Raises ValueError."""
     parameters = search_parameters(text, suppliers, after, limit)
     return page_of(await (await connection.execute(SELECT_FOUND, parameters)).fetchall(), limit)
@@ -203,7 +203,7 @@ def find_accounts(
     *,
     after: str = "",
     limit: int = MAX_FOUND,
-) -> Page:
+) -> SearchPage:
     """The same for the command line."""
     parameters = search_parameters(text, suppliers, after, limit)
     with connection.cursor(row_factory=tuple_row) as cursor:

@@ -60,32 +60,32 @@ _TABLES = {
 }
 _INDEX = ("import_run_account", "(supplier, run, position, external_account_number)")
 
-Account = tuple[str, str]
+AccountKey = tuple[str, str]
 """Supplier and external account number."""
-Run = tuple[str, str]
+RunKey = tuple[str, str]
 """Supplier and name."""
 
 
 class _Changes:
     """What a batch of events changes."""
 
-    def __init__(self, members: dict[Account, set[str]]) -> None:
+    def __init__(self, members: dict[AccountKey, set[str]]) -> None:
         self.members = members
         self.joined: list[tuple[str, str, str, int]] = []
         self.counts: Sums[tuple[str, str, str, str, str]] = Sums()
-        self.runs: dict[Run, list[Any]] = {}
+        self.runs: dict[RunKey, list[Any]] = {}
         """mode, first and last time, position, valid, refused."""
 
-    def touch(self, run: Run, seen: Seen, mode: str = "") -> list[Any]:
+    def touch(self, run: RunKey, seen: Seen, mode: str = "") -> list[Any]:
         at = seen.recorded.recorded_at
         row = self.runs.setdefault(run, ["", at, at, 0, 0, 0])
         row[0], row[1], row[2], row[3] = mode or row[0], min(row[1], at), max(row[2], at), seen.position
         return row
 
-    def count(self, run: Run, kind: str, name: str, path: str = "", number: int = 1) -> None:
+    def count(self, run: RunKey, kind: str, name: str, path: str = "", number: int = 1) -> None:
         self.counts[(*run, kind, name, path)] += number
 
-    def join(self, account: Account, run: str, position: int) -> bool:
+    def join(self, account: AccountKey, run: str, position: int) -> bool:
         """Whether the account is new in the run."""
         runs = self.members.setdefault(account, set())
         if run in runs:
@@ -95,7 +95,7 @@ class _Changes:
         return True
 
 
-class Runs(Following):
+class ImportRuns(Following):
     """See the module."""
 
     folds_all = True
@@ -133,7 +133,7 @@ class Runs(Following):
         _write(connection, schema, changes)
 
 
-IMPORT_RUN = Runs()
+IMPORT_RUN = ImportRuns()
 
 
 def _add_counts(changes: _Changes, seen: Seen, event: RunCounted) -> None:
@@ -185,8 +185,8 @@ def _span(at: datetime) -> str:
     return f"{int(at.timestamp()) // SPAN_S * SPAN_S}"
 
 
-def _accounts_in(batch: Iterable[Seen]) -> set[Account]:
-    accounts: set[Account] = set()
+def _accounts_in(batch: Iterable[Seen]) -> set[AccountKey]:
+    accounts: set[AccountKey] = set()
     for seen in batch:
         match seen.recorded.event:
             case AccountsReplayed(accounts=replayed):
@@ -199,14 +199,14 @@ def _accounts_in(batch: Iterable[Seen]) -> set[Account]:
     return accounts
 
 
-def _members(connection: Connection[Any], schema: str, accounts: Iterable[Account]) -> dict[Account, set[str]]:
+def _members(connection: Connection[Any], schema: str, accounts: Iterable[AccountKey]) -> dict[AccountKey, set[str]]:
     """The runs that these accounts belong to."""
     query = SQL(
         "SELECT supplier, external_account_number, run FROM {}"
         " JOIN unnest(%s::text[], %s::text[]) AS wanted (s, e) ON supplier = s AND external_account_number = e"
     ).format(Identifier(schema, "import_run_account"))
     wanted = list(accounts)
-    members: dict[Account, set[str]] = defaultdict(set)
+    members: dict[AccountKey, set[str]] = defaultdict(set)
     with connection.cursor(row_factory=tuple_row) as cursor:
         cursor.execute(query, ([supplier for supplier, _ in wanted], [external for _, external in wanted]))
         for supplier, external, run in cursor:

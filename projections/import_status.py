@@ -249,14 +249,14 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 100
 
 
-class Page(msgspec.Struct, frozen=True):
+class ImportPage(msgspec.Struct, frozen=True):
     """Imports in order of creation; `next_after` is where the next page begins, None when there is none."""
 
     imports: list[ListedImport]
     next_after: int | None
 
 
-async def imports_page(connection: AsyncConnection[Any], supplier: str, wanted: Wanted) -> Page:
+async def imports_page(connection: AsyncConnection[Any], supplier: str, wanted: Wanted) -> ImportPage:
     """A page of a supplier's imports. Every page costs the same, however many imports there are."""
     conditions: LiteralString = _STATUS_CONDITIONS[wanted.status] if wanted.status is not None else ""
     matches: LiteralString = "true"
@@ -284,7 +284,7 @@ async def imports_page(connection: AsyncConnection[Any], supplier: str, wanted: 
         count = f"SELECT count(*), ({last}) FROM ({candidates}) AS s"  # noqa: S608 - constants
         row = await (await connection.execute(count, parameters)).fetchone()
         next_after = row[1] if row is not None and row[0] == most else None
-    return Page(listed, next_after)
+    return ImportPage(listed, next_after)
 
 
 def _listed(external: str, *columns: Any) -> ListedImport:

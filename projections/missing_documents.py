@@ -5,17 +5,15 @@ So a path is told while the payload is there, and is gone with the person.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
 
 import msgspec
 
 from eventstore.aggregates.import_process import ImportProcess, stream_of
 from eventstore.log.ledger import Ledger
 from schemas.sentence import Sentence
-from schemas.status import ImportStatus
+from schemas.status import AnyImportStatus, ImportStatus
 
 CODE = "path_does_not_exist_in_file_store"
-Status = TypeVar("Status", bound=ImportStatus)
 
 _PLACE = re.compile(rf"{CODE}@statements\.(\d{{1,5}})\.statement_path")
 
@@ -54,9 +52,9 @@ def says_in_english(before: str, paths: Sequence[str]) -> str:
 def naming_documents(
     ledger: Ledger,
     supplier: str,
-    statuses: Mapping[str, Status],
+    statuses: Mapping[str, AnyImportStatus],
     says: Callable[[str, Sequence[str]], str] = says_in_english,
-) -> dict[str, Status]:
+) -> dict[str, AnyImportStatus]:
     """The statuses, by external account number, with the missing documents named in `latest_error.detail`."""
     streams = {stream_of(supplier, external): external for external, one in statuses.items() if misses_documents(one)}
     if not streams:
@@ -86,7 +84,7 @@ def document_paths(body: bytes) -> tuple[str, ...]:
     return tuple(statement.statement_path for statement in (account.payload or account).statements)
 
 
-def _naming(status: Status, body: bytes, says: Callable[[str, Sequence[str]], str]) -> Status:
+def _naming(status: AnyImportStatus, body: bytes, says: Callable[[str, Sequence[str]], str]) -> AnyImportStatus:
     error = status.latest_error
     assert error is not None
     paths = document_paths(body)

@@ -1,7 +1,7 @@
 """What an importer reads about an import."""
 
 from datetime import date, datetime
-from typing import Literal
+from typing import Literal, TypeVar
 
 from msgspec import UNSET, UnsetType
 
@@ -33,6 +33,10 @@ class ImportStatus(Wire, frozen=True, kw_only=True):
     """When the state changed last (geändert am)."""
     latest_error: LatestError | None
     """Why the import failed last (letzter Fehler); null where nothing did."""
+
+
+AnyImportStatus = TypeVar("AnyImportStatus", bound=ImportStatus)
+"""The record itself, or one that says more: what is made from it is of the same kind."""
 
 
 class Empty(Wire, frozen=True, kw_only=True):

@@ -11,24 +11,25 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from api.bulk.judging import INVALID, Judged, Mode, Question
+from api.admission import Call
+from api.bulk.judging import INVALID, Judged, Question
 from api.bulk.lines import Line
 from api.bulk.receipts import TOO_LONG, Receipt, refused, whole
 from api.bulk.workshop import Workshop
-from api.calls import Call
 from api.directory import Directory
 from api.languages import Language
 from api.limits import MAX_LINE_BYTES
 from api.rate_limit import RateLimit
-from api.refusals import sentence_of
 from api.refused_attempts import RefusedAttempts
 from api.run_counts import RunCounts
 from api.staging import not_ongoing
+from api.status_codes import sentence_of
 from api.typed_names import typed_number
 from eventstore.aggregates.import_process import ImportProcess, stream_of
+from eventstore.aggregates.run import Mode
 from eventstore.clock import now
 from eventstore.errors import AccountErased, AlreadyImported, ImportInProgress, Refused, StreamUnreadable
-from eventstore.log.ledger import Ledger, Loaded, Outcome
+from eventstore.log.ledger import Decision, Ledger, Loaded
 from projections.import_supplier import KnownSupplier
 from schemas.base import Problem
 from schemas.sentence import Sentence
@@ -57,7 +58,7 @@ class _Task(msgspec.Struct, gc=False):
 _names = msgspec.json.Decoder(_Names).decode
 
 
-class Item(msgspec.Struct):
+class AccountItem(msgspec.Struct):
     """A line on its way: `before` is what its account was when the batch was prepared."""
 
     line: Line
@@ -73,10 +74,10 @@ class Item(msgspec.Struct):
         return stream_of(self.supplier, self.external) if self.supplier and self.external else ""
 
 
-class Prepared(msgspec.Struct, frozen=True):
+class PreparedAccounts(msgspec.Struct, frozen=True):
     """A batch, and the suppliers of its lines that the caller may touch."""
 
-    items: list[Item]
+    items: list[AccountItem]
     suppliers: Mapping[str, KnownSupplier]
 
 
@@ -109,7 +110,7 @@ class AccountWork:
         self._attempts = attempts
         self._changed: deque[set[str]] = deque(maxlen=_REMEMBERED_BATCHES)
 
-    async def prepare(self, lines: Sequence[Line]) -> Prepared:
+    async def prepare(self, lines: Sequence[Line]) -> PreparedAccounts:
         """Find out whom the lines concern and what is there, and judge what is not there already."""
         await self._limit.pace(self._call.key, len(lines))
         items = await self._workshop.in_thread(_named, lines)
@@ -121,9 +122,9 @@ class AccountWork:
                 self._look, [item for item in items if item.supplier in suppliers and item.external]
             )
         await self._judge([item for item in items if item.line.body is not None and not item.is_replay], suppliers)
-        return Prepared(items, suppliers)
+        return PreparedAccounts(items, suppliers)
 
-    async def settle(self, prepared: Prepared) -> list[Receipt]:
+    async def settle(self, prepared: PreparedAccounts) -> list[Receipt]:
         """Stage what is new, an account at most once at a time, and say what became of each line."""
         receipts: list[Receipt] = []
         changed: set[str] = set()
@@ -143,7 +144,7 @@ class AccountWork:
         """What was counted is seen soon after the last receipt."""
         await self._counts.append()
 
-    def _look(self, items: Sequence[Item]) -> None:
+    def _look(self, items: Sequence[AccountItem]) -> None:
         """Read what there is of the items' accounts; same bytes as accepted before make an item a replay."""
         states = self._ledger.look_at({item.stream for item in items})
         for item in items:
@@ -153,7 +154,7 @@ class AccountWork:
                 is_dry_run = item.is_dry_run or self._mode == "dry_run"
                 item.is_replay = _is_accepted(before.state, payload_sha256=digest, is_dry_run=is_dry_run)
 
-    async def _judge(self, items: Sequence[Item], suppliers: Mapping[str, KnownSupplier]) -> None:
+    async def _judge(self, items: Sequence[AccountItem], suppliers: Mapping[str, KnownSupplier]) -> None:
         if items:
             terms = {code: entry.terms for code, entry in suppliers.items()}
             lines = [item.line.body or b"" for item in items]
@@ -165,28 +166,28 @@ class AccountWork:
                 if (item.supplier, item.external) != (judged.supplier, judged.external):
                     item.supplier, item.external, item.before = judged.supplier, judged.external, None
 
-    def _is_to_stage(self, item: Item, suppliers: Mapping[str, KnownSupplier]) -> bool:
+    def _is_to_stage(self, item: AccountItem, suppliers: Mapping[str, KnownSupplier]) -> bool:
         judged = item.judged
         if judged is None or judged.command is None:
             return False
         return suppliers[judged.supplier].status == "ongoing"
 
-    async def _staged(self, items: Sequence[Item]) -> dict[str, Outcome]:
+    async def _staged(self, items: Sequence[AccountItem]) -> dict[str, Decision]:
         """What became of the commands, by stream."""
         if not items:
             return {}
         try:
             return await self._workshop.in_thread(self._stage, items)
         except AccountErased:  # one of them has just been erased: the others are not to suffer for it
-            outcomes: dict[str, Outcome] = {}
+            outcomes: dict[str, Decision] = {}
             for item in items:
                 try:
                     outcomes |= await self._workshop.in_thread(self._stage, [item])
                 except AccountErased as erased:
-                    outcomes[item.stream] = Outcome(item.stream, None, refusal=erased)
+                    outcomes[item.stream] = Decision(item.stream, None, refusal=erased)
             return outcomes
 
-    def _stage(self, items: Sequence[Item]) -> dict[str, Outcome]:
+    def _stage(self, items: Sequence[AccountItem]) -> dict[str, Decision]:
         commands, payloads, before = {}, {}, {}
         for item in items:
             assert item.judged is not None
@@ -203,7 +204,9 @@ class AccountWork:
         """Whether this request has staged the account since its batches in preparation were read."""
         return any(stream in changed for changed in self._changed)
 
-    def _receipt(self, item: Item, suppliers: Mapping[str, KnownSupplier], outcomes: Mapping[str, Outcome]) -> Receipt:
+    def _receipt(
+        self, item: AccountItem, suppliers: Mapping[str, KnownSupplier], outcomes: Mapping[str, Decision]
+    ) -> Receipt:
         number, judged = item.line.number, item.judged
         if item.line.body is None:
             return refused(number, TOO_LONG, whole(TOO_LONG, TOO_LONG_DETAIL))
@@ -224,7 +227,7 @@ class AccountWork:
             return self._replayed(item, outcome.state, judged.warnings)
         return Receipt(line=number, external_account_number=item.external, status="PENDING", warnings=judged.warnings)
 
-    def _not_staged(self, item: Item, judged: Judged, suppliers: Mapping[str, KnownSupplier]) -> Receipt:
+    def _not_staged(self, item: AccountItem, judged: Judged, suppliers: Mapping[str, KnownSupplier]) -> Receipt:
         """Refused before the log was asked: what is taken already comes first, as at the single endpoint."""
         state = item.before.state if isinstance(item.before, Loaded) and item.stream else None
         if state is not None and self._mode != "validate":
@@ -241,7 +244,7 @@ class AccountWork:
             code, errors = problem.code, (problem,)
         return refused(item.line.number, code or INVALID, errors, external=item.external, warnings=judged.warnings)
 
-    def _replayed(self, item: Item, state: ImportProcess, warnings: tuple[Problem, ...]) -> Receipt:
+    def _replayed(self, item: AccountItem, state: ImportProcess, warnings: tuple[Problem, ...]) -> Receipt:
         if self._run and (state.staged is None or state.staged.run != self._run):
             self._counts.join(item.supplier, self._run, self._mode, item.external)
         return Receipt(
@@ -253,7 +256,7 @@ class AccountWork:
             warnings=warnings,
         )
 
-    def _count(self, prepared: Prepared, receipts: Sequence[Receipt]) -> None:
+    def _count(self, prepared: PreparedAccounts, receipts: Sequence[Receipt]) -> None:
         """Refusals by supplier; a line that names none of the caller's is counted for the caller's only one."""
         of_line = {item.line.number: item for item in prepared.items}
         for receipt in receipts:
@@ -269,26 +272,26 @@ class AccountWork:
                 self._counts.validate(supplier, self._run)
 
 
-def _named(lines: Sequence[Line]) -> list[Item]:
+def _named(lines: Sequence[Line]) -> list[AccountItem]:
     return [_item(line) for line in lines]
 
 
-def _item(line: Line) -> Item:
+def _item(line: Line) -> AccountItem:
     """Whom the line seems to concern; judging says it for certain."""
     if line.body is None:
-        return Item(line)
+        return AccountItem(line)
     try:
         names = _names(line.body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return Item(line)
+        return AccountItem(line)
     account = names.payload or names
     is_dry_run = names.task_params is not None and names.task_params.is_dry_run
-    return Item(line, account.import_supplier, account.external_account_number, is_dry_run)
+    return AccountItem(line, account.import_supplier, account.external_account_number, is_dry_run)
 
 
-def _waves(items: Sequence[Item]) -> list[list[Item]]:
+def _waves(items: Sequence[AccountItem]) -> list[list[AccountItem]]:
     """The items in order, in turns that meet no account twice."""
-    waves: list[list[Item]] = [[]]
+    waves: list[list[AccountItem]] = [[]]
     met: set[str] = set()
     for item in items:
         if item.stream and item.stream in met:
@@ -319,7 +322,7 @@ def _is_in_force(state: ImportProcess | None, judged: Judged) -> bool:
     )
 
 
-def _refused_by_log(item: Item, refusal: Refused, warnings: tuple[Problem, ...]) -> Receipt:
+def _refused_by_log(item: AccountItem, refusal: Refused, warnings: tuple[Problem, ...]) -> Receipt:
     number = refusal.account_number if isinstance(refusal, AlreadyImported) else None
     return refused(
         item.line.number,

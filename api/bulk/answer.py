@@ -19,11 +19,11 @@ from api.bulk.body import BodyCut, BulkBody
 from api.bulk.inflate import Inflater
 from api.bulk.lines import Line
 from api.bulk.receipts import Tally, encode_line
-from api.bulk.work import Work
+from api.bulk.work import BulkWork
 from api.bulk.workshop import Workshop
 from api.languages import Language, language_headers
 from api.limits import MAX_BULK_AHEAD, MAX_BULK_AHEAD_BYTES
-from api.refusals import ApiError
+from api.status_codes import ApiError
 from eventstore.errors import LedgerError
 
 logger = structlog.get_logger()
@@ -34,7 +34,7 @@ class BulkAnswer(Response):
 
     media_type = "application/x-ndjson"
 
-    def __init__(self, work: Work, inflater: Inflater, workshop: Workshop, language: Language) -> None:
+    def __init__(self, work: BulkWork, inflater: Inflater, workshop: Workshop, language: Language) -> None:
         super().__init__(headers={"X-Accel-Buffering": "no", "Cache-Control": "no-store", **language_headers(language)})
         del self.headers["content-length"]
         self._work = work

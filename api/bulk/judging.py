@@ -5,7 +5,7 @@ What goes in and what comes out are Structs that travel between processes.
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import structlog
@@ -13,6 +13,7 @@ import structlog
 from api.languages import SPEAKING, Language
 from api.staging import UNKNOWN_SUPPLIER, staging_of, warnings_of
 from eventstore.aggregates.import_process import StageImport
+from eventstore.aggregates.run import Mode
 from eventstore.log.payloads import Payload
 from market.judging import Occasion, Terms, judge
 from schemas.base import Problem
@@ -22,7 +23,6 @@ from schemas.shape import NotJson
 from schemas.submission import read_submission
 from schemas.work import TooMuchWork
 
-Mode = Literal["create", "validate", "dry_run"]
 INVALID = "account_failed_validation"
 
 logger = structlog.get_logger()

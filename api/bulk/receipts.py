@@ -6,7 +6,7 @@ from api.languages import JSON, Language
 from schemas.base import Problem, Wire
 from schemas.sentence import Sentence
 
-Status = Literal["PENDING", "VALID", "IMPORTED", "REFUSED"]
+ReceiptStatus = Literal["PENDING", "VALID", "IMPORTED", "REFUSED"]
 
 
 class Receipt(Wire, frozen=True, kw_only=True):
@@ -16,7 +16,7 @@ class Receipt(Wire, frozen=True, kw_only=True):
     """Number of the line from 1, blank ones counted (Zeilennummer)."""
     external_account_number: str
     """The account's identifier in the old system; empty where the line does not say it."""
-    status: Status
+    status: ReceiptStatus
     """What became of the line (Ergebnis): PENDING, VALID, IMPORTED or REFUSED."""
     replayed: bool = False
     """Whether it was accepted before (Wiederholung)."""

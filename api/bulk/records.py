@@ -6,25 +6,25 @@ from typing import Any
 import msgspec
 import structlog
 
+from api.admission import Call
 from api.bulk.accounts import TOO_LONG_DETAIL
 from api.bulk.judging import unexpected
 from api.bulk.lines import Line
 from api.bulk.receipts import TOO_LONG, Receipt, refused, whole
 from api.bulk.workshop import Workshop
-from api.calls import Call
 from api.directory import Directory
 from api.rate_limit import RateLimit
 from api.record_imports import Attached, Kind, RecordImports, missing_account
-from api.refusals import sentence_of
 from api.refused_attempts import RefusedAttempts
 from api.run_counts import RunCounts
 from api.staging import UNKNOWN_SUPPLIER
+from api.status_codes import sentence_of
 from api.typed_names import typed_number
 from eventstore.aggregates.import_process import ImportProcess, stream_of
 from eventstore.aggregates.post_account import RecordDiffers
 from eventstore.clock import now
 from eventstore.errors import AccountErased, Refused
-from eventstore.log.ledger import Ledger, Loaded, Outcome
+from eventstore.log.ledger import Decision, Ledger, Loaded
 from market.judging import Terms
 from projections.import_supplier import KnownSupplier
 from projections.platform.writing import changing
@@ -38,7 +38,7 @@ INVALID = "validation_error"
 logger = structlog.get_logger()
 
 
-class Item(msgspec.Struct):
+class RecordItem(msgspec.Struct):
     """A line on its way; `problems` refuse it."""
 
     line: Line
@@ -53,10 +53,10 @@ class Item(msgspec.Struct):
     attached: Attached | None = None
 
 
-class Prepared(msgspec.Struct, frozen=True):
+class PreparedRecords(msgspec.Struct, frozen=True):
     """A batch, and the suppliers of its lines that the caller may touch."""
 
-    items: list[Item]
+    items: list[RecordItem]
     suppliers: Mapping[str, KnownSupplier]
 
 
@@ -88,7 +88,7 @@ class RecordWork:
         self._counts = counts
         self._attempts = attempts
 
-    async def prepare(self, lines: Sequence[Line]) -> Prepared:
+    async def prepare(self, lines: Sequence[Line]) -> PreparedRecords:
         """Read and judge the lines."""
         await self._limit.pace(self._call.key, len(lines))
         items = await self._workshop.in_thread(self._read, lines)
@@ -96,9 +96,9 @@ class RecordWork:
         found = {code: await self._directory.supplier(code) for code in codes}
         suppliers = {code: entry for code, entry in found.items() if entry is not None}
         await self._workshop.in_thread(self._judge, items, suppliers)
-        return Prepared(items, suppliers)
+        return PreparedRecords(items, suppliers)
 
-    async def settle(self, prepared: Prepared) -> list[Receipt]:
+    async def settle(self, prepared: PreparedRecords) -> list[Receipt]:
         """Attach what is new, and say what became of each line."""
         receipts = await self._workshop.in_thread(self._settled, prepared)
         for item, receipt in zip(prepared.items, receipts, strict=True):
@@ -112,23 +112,23 @@ class RecordWork:
     async def finish(self) -> None:
         await self._counts.append()
 
-    def _read(self, lines: Sequence[Line]) -> list[Item]:
+    def _read(self, lines: Sequence[Line]) -> list[RecordItem]:
         return [self._item(line) for line in lines]
 
-    def _item(self, line: Line) -> Item:
+    def _item(self, line: Line) -> RecordItem:
         if line.body is None:
-            return Item(line, problems=whole(TOO_LONG, TOO_LONG_DETAIL), code=TOO_LONG)
+            return RecordItem(line, problems=whole(TOO_LONG, TOO_LONG_DETAIL), code=TOO_LONG)
         try:
             envelope, misfits = self._imports.examined(line.body, self._kind)
         except NotJson as error:
-            return Item(line, problems=whole("parse_error", error.detail), code="parse_error")
+            return RecordItem(line, problems=whole("parse_error", error.detail), code="parse_error")
         except TooMuchWork as error:
-            return Item(line, problems=whole(TOO_LONG, error.detail), code=TOO_LONG)
+            return RecordItem(line, problems=whole(TOO_LONG, error.detail), code=TOO_LONG)
         except Exception as error:  # one line is no reason to lose the others
             logger.exception("a line could not be read", reason=type(error).__name__)
-            return Item(line, problems=whole("error", unexpected(error)), code="error")
+            return RecordItem(line, problems=whole("error", unexpected(error)), code="error")
         bad_places = {problem.attr for problem in misfits}
-        return Item(
+        return RecordItem(
             line,
             envelope.import_supplier if "import_supplier" not in bad_places else "",
             envelope.external_account_number if "external_account_number" not in bad_places else "",
@@ -136,7 +136,7 @@ class RecordWork:
             misfits,
         )
 
-    def _judge(self, items: Sequence[Item], suppliers: Mapping[str, KnownSupplier]) -> None:
+    def _judge(self, items: Sequence[RecordItem], suppliers: Mapping[str, KnownSupplier]) -> None:
         for item in items:
             if item.envelope is None:
                 continue
@@ -149,7 +149,7 @@ class RecordWork:
             except TooMuchWork as error:
                 item.problems, item.code = whole(TOO_LONG, error.detail), TOO_LONG
 
-    def _settled(self, prepared: Prepared) -> list[Receipt]:
+    def _settled(self, prepared: PreparedRecords) -> list[Receipt]:
         good = [item for item in prepared.items if not item.problems]
         accounts = self._ledger.look_at({stream_of(item.supplier, item.external) for item in good})
         for item in good:
@@ -163,12 +163,12 @@ class RecordWork:
                 )
             else:
                 item.problems = (missing_account(state.status),)
-        outcomes: dict[int, Outcome] = {}
+        outcomes: dict[int, Decision] = {}
         for wave in _waves([item for item in good if item.attached is not None]):
             outcomes |= self._appended(wave)
         return [_receipt(item, outcomes.get(item.line.number), self._kind) for item in prepared.items]
 
-    def _appended(self, items: Sequence[Item]) -> dict[int, Outcome]:
+    def _appended(self, items: Sequence[RecordItem]) -> dict[int, Decision]:
         """What became of these, by line; no two are of one record."""
         of_stream = {item.attached.stream: item for item in items if item.attached}
         commands = {stream: item.attached.command for stream, item in of_stream.items() if item.attached}
@@ -184,7 +184,7 @@ class RecordWork:
             )
         except AccountErased as erased:
             if len(items) == 1:
-                return {items[0].line.number: Outcome("", None, refusal=erased)}
+                return {items[0].line.number: Decision("", None, refusal=erased)}
             return {number: outcome for item in items for number, outcome in self._appended([item]).items()}
         found = {of_stream[outcome.stream].line.number: outcome for outcome in outcomes}
         for item in items:
@@ -192,7 +192,7 @@ class RecordWork:
                 found[item.line.number] = self._as_stored(item)
         return found
 
-    def _as_stored(self, item: Item) -> Outcome:
+    def _as_stored(self, item: RecordItem) -> Decision:
         """The same record in another spelling is no other record."""
         attached = item.attached
         assert attached is not None
@@ -207,13 +207,13 @@ class RecordWork:
                 beside=changing(attached.change),
             )
         except Refused as refusal:
-            return Outcome(attached.stream, None, refusal=refusal)
-        return Outcome(attached.stream, None, recorded)
+            return Decision(attached.stream, None, refusal=refusal)
+        return Decision(attached.stream, None, recorded)
 
 
-def _waves(items: Sequence[Item]) -> list[list[Item]]:
+def _waves(items: Sequence[RecordItem]) -> list[list[RecordItem]]:
     """The items in order, in turns that meet no record twice."""
-    waves: list[list[Item]] = [[]]
+    waves: list[list[RecordItem]] = [[]]
     met: set[str] = set()
     for item in items:
         assert item.attached is not None
@@ -225,7 +225,7 @@ def _waves(items: Sequence[Item]) -> list[list[Item]]:
     return [wave for wave in waves if wave]
 
 
-def _receipt(item: Item, outcome: Outcome | None, kind: Kind) -> Receipt:
+def _receipt(item: RecordItem, outcome: Decision | None, kind: Kind) -> Receipt:
     number = item.line.number
     if outcome is None:
         return refused(number, item.code, tuple(item.problems), external=item.external)

@@ -7,7 +7,7 @@ from api.bulk.lines import Line
 from api.bulk.receipts import Receipt
 
 
-class Work(Protocol):
+class BulkWork(Protocol):
     """One request's work."""
 
     async def prepare(self, lines: Sequence[Line]) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from api.bulk.judges import Judges
 from api.limits import MAX_BULK_AT_ONCE
-from api.refusals import ApiError
+from api.status_codes import ApiError
 from schemas.sentence import Sentence
 
 THREADS = 4

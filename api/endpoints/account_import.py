@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.admission import Call
 from api.auth import READERS, WRITERS
 from api.beside import beside
-from api.calls import Call
+from api.database import in_thread, read
 from api.directory import Key
 from api.endpoints.history_queries import AS_OF, as_of
 from api.errors import NotValid, not_found
@@ -24,7 +25,6 @@ from api.responses import JsonResponse, encoded, json_response, spoken_response
 from api.run_name import RUN, run_of
 from api.services import Services
 from api.staging import UNKNOWN_SUPPLIER, not_ongoing, staging_of, warnings_of
-from api.store import in_thread, read
 from api.typed_names import typed_number
 from eventstore.aggregates.import_process import stream_of
 from eventstore.clock import now

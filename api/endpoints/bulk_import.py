@@ -5,20 +5,20 @@ from typing import get_args
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.admission import Call
 from api.auth import WRITERS
 from api.bulk.accounts import OPERATION, AccountWork
 from api.bulk.answer import BulkAnswer
 from api.bulk.inflate import INFLATERS, Inflater
-from api.bulk.judging import Mode
 from api.bulk.receipts import Receipt
 from api.bulk.records import RecordWork
-from api.calls import Call
 from api.languages import language_of
 from api.operation import ACCOUNTS, AFTER, V1, V2, Operation, Parameter, example_of
 from api.record_imports import AMOUNT, INVOICE, NOTE, Kind
-from api.refusals import ApiError
 from api.run_name import RUN, run_of
 from api.services import Services
+from api.status_codes import ApiError
+from eventstore.aggregates.run import Mode
 from schemas.account import WrappedAccount
 from schemas.sentence import Sentence
 

@@ -27,9 +27,9 @@ from starlette.responses import Response
 
 from api.directory import Key
 from api.operation import TOKENS, Operation
-from api.refusals import ApiError
 from api.responses import STRANGERS, json_response, read_body
 from api.services import Services
+from api.status_codes import ApiError
 from eventstore.errors import StoreUnavailable
 from schemas.sentence import Sentence
 

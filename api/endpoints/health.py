@@ -9,11 +9,11 @@ from psycopg import AsyncConnection, ProgrammingError
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.database import read
 from api.operation import SERVICE, Operation
-from api.refusals import ApiError
 from api.responses import json_response
 from api.services import Services
-from api.store import read
+from api.status_codes import ApiError
 from eventstore.errors import StoreUnavailable
 from eventstore.operations.migrate import NEWEST
 from schemas.base import Wire

@@ -5,16 +5,16 @@ from collections.abc import AsyncIterator
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.admission import Call
 from api.auth import AUDITORS
 from api.beside import beside
-from api.calls import Call
+from api.database import in_thread, read
 from api.errors import NotValid, not_found
 from api.limits import MAX_ANSWER_BYTES
 from api.operation import ACCOUNT_PATH, ACCOUNTS, Operation, Parameter
 from api.paths import identifier
 from api.responses import JsonResponse, json_array_response
 from api.services import Services
-from api.store import in_thread, read
 from eventstore.aggregates.import_process import stream_of
 from projections.history import (
     NOW,

@@ -6,16 +6,16 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.admission import Call
 from api.auth import DECIDERS
 from api.beside import beside
-from api.calls import Call
+from api.database import in_thread, read
 from api.errors import NotValid, not_found
 from api.operation import ACCOUNT_PATH, ACCOUNTS, Operation
 from api.paths import identifier
-from api.refusals import ApiError
 from api.responses import JsonResponse, encoded
 from api.services import Services
-from api.store import in_thread, read
+from api.status_codes import ApiError
 from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.import_process import CancelImport, RetryImport, stream_of
 from eventstore.clock import now

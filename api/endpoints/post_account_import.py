@@ -11,17 +11,17 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.admission import Call
 from api.auth import WRITERS
 from api.beside import beside
-from api.calls import Call
+from api.database import in_thread, read
 from api.errors import NotValid
 from api.operation import AFTER, V1, Operation, example_of
 from api.record_imports import AMOUNT, INVOICE, NOTE, Kind, RecordImports, missing_account
-from api.refusals import sentence_of
 from api.responses import JsonResponse, refuse_large_answer
 from api.services import Services
 from api.staging import UNKNOWN_SUPPLIER
-from api.store import in_thread, read
+from api.status_codes import sentence_of
 from api.typed_names import typed_number
 from eventstore.aggregates.post_account import RecordDiffers
 from eventstore.clock import now

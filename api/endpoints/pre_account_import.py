@@ -9,15 +9,15 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.admission import Call
 from api.auth import WRITERS
 from api.beside import beside
-from api.calls import Call
+from api.database import in_thread, in_time
 from api.errors import NotValid
 from api.operation import BEFORE, V1, Operation, example_of
-from api.refusals import sentence_of
 from api.responses import JsonResponse, encoded, refuse_large_answer
 from api.services import Services
-from api.store import in_thread, in_time
+from api.status_codes import sentence_of
 from eventstore.aggregates import participant, price_sheet
 from eventstore.clock import now
 from eventstore.log.answers import Answer

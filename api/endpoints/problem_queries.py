@@ -3,8 +3,9 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.admission import Call
 from api.auth import READERS
-from api.calls import Call
+from api.database import in_thread, read
 from api.directory import Directory
 from api.errors import not_found
 from api.operation import ACCOUNT_PATH, ACCOUNTS, Operation
@@ -12,7 +13,6 @@ from api.paths import identifier
 from api.problem_sentences import error_sentence, told
 from api.responses import json_response, spoken_response
 from api.services import Services
-from api.store import in_thread, read
 from eventstore.aggregates.import_process import (
     DryRunErrored,
     DryRunSucceeded,

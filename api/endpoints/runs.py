@@ -12,19 +12,19 @@ from psycopg import AsyncConnection
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from api.admission import Call
 from api.auth import READERS, WRITERS
 from api.bulk.receipts import encode_line
-from api.calls import Call
+from api.database import in_time, read
 from api.errors import NotValid, not_found
 from api.event_stream import KEEP_ALIVE_S, EventStream, ServerEvent
 from api.languages import Language, language_headers, language_of
 from api.operation import STATUS, V2, Operation, Parameter
 from api.paths import identifier
 from api.problem_sentences import with_sentence
-from api.refusals import ApiError
 from api.responses import encoded, json_response, spoken_response
 from api.services import Services
-from api.store import in_time, read
+from api.status_codes import ApiError
 from eventstore.clock import now
 from eventstore.proof.statement import StatementRefused, signed_statement
 from projections.import_run import RunState, is_up, run_accounts, run_imports, run_states

@@ -6,14 +6,14 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.admission import Call
 from api.auth import READERS
-from api.calls import Call
+from api.database import read
 from api.errors import not_found
 from api.operation import STATUS, V1, Operation
 from api.paths import identifier
 from api.responses import json_array_response, json_response
 from api.services import Services
-from api.store import read
 from projections.import_status import ALL_STATES, IMPORTED_STATES, PENDING_STATES, import_list, transfer_status
 from schemas.sentence import Sentence
 from schemas.status import ImportListItem, TransferStatus

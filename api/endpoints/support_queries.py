@@ -9,16 +9,16 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.admission import Call
 from api.auth import AUDITORS, READERS
-from api.calls import Call
 from api.catalogue import CATALOGUE
+from api.database import in_thread, read
 from api.errors import NotValid, not_found
 from api.operation import STATUS, V2, Operation, Parameter
 from api.paths import identifier
 from api.problem_sentences import with_sentence
 from api.responses import json_response, spoken_response
 from api.services import Services
-from api.store import in_thread, read
 from projections.account_search import MAX_FOUND, found_accounts
 from projections.error_statistics import supplier_errors
 from projections.import_progress import supplier_progress

@@ -44,13 +44,13 @@ class ImportPriceSheet(Command, frozen=True):
     preceding_document_number: str
 
 
-class PriceSheet(State, frozen=True):
+class PriceSheetState(State, frozen=True):
     """`payload_sha256` is "" for a document that is not known."""
 
     payload_sha256: str = ""
 
 
-def decide(command: ImportPriceSheet, sheet: PriceSheet, at: datetime) -> PriceSheetImported | None:
+def decide(command: ImportPriceSheet, sheet: PriceSheetState, at: datetime) -> PriceSheetImported | None:
     """The event that follows; none for the same document again. Raises DocumentDiffers."""
     match command:
         case ImportPriceSheet() if sheet.payload_sha256 == command.payload_sha256:
@@ -68,11 +68,11 @@ def decide(command: ImportPriceSheet, sheet: PriceSheet, at: datetime) -> PriceS
             )
 
 
-def evolve(sheet: PriceSheet, event: PriceSheetImported) -> PriceSheet:
+def evolve(sheet: PriceSheetState, event: PriceSheetImported) -> PriceSheetState:
     """The state after the event."""
     match event:
         case PriceSheetImported(payload_sha256=digest):
-            return PriceSheet(payload_sha256=digest)
+            return PriceSheetState(payload_sha256=digest)
         case _:
             assert_never(event)
 
@@ -81,4 +81,4 @@ def stream_of(participant_code: int, document_number: str) -> str:
     return f"price-sheet/{participant_code}/{document_number}"
 
 
-PRICE_SHEET = Aggregate("price-sheet", TOPICS, PriceSheet(), decide, evolve)
+PRICE_SHEET = Aggregate("price-sheet", TOPICS, PriceSheetState(), decide, evolve)

@@ -17,7 +17,7 @@ UnknownFields = Literal["refuse", "ignore"]
 """Ignore: undocumented fields are dropped, and each drop is recorded with the import."""
 DocumentsCheck = Literal["off", "warn", "require"]
 """Whether documents are looked for while processing, and whether a missing one ends the import."""
-Language = Literal["de", "en"]
+EmailLanguage = Literal["de", "en"]
 
 
 class SupplierSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +35,7 @@ class SupplierSettings(msgspec.Struct, frozen=True, kw_only=True):
     """A URL, "" for none."""
     documents_check: DocumentsCheck = "off"
     sends_customer_emails: Annotated[bool, Meta(title="customer-emails", extra={"no": "off", "yes": "on"})] = False
-    email_language: Language = "de"
+    email_language: EmailLanguage = "de"
 
 
 class DocumentsRootMissing(Refused):
@@ -101,7 +101,7 @@ class ConfigureSupplier(Command, frozen=True):
     documents_root: str | None = None
     documents_check: DocumentsCheck | None = None
     sends_customer_emails: bool | None = None
-    email_language: Language | None = None
+    email_language: EmailLanguage | None = None
 
 
 SupplierCommand = CreateSupplier | ChangeSupplierStatus | ConfigureSupplier

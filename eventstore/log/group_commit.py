@@ -25,20 +25,20 @@ MAX_WAITING = 2_000
 HELD_S = 1.0
 ANSWER_TIMEOUT_S = 1.5
 
-Result = int | BaseException
+AppendResult = int | BaseException
 """The position of an append's first event, or why there is none: VersionConflict, StoreUnavailable."""
 
 
 class _Job:
     """Appends that were handed over together; `done` is called in the writer's thread with one result for each."""
 
-    def __init__(self, appends: Sequence[Append], done: Callable[[list[Result]], None]) -> None:
+    def __init__(self, appends: Sequence[Append], done: Callable[[list[AppendResult]], None]) -> None:
         self.appends = appends
         self._done = done
-        self._results: list[Result] = [0] * len(appends)
+        self._results: list[AppendResult] = [0] * len(appends)
         self._left = len(appends)
 
-    def settle(self, index: int, result: Result) -> None:
+    def settle(self, index: int, result: AppendResult) -> None:
         self._results[index] = result
         self._left -= 1
         if self._left == 0:
@@ -58,7 +58,7 @@ class _Item:
         for answer in self.append.answers.values():
             self.names.add(answer.command_id)
 
-    def settle(self, result: Result) -> None:
+    def settle(self, result: AppendResult) -> None:
         self.job.settle(self.index, result)
 
 
@@ -109,9 +109,9 @@ class GroupCommitter:
         """Append and wait; the first event's position. Raises VersionConflict, StoreUnavailable, LedgerBusy."""
         answered = threading.Lock()
         answered.acquire()
-        answer: list[Result] = []
+        answer: list[AppendResult] = []
 
-        def done(results: list[Result]) -> None:
+        def done(results: list[AppendResult]) -> None:
             answer.extend(results)
             answered.release()
 
@@ -122,7 +122,7 @@ class GroupCommitter:
             raise result
         return result
 
-    def submit_all(self, appends: Sequence[Append], done: Callable[[list[Result]], None]) -> None:
+    def submit_all(self, appends: Sequence[Append], done: Callable[[list[AppendResult]], None]) -> None:
         """Append each of these, independently of the others; `done` gets a result for each. Raises LedgerBusy."""
         if self._jobs.qsize() >= MAX_WAITING:
             raise LedgerBusy(f"{MAX_WAITING} appends are waiting")
@@ -248,7 +248,7 @@ class LoopCommitter:
             self._alarm = loop.call_later(ANSWER_TIMEOUT_S, self._give_up, loop)
             futures = self._writing
 
-            def done(results: list[Result]) -> None:
+            def done(results: list[AppendResult]) -> None:
                 loop.call_soon_threadsafe(self._settle, loop, futures, results)
 
             try:
@@ -257,7 +257,7 @@ class LoopCommitter:
                 self._settle(loop, futures, [busy] * len(futures))
 
     def _settle(
-        self, loop: asyncio.AbstractEventLoop, futures: Sequence["asyncio.Future[int]"], results: Sequence[Result]
+        self, loop: asyncio.AbstractEventLoop, futures: Sequence["asyncio.Future[int]"], results: Sequence[AppendResult]
     ) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
@@ -273,7 +273,7 @@ class LoopCommitter:
         self._alarm = loop.call_later(ANSWER_TIMEOUT_S, self._give_up, loop)
 
 
-def _settle_future(future: "asyncio.Future[int]", result: Result) -> None:
+def _settle_future(future: "asyncio.Future[int]", result: AppendResult) -> None:
     if future.done():
         return
     if isinstance(result, BaseException):

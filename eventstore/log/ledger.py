@@ -52,7 +52,7 @@ class Loaded(msgspec.Struct, frozen=True):
     version: int
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class Decision(msgspec.Struct, frozen=True):
     """What became of one command of many: the event (None when its effect already held) or the refusal; the state."""
 
     stream: str
@@ -157,7 +157,7 @@ class Ledger:
         is_all_or_nothing: bool = False,
         loaded: Mapping[str, Loaded | StreamUnreadable] | None = None,
         needs_all: bool = False,
-    ) -> list[Outcome]:
+    ) -> list[Decision]:
         """Decide on one command per stream and append all that follows, in one transaction.
 
         `beside` writes what follows from the events elsewhere. A refused command is an outcome, not an exception.
@@ -248,24 +248,24 @@ class Ledger:
         at: datetime,
         by: str,
         command_id: str | None,
-    ) -> list[Outcome]:
+    ) -> list[Decision]:
         outcomes = []
         for stream in commands:
             loaded = states[stream]
             if isinstance(loaded, StreamUnreadable):
-                outcomes.append(Outcome(stream, None, refusal=loaded))
+                outcomes.append(Decision(stream, None, refusal=loaded))
                 continue
             aggregate = aggregate_of(stream)
             try:
                 event = self._decided(stream, commands[stream], loaded.state, at)
             except Refused as refusal:
-                outcomes.append(Outcome(stream, loaded.state, refusal=refusal))
+                outcomes.append(Decision(stream, loaded.state, refusal=refusal))
                 continue
             if event is None:
-                outcomes.append(Outcome(stream, loaded.state))
+                outcomes.append(Decision(stream, loaded.state))
                 continue
             recorded = Recorded(stream, loaded.version + 1, event, at, supplier_of(stream), by, command_id)
-            outcomes.append(Outcome(stream, aggregate.evolve(loaded.state, event), recorded))
+            outcomes.append(Decision(stream, aggregate.evolve(loaded.state, event), recorded))
         return outcomes
 
     def _encrypted(self, payloads: Mapping[str, Payload], fresh: Container[str] = ()) -> dict[str, Payload]:

@@ -85,7 +85,7 @@ class Part(msgspec.Struct, frozen=True):
         return self.columns or _FORMER_COLUMNS.get(name, ())
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
     """What a backup holds. `position` is the last event's; `accounts_drawn` is how far account numbers were drawn."""
 
     format: int
@@ -114,7 +114,7 @@ def back_up(
     keys: Path | None = None,
     has_keys: bool = True,
     sign: Sign = unsigned,
-) -> Manifest:
+) -> BackupManifest:
     """Write a backup into a folder that is new or empty, with what account numbers are drawn from. Raises BackupError.
 
     The payloads' keys go into a folder of their own where one is named, and nowhere without `has_keys`.
@@ -136,7 +136,7 @@ def back_up(
         parts = {name: _write(connection, *tables[name], home / f"{name}.copy.zst") for name, home in homes.items()}
         # A sequence stands outside of snapshots: read last, it is never behind what was read before.
         last = SQL("SELECT last_value FROM {}").format(Identifier(*drawn.sequence))
-        manifest = Manifest(
+        manifest = BackupManifest(
             format=FORMAT,
             created_at=now(),
             position=position,
@@ -159,10 +159,10 @@ def _write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
     unfinished.rename(folder / MANIFEST)
 
 
-def read_manifest(folder: Path) -> Manifest:
+def read_manifest(folder: Path) -> BackupManifest:
     """Raises BackupError for a folder that holds no whole backup, or one that has been altered."""
     try:
-        manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
+        manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=BackupManifest)
     except (OSError, msgspec.DecodeError) as error:
         raise BackupError(f"{folder} holds no whole backup: its manifest cannot be read.") from error
     if manifest.format != FORMAT:
@@ -174,7 +174,7 @@ def read_manifest(folder: Path) -> Manifest:
     return manifest
 
 
-def restore(admin_url: str, folder: Path, manifest: Manifest, drawn: Drawn, *, keys: Path | None = None) -> None:
+def restore(admin_url: str, folder: Path, manifest: BackupManifest, drawn: Drawn, *, keys: Path | None = None) -> None:
     """Load a backup into a database that has the schema and no event; then the views are to be made anew.
 
     `keys` is a backup's folder of keys; a newer one than the backup is best: it knows who was erased since.

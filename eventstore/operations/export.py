@@ -83,10 +83,10 @@ class End(msgspec.Struct, frozen=True, kw_only=True, tag="end", tag_field="kind"
     payloads: int
 
 
-Line = Header | EventLine | PayloadLine | End
+ExportLine = Header | EventLine | PayloadLine | End
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Line)
+_decoder = msgspec.json.Decoder(ExportLine)
 
 _SELECT = (
     SELECT_EVENTS

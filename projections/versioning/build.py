@@ -24,8 +24,8 @@ from runtime.parallel import processes
 
 SLICES_A_JOB = 12
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
+Piece = TypeVar("Piece")
+PieceResult = TypeVar("PieceResult")
 Progress = Callable[[int], None]
 """Told how many events have been looked at."""
 
@@ -97,7 +97,9 @@ class _Workers:
         self._connection = connection
         self._jobs = jobs
 
-    def each(self, work: Callable[[Connection[Any], Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+    def each(
+        self, work: Callable[[Connection[Any], Piece], PieceResult], items: Sequence[Piece]
+    ) -> Iterator[PieceResult]:
         """What the work gives for each item, in any order."""
         if self._jobs == 1 or len(items) == 1:
             for item in items:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from starlette.requests import Request
 
 from api.limits import MAX_BODY_BYTES
-from api.refusals import ApiError
 from api.responses import Room, release
+from api.status_codes import ApiError
 from tests.support.make import an_account, changed, encoded
 from tests.support.running import Importer, RunningService
 

@@ -8,7 +8,7 @@ import pytest
 
 from api.catalogue import CATALOGUE
 from api.made import errors_page
-from api.refusals import CODES
+from api.status_codes import CODES
 from market import RULES
 from tests.support.running import RunningService
 

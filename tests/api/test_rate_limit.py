@@ -10,7 +10,7 @@ import pytest
 
 from api.directory import Key
 from api.rate_limit import RateLimit, Taken
-from api.refusals import ApiError
+from api.status_codes import ApiError
 from tests.support.running import RunningService, free_port
 
 RATE = 10

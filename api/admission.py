@@ -16,16 +16,16 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.database import read
 from api.directory import Key
 from api.errors import NotValid, not_found
 from api.operation import Operation
 from api.paths import identifier
 from api.preferences import APPLIED, prefers_representation
-from api.refusals import ApiError, sentence_of
 from api.responses import JsonResponse, json_response, read_body
 from api.run_name import RUN, run_of
 from api.services import Services
-from api.store import read
+from api.status_codes import ApiError, sentence_of
 from eventstore.aggregates.run import Mode
 from eventstore.errors import LedgerBusy, LedgerError, Refused, StoreUnavailable, VersionConflict
 from eventstore.log.answers import Answer, command_id_of, remembered_answer
@@ -79,7 +79,7 @@ class Call(msgspec.Struct, frozen=True):
 Handler = Callable[[Request, Call], Awaitable[Response]]
 
 
-class Calls:
+class Admission:
     """Puts what an operation asks for in front of its handler."""
 
     def __init__(self, services: Services) -> None:
