@@ -1,5 +1,6 @@
 """The application: services, endpoints, routes and the error table."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from api.operations import ENDPOINTS, OPERATIONS
 from api.paths import RawPath, both_forms, only_form
 from api.refusal_counts import INTERVAL_S
 from api.services import Services
+from api.stopping import STATE
 from runtime.interpreter import tune_interpreter
 
 
@@ -47,10 +49,10 @@ def create_app(
     admission = Admission(services)
 
     @contextlib.asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+    async def lifespan(app: Starlette) -> AsyncIterator[dict[str, asyncio.Event]]:
         tune_interpreter()
         async with services.running():
-            yield
+            yield {STATE: asyncio.Event()}
 
     routes = [
         route

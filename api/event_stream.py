@@ -8,7 +8,10 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from api.stopping import until_stopping
+
 KEEP_ALIVE_S = 15.0
+_END = {"type": "http.response.body", "body": b"", "more_body": False}
 
 
 class ServerEvent(msgspec.Struct, frozen=True):
@@ -23,7 +26,10 @@ class ServerEvent(msgspec.Struct, frozen=True):
 
 
 class EventStream(Response):
-    """Sends the events until there are no more, or the client has gone. None keeps the connection alive."""
+    """Sends the events until there are no more, the client has gone, or the server stops.
+
+    None keeps the connection alive.
+    """
 
     media_type = "text/event-stream"
 
@@ -35,7 +41,7 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         telling = asyncio.create_task(self._tell(send))
-        leaving = asyncio.create_task(_gone(receive))
+        leaving = asyncio.create_task(_gone(until_stopping(receive, scope)))
         try:
             await asyncio.wait({telling, leaving}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -44,13 +50,15 @@ class EventStream(Response):
                 telling.cancel()
             with contextlib.suppress(asyncio.CancelledError, OSError):
                 await telling
+        if telling.cancelled():
+            await send(_END)
 
     async def _tell(self, send: Send) -> None:
         async with contextlib.aclosing(self._events) as events:
             async for event in events:
                 chunk = event.encoded() if event else b": still here\n\n"
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        await send(_END)
 
 
 async def _gone(receive: Receive) -> None:

@@ -19,12 +19,15 @@ MAX_UNHEARD_BYTES = 40 * KIB
 """Bytes that may arrive before the parser can say what they are: an unfinished line of a header, or of a trailer."""
 MAX_PIPELINED = 32
 MAX_PIECES, MIN_PIECE_BYTES = 4_096, 64
-"""After so many pieces of a body, the pieces must have this length on average."""
+"""After so many pieces of a body, the pieces must have this length on average, or come no faster than these."""
+PIECES_PER_S = 2_000
 MAX_CONNECTIONS = 4_000
 HEADER_TIMEOUT_S = 15.0
 """For the header of a request, from the connection or from the header's first byte."""
 READ_TIMEOUT_S = 30.0
 """For the client to take what it has been sent, once the connection's buffer is full."""
+STOPPING_S = 1.0
+"""The same when the server stops."""
 KEEP_ALIVE_S = 75
 LINGER_S = 5.0
 """For a refused client to read why, while what it still sends is thrown away."""
@@ -81,7 +84,7 @@ LIMITS: tuple[Limit, ...] = (
     Limit("requests sent ahead of their answers", f"{MAX_PIPELINED}", _CLOSED, "memory of one connection"),
     Limit(
         "pieces of a body",
-        f"{MIN_PIECE_BYTES} bytes each, after the first {MAX_PIECES:,}",
+        f"{MAX_PIECES:,} and {PIECES_PER_S:,}/s; any number of {MIN_PIECE_BYTES} bytes each",
         "400 `parse_error`",
         _OTHERS,
     ),

@@ -33,9 +33,12 @@ from api.limits import (
     MAX_REQUEST_LINE_BYTES,
     MAX_UNHEARD_BYTES,
     MIN_PIECE_BYTES,
+    PIECES_PER_S,
     READ_TIMEOUT_S,
+    STOPPING_S,
 )
 from api.status_codes import CODES
+from api.stopping import STATE
 from schemas.sentence import Sentence
 
 BACKLOG = 2048
@@ -77,6 +80,7 @@ class GuardedProtocol(HttpToolsProtocol):
     """What is being parsed: in a request that is refused early, the header stands in it unread."""
     _pieces = 0
     _body_bytes = 0
+    _body_began = 0.0
     _discarded_bytes = 0
     _header_timer: asyncio.TimerHandle | None = None
     _body_timer: asyncio.TimerHandle | None = None
@@ -133,6 +137,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._unheard_bytes = 0
         self._is_in_header, self._is_in_body = False, True
+        self._body_began = self.loop.time()
         self._stop_expecting()
         if len(self.pipeline) >= MAX_PIPELINED:
             self._refuse(503, _PIPELINED, CODES[503])
@@ -143,7 +148,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._pieces += 1
         self._body_bytes += len(body)
         if self._pieces > MAX_PIECES and self._body_bytes < self._pieces * MIN_PIECE_BYTES:
-            self._refuse(400, _SMALL_PIECES, "parse_error")
+            self._refuse_in_a_hurry()
         if self.cycle.response_complete:
             self._discard(len(body))
         else:
@@ -176,10 +181,26 @@ class GuardedProtocol(HttpToolsProtocol):
         self._stop_waiting()
         super().connection_lost(exc)
 
+    # What the server says.
+
+    def shutdown(self) -> None:
+        """The server stops: answers without an end are told so, and who does not read is not waited for."""
+        if (stopping := self.app_state.get(STATE)) is not None:
+            stopping.set()
+        if self._reading_timer is not None:
+            self._stop_waiting()
+            self._reading_timer = self.loop.call_later(STOPPING_S, self._lose_patience)
+        super().shutdown()
+
     # Refusals.
 
     def _refuse_header(self) -> NoReturn:
         self._refuse(431, _LARGE_HEADER, CODES[431])
+
+    def _refuse_in_a_hurry(self) -> None:
+        """Small pieces are refused where they come many at a time; who sends line by line, as lines are made, may."""
+        if self._pieces > MAX_PIECES + PIECES_PER_S * (self.loop.time() - self._body_began):
+            self._refuse(400, _SMALL_PIECES, "parse_error")
 
     def _refuse(self, status: int, detail: Sentence, code: str) -> NoReturn:
         self._answer(status, detail, code)

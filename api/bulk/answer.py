@@ -2,7 +2,7 @@
 
 Batches are prepared side by side and settled in order. What waits between the two is bounded; whoever does not read
 receipts stops the settling, then the preparing, then the reading. A body that does not come whole gets no summary,
-and what had a receipt stays.
+and what had a receipt stays; so it is with a body during which the server stops.
 """
 
 import asyncio
@@ -24,6 +24,7 @@ from api.bulk.workshop import Workshop
 from api.languages import Language, language_headers
 from api.limits import MAX_BULK_AHEAD, MAX_BULK_AHEAD_BYTES
 from api.status_codes import ApiError
+from api.stopping import until_stopping
 from eventstore.errors import LedgerError
 
 logger = structlog.get_logger()
@@ -46,7 +47,7 @@ class BulkAnswer(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises ApiError and LedgerError as long as nothing was answered; ends without summary afterwards."""
         with self._workshop.place():
-            await self._answer(receive, send)
+            await self._answer(until_stopping(receive, scope), send)
 
     async def _answer(self, receive: Receive, send: Send) -> None:
         body, tally = BulkBody(receive, self._inflater), Tally()

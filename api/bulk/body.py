@@ -110,7 +110,7 @@ class BulkBody:
             )
             raise ApiError(408, detail) from None
         if message["type"] == "http.disconnect":
-            raise BodyCut("The client went away.")
+            raise BodyCut("The client went away, or the server stops.")
         self._has_ended = not message.get("more_body", False)
         return bytes(message.get("body", b""))
 

@@ -1,11 +1,12 @@
 """What a client sends is bounded before it is parsed; who sends or reads too slowly loses the connection."""
 
+import asyncio
 import contextlib
 import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -16,6 +17,13 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from api import server
+from api.bulk.answer import BulkAnswer
+from api.bulk.inflate import Plain
+from api.bulk.lines import Line
+from api.bulk.receipts import Receipt
+from api.bulk.workshop import Workshop
+from api.event_stream import EventStream, ServerEvent
+from api.stopping import STATE
 from tests.hostile.measure import conversation
 from tests.support.running import free_port, wait_for
 
@@ -59,8 +67,42 @@ async def body(request: Request) -> Response:
     return Response(b"%d" % len(await request.body()))
 
 
+async def told(request: Request) -> Response:
+    async def events() -> AsyncGenerator[ServerEvent | None]:
+        yield ServerEvent("progress", "1", b"{}")
+        await asyncio.sleep(3600)
+
+    return EventStream(events())
+
+
+class Echo:
+    """Bulk work that takes everything."""
+
+    async def prepare(self, lines: Sequence[Line]) -> Sequence[Line]:
+        return lines
+
+    async def settle(self, prepared: Sequence[Line]) -> list[Receipt]:
+        return [Receipt(line=line.number, external_account_number="", status="VALID") for line in prepared]
+
+    async def finish(self) -> None:
+        pass
+
+
+async def taken(request: Request) -> Response:
+    return BulkAnswer(Echo(), Plain(), Workshop(), "en")
+
+
+@contextlib.asynccontextmanager
+async def lifespan(app: Starlette) -> AsyncIterator[dict[str, asyncio.Event]]:
+    yield {STATE: asyncio.Event()}
+
+
 APP = Starlette(
-    routes=[Route("/quick", quick), Route("/endless", endless), Route("/body", body, methods=["POST"])],
+    routes=[
+        *(Route("/quick", quick), Route("/endless", endless), Route("/told", told)),
+        *(Route("/body", body, methods=["POST"]), Route("/taken", taken, methods=["POST"])),
+    ],
+    lifespan=lifespan,
 )
 
 
@@ -204,3 +246,35 @@ def test_a_body_without_end_after_its_answer_is_not_taken_for_ever(monkeypatch: 
         connection.sendall(b"POST /quick HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\nx")
         with pytest.raises(OSError, match=r"reset|pipe"):
             connection.sendall(b"x" * 100_000_000)
+
+
+def test_small_pieces_that_come_one_by_one_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MAX_PIECES", 10)
+    with serving(APP) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(CHUNKED.replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n"))
+        assert b" 100 " in connection.recv(65_536)
+        pieces = [b"1\r\nx\r\n"] * 50
+        for piece in pieces:
+            time.sleep(0.01)
+            connection.sendall(piece)
+        assert conversation(connection, [b"0\r\n\r\n"]).endswith(b"50")
+
+
+@pytest.mark.parametrize(
+    ("sent", "begun"),
+    [
+        (b"GET /told HTTP/1.1\r\nHost: x\r\n\r\n", b"event: progress"),
+        (CHUNKED.replace(b"/body", b"/taken") + b"3\r\n{}\n\r\n", b"VALID"),
+    ],
+)
+def test_an_answer_without_an_end_is_ended_when_the_server_stops(sent: bytes, begun: bytes) -> None:
+    with contextlib.ExitStack() as opened:
+        with serving(APP) as port:
+            connection = opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30))
+            connection.sendall(sent)
+            received = b""
+            while begun not in received:
+                received += connection.recv(65_536)
+        while more := connection.recv(65_536):
+            received += more
+    assert received.endswith(b"0\r\n\r\n")
