@@ -1,6 +1,6 @@
 """What goes wrong, by supplier, day, code and place: refused requests and failed imports. Follows the log."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import Any
 
@@ -38,17 +38,19 @@ def project(seen: Seen) -> Iterator[tuple[str, date, str, str, str, int]]:
         case RequestsRefused(counts=counts) | RunCounted(counts=counts):
             found = counts
         case ImportErrored(code=code, problems=problems) | DryRunErrored(code=code, problems=problems):
-            found = {_at_place(problems[0]) if problems else code: 1}
+            found = {failure_name(code, problems): 1}
         case _:
             found = {}
     for name, number in found.items():
         yield supplier, day, source, *code_and_path(name), number
 
 
-def _at_place(name: str) -> str:
-    """code@path with [] for any item of an array."""
-    code, attr = code_and_path(name)
-    return problem_name(code, place_of(attr))
+def failure_name(code: str, problems: Sequence[str]) -> str:
+    """What a failed import counts as: the first of its problems, with [] for any item of an array, else its code."""
+    if not problems:
+        return code
+    first, attr = code_and_path(problems[0])
+    return problem_name(first, place_of(attr))
 
 
 ERROR_STATISTICS = Counter(

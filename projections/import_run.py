@@ -29,6 +29,7 @@ from eventstore.aggregates.import_process import (
 from eventstore.aggregates.run import AccountsReplayed, RunCounted, run_of
 from eventstore.clock import now
 from eventstore.log.columns import SELECT_HEAD
+from projections.error_statistics import failure_name
 from projections.import_status import STATUS_AFTER
 from projections.versioning.following import Following
 from projections.versioning.projection import Rows
@@ -44,6 +45,7 @@ RATE_OVER_S = 60
 STALLED_AFTER_S = 30
 MAX_ERRORS = 1_000
 PAGE = 1_000
+EDITION = "2: a failure counts once, whatever it names"
 
 _STATUS_OF_TOPIC = {topics_of([event])[0]: status for event, status in STATUS_AFTER.items()}
 _ENDED = (ImportProcessed, ImportErrored, DryRunSucceeded, DryRunErrored)
@@ -104,7 +106,7 @@ class ImportRuns(Following):
         events: tuple[type[Event], ...] = (*STATUS_AFTER, SubjectErased, RunCounted, AccountsReplayed)
         super().__init__("import_run", events=events, columns=_TABLES["import_run"], project=lambda seen: ())
         self.tables = tuple(_TABLES)
-        self.definition = "; ".join((*_TABLES.values(), *_INDEX))
+        self.definition = "; ".join((*_TABLES.values(), *_INDEX, EDITION))
 
     def create(self, connection: Connection[Any], schema: str) -> None:
         """Make the three tables, empty."""
@@ -170,8 +172,7 @@ def _add_import(changes: _Changes, seen: Seen) -> None:
         if isinstance(event, _ENDED):
             changes.count(run, "ended", _span(seen.recorded.recorded_at))
         if isinstance(event, ImportErrored | DryRunErrored):
-            for problem in {event.code, *event.problems}:
-                changes.count(run, "error", *code_and_path(problem))
+            changes.count(run, "error", *code_and_path(failure_name(event.code, event.problems)))
 
 
 def _status_after(seen: Seen) -> str:

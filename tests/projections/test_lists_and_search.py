@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from embedded.postgres import PostgresUrls
 from eventstore.aggregates.import_process import (
     CancelImport,
     CompleteImport,
@@ -22,6 +23,7 @@ from eventstore.log.payloads import Payload
 from projections import FOLLOWING
 from projections.account_search import ACCOUNT_SEARCH, find_accounts, folded, project
 from projections.error_statistics import project as statistics_of
+from projections.import_run import IMPORT_RUN, run_states
 from projections.import_status import SELECT_EXTERNALS, Wanted, imports_page
 from projections.versioning.reading import Seen
 from tests.support.make import NOON, an_account, encoded, stage, staged, start
@@ -95,7 +97,7 @@ def test_pages_follow_each_other_without_gap_or_repeat(imports: None, database: 
     assert pages == -(-6 // limit)
 
 
-def test_a_page_is_read_from_an_index(imports: None, database: Any) -> None:
+def test_a_page_is_read_from_an_index(imports: None, database: PostgresUrls) -> None:
     with psycopg.connect(database.admin) as connection:
         rows = connection.execute("SELECT indexdef FROM pg_indexes WHERE tablename = 'import_status'").fetchall()
     told = " ".join(row[0] for row in rows)
@@ -210,7 +212,7 @@ def test_a_search_says_that_there_are_more_and_goes_on(found: Callable[..., Any]
             found("müller", after=nonsense)
 
 
-def test_an_account_is_found_by_its_number(ledger: Ledger, database: Any) -> None:
+def test_an_account_is_found_by_its_number(ledger: Ledger, database: PostgresUrls) -> None:
     for command in (stage(), start(), CompleteImport(attempt=1, account_number="A-7K2M9QXD")):
         ledger.execute(stream_of("S", "77"), command, at=NOON, by="t")
     with psycopg.connect(database.admin, autocommit=True) as connection:
@@ -231,3 +233,20 @@ def test_who_is_erased_has_no_row_in_the_search() -> None:
     assert list(project(Seen(recorded))) == []
     [row] = project(Seen(recorded, body=encoded(person("1", "Anna", "Groß"))))
     assert {"anna", folded("Groß"), "de89370400440532013000"} <= set(row[-1])
+
+
+def test_a_failure_counts_once_in_its_run_as_in_the_statistics(ledger: Ledger, database: PostgresUrls) -> None:
+    for external, problems in (("1", (MISSING, "invalid_iban@payment_instructions.0")), ("2", ())):
+        stream = stream_of("S", external)
+        failure = FailImport(attempt=1, code=INVALID, detail="No.", problems=problems)
+        for command in (stage(run="r"), start(), failure):
+            ledger.execute(stream, command, at=NOON, by="t")
+    projector = Projector(ledger, FOLLOWING)
+    with ledger.connection() as connection:
+        while projector.advance(connection, IMPORT_RUN):
+            pass
+    [state] = asked(database.service, run_states, "S", "r")
+    assert [(error.code, error.path, error.number) for error in state.record.errors] == [
+        (INVALID, "", 1),
+        ("path_does_not_exist_in_file_store", "statements[].statement_path", 1),
+    ]
