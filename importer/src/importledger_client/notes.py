@@ -20,6 +20,8 @@ class Note(msgspec.Struct):
     mode: str = "create"
     files: list[str] = []
     mapping: str = ""
+    supplier: str = ""
+    """As it was given for all accounts; "" where each names its own."""
 
 
 def remember(note: Note, folder: Path) -> None:

@@ -14,19 +14,19 @@ from importledger_client.manifest import decoded
 COUNTED_EXACTLY = 1000
 """Different values of a path are counted one by one up to here, then estimated to a few percent."""
 TOP = 3
-_POINTS = "supply_addresses.supply_points."
+_POINTS = "supply_addresses[].supply_points[]."
 UNIQUE = frozenset(
     {
         "external_account_number",
-        "customers.email",
+        "customers[].email",
         f"{_POINTS}identifier",
-        f"{_POINTS}melos.melo_number",
-        f"{_POINTS}melos.meters.meter_number",
-        "payment_instructions.reference",
-        "payment_instructions.bank_account.iban",
-        "references.value",
-        "statements.statement_id",
-        "ledgers.current_statement_transactions.transaction_id",
+        f"{_POINTS}melos[].melo_number",
+        f"{_POINTS}melos[].meters[].meter_number",
+        "payment_instructions[].reference",
+        "payment_instructions[].bank_account.iban",
+        "references[].value",
+        "statements[].statement_id",
+        "ledgers[].current_statement_transactions[].transaction_id",
     }
 )
 """Paths whose values two accounts should not share."""
@@ -159,6 +159,6 @@ def _values(value: Mapping[str, Any], fields: Mapping[str, Field], before: str) 
         elif field is not None and kind == "list" and isinstance(inner, list):
             for item in inner:
                 if isinstance(item, dict):
-                    yield from _values(item, field.fields, f"{before}{name}.")
+                    yield from _values(item, field.fields, f"{before}{name}[].")
         else:
             yield before + name, kind, inner

@@ -104,10 +104,12 @@ class Pushing:
     def remember(self) -> None:
         files = [source.name for source in self.sources]
         mapping = self.sources[0].words[-1] if self.sources[0].words else ""
+        supplier = self.supplier or ""
         before = notes.recall(self.run, Path.cwd())
         if before is not None and all(".failures." in file for file in files):  # the book is what was pushed first
-            files, mapping = before.files, before.mapping
-        notes.remember(Note(self.run, sorted(self.suppliers), self.mode, files, mapping), Path.cwd())
+            files, mapping, supplier = before.files, before.mapping, supplier or before.supplier
+        note = Note(self.run, sorted(self.suppliers), self.mode, files, mapping, supplier)
+        notes.remember(note, Path.cwd())
 
 
 def kinds_of(external: str | None, content: bytes, errors: Iterable[FieldError]) -> Iterator[tuple[Kind, Sample]]:

@@ -9,7 +9,7 @@ import msgspec
 from importledger_client.answers import FieldError
 
 Kind = tuple[str, str]
-"""A code, and a path without the places in lists."""
+"""A code, and a path with [] for any place in a list, as runs name it."""
 
 MOST_KINDS = 3
 _INDEX = re.compile(r"\.\d+(?=\.|$)")
@@ -24,7 +24,7 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 def kind_of(error: FieldError) -> Kind:
-    return error.code, _INDEX.sub("", error.attr)
+    return error.code, _INDEX.sub("[]", error.attr)
 
 
 class Tally:

@@ -6,14 +6,25 @@ import click
 import msgspec
 from rich.console import Console
 
-from importledger_client import notes
 from importledger_client.answers import Run
 from importledger_client.client import Client
-from importledger_client.commands.common import OK, Access, Stop, out, reaches_the_service, run_name, say, supplier_of
+from importledger_client.commands.common import (
+    OK,
+    Access,
+    Stop,
+    next_step,
+    out,
+    reaches_the_service,
+    run_name,
+    say,
+    supplier_of,
+)
 from importledger_client.display import number
 from importledger_client.errors import ImportLedgerError, Misconfigured, NotFound
 from importledger_client.failures import ndjson_path, read_failures, value_at
+from importledger_client.notes import Note, recall
 from importledger_client.pushing import kinds_of
+from importledger_client.sources import STDIN
 from importledger_client.tally import MOST_KINDS, Kind, Sample, Tally
 
 ENDED_BADLY = ("ERRORED", "DRY_RUN_ERRORED")
@@ -48,7 +59,22 @@ def errors(run: str, since: str | None, supplier: str | None, access: Access) ->
         _show(console, run, found, numbers)
     if since:
         _compare(console, numbers, since, _found(since, supplier, access).numbers())
+    if numbers and (words := _mended(run)):
+        next_step(console, *words, *access.words)
     return OK
+
+
+def _mended(run: str) -> list[str]:
+    """The command that sends what was mended: the file of failures, or the whole book again."""
+    note, failures = recall(run, Path.cwd()), ndjson_path(run, Path())
+    note = note or Note(run)
+    of_supplier = ["--supplier", note.supplier] if note.supplier else []
+    in_mode = [] if note.mode == "create" else ["--mode", note.mode]
+    if failures.exists():
+        return ["push", failures.name, *of_supplier, *in_mode, "--run", run]
+    mapped = ["--mapping", note.mapping] if note.mapping else []
+    files = [file for file in note.files if file != STDIN]
+    return ["push", *files, *mapped, *of_supplier, *in_mode, "--run", run] if files else []
 
 
 def _found(run: str, supplier: str | None, access: Access) -> Found:
@@ -61,7 +87,7 @@ def _found(run: str, supplier: str | None, access: Access) -> Found:
     try:
         _ask_service(found, run, supplier, access, has_file=has_file)
     except (Stop, ImportLedgerError) as error:
-        if not has_file and notes.recall(run, Path.cwd()) is None:
+        if not has_file and recall(run, Path.cwd()) is None:
             raise
         if not isinstance(error, Misconfigured | NotFound):
             say(out(), f"The service was not asked: {error}")

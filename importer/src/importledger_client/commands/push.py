@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -95,14 +95,18 @@ def push(
     shown_progress = progress(console, run)
     client = access.client(_teller(shown_progress))
     code = _pushed(pushing, client, shown_progress, limit, connections)
-    _report(err() if is_json else out(), pushing, code, access, is_to_wait=is_to_wait)
+    shown_on = err() if is_json else out()
+    _report(shown_on, pushing)
     if is_json:
         click.echo(msgspec.json.encode({"summary": pushing.summary}).decode())
-    taken = pushing.summary.accepted + pushing.summary.replayed
+    taken, words = pushing.summary.accepted + pushing.summary.replayed, _next_command(pushing, code)
     if is_to_wait and taken and not pushing.ending and mode != "validate":
-        suppliers, shown_on = sorted(pushing.suppliers), err() if is_json else out()
+        suppliers = sorted(pushing.suppliers)
         expected = taken if len(suppliers) == 1 else 1
-        code = max(code, watch_runs(client, run, suppliers, console, shown_on, access.words, expected))
+        watched, afterwards = watch_runs(client, run, suppliers, console, shown_on, expected)
+        code, words = max(code, watched), words if code else afterwards
+    if words:
+        next_step(shown_on, *words, *access.words)
     return code
 
 
@@ -155,8 +159,8 @@ def _teller(shown: Progress) -> Callable[[str, float], None]:
     return tell
 
 
-def _report(console: Console, pushing: Pushing, code: int, access: Access, *, is_to_wait: bool) -> None:
-    """The summary, what accounts were refused for, and the exact next command."""
+def _report(console: Console, pushing: Pushing) -> None:
+    """The summary, and what accounts were refused for."""
     said, seconds = pushing.summary, pushing.pace.seconds
     say(
         console,
@@ -170,8 +174,6 @@ def _report(console: Console, pushing: Pushing, code: int, access: Access, *, is
     _report_refusals(console, pushing)
     if pushing.ending:
         say(console, pushing.ending)
-    for words in _next_commands(pushing, code, is_to_wait=is_to_wait):
-        next_step(console, *words, *access.words)
 
 
 def _report_refusals(console: Console, pushing: Pushing) -> None:
@@ -190,31 +192,21 @@ def _report_refusals(console: Console, pushing: Pushing) -> None:
     )
 
 
-def _next_commands(pushing: Pushing, code: int, *, is_to_wait: bool) -> Iterator[list[str]]:
-    """What to do now, as the words of commands."""
+def _next_command(pushing: Pushing, code: int) -> list[str]:
+    """What to do now, as the words of a command; none where nothing can be said."""
     of_supplier = ["--supplier", pushing.supplier] if pushing.supplier else []
     files = [source.name for source in pushing.sources]
     mapped = [word for source in pushing.sources[:1] for word in source.words]
     in_mode = [] if pushing.mode == "create" else ["--mode", pushing.mode]
     if code == NOTHING_DONE:
-        return
+        return []
     if code == INTERRUPTED or (pushing.ending and not pushing.summary.refused):
-        if files != [STDIN]:
-            yield ["push", *files, *mapped, *of_supplier, *in_mode, "--run", pushing.run]
-    elif pushing.summary.refused:
-        yield ["errors", pushing.run, *of_supplier]
-        mended = ndjson_path(pushing.run, Path()).name
-        yield ["push", mended, *of_supplier, *in_mode, "--run", pushing.run]
-    elif pushing.mode != "create":
+        again = ["push", *files, *mapped, *of_supplier, *in_mode, "--run", pushing.run]
+        return again if files != [STDIN] else []
+    if pushing.summary.refused:
+        return ["errors", pushing.run, *of_supplier]
+    if pushing.mode != "create":
         run = notes.run_named_after(files[0], "create")
-        yield [
-            "push",
-            *files,
-            *mapped,
-            *of_supplier,
-            "--run",
-            run if run != pushing.run else f"{run[:61]}-go",
-            "--wait",
-        ]
-    elif not is_to_wait:
-        yield ["watch", pushing.run, *of_supplier]
+        run = run if run != pushing.run else f"{run[:61]}-go"
+        return ["push", *files, *mapped, *of_supplier, "--run", run, "--wait"]
+    return ["watch", pushing.run, *of_supplier]

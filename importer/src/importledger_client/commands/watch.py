@@ -43,21 +43,21 @@ LATE_S = 15.0
 @reaches_the_service
 def watch(run: str, supplier: str | None, access: Access) -> int:
     """Show a run until everything in it has ended. Exit code 1 when anything has ended in ERRORED."""
-    client = access.client()
-    return watch_runs(client, run, [supplier_of(run, supplier)], err(), out(), access.words)
+    console = out()
+    code, words = watch_runs(access.client(), run, [supplier_of(run, supplier)], err(), console)
+    if words:
+        next_step(console, *words, *access.words)
+    return code
 
 
 def watch_runs(
-    client: Client,
-    run: str,
-    suppliers: Sequence[str],
-    console: Console,
-    out: Console,
-    words: Sequence[str] = (),
-    expected: int = 0,
-) -> int:
-    """Watch a run with each of its suppliers, one after the other; it has so many accounts at least, or soon will."""
-    failed = 0
+    client: Client, run: str, suppliers: Sequence[str], console: Console, out: Console, expected: int = 0
+) -> tuple[int, list[str]]:
+    """Watch a run with each of its suppliers, one after the other; it has so many accounts at least, or soon will.
+
+    Gives the exit code and the words of the next command.
+    """
+    code, words = OK, list[str]()
     for supplier in suppliers:
         try:
             ended = _watched(client, run, supplier, console, expected)
@@ -65,21 +65,21 @@ def watch_runs(
             no_such_run(run, supplier, error)
         counts = " · ".join(f"{status} {number(count)}" for status, count in sorted(ended.by_status.items()))
         say(out, f"run {run} · {supplier} · {number(ended.total)} accounts · {counts or 'nothing was taken in'}")
-        failed += ended.failed
-        if ended.failed:
-            next_step(out, "errors", run, "--supplier", supplier, *words)
-        elif ended.by_status.get("PROCESSED"):
-            _next_steps(out, run, supplier, words)
-    return SOME_REFUSED if failed else OK
+        if ended.failed and code == OK:
+            code, words = SOME_REFUSED, ["errors", run, "--supplier", supplier]
+        elif ended.by_status.get("PROCESSED") and not words:
+            words = _is_everything_there(run, supplier)
+    return code, words
 
 
-def _next_steps(out: Console, run: str, supplier: str, words: Sequence[str]) -> None:
-    """Is everything there?"""
+def _is_everything_there(run: str, supplier: str) -> list[str]:
+    """The command that counts the source, or the one that compares where that has been done."""
     note, manifest = recall(run, Path.cwd()), f"{run}.manifest.json"
-    if note is not None and STDIN not in note.files:
-        mapped = ["--mapping", note.mapping] if note.mapping else []
-        next_step(out, "manifest", *note.files, *mapped, "-o", manifest)
-    next_step(out, "reconcile", run, "--supplier", supplier, "--manifest", manifest, *words)
+    if note is None or STDIN in note.files or Path(manifest).exists():
+        return ["reconcile", run, "--supplier", supplier, "--manifest", manifest]
+    mapped = ["--mapping", note.mapping] if note.mapping else []
+    of_supplier = ["--supplier", note.supplier] if note.supplier else []
+    return ["manifest", *note.files, *mapped, *of_supplier, "-o", manifest]
 
 
 def _watched(client: Client, run: str, supplier: str, console: Console, expected: int) -> Run:
