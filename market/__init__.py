@@ -5,6 +5,7 @@ from datetime import datetime
 
 from market.account import ACCOUNT
 from market.customer import CUSTOMER
+from market.edition import edition_of, sources
 from market.finance import FINANCE
 from market.ordinary import is_ordinary
 from market.plausibility import PLAUSIBILITY
@@ -14,8 +15,8 @@ from schemas.account import Account
 from schemas.base import Problem
 from schemas.work import MAX_RULES_S
 
-EDITION = "2026-11-21"
-"""Names this set of rules in the events that record what the rules said."""
+EDITION = edition_of(sources())
+"""Names these rules and shapes in the events that record what they said. Workers do not judge again under the same."""
 
 RULES: tuple[Rule, ...] = (*ACCOUNT, *CUSTOMER, *SUPPLY, *FINANCE, *PLAUSIBILITY)
 

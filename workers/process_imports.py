@@ -19,6 +19,7 @@ from eventstore.aggregates.import_process import (
     CompleteImport,
     FailImport,
     ImportProcess,
+    ImportStaged,
     ImportStarted,
     PostponeImport,
     StartImport,
@@ -36,7 +37,7 @@ from schemas.base import Problem
 from schemas.names import REPEATED_FIELD
 from schemas.problems import UNKNOWN_FIELD
 from schemas.shape import NotJson
-from schemas.submission import stored_submission
+from schemas.submission import imported_account, stored_submission
 from workers.account_number import draw_account_numbers
 from workers.backoff import backoff
 from workers.references import References, Treatments
@@ -261,7 +262,7 @@ def _mail_request(one: Ready, account_number: str, language: str) -> dict[str, C
 
 
 def account_of(body: bytes | None, process: ImportProcess, terms: Terms, at: datetime) -> Account | FailImport:
-    """The account in a stored payload, or why it cannot become one: judged again, since rules may have changed.
+    """The account in a stored payload, or why it cannot become one: judged again where the rules may say otherwise.
 
     Fields that were dropped when the payload was staged are dropped again, whatever the terms say by now.
     """
@@ -269,6 +270,8 @@ def account_of(body: bytes | None, process: ImportProcess, terms: Terms, at: dat
     if body is None:
         return FailImport(attempt=attempt, code="payload_erased", detail="The payload was erased; send it again.")
     try:
+        if staged is not None and _is_judged(staged, terms):
+            return imported_account(body)
         submission = stored_submission(body)
     except NotJson as error:
         return _invalid(attempt, [Problem("non_field_errors", "parse_error", error.detail)])
@@ -276,6 +279,12 @@ def account_of(body: bytes | None, process: ImportProcess, terms: Terms, at: dat
         terms = msgspec.structs.replace(terms, unknown_fields="ignore")
     problems = judge(submission, terms, at, Occasion.PROCESS).problems
     return _invalid(attempt, problems) if problems else submission.account
+
+
+def _is_judged(staged: ImportStaged, terms: Terms) -> bool:
+    """Whether the same rules and shapes have taken the payload when it was staged, and these terms take it as well."""
+    has_warnings = bool(staged.warnings)
+    return staged.rules_edition == market.EDITION and not staged.is_dropping and not (terms.is_strict and has_warnings)
 
 
 def _without_chosen_names(problem: Problem) -> Problem:

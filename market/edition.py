@@ -1,0 +1,37 @@
+"""The edition of the rules: a digest of what says what fits and what holds, taken from the source as it is installed.
+
+A wheel holds the same sources as a checkout, so both have the same edition, whatever Python runs them. Any change of
+these files makes a new one, if only of a comment: imports that were staged before are then judged once more.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+PACKAGES = ("market", "schemas")
+_DIGITS = 16
+
+
+def edition_of(sources: Iterable[tuple[str, bytes]]) -> str:
+    """The edition of these files, by name and content in any order; line ends do not count."""
+    digest = hashlib.sha256()
+    for name, source in sorted(sources):
+        content = source.replace(b"\r\n", b"\n")
+        digest.update(b"%s\n%d\n%s" % (name.encode(), len(content), content))
+    return digest.hexdigest()[:_DIGITS]
+
+
+def sources() -> Iterator[tuple[str, bytes]]:
+    """(name, content) of every source file of the rules and of the shapes."""
+    for package in PACKAGES:
+        yield from _sources_in(files(package), package)
+
+
+def _sources_in(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
+    for entry in folder.iterdir():
+        name = f"{path}/{entry.name}"
+        if entry.is_dir():
+            yield from _sources_in(entry, name)
+        elif entry.name.endswith(".py"):
+            yield name, entry.read_bytes()
