@@ -6,7 +6,7 @@ adds up states, errors, and how many imports have ended in each ten seconds.
 
 from collections import Counter as Sums
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -200,14 +200,20 @@ def _accounts_in(batch: Iterable[Seen]) -> set[AccountKey]:
     return accounts
 
 
-def _members(connection: Connection[Any], schema: str, accounts: Iterable[AccountKey]) -> dict[AccountKey, set[str]]:
-    """The runs that these accounts belong to."""
+def _members(connection: Connection[Any], schema: str, accounts: Collection[AccountKey]) -> dict[AccountKey, set[str]]:
+    """The runs that these accounts belong to. Most suppliers' accounts come without any."""
+    members: dict[AccountKey, set[str]] = defaultdict(set)
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        having = SQL("SELECT DISTINCT supplier FROM {} WHERE supplier = ANY(%s)")
+        cursor.execute(having.format(Identifier(schema, "import_run")), (list({supplier for supplier, _ in accounts}),))
+        suppliers = {supplier for (supplier,) in cursor}
+    wanted = [account for account in accounts if account[0] in suppliers]
+    if not wanted:
+        return {}
     query = SQL(
         "SELECT supplier, external_account_number, run FROM {}"
         " JOIN unnest(%s::text[], %s::text[]) AS wanted (s, e) ON supplier = s AND external_account_number = e"
     ).format(Identifier(schema, "import_run_account"))
-    wanted = list(accounts)
-    members: dict[AccountKey, set[str]] = defaultdict(set)
     with connection.cursor(row_factory=tuple_row) as cursor:
         cursor.execute(query, ([supplier for supplier, _ in wanted], [external for _, external in wanted]))
         for supplier, external, run in cursor:

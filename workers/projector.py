@@ -8,6 +8,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import structlog
 from psycopg import Connection
 
@@ -16,14 +17,24 @@ from eventstore.log.ledger import Ledger
 from projections.versioning.build import apply_batch
 from projections.versioning.forgetting import wait_for_erasures
 from projections.versioning.projection import Projection
-from projections.versioning.reading import BATCH, head, read_ordered
+from projections.versioning.reading import Poison, Seen, head, read_ordered
 from projections.versioning.versions import held, park, parked_streams
 from workers.leader import lead
 
+BATCH = 2_000
+"""Events that are taken in at a time."""
 PAUSE_S = 0.25
 """How long events gather before they are taken in: a few large batches cost less than many small ones."""
 
 logger = structlog.get_logger()
+
+
+class _Read(msgspec.Struct, frozen=True):
+    """The events after a position, and how far the log has been read with them."""
+
+    after: int
+    reached: int
+    found: Sequence[Seen | Poison]
 
 
 class Projector:
@@ -33,6 +44,8 @@ class Projector:
         self._ledger = ledger
         self._projections = projections
         self._outdated: set[str] = set()
+        self._topics = sorted({topic for projection in projections for topic in projection.topics})
+        self._read: _Read | None = None
 
     def start(self, stop: threading.Event) -> threading.Thread:
         thread = threading.Thread(target=self.run, args=(stop,), name="projector", daemon=True)
@@ -43,6 +56,7 @@ class Projector:
         lead(self._ledger, locks.PROJECTOR, "projector", self._follow, stop)
 
     def _follow(self, connection: Connection[Any], stop: threading.Event) -> None:
+        self._read = None
         while not stop.is_set():
             went_on = [self.advance(connection, projection) for projection in self._projections]
             if not any(went_on):
@@ -58,22 +72,30 @@ class Projector:
                 return False
             if projection.holds_persons:
                 wait_for_erasures(connection)
-            reached = head(connection)
-            if reached == live.position:
+            read = self._read_after(connection, live.position)
+            if read.reached == live.position:
                 return False
-            found = read_ordered(connection, projection.topics, after=live.position, upto=reached)
-            if len(found) == BATCH:
-                reached = found[-1].position
+            topics = frozenset(projection.topics)
+            found = [one for one in read.found if one.topic in topics]
             parked = set(parked_streams(connection, projection.name, live.version))
             poisons = apply_batch(connection, projection, projection.home, found, parked)
             park(connection, projection.name, live.version, poisons)
             connection.execute(
                 "UPDATE projection_versions SET position = %s WHERE name = %s AND version = %s",
-                (reached, projection.name, live.version),
+                (read.reached, projection.name, live.version),
             )
         for poison in poisons:
             logger.error("stream parked", projection=projection.name, stream=poison.stream, position=poison.position)
-        return len(found) == BATCH
+        return len(read.found) == BATCH
+
+    def _read_after(self, connection: Connection[Any], position: int) -> "_Read":
+        """What the projections follow, after a position: read once for all that are at the same place."""
+        read = self._read
+        if read is None or read.after != position or read.reached == position:
+            reached = head(connection)
+            found = read_ordered(connection, self._topics, after=position, upto=reached, limit=BATCH)
+            self._read = read = _Read(position, found[-1].position if len(found) == BATCH else reached, found)
+        return read
 
     def _tell_outdated(self, name: str) -> None:
         if name not in self._outdated:

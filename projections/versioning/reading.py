@@ -45,6 +45,10 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
     def position(self) -> int:
         return self.recorded.position
 
+    @property
+    def topic(self) -> str:
+        return self.recorded.topic
+
 
 class Poison(msgspec.Struct, frozen=True):
     """An event that could not be read or projected, and why; and where its stream begins, where that is known."""
@@ -53,6 +57,7 @@ class Poison(msgspec.Struct, frozen=True):
     position: int
     error: str
     first_position: int = 0
+    topic: str = ""
 
 
 class Slice(msgspec.Struct, frozen=True):
@@ -213,6 +218,6 @@ def _seen(row: tuple[Any, ...]) -> Seen | Poison:
     try:
         event = read_event(topic, state)
     except UNREADABLE as error:
-        return Poison(stream, position, said_by(error), first)
+        return Poison(stream, position, said_by(error), first, topic)
     recorded = Recorded(stream, version, event, at, supplier, by, command_id, position, code_version)
     return Seen(recorded, previous, first_at, first)

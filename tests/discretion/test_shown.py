@@ -4,6 +4,8 @@ import json
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from discretion.shown import cleaned, cleaned_line, cleaned_value, shown, shown_lines
 
@@ -106,3 +108,29 @@ def test_hostile_text_costs_no_time(text: str) -> None:
     began = time.monotonic()
     cleaned(text)
     assert time.monotonic() - began < 5
+
+
+SIGNS = "-.:=,@_/ '\"\\\x1b\u200b\u017f"
+WORDS = (
+    "token",
+    "basic",
+    "jwt",
+    "Bearer",
+    "authorization",
+    "password",
+    "api_key",
+    "eyJ",
+    "ilk_",
+    "://",
+    "DE89",
+    "de89",
+)
+PIECES = (
+    st.sampled_from(SIGNS) | st.sampled_from(WORDS) | st.sampled_from(("de89", "0123", "abcdefgh", "3704 0044 0532"))
+)
+
+
+@given(st.lists(PIECES | st.text(max_size=3), max_size=12).map("".join))
+def test_a_quick_look_finds_nothing_harmless_that_is_not(text: str) -> None:
+    """A line's end before the text keeps the quick look from sparing it the others."""
+    assert cleaned(text) == cleaned("\n" + text)[1:]

@@ -16,7 +16,9 @@ FILES = {"market/a.py": b"LIMIT = 1\n", "schemas/b.py": b"class B: ...\n"}
 
 def test_every_source_of_rules_and_shapes_counts() -> None:
     named = {name for name, _ in sources()}
-    assert named == {path.relative_to(ROOT).as_posix() for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
+    assert named == {
+        path.relative_to(ROOT).as_posix() for package in PACKAGES for path in (ROOT / package).rglob("*.py")
+    }
     assert edition_of(sources()) == market.EDITION
 
 

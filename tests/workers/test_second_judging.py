@@ -11,11 +11,12 @@ from schemas.account import Account
 from tests.support.make import NOON, an_account, changed, encoded, staged
 from workers.process_imports import account_of
 
+USUAL = Terms()
 BREAKS_A_RULE = changed(an_account(), "not an address", "customers", 0, "email")
 STRICT = Terms(strictness="strict")
 
 
-def found(account: Any, terms: Terms = Terms(), **fields: Any) -> Account | FailImport:
+def found(account: Any, terms: Terms = USUAL, **fields: Any) -> Account | FailImport:
     process = IMPORT_PROCESS.evolve(IMPORT_PROCESS.initial, staged(**fields))
     return account_of(encoded(account), process, terms, NOON)
 
