@@ -47,17 +47,21 @@ _NO_KEY = Sentence(
 _KEY = re.compile(r'"?([!#-\[\]-~ ]{1,255})"?\Z')
 
 
-class Call(msgspec.Struct, frozen=True):
-    """A request of a known caller. `body` is empty for a GET.
+class Call(msgspec.Struct):
+    """A request of a known caller. `body` is empty for a GET, and once a handler has let go of it.
 
-    `name` names the request when it came with an Idempotency-Key, and is "" otherwise. `subjects` holds the
-    supplier and number of the account that it is about, once a handler has found that the caller may name them.
+    `name` names the request when it came with an Idempotency-Key, and is "" otherwise; `run` is the one that it
+    belongs to. `subjects` holds the supplier and number of the account that it is about, once a handler has found
+    that the caller may name them.
     """
 
     key: Key
     body: bytes = b""
     name: str = ""
+    run: str = ""
     subjects: list[tuple[str, str]] = []
+    digest: bytes = b""
+    """Of a body that is gone."""
 
     def concerns(self, supplier: str, external: str) -> None:
         """Say which account the request is about: where it is refused, this account's attempts tell of it."""
@@ -73,7 +77,13 @@ class Call(msgspec.Struct, frozen=True):
 
     @property
     def request_sha256(self) -> bytes:
-        return hashlib.sha256(self.body).digest()
+        return self.digest or hashlib.sha256(self.body).digest()
+
+    def let_go(self) -> None:
+        """Drop the body: what waits for its commit keeps nothing alive that others could have in the caches."""
+        if self.name:
+            self.digest = self.request_sha256
+        self.body = b""
 
 
 Handler = Callable[[Request, Call], Awaitable[Response]]
@@ -116,24 +126,28 @@ class Admission:
     def _posted(self, operation: Operation, handler: Handler) -> Callable[[Request, Key], Awaitable[Response]]:
         """The handler with the body read, answered once per Idempotency-Key; its refusals are counted and noted."""
 
+        takes_run = RUN in operation.query
+
         async def answer(request: Request, key: Key) -> Response:
-            body = await read_body(request)
-            run = run_of(request) if RUN in operation.query else ""
+            call = Call(key, await read_body(request))
+            if takes_run:
+                call.run = run_of(request)
             header = request.headers.get("idempotency-key")
-            call = Call(key, body, "" if header is None else _name_of(request, key, header))
+            if header is not None:
+                call.name = _name_of(request, key, header)
             try:
                 if header is None:
                     return await handler(request, call)
                 return await self._answered_once(request, call, handler)
             except NotValid as refusal:
                 if refusal.supplier:
-                    self._runs.refuse(refusal.supplier, run, _mode_of(operation), refusal.problems)
+                    self._runs.refuse(refusal.supplier, call.run, _mode_of(operation), refusal.problems)
                 self._note(operation.name, call, refusal.code, refusal.problems)
                 raise
             except Refused as refusal:
-                if run and call.subjects:
+                if call.run and call.subjects:
                     problem = Problem("non_field_errors", refusal.code, sentence_of(refusal))
-                    self._runs.refuse(call.subjects[-1][0], run, _mode_of(operation), [problem])
+                    self._runs.refuse(call.subjects[-1][0], call.run, _mode_of(operation), [problem])
                 self._note(operation.name, call, refusal.code, ())
                 raise
 

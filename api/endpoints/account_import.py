@@ -6,6 +6,7 @@ an unknown supplier among them.
 
 from collections.abc import Sequence
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -21,12 +22,13 @@ from api.operation import ACCOUNT_PATH, ACCOUNTS, V2, Operation, example_of
 from api.paths import identifier
 from api.preferences import APPLIED, prefers_representation
 from api.problem_sentences import with_sentence
-from api.responses import JsonResponse, encoded, json_response, spoken_response
-from api.run_name import RUN, run_of
+from api.responses import JsonResponse, NothingResponse, encoded, json_response, spoken_response
+from api.run_name import RUN
 from api.services import Services
 from api.staging import UNKNOWN_SUPPLIER, not_ongoing, staging_of, warnings_of
 from api.typed_names import typed_number
-from eventstore.aggregates.import_process import stream_of
+from eventstore.aggregates.import_process import StageImport, stream_of
+from eventstore.aggregates.run import Mode
 from eventstore.clock import now
 from eventstore.errors import AlreadyImported, ImportInProgress, VersionConflict
 from eventstore.log.payloads import Payload
@@ -53,17 +55,18 @@ class AccountImport:
 
     async def validate(self, request: Request, call: Call) -> Response:
         """200 with an empty object, or what is preferred, or 400 with every problem; no side effects."""
-        run = run_of(request)
         judged = await self._judged(call, Occasion.VALIDATE)
         if call.subjects:
-            self._runs.validate(call.subjects[-1][0], run)
-        return _told(request, 200, _answer(request, judged, "VALID", None))
+            self._runs.validate(call.subjects[-1][0], call.run)
+        is_told = prefers_representation(request)
+        body = _answer(request, "VALID", None, warnings_of(judged)) if is_told else _NOTHING
+        return _told(request, 200, body, is_told=is_told)
 
     async def create(self, request: Request, call: Call) -> Response:
         """201 once the import is durably in the log; 400 with every problem, or because it was imported already."""
-        run = run_of(request)
-        judged = await self._judged(call, Occasion.CREATE)
-        return _told(request, 201, await self._stage(request, call, judged, run))
+        staging = await self._staging(call)
+        is_told = prefers_representation(request)
+        return _told(request, 201, await self._staged(request, call, staging, is_told=is_told), is_told=is_told)
 
     async def status(self, request: Request, call: Call) -> Response:
         """The v2 status record, now or as of a moment, or 404."""
@@ -80,27 +83,36 @@ class AccountImport:
             found = named[external]
         return json_response(found) if found.latest_error is None else spoken_response(request, with_sentence(found))
 
-    async def _stage(self, request: Request, call: Call, judged: Judgement, run: str) -> bytes:
+    async def _staging(self, call: Call) -> "_Staging":
+        """All that is kept of a request while it waits for its commit; what it was read from is let go."""
+        judged = await self._judged(call, Occasion.CREATE)
+        staging = await beside(call.body, _staging_of, judged, call.body, call.run)
+        call.let_go()
+        return staging
+
+    async def _staged(self, request: Request, call: Call, staging: "_Staging", *, is_told: bool) -> bytes:
         """Append to a new stream; where the stream exists, decide on its state. The answer's body."""
-        submission, at = judged.submission, now()
-        payload = await beside(call.body, Payload.of, call.body)
-        supplier, external = submission.account.import_supplier, submission.account.external_account_number
-        stream = stream_of(supplier, external)
-        command = await beside(call.body, staging_of, judged, payload, run)
-        by, body = call.by, _answer(request, judged, "PENDING", "staged")
+
+        def body(status: str, outcome: Outcome) -> bytes:
+            return _answer(request, status, outcome, staging.warnings) if is_told else _NOTHING
+
+        stream = stream_of(staging.supplier, staging.external)
+        command, payload, at, by = staging.command, staging.payload, now(), call.by
+        told = body("PENDING", "staged")
         try:
-            await self._ledger.begin(stream, command, at=at, by=by, payload=payload, answer=call.answer(201, body))
-            return body
+            await self._ledger.begin(stream, command, at=at, by=by, payload=payload, answer=call.answer(201, told))
+            return told
         except VersionConflict:
-            body = _answer(request, judged, "PENDING", "replaced")
-        answer = call.answer(201, body)
+            told = body("PENDING", "replaced")
+        answer = call.answer(201, told)
         recorded = await in_thread(self._ledger.execute, stream, command, at=at, by=by, payload=payload, answer=answer)
         if recorded is not None:
-            return body
-        if run:
-            self._runs.join(supplier, run, "dry_run" if submission.task.is_dry_run else "create", external)
-        found = await read(self._pool, import_status, supplier, external)
-        return _answer(request, judged, found.status if found is not None else "PENDING", "unchanged")
+            return told
+        if command.run:
+            mode: Mode = "dry_run" if command.is_dry_run else "create"
+            self._runs.join(staging.supplier, command.run, mode, staging.external)
+        found = await read(self._pool, import_status, staging.supplier, staging.external)
+        return body(found.status if found is not None else "PENDING", "unchanged")
 
     async def _judged(self, call: Call, occasion: Occasion) -> Judgement:
         """Judge a body, in the order that the module states. Raises what refuses it."""
@@ -140,16 +152,30 @@ class AccountImport:
             raise ImportInProgress
 
 
-def _answer(request: Request, judged: Judgement, status: str, outcome: Outcome | None) -> bytes:
-    """The body that the caller prefers: what became of the account and what was warned of, or nothing."""
-    if not prefers_representation(request):
-        return b"{}"
-    return encoded(Empty(status=status, outcome=outcome, warnings=warnings_of(judged)), language_of(request))
+class _Staging(msgspec.Struct, frozen=True):
+    """What is to be staged, and what its importer is warned of."""
+
+    supplier: str
+    external: str
+    command: StageImport
+    payload: Payload
+    warnings: tuple[Problem, ...]
 
 
-def _told(request: Request, status: int, body: bytes) -> Response:
-    if not prefers_representation(request):
-        return JsonResponse(body, status)
+def _staging_of(judged: Judgement, body: bytes, run: str) -> _Staging:
+    account, payload = judged.submission.account, Payload.of(body)
+    command = staging_of(judged, payload, run)
+    return _Staging(account.import_supplier, account.external_account_number, command, payload, warnings_of(judged))
+
+
+def _answer(request: Request, status: str, outcome: Outcome | None, warnings: tuple[Problem, ...]) -> bytes:
+    """What became of the account and what was warned of, for a caller who prefers to be told."""
+    return encoded(Empty(status=status, outcome=outcome, warnings=warnings), language_of(request))
+
+
+def _told(request: Request, status: int, body: bytes, *, is_told: bool) -> Response:
+    if not is_told:
+        return NothingResponse(status)
     return JsonResponse(body, status, APPLIED | language_headers(language_of(request)))
 
 
@@ -161,6 +187,9 @@ def _not_ongoing(supplier: str, status: str) -> NotValid:
 def _not_valid(problems: Sequence[Problem], supplier: str = "") -> NotValid:
     return NotValid("account_failed_validation", _NOT_VALID, problems, supplier=supplier, with_tree=True)
 
+
+_NOTHING = b"{}"
+"""The body for callers who prefer no other."""
 
 _NOT_VALID = Sentence("The account data could not be validated.", "Die Kontodaten konnten nicht validiert werden.")
 
