@@ -72,7 +72,7 @@ def create_app(
     app = Starlette(
         routes=routes,
         exception_handlers=errors.HANDLERS,
-        middleware=[Middleware(RawPath)],
+        middleware=[Middleware(RawPath, routes)],
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False

@@ -5,7 +5,7 @@ account endpoints the nested tree of the fields stands beside that.
 """
 
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
@@ -151,7 +151,7 @@ def _path(request: Request) -> str:
     return cut(request.url.path, MAX_LOGGED_PATH)
 
 
-ErrorHandler = Callable[[Request, Exception], Response | Awaitable[Response]]
+ErrorHandler = Callable[[Request, Exception], Response]
 
 HANDLERS: dict[Any, ErrorHandler] = {
     ApiError: _api_error,
@@ -170,3 +170,8 @@ HANDLERS: dict[Any, ErrorHandler] = {
     HTTPException: _http_exception,
     Exception: _unexpected,
 }
+
+
+def answer_of(error: Exception) -> ErrorHandler | None:
+    """What answers this error; None for one that nobody expected."""
+    return next((HANDLERS[kind] for kind in type(error).__mro__ if kind in HANDLERS and kind is not Exception), None)

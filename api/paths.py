@@ -1,14 +1,18 @@
-"""Routing on the raw path, so that an identifier may contain anything, a slash included, when percent-encoded."""
+"""Routing on the raw path, so that an identifier may contain anything, a slash included, when percent-encoded.
 
-from collections.abc import Awaitable, Callable, Iterator
+A path without identifiers is looked up instead of searched for, and is answered without the framework's layers.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from urllib.parse import unquote_to_bytes
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.errors import not_found
+from api.errors import answer_of, not_found
 from api.responses import release
 
 ANSWER_HEADERS = "importledger.answer_headers"
@@ -16,14 +20,25 @@ ANSWER_HEADERS = "importledger.answer_headers"
 
 
 class RawPath:
-    """ASGI middleware: the router sees the path as it was sent."""
+    """ASGI middleware: the router sees the path as it was sent, and only where it names something."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, routes: Iterable[Route] = ()) -> None:
         self._app = app
+        self._exact: dict[tuple[str, str], Endpoint] = {
+            (method, route.path): route.endpoint
+            for route in routes
+            if isinstance(route.endpoint, Endpoint) and "{" not in route.path
+            for method in route.methods or ()
+        }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope.get("raw_path"):
-            scope["path"] = scope["raw_path"].decode("latin-1")
+            path = scope["path"] = scope["raw_path"].decode("latin-1")
+            endpoint = self._exact.get((scope["method"], path))
+            if endpoint is not None:
+                scope["endpoint"], scope["path_params"] = endpoint, {}
+                await endpoint.refusing(scope, receive, send)
+                return
         await self._app(scope, receive, send)
 
 
@@ -47,8 +62,29 @@ class Endpoint:
         self._handler = handler
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._answer(Request(scope, receive, send), scope, receive, send)
+
+    async def refusing(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The same, with what refuses the request answered here. Raises what nobody expected."""
+        request, is_begun = Request(scope, receive, send), False
+
+        async def sending(message: Message) -> None:
+            nonlocal is_begun
+            is_begun = True
+            await send(message)
+
         try:
-            response = await self._handler(Request(scope, receive, send))
+            await self._answer(request, scope, receive, sending)
+        except Exception as error:
+            handler = answer_of(error)
+            if handler is None or is_begun:
+                raise
+            response = await run_in_threadpool(handler, request, error)  # it may have a thousand problems to tell
+            await response(scope, receive, send)
+
+    async def _answer(self, request: Request, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            response = await self._handler(request)
         finally:
             release(scope)
         if ANSWER_HEADERS in scope:

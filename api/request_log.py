@@ -26,7 +26,7 @@ class RequestLine(msgspec.Struct, frozen=True, kw_only=True):
 
     event: str = "request"
     level: str = "info"
-    timestamp: str
+    timestamp: datetime
     method: str
     route: str | None
     status: int | None
@@ -77,7 +77,7 @@ class RequestLog:
 
 def _line_of(scope: MutableMapping[str, Any], request_id: str, status: int | None, took_s: float) -> RequestLine:
     return RequestLine(
-        timestamp=f"{datetime.now(UTC).replace(tzinfo=None).isoformat()}Z",
+        timestamp=datetime.now(UTC),
         method=scope["method"],
         route=getattr(scope.get("endpoint"), "path", None),
         status=status,

@@ -43,6 +43,19 @@ class JsonResponse(Response):
     media_type = "application/json"
 
 
+class NothingResponse(JsonResponse):
+    """`{}`, which most requests are answered with."""
+
+    def __init__(self, status: int) -> None:
+        self.status_code = status
+        self.body = b"{}"
+        self.background = None
+        self.raw_headers = [*_OF_NOTHING]
+
+
+_OF_NOTHING = JsonResponse(b"{}").raw_headers
+
+
 def encoded(body: Any, language: Language = "en") -> bytes:
     """A body as JSON; decimals as text, sentences in this language."""
     return JSON[language].encode(body)
@@ -113,6 +126,8 @@ class Room:
 
 
 HELD_BYTES = "importledger.held_bytes"
+WHOLE_BODY = "importledger.whole_body"
+"""Keys in the ASGI scope: what is held for a request, and that nothing of its body is still to arrive."""
 CALLERS = Room(of_body=MAX_BODY_BYTES, of_all=MAX_HELD_BYTES, timeout_s=BODY_TIMEOUT_S)
 """For bodies of callers who have shown their credentials."""
 STRANGERS = Room(of_body=MAX_STRANGER_BODY_BYTES, of_all=MAX_STRANGER_HELD_BYTES, timeout_s=STRANGER_BODY_TIMEOUT_S)
@@ -136,6 +151,8 @@ async def read_body(request: Request, room: Room = CALLERS) -> bytes:
     coding = request.headers.get("content-encoding")
     if coding is not None and coding.strip().lower() not in ("", "identity"):
         raise ApiError(415, _NO_ENCODING, headers={"Accept-Encoding": "identity"})
+    if WHOLE_BODY in request.scope:
+        return await _received(request, room)
     reading = asyncio.current_task()
     assert reading is not None
     is_late = False

@@ -37,6 +37,7 @@ from api.limits import (
     READ_TIMEOUT_S,
     STOPPING_S,
 )
+from api.responses import WHOLE_BODY
 from api.status_codes import CODES
 from api.stopping import STATE
 from schemas.sentence import Sentence
@@ -106,6 +107,8 @@ class GuardedProtocol(HttpToolsProtocol):
         except (httptools.HttpParserError, _Refused):
             if not self._is_refused:
                 self._answer(400, _NO_HTTP, "parse_error")
+        if self._is_in_header and self._header_timer is None and not self._is_refused:
+            self._expect_header()  # a whole header needs no patience, and most arrive whole
         if self._is_in_body and self._body_timer is None:
             self._body_timer = self.loop.call_later(BODY_TIMEOUT_S, self._look_at_body)
         self._piece = b""
@@ -116,7 +119,7 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_message_begin()
         self._is_in_header = True
         self._line_bytes = self._header_bytes = self._pieces = self._body_bytes = self._discarded_bytes = 0
-        self._expect_header()
+        self._stop_expecting()
 
     def on_url(self, url: bytes) -> None:
         self._unheard_bytes = 0
@@ -158,6 +161,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._unheard_bytes = 0
         self._is_in_body = False
         self._stop_looking()
+        self.scope[WHOLE_BODY] = True  # type: ignore[literal-required]
         super().on_message_complete()
 
     def on_response_complete(self) -> None:

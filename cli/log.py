@@ -17,7 +17,7 @@ from api.request_log import RequestLine
 from discretion.shown import cleaned, cleaned_value, said_by
 from discretion.traced import traced
 
-_encode = msgspec.json.Encoder().encode
+_encode_lines = msgspec.json.Encoder().encode_lines
 
 
 class Unfailing:
@@ -72,17 +72,18 @@ def write_requests(form: str) -> Callable[[list[RequestLine]], None]:
     stream = Unfailing(sys.stderr)
 
     def write(lines: list[RequestLine]) -> None:
-        told = map(_readable, lines) if is_readable(form) else (_encode(line).decode() for line in lines)
-        stream.write("".join(f"{line}\n" for line in told))
+        told = "".join(map(_readable, lines)) if is_readable(form) else _encode_lines(lines).decode()
+        stream.write(told)
         stream.flush()
 
     return write
 
 
 def _readable(line: RequestLine) -> str:
+    moment = f"{line.timestamp:%Y-%m-%dT%H:%M:%S.%fZ}"
     return (
-        f"{line.timestamp} {line.method} {line.route or '-'} {line.status or '-'} {line.duration_ms} ms"
-        f" {line.request_id} {line.organisation or '-'}"
+        f"{moment} {line.method} {line.route or '-'} {line.status or '-'} {line.duration_ms} ms"
+        f" {line.request_id} {line.organisation or '-'}\n"
     )
 
 
