@@ -12,10 +12,13 @@ from api.bulk.judging import decode_question, encode_judged, judge_lines
 from runtime.interpreter import tune_interpreter
 
 SIZE = struct.Struct("!I")
+NICENESS = 5
+"""A book that comes in keeps neither workers nor other requests from a processor; it waits for them."""
 
 
 def main() -> None:
     """Answers go to the standard output that the process was started with; nothing else is written there."""
+    os.nice(NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the api tells us when to end
     questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

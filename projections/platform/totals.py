@@ -291,9 +291,15 @@ def differences(
             compare(f"paths.{path}", _dict(paths, path).get(name), there.get(path, {}).get(name))
             if found and found[-1][0] == f"paths.{path}":
                 break
+    if isinstance(left_out := manifest.get("columns_nowhere"), list):
+        found += [(f"columns_nowhere.{number}", _LEFT_OUT) for number in range(len(left_out))]
     return found
 
 
+_LEFT_OUT = Sentence(
+    "A column of the source is in no account, and its mapping does not ignore it.",
+    "Eine Spalte der Quelle steht in keinem Konto, und die Zuordnung lässt sie nicht ausdrücklich weg.",
+)
 COMMON = ("import_supplier", "accounts", *_COUNTED, "balances", "sums", "by_ledger", "paths")
 """The members that a manifest and totals have in common."""
 CONTRACT = frozenset(place.path for place in PLACES)

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 import yaml
 
+from importledger_client.comparing import compared
 from importledger_client.mapping import MappedSource, converted, read_mapping
 from importledger_client.proposing import path_for
 from tests.support.importbook import importbook
@@ -103,6 +104,32 @@ def test_constants_look_up_tables_dates_and_decimals(tmp_path: Path) -> None:
             "import_supplier": "NORDWIND",
         }
     ]
+
+
+def test_a_column_that_a_mapping_drops_keeps_a_book_from_balancing(tmp_path: Path) -> None:
+    (tmp_path / "zaehler.csv").write_text("Kunde,Zähler,Stand\nK1,Z1,10\n", encoding="utf-8")
+    meter = {"from": "zaehler", "meter_number": "Zähler"}
+    mapping: dict[str, Any] = {
+        "key": "Nr",
+        "files": {"zaehler": {"path": "zaehler.csv", "key": "Kunde"}},
+        "account": {
+            "external_account_number": "Nr",
+            "supply_addresses": [{"supply_points": [{"melos": [{"meters": [meter]}]}]}],
+        },
+    }
+    file = table(tmp_path, ["Nr", "Bemerkung"], [["K1", "x"]])
+    accounts(tmp_path, mapping, file)
+    counted = importbook("manifest", file, "--mapping", "m.yaml", "-o", "m.json", at=tmp_path)
+    assert counted.returncode == 1
+    said = msgspec.json.decode((tmp_path / "m.json").read_bytes())
+    assert said["columns_nowhere"] == ["Bemerkung", "zaehler.Stand"]
+    platform = {name: value for name, value in said.items() if name != "columns_nowhere"}
+    assert [found.name for found in compared(said, platform).differences] == [
+        "column Bemerkung",
+        "column zaehler.Stand",
+    ]
+    accounts(tmp_path, mapping | {"ignore": ["Bemerkung", "Stand"]}, file)
+    assert importbook("manifest", file, "--mapping", "m.yaml", "-o", "m.json", at=tmp_path).returncode == 0
 
 
 def test_repeated_rows_and_a_second_file_give_one_to_many(tmp_path: Path) -> None:

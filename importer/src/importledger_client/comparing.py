@@ -39,6 +39,8 @@ def compared(manifest: Mapping[str, Any], totals: Mapping[str, Any]) -> Comparis
     differences = [*_of_counts(manifest, totals), *_of_ledgers(manifest, totals)]
     said, held = manifest.get("paths", {}), totals.get("paths", {})
     differences += _of_paths(said, held, dropped, is_ignoring=totals.get("unknown_fields") == "ignore")
+    for column in manifest.get("columns_nowhere", ()):
+        differences.append(Difference(f"column {column}", "in the table", "–", "the mapping leaves it out"))
     if erased := totals.get("erased"):
         differences.append(Difference("erased", "0", str(erased), "erased persons have no records any more"))
     stored = sum(path in held for path in said)

@@ -10,7 +10,7 @@ import yaml
 
 from importledger_client.contract import ACCOUNT, Field, paths
 from importledger_client.mapping import Plan
-from importledger_client.tables import Row
+from importledger_client.tables import Row, columns_of
 
 REQUIRED = "This field is required."
 _CUSTOMER, _ADDRESS = "customers.", "supply_addresses."
@@ -121,7 +121,7 @@ def proposed(columns: list[str], rows: list[Row], source: Mapping[str, str]) -> 
     text = yaml.safe_dump(said, sort_keys=False, allow_unicode=True, width=120)
     plan = Plan(account=account, ignore=[])
     comments = [f"# goes nowhere yet: {column}" for column in nowhere]
-    comments += [f"# nothing fills {gap.name}: {gap.sentence}" for gap in gaps(plan, columns) if not gap.is_column]
+    comments += [f"# nothing fills {gap.name}: {gap.sentence}" for gap in gaps(plan, [])]
     return "\n".join(["# How the columns become accounts; `importbook map check` says what is open.", *comments, text])
 
 
@@ -149,10 +149,23 @@ def _decimals(rows: list[Row]) -> str:
     return "1,234.56" if any(map(_ENGLISH_NUMBER.match, _texts(rows))) else "1234.56"
 
 
-def gaps(plan: Plan, columns: list[str]) -> list[Gap]:
-    """What a mapping leaves open for the columns of its main table."""
-    used = {plan.key, *_columns(plan.account)}
-    nowhere = [column for column in columns if column not in used and column not in plan.ignore]
+def columns_nowhere(plan: Plan, file: str) -> list[str]:
+    """The columns of the file, and of the further tables of the mapping, that it neither reads nor ignores.
+
+    Those of a further table are named with it: `zaehler.Stand`. Raises Unreadable.
+    """
+    tables = {"": (plan.key, file)} | {alias: (table.key, table.path) for alias, table in plan.files.items()}
+    used = set(_columns(plan.account, ""))
+    return [
+        f"{alias}.{column}" if alias else column
+        for alias, (key, name) in tables.items()
+        for column in columns_of(name)
+        if column != key and (alias, column) not in used and column not in plan.ignore
+    ]
+
+
+def gaps(plan: Plan, nowhere: list[str]) -> list[Gap]:
+    """What a mapping leaves open, besides these columns."""
     found = [Gap(column, "This column goes nowhere.", True) for column in nowhere]
     found += [Gap(path, REQUIRED, False) for path in _missing(plan.account, ACCOUNT, "") if path != "import_supplier"]
     account, customers = plan.account, plan.account.get("customers") or []
@@ -164,23 +177,23 @@ def gaps(plan: Plan, columns: list[str]) -> list[Gap]:
     return found
 
 
-def _columns(spec: Any) -> Iterator[str]:
-    """All columns of the main table that a mapping reads."""
+def _columns(spec: Any, table: str) -> Iterator[tuple[str, str]]:
+    """All columns that a mapping reads, each with its table, "" for the main one."""
     match spec:
         case str():
-            yield spec
+            yield table, spec
         case list():
             for item in spec:
-                yield from _columns(item)
+                yield from _columns(item, table)
         case dict() if "constant" in spec:
             return
         case dict() if "column" in spec:
-            yield str(spec["column"])
-        case dict() if "from" in spec:
-            return
+            yield table, str(spec["column"])
         case dict():
-            for inner in spec.values():
-                yield from _columns(inner)
+            of_table = str(spec.get("from", table))
+            for name, inner in spec.items():
+                if name != "from":
+                    yield from _columns(inner, of_table)
 
 
 def _missing(spec: Mapping[str, Any], fields: Mapping[str, Field], before: str) -> Iterator[str]:

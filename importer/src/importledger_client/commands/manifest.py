@@ -11,7 +11,9 @@ from importledger_client.commands.common import NOTHING_DONE, OK, SOME_REFUSED, 
 from importledger_client.commands.inputs import mapping_option, sources_of
 from importledger_client.display import number
 from importledger_client.manifest import FORMAT, Counting, NoAccount
+from importledger_client.mapping import read_mapping
 from importledger_client.notes import run_named_after, run_of_files
+from importledger_client.proposing import columns_nowhere
 from importledger_client.sources import STDIN, Source, account_in
 
 SHOWN = ("accounts", "customers", "supply_points", "meters", "registers", "readings", "transactions", "documents")
@@ -25,7 +27,8 @@ SHOWN = ("accounts", "customers", "supply_points", "meters", "registers", "readi
 def manifest(files: tuple[str, ...], output: Path, supplier: str | None, mapping: Path | None) -> int:
     """Count a book and add it up, without the service: what the platform has to hold in the end.
 
-    Exit code 1 when a line is no account, or an account is there twice: such a book cannot balance.
+    Exit code 1 when a line is no account, an account is there twice, or a column gets into no account and is not
+    ignored: such a book cannot balance.
     """
     sources = sources_of(files, mapping, supplier)
     counting, bad = Counting(), 0
@@ -43,16 +46,28 @@ def manifest(files: tuple[str, ...], output: Path, supplier: str | None, mapping
         return NOTHING_DONE
     suppliers = {supplier} if supplier else counting.suppliers
     said = counting.manifest(next(iter(suppliers)) if len(suppliers) == 1 else "")
+    nowhere = _columns_nowhere(files, mapping)
     written = {"format": FORMAT, "source": _source(sources), "lines": counting.accounts + bad, **said}
+    written |= {"columns_nowhere": nowhere} if nowhere else {}
     output.write_bytes(msgspec.json.format(msgspec.json.encode(written), indent=2) + b"\n")
     say(out(), " · ".join(f"{name.replace('_', ' ')} {number(said[name])}" for name in SHOWN))
     say(out(), " · ".join(f"sum of {name} {value}" for name, value in said["sums"].items()))
     say(out(), f"{number(len(said['paths']))} payload paths, in {output}")
     if counting.repeated:
         say(out(), f"{number(counting.repeated)} accounts are there more than once: the platform will have each once.")
+    for column in nowhere:
+        say(out(), f"column {column}: the mapping leaves it out and does not ignore it. The book cannot balance.")
     run = run_of_files(files, Path.cwd()) or run_named_after(files[0], "create")
     next_step(out(), "reconcile", run, "--manifest", str(output))
-    return SOME_REFUSED if bad or counting.repeated else OK
+    return SOME_REFUSED if bad or counting.repeated or nowhere else OK
+
+
+def _columns_nowhere(files: tuple[str, ...], mapping: Path | None) -> list[str]:
+    """What is in the tables and gets into no account, although nobody has said that it may."""
+    if mapping is None:
+        return []
+    plan = read_mapping(mapping)
+    return list(dict.fromkeys(column for file in files for column in columns_nowhere(plan, file)))
 
 
 def _source(sources: list[Source]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import msgspec
 
 from importledger_client.commands.common import OK, SOME_REFUSED, next_step, out, say
 from importledger_client.mapping import MappedSource, read_mapping
-from importledger_client.proposing import gaps, proposed
+from importledger_client.proposing import columns_nowhere, gaps, proposed
 from importledger_client.tables import columns_of, dialect_of, is_table, rows_of
 
 FIRST = 2
@@ -48,7 +48,7 @@ def check(mapping: Path, file: str, supplier: str | None) -> int:
         if accounts <= FIRST and line.content:
             say(console, f"line {line.number}:")
             say(console, msgspec.json.format(line.content, indent=2).decode())
-    open_ = gaps(plan, columns_of(file))
+    open_ = gaps(plan, columns_nowhere(plan, file))
     for gap in open_:
         say(console, f"column {gap.name}: {gap.sentence}" if gap.is_column else f"{gap.name}: {gap.sentence}")
     for column, value in sorted(source.mapped.unfit.items()):
