@@ -21,7 +21,7 @@ from projections.history import (
     read_account_history,
     read_history,
     read_statuses,
-    status_after,
+    status_record,
 )
 from projections.missing_documents import naming_documents
 from schemas.difference import difference
@@ -110,7 +110,7 @@ def status(supplier_code: str, external: str | None, as_of: AsOf | None, as_list
     with open_ledger() as ledger, ledger.connection() as connection:
         if external is not None:
             require_import(connection, supplier_code, external)
-            found = status_after(of_import(read_account_history(connection, supplier_code, external, as_of or NOW)))
+            found = status_record(of_import(read_account_history(connection, supplier_code, external, as_of or NOW)))
             if found is None:
                 raise click.ClickException(f"There was no import of {external} for {supplier_code} then.")
             found = naming_documents(ledger, supplier_code, {external: found})[external]

@@ -4,10 +4,12 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
 import psycopg
+from msgspec import Meta
 from psycopg.conninfo import conninfo_to_dict
 
 from eventstore.proof.checkpoints import KeyNotUsable, LogKey
@@ -18,6 +20,8 @@ _ADDRESS = re.compile(r"[^@<>\r\n]+@[^@<>\s]+\Z|[^@<>\r\n]+<[^@<>\s]+@[^@<>\s]+>
 _OBJECT_STORES = ("file", "s3", "gs", "az")
 _SMTP = ("smtp", "smtps")
 _LEVELS = ("debug", "info", "warning", "error")
+_Count = Annotated[int, Meta(ge=1, le=64)]
+_Interval = Annotated[float, Meta(ge=1, le=86_400)]
 
 
 class SettingError(Exception):
@@ -67,7 +71,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             is_sandbox=_choice(environment, "IMPORTLEDGER_SANDBOX", ("on", "off"), "off") == "on",
             has_graphiql=_choice(environment, "IMPORTLEDGER_GRAPHIQL", ("on", "off"), "off") == "on",
             clock_offset_s=_seconds(environment, "IMPORTLEDGER_TEST_CLOCK_OFFSET_S"),
-            worker_threads=_count(environment, "IMPORTLEDGER_WORKER_THREADS", 2),
+            worker_threads=_count(environment, "IMPORTLEDGER_WORKER_THREADS", "2"),
             log_level=log_level(environment),
             log_format=_choice(environment, "IMPORTLEDGER_LOG_FORMAT", ("auto", "text", "json"), "auto"),
             roles_file=Path(environment["IMPORTLEDGER_ROLES_FILE"])
@@ -178,30 +182,30 @@ def _address(environment: Mapping[str, str], name: str) -> str | None:
     return value or None
 
 
-def _count(environment: Mapping[str, str], name: str, default: int) -> int:
-    value = environment.get(name, str(default))
-    if not value.isdigit() or not 1 <= int(value) <= 64:
-        raise SettingError(f"{name} must be a whole number from 1 to 64, not {value!r}.")
-    return int(value)
-
-
-def _seconds(environment: Mapping[str, str], name: str, default: str = "0") -> float:
+def _converted(environment: Mapping[str, str], name: str, kind: Any, default: str, must_be: str) -> Any:
+    """The variable's value as this type. Raises SettingError, which says what it must be."""
     value = environment.get(name, default)
     try:
-        return float(value)
-    except ValueError:
-        raise SettingError(f"{name} must be a number of seconds, not {value!r}.") from None
+        return msgspec.convert(value.strip().lower(), kind, strict=False)
+    except msgspec.ValidationError:
+        raise SettingError(f"{name} must be {must_be}, not {value!r}.") from None
+
+
+def _count(environment: Mapping[str, str], name: str, default: str) -> int:
+    count: int = _converted(environment, name, _Count, default, "a whole number from 1 to 64")
+    return count
+
+
+def _seconds(environment: Mapping[str, str], name: str) -> float:
+    seconds: float = _converted(environment, name, float, "0", "a number of seconds")
+    return seconds
 
 
 def _interval(environment: Mapping[str, str], name: str, default: str) -> float:
-    value = _seconds(environment, name, default)
-    if not 1 <= value <= 86_400:
-        raise SettingError(f"{name} must be a number of seconds from 1 to 86400, not {environment.get(name)!r}.")
-    return value
+    interval: float = _converted(environment, name, _Interval, default, "a number of seconds from 1 to 86400")
+    return interval
 
 
 def _choice(environment: Mapping[str, str], name: str, choices: tuple[str, ...], default: str) -> str:
-    value = environment.get(name, default).lower()
-    if value not in choices:
-        raise SettingError(f"{name} must be one of {', '.join(choices)}, not {value!r}.")
-    return value
+    choice: str = _converted(environment, name, Literal[choices], default, f"one of {', '.join(choices)}")
+    return choice

@@ -19,7 +19,7 @@ from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.ledger import recorded_of
 from eventstore.log.private import has_private, opened
 from projections.account_record import SELECT_RECORDS
-from projections.import_status import LEAVES_STATUS, STATUS_AFTER, status_row
+from projections.import_status import LEAVES_STATUS, status_row
 from schemas.base import Wire, instant
 from schemas.status import ImportStatus, LatestError
 
@@ -108,7 +108,7 @@ def history_entry(recorded: Recorded) -> HistoryEntry:
     )
 
 
-def status_after(events: list[Recorded]) -> ImportStatus | None:
+def status_record(events: list[Recorded]) -> ImportStatus | None:
     """The v2 status record that these events of one import add up to; None for no events. Pure."""
     if not events:
         return None
@@ -149,10 +149,10 @@ _SELECT_KEYS = "SELECT stream, key FROM payload_keys WHERE stream = ANY(%b)"
 _ROWS_AT_ONCE = 50
 """Events that are held while a history is read."""
 
-_STATUS_OF_TOPIC = {
-    topic: STATUS_AFTER.get(event, "CANCELLED")  # of erasures, only those without an account are asked about
-    for topic, event in import_process.TOPICS.items()
-}
+_STATUS_AFTER_TOPIC = dict.fromkeys(import_process.TOPICS, import_process.status_after_erasure(False)) | (
+    import_process.STATUS_AFTER_TOPIC
+)
+"""Of erasures, only those without an account are asked about."""
 
 _SELECT_LAST_TOPICS = f"""
 SELECT DISTINCT ON (stream) stream, topic
@@ -198,7 +198,7 @@ async def status_then(
     async for recorded in import_history(connection, supplier, external, as_of):
         if not counting or status_row(recorded, recorded.position) is not None:
             counting[1:] = [recorded]
-    return status_after(counting)
+    return status_record(counting)
 
 
 async def events_since_staged(connection: AsyncConnection[Any], supplier: str, external: str) -> list[Recorded]:
@@ -279,7 +279,7 @@ def read_statuses(connection: Connection[Any], supplier: str, as_of: AsOf = NOW)
     with connection.cursor(row_factory=dict_row) as cursor:
         rows = cursor.execute(_SELECT_LAST_TOPICS, as_of.parameters | {"supplier": supplier})
         return {
-            import_process.identity_of(row["stream"])[1]: _STATUS_OF_TOPIC.get(row["topic"], "UNREADABLE")
+            import_process.identity_of(row["stream"])[1]: _STATUS_AFTER_TOPIC.get(row["topic"], "UNREADABLE")
             for row in rows
         }
 

@@ -5,24 +5,18 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from eventstore.aggregates.import_process import SubjectErased
-from projections.import_status import STATUS_AFTER
+from eventstore.aggregates.import_process import STATUS_AFTER, STATUS_AFTER_TOPIC, SubjectErased, status_after
 from projections.versioning.following import Counter
-from projections.versioning.reading import Seen, topics_of
+from projections.versioning.reading import Seen
 from schemas.status import SupplierProgress
-
-_STATUS_OF_TOPIC = {topics_of([event])[0]: status for event, status in STATUS_AFTER.items()}
 
 
 def project(seen: Seen) -> Iterator[tuple[str, str, int]]:
     """(supplier, status, number): one more in the state after the event, one less in the state before it. Pure."""
-    supplier, event = seen.recorded.supplier or "", seen.recorded.event
-    if isinstance(event, SubjectErased):
-        yield supplier, "PROCESSED" if event.account_number else "CANCELLED", 1
-    else:
-        yield supplier, STATUS_AFTER[type(event)], 1
+    supplier = seen.recorded.supplier or ""
+    yield supplier, status_after(seen.recorded.event), 1
     if seen.previous is not None:
-        yield supplier, _STATUS_OF_TOPIC[seen.previous], -1
+        yield supplier, STATUS_AFTER_TOPIC[seen.previous], -1
 
 
 IMPORT_PROGRESS = Counter(

@@ -17,6 +17,9 @@ from psycopg.sql import SQL, Identifier
 
 from eventstore.aggregates.aggregate import Event
 from eventstore.aggregates.import_process import (
+    STATUS_AFTER,
+    STATUS_AFTER_TOPIC,
+    WAITING,
     DryRunErrored,
     DryRunSucceeded,
     ImportErrored,
@@ -24,16 +27,17 @@ from eventstore.aggregates.import_process import (
     ImportStaged,
     SubjectErased,
     identity_of,
+    status_after,
+    status_after_erasure,
     stream_of,
 )
 from eventstore.aggregates.run import AccountsReplayed, RunCounted, run_of
 from eventstore.clock import now
 from eventstore.log.columns import SELECT_HEAD
 from projections.error_statistics import failure_name
-from projections.import_status import STATUS_AFTER
 from projections.versioning.following import Following
 from projections.versioning.projection import Rows
-from projections.versioning.reading import Seen, topics_of
+from projections.versioning.reading import Seen
 from schemas.base import code_and_path
 from schemas.run import RunError, RunImport, RunRecord
 from schemas.status import LatestError
@@ -47,9 +51,7 @@ MAX_ERRORS = 1_000
 PAGE = 1_000
 EDITION = "2: a failure counts once, whatever it names"
 
-_STATUS_OF_TOPIC = {topics_of([event])[0]: status for event, status in STATUS_AFTER.items()}
 _ENDED = (ImportProcessed, ImportErrored, DryRunSucceeded, DryRunErrored)
-WAITING = ("PENDING", "IN_PROGRESS")
 
 _TABLES = {
     "import_run": "supplier text NOT NULL, run text NOT NULL, mode text NOT NULL, started_at timestamptz NOT NULL,"
@@ -166,20 +168,13 @@ def _add_import(changes: _Changes, seen: Seen) -> None:
         is_own = isinstance(event, ImportStaged) and event.run == name
         mode = ("dry_run" if event.is_dry_run else "create") if is_own and isinstance(event, ImportStaged) else ""
         changes.touch(run, seen, mode)
-        changes.count(run, "status", _status_after(seen))
+        changes.count(run, "status", status_after(event))
         if name in before and seen.previous is not None:
-            changes.count(run, "status", _STATUS_OF_TOPIC[seen.previous], number=-1)
+            changes.count(run, "status", STATUS_AFTER_TOPIC[seen.previous], number=-1)
         if isinstance(event, _ENDED):
             changes.count(run, "ended", _span(seen.recorded.recorded_at))
         if isinstance(event, ImportErrored | DryRunErrored):
             changes.count(run, "error", *code_and_path(failure_name(event.code, event.problems)))
-
-
-def _status_after(seen: Seen) -> str:
-    event = seen.recorded.event
-    if isinstance(event, SubjectErased):
-        return "PROCESSED" if event.account_number else "CANCELLED"
-    return STATUS_AFTER[type(event)]
 
 
 def _span(at: datetime) -> str:
@@ -235,7 +230,7 @@ def _statuses(connection: Connection[Any], streams: Sequence[str], position: int
         return
     with connection.cursor(row_factory=tuple_row) as cursor:
         for topic, has_account in cursor.execute(_SELECT_LAST, (list(streams), position)).fetchall():
-            yield _STATUS_OF_TOPIC.get(topic) or ("PROCESSED" if has_account else "CANCELLED")
+            yield STATUS_AFTER_TOPIC.get(topic) or status_after_erasure(has_account)
 
 
 def _write(connection: Connection[Any], schema: str, changes: _Changes) -> None:

@@ -11,9 +11,9 @@ import msgspec
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
-from eventstore.aggregates.aggregate import Event
 from eventstore.aggregates.import_process import (
     IMPORT_PROCESS,
+    STATUSES,
     DryRunErrored,
     DryRunSucceeded,
     ImportCancelled,
@@ -25,6 +25,7 @@ from eventstore.aggregates.import_process import (
     ImportStarted,
     SubjectErased,
     identity_of,
+    status_after,
 )
 from eventstore.events import Recorded
 from projections.versioning.view import View
@@ -34,20 +35,6 @@ LEAVES_STATUS: LiteralString = (
     """e.topic = 'subject_erased.v1' AND encode(e.state, 'escape') LIKE '%%"account_number":%%'"""
 )
 """An erasure where there is an account: the import stays PROCESSED. Whatever bytes there are, it can be asked."""
-
-
-STATUS_AFTER: dict[type[Event], str] = {
-    ImportStaged: "PENDING",
-    ImportRetried: "PENDING",
-    ImportPostponed: "PENDING",
-    ImportStarted: "IN_PROGRESS",
-    ImportProcessed: "PROCESSED",
-    ImportErrored: "ERRORED",
-    DryRunSucceeded: "DRY_RUN_SUCCEEDED",
-    DryRunErrored: "DRY_RUN_ERRORED",
-    ImportCancelled: "CANCELLED",
-}
-"""The status after an event, whatever it says; an erasure depends on whether there is an account."""
 
 
 class StatusRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,59 +66,37 @@ def status_row(recorded: Recorded, position: int) -> StatusRow | None:
     """
     match recorded.event:
         case ImportStaged(not_before=due_at):
-            return _row(recorded, position, "PENDING", due_at=due_at)
-        case ImportRetried():
-            return _row(recorded, position, "PENDING")
-        case ImportStarted() as event:
+            return _row(recorded, position, due_at=due_at)
+        case ImportStarted(attempt=attempt, worker=worker, lease_until=lease_until):
+            return _row(recorded, position, attempt=attempt, worker=worker, lease_until=lease_until)
+        case ImportPostponed(attempt=attempt, due_at=due_at):
+            return _row(recorded, position, attempt=attempt, due_at=due_at)
+        case ImportProcessed(attempt=attempt, account_number=number):
+            at = recorded.recorded_at
+            return _row(recorded, position, attempt=attempt, account_number=number, account_created_at=at)
+        case ImportErrored() | DryRunErrored() as event:
             return _row(
                 recorded,
                 position,
-                "IN_PROGRESS",
                 attempt=event.attempt,
-                worker=event.worker,
-                lease_until=event.lease_until,
+                error_code=event.code,
+                error_detail=event.detail,
+                error_domain=event.domain,
             )
-        case ImportPostponed() as event:
-            return _row(recorded, position, "PENDING", attempt=event.attempt, due_at=event.due_at)
-        case ImportProcessed() as event:
-            return _row(
-                recorded,
-                position,
-                "PROCESSED",
-                attempt=event.attempt,
-                account_number=event.account_number,
-                account_created_at=recorded.recorded_at,
-            )
-        case ImportErrored() as event:
-            return _errored(recorded, position, "ERRORED", event)
-        case DryRunErrored() as event:
-            return _errored(recorded, position, "DRY_RUN_ERRORED", event)
-        case DryRunSucceeded() as event:
-            return _row(recorded, position, "DRY_RUN_SUCCEEDED", attempt=event.attempt)
-        case ImportCancelled() | SubjectErased(account_number=""):
-            return _row(recorded, position, "CANCELLED")
+        case DryRunSucceeded(attempt=attempt):
+            return _row(recorded, position, attempt=attempt)
+        case ImportRetried() | ImportCancelled() | SubjectErased(account_number=""):
+            return _row(recorded, position)
         case _:
             return None
 
 
-def _errored(recorded: Recorded, position: int, status: str, event: ImportErrored | DryRunErrored) -> StatusRow:
-    return _row(
-        recorded,
-        position,
-        status,
-        attempt=event.attempt,
-        error_code=event.code,
-        error_detail=event.detail,
-        error_domain=event.domain,
-    )
-
-
-def _row(recorded: Recorded, position: int, status: str, **fields: Any) -> StatusRow:
+def _row(recorded: Recorded, position: int, **fields: Any) -> StatusRow:
     supplier, external = identity_of(recorded.stream)
     return StatusRow(
         supplier=supplier,
         external_account_number=external,
-        status=status,
+        status=status_after(recorded.event),
         created_at=recorded.recorded_at,
         created_position=position,
         modified_at=recorded.recorded_at,
@@ -212,16 +177,8 @@ LIMIT %(candidates)s"""
 _MAX_CANDIDATES = 10_000
 """So many failed imports are asked for a problem's code at a time; a page may then be short, and says how to go on."""
 
-_STATUS_CONDITIONS: dict[str, LiteralString] = {  # told as constants, so that partial indexes are found
-    "PENDING": " AND status = 'PENDING'",
-    "IN_PROGRESS": " AND status = 'IN_PROGRESS'",
-    "PROCESSED": " AND status = 'PROCESSED'",
-    "ERRORED": " AND status = 'ERRORED'",
-    "CANCELLED": " AND status = 'CANCELLED'",
-    "DRY_RUN_SUCCEEDED": " AND status = 'DRY_RUN_SUCCEEDED'",
-    "DRY_RUN_ERRORED": " AND status = 'DRY_RUN_ERRORED'",
-}
-STATUSES = tuple(_STATUS_CONDITIONS)
+_STATUS_CONDITIONS: dict[str, LiteralString] = {status: f" AND status = '{status}'" for status in STATUSES}
+"""A condition for each status, which names it in the query's text, so that Postgres uses the partial indexes."""
 
 PENDING_STATES = ("PENDING", "IN_PROGRESS", "ERRORED", "DRY_RUN_SUCCEEDED", "DRY_RUN_ERRORED")
 """Every process without an account, except those that were cancelled."""

@@ -13,7 +13,7 @@ import msgspec
 import structlog
 from psycopg import Connection
 
-from eventstore.aggregates.import_process import TOPICS, identity_of
+from eventstore.aggregates.import_process import STATUS_AFTER_TOPIC, WAITING, identity_of, status_after_erasure
 from eventstore.errors import StoreUnavailable
 from eventstore.log import follow, locks
 from eventstore.log.ledger import Ledger
@@ -21,15 +21,8 @@ from eventstore.log.ledger import Ledger
 FOLLOWER = "ended imports"
 RETRY_S = 1.0
 READ_LIMIT = 1_000
-STATUSES = {
-    "ImportProcessed": "PROCESSED",
-    "ImportErrored": "ERRORED",
-    "DryRunSucceeded": "DRY_RUN_SUCCEEDED",
-    "DryRunErrored": "DRY_RUN_ERRORED",
-    "ImportCancelled": "CANCELLED",
-}
+_ENDS = {topic: status for topic, status in STATUS_AFTER_TOPIC.items() if status not in WAITING}
 """The status in which an import ends, by the event that ends it. An erasure ends one that had not ended."""
-_ENDS = {topic: STATUSES[event.__name__] for topic, event in TOPICS.items() if event.__name__ in STATUSES}
 _ERASED = "subject_erased.v1"
 _WATCHED = (*_ENDS, _ERASED)
 _SELECT_BEFORE = """
@@ -99,7 +92,7 @@ class EndedImports:
                 "import ended",
                 supplier=supplier,
                 external_account_number=external,
-                status=_ENDS.get(event.topic, "CANCELLED"),
+                status=_ENDS.get(event.topic, status_after_erasure(False)),
                 attempt=end.attempt,
                 code=end.code,
                 position=event.position,

@@ -25,10 +25,10 @@ from api.problem_sentences import with_sentence
 from api.responses import encoded, json_response, spoken_response
 from api.services import Services
 from api.status_codes import ApiError
+from eventstore.aggregates.import_process import STATUSES
 from eventstore.clock import now
 from eventstore.proof.statement import StatementRefused, signed_statement
 from projections.import_run import RunState, is_up, run_accounts, run_imports, run_states
-from projections.import_status import STATUS_AFTER
 from projections.platform.totals import COMMON, PORTION, Totals, differences
 from schemas.base import Problem
 from schemas.run import Certificate, Manifest, RunImport, RunRecord, RunTotals
@@ -41,7 +41,7 @@ EVERY_S = 1.0
 QUIET = timedelta(seconds=2)
 """A run has finished when nothing of it waits and nothing has come for so long."""
 MAX_STREAMS = 200
-STATES = frozenset(STATUS_AFTER.values())
+STATES = frozenset(STATUSES)
 _STATES = Sentence(
     f"A status is one of {', '.join(sorted(STATES))}.", f"Ein Status ist einer von {', '.join(sorted(STATES))}."
 )

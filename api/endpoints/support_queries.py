@@ -19,10 +19,11 @@ from api.paths import identifier
 from api.problem_sentences import with_sentence
 from api.responses import json_response, spoken_response
 from api.services import Services
+from eventstore.aggregates.import_process import STATUSES
 from projections.account_search import MAX_FOUND, found_accounts
 from projections.error_statistics import supplier_errors
 from projections.import_progress import supplier_progress
-from projections.import_status import STATUSES, Wanted, imports_page
+from projections.import_status import Wanted, imports_page
 from projections.missing_documents import misses_documents, naming_documents, says
 from schemas.base import Problem
 from schemas.sentence import Sentence

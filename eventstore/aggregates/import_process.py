@@ -149,6 +149,39 @@ TOPICS: dict[str, type[Event]] = {
     "subject_erased.v1": SubjectErased,
 }
 
+STATUS_AFTER: dict[type[Event], str] = {
+    ImportStaged: "PENDING",
+    ImportRetried: "PENDING",
+    ImportPostponed: "PENDING",
+    ImportStarted: "IN_PROGRESS",
+    ImportProcessed: "PROCESSED",
+    ImportErrored: "ERRORED",
+    ImportCancelled: "CANCELLED",
+    DryRunSucceeded: "DRY_RUN_SUCCEEDED",
+    DryRunErrored: "DRY_RUN_ERRORED",
+}
+"""The status that an event leaves, whatever it says. After an erasure it depends on the account: `status_after`."""
+
+STATUSES = tuple(dict.fromkeys(STATUS_AFTER.values()))
+"""Every status that an import can have, in the order of a process."""
+WAITING = ("PENDING", "IN_PROGRESS")
+"""The statuses of an import that has not ended."""
+
+STATUS_AFTER_TOPIC = {topic: STATUS_AFTER[event] for topic, event in TOPICS.items() if event in STATUS_AFTER}
+"""The same by the events' stored names."""
+
+
+def status_after_erasure(has_account: bool) -> str:
+    """An import that has made an account stays PROCESSED; any other ends."""
+    return "PROCESSED" if has_account else "CANCELLED"
+
+
+def status_after(event: Event) -> str:
+    """The status that an event of an import process leaves."""
+    if isinstance(event, SubjectErased):
+        return status_after_erasure(bool(event.account_number))
+    return STATUS_AFTER[type(event)]
+
 
 class StageImport(Command, frozen=True):
     """Keep this payload and process it."""
@@ -310,25 +343,19 @@ def evolve(process: ImportProcess, event: ImportEvent) -> ImportProcess:
     """The state after the event."""
     match event:
         case ImportStaged():
-            return ImportProcess(status="PENDING", staged=event, due_at=event.not_before)
+            return ImportProcess(status=status_after(event), staged=event, due_at=event.not_before)
         case ImportStarted():
-            return _moved(process, "IN_PROGRESS", attempt=event.attempt, worker=event.worker)
+            return _moved(process, event, attempt=event.attempt, worker=event.worker)
         case ImportPostponed():
-            return _moved(process, "PENDING", due_at=event.due_at)
+            return _moved(process, event, due_at=event.due_at)
         case ImportProcessed():
-            return _moved(process, "PROCESSED", account_number=event.account_number)
-        case ImportErrored():
-            return _moved(process, "ERRORED")
-        case DryRunSucceeded():
-            return _moved(process, "DRY_RUN_SUCCEEDED")
-        case DryRunErrored():
-            return _moved(process, "DRY_RUN_ERRORED")
-        case ImportCancelled():
-            return _moved(process, "CANCELLED")
+            return _moved(process, event, account_number=event.account_number)
+        case ImportErrored() | DryRunSucceeded() | DryRunErrored() | ImportCancelled():
+            return _moved(process, event)
         case ImportRetried():
-            return ImportProcess(status="PENDING", staged=process.staged)
+            return ImportProcess(status=status_after(event), staged=process.staged)
         case SubjectErased():
-            status = "PROCESSED" if process.account_number else "CANCELLED"
+            status = status_after_erasure(bool(process.account_number))
             return ImportProcess(status=status, account_number=process.account_number, is_erased=True)
         case _:
             assert_never(event)
@@ -392,15 +419,16 @@ def _failed(command: FailImport, process: ImportProcess) -> ImportEvent:
 
 def _moved(
     process: ImportProcess,
-    status: str,
+    event: ImportEvent,
     *,
     attempt: int | None = None,
     worker: int = 0,
     due_at: datetime | None = None,
     account_number: str = "",
 ) -> ImportProcess:
+    """The process in the status that the event leaves; what is not named is as it is for a process without worker."""
     return ImportProcess(
-        status=status,
+        status=status_after(event),
         staged=process.staged,
         attempt=process.attempt if attempt is None else attempt,
         worker=worker,

@@ -1,12 +1,15 @@
 """What may happen to an import process, and in which order."""
 
+import re
 from datetime import timedelta
 from functools import reduce
+from pathlib import Path
 
 import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
+from eventstore.aggregates import import_process
 from eventstore.aggregates.aggregate import Event
 from eventstore.aggregates.import_process import (
     IMPORT_PROCESS,
@@ -238,3 +241,12 @@ def test_an_import_without_account_ends_with_its_erasure(history: tuple[Event, .
 def test_what_is_in_progress_or_was_never_staged_cannot_be_erased() -> None:
     given(staged(), started()).when(ERASE).refuses(IllegalTransition)
     given().when(ERASE).refuses(IllegalTransition)
+
+
+def test_every_event_leaves_a_status_which_is_written_down_once() -> None:
+    assert {*import_process.STATUS_AFTER, SubjectErased} == {*import_process.TOPICS.values()}
+    file = Path(import_process.__file__).resolve()
+    for package in ("api", "cli", "eventstore", "projections", "workers"):
+        for other in (file.parents[2] / package).rglob("*.py"):
+            said = re.search(r'(Import|DryRun)[A-Z]\w+"?(\(\))?: "[A-Z_]{4,}"', other.read_text())
+            assert other == file or not said, other
