@@ -57,7 +57,7 @@ chaos: setup ## faults at a running service under load; SEED=1 MINUTES=10
 	$(BIN)/python -m tests.faults --seed $(or $(SEED),1) --minutes $(or $(MINUTES),10)
 
 docs: setup ## what is made from the code (docs/errors.md; docs/openapi.json, which may only grow), and the guide
-	$(BIN)/python -m api.made
+	$(BIN)/python -m api.generated
 	$(BIN)/python docs/guide/build.py --strict
 
 bench: setup ## throughput as ratios in one run; BOOK=1 for whole books

@@ -23,7 +23,7 @@ from api.operation import Operation
 from api.paths import identifier
 from api.preferences import APPLIED, prefers_representation
 from api.responses import JsonResponse, json_response, read_body
-from api.run_name import RUN, run_of
+from api.run_name import RUN, named_run
 from api.services import Services
 from api.status_codes import ApiError, sentence_of
 from eventstore.aggregates.run import Mode
@@ -131,7 +131,7 @@ class Admission:
         async def answer(request: Request, key: Key) -> Response:
             call = Call(key, await read_body(request))
             if takes_run:
-                call.run = run_of(request)
+                call.run = named_run(request)
             header = request.headers.get("idempotency-key")
             if header is not None:
                 call.name = _name_of(request, key, header)
@@ -178,13 +178,13 @@ class Admission:
 
         Raises ApiError 422 when it was another request that it answered.
         """
-        found = await read(self._pool, remembered_answer, call.name)
-        if found is None:
+        first = await read(self._pool, remembered_answer, call.name)
+        if first is None:
             return None
-        if found.request_sha256 != call.request_sha256:
+        if first.request_sha256 != call.request_sha256:
             raise ApiError(422, _REUSED)
-        is_told = found.body != b"{}" and prefers_representation(request)
-        return JsonResponse(found.body, found.status, APPLIED if is_told else None)
+        is_told = first.body != b"{}" and prefers_representation(request)
+        return JsonResponse(first.body, first.status, APPLIED if is_told else None)
 
 
 def _mode_of(operation: Operation) -> Mode:

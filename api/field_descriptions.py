@@ -13,17 +13,17 @@ from msgspec import inspect as shapes
 
 def structs_of(types: Sequence[Any]) -> dict[str, type]:
     """The classes of structs that these types are made of, by name."""
-    found: dict[str, type] = {}
+    structs: dict[str, type] = {}
     waiting = list(shapes.multi_type_info(types))
     while waiting:
         node = waiting.pop()
         if isinstance(node, shapes.StructType):
-            if node.cls.__name__ in found:
+            if node.cls.__name__ in structs:
                 continue
-            found[node.cls.__name__] = node.cls
+            structs[node.cls.__name__] = node.cls
             waiting += [field.type for field in node.fields]
         waiting += list(_inner(node))
-    return found
+    return structs
 
 
 @cache

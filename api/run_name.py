@@ -17,7 +17,7 @@ RUN = Parameter(
 _RUN = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 
 
-def run_of(request: Request) -> str:
+def named_run(request: Request) -> str:
     """The run that a request names; "" for none. Raises ApiError 400."""
     if not request.scope["query_string"]:
         return ""

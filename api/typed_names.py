@@ -25,8 +25,8 @@ def typed_number(body: bytes | None) -> str:
         inner = names.payload.get("external_account_number", "") if isinstance(names.payload, dict) else ""
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return ""
-    found = names.external_account_number or inner
-    return storable_number(str(found)) if isinstance(found, str | int) and not isinstance(found, bool) else ""
+    number = names.external_account_number or inner
+    return storable_number(str(number)) if isinstance(number, str | int) and not isinstance(number, bool) else ""
 
 
 def storable_number(text: str) -> str:

@@ -14,7 +14,7 @@ from psycopg.rows import dict_row
 from eventstore.aggregates.import_process import ImportErrored, ImportProcessed, ImportStaged, ImportStarted, stream_of
 from eventstore.clock import now
 from eventstore.events import Recorded
-from eventstore.log.payloads import Payload, new_key
+from eventstore.log.payloads import Payload, random_key
 from eventstore.log.recorder import Append, LedgerDatastore, LedgerRecorder
 from importledger_client.book import one_account
 
@@ -47,7 +47,7 @@ def _appends(supplier: str, numbers: range) -> Iterator[Append]:
             body = msgspec.json.encode(template | {"external_account_number": external})
             payload = Payload.of(body)
             stream = stream_of(supplier, external)
-            payloads[stream] = payload.encrypted(stream, new_key(), subject=stream, is_new=True)
+            payloads[stream] = payload.encrypted(stream, random_key(), subject=stream, is_new=True)
             digest, at = payload.sha256.hex(), began + timedelta(milliseconds=number)
             staged = ImportStaged(payload_sha256=digest, content_sha256=digest, payload_bytes=len(body))
             started = ImportStarted(attempt=1, worker=1, lease_until=at)

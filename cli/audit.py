@@ -110,11 +110,11 @@ def status(supplier_code: str, external: str | None, as_of: AsOf | None, as_list
     with open_ledger() as ledger, ledger.connection() as connection:
         if external is not None:
             require_import(connection, supplier_code, external)
-            found = status_record(of_import(read_account_history(connection, supplier_code, external, as_of or NOW)))
-            if found is None:
+            record = status_record(of_import(read_account_history(connection, supplier_code, external, as_of or NOW)))
+            if record is None:
                 raise click.ClickException(f"There was no import of {external} for {supplier_code} then.")
-            found = naming_documents(ledger, supplier_code, {external: found})[external]
-            click.echo(msgspec.json.encode(found) if as_json else _lines(msgspec.to_builtins(found)))
+            record = naming_documents(ledger, supplier_code, {external: record})[external]
+            click.echo(msgspec.json.encode(record) if as_json else _lines(msgspec.to_builtins(record)))
             return
         require_supplier(connection, supplier_code)
         statuses = read_statuses(connection, supplier_code, as_of or NOW)

@@ -123,10 +123,10 @@ def restore(
             trusted = _trusted(settings, target, signed, vkeys, report)
             kept = [Kept("the backup's own checkpoint", own.note)] if own else []
             kept += [Kept(str(file), file.read_text("utf-8", "replace")) for file in against]
-            found, counts = problems_of_restored(service_url, kept, trusted, manifest.position)
+            problems, counts = problems_of_restored(service_url, kept, trusted, manifest.position)
             if of_keys and not is_key_trusted(of_keys, trusted):
-                found.append(f"NOT SIGNED  {keys}: the keys were not signed with the log's key")
-            _tell(found + _different_views(admin_url), counts, report)
+                problems.append(f"NOT SIGNED  {keys}: the keys were not signed with the log's key")
+            _tell(problems + _different_views(admin_url), counts, report)
     report.say("Start the service; work that was in progress is taken up again.")
     report.end()
 
@@ -190,11 +190,11 @@ def _different_views(admin_url: str) -> list[str]:
     return [f"{name} differs in {count} rows." for name, count in counts.items() if count]
 
 
-def _tell(found: Sequence[str], counts: str, report: Report) -> None:
-    report.told |= {"is_verified": not found, "problems": list(found)}
-    for sentence in found:
+def _tell(problems: Sequence[str], counts: str, report: Report) -> None:
+    report.told |= {"is_verified": not problems, "problems": list(problems)}
+    for sentence in problems:
         click.echo(sentence, err=True)
-    if found:
+    if problems:
         report.end()
         raise BackupError("The restored log is not whole.")
     report.say("Verified: no gap, every payload is there and as it was received, every view is what the log says.")

@@ -96,19 +96,22 @@ def problems_of_log(
     connection: Connection[Any], kept: Sequence[Kept], keys: Sequence[str], restored_upto: int
 ) -> list[str]:
     """What is wrong with a log that was restored up to a position, by these checkpoints; a sentence each."""
-    found = list(gaps(connection))
+    problems = list(gaps(connection))
     if not kept:
-        return [*found, "NOT SIGNED  the backup has no signed checkpoint of its own: name one of yours with --against"]
+        return [
+            *problems,
+            "NOT SIGNED  the backup has no signed checkpoint of its own: name one of yours with --against",
+        ]
     if not keys:
-        return [*found, "NOT SIGNED  the log's key is not here: name its verifier key with --key"]
+        return [*problems, "NOT SIGNED  the log's key is not here: name its verifier key with --key"]
     if not restored_upto:
-        return found
+        return problems
     events = verify_events(connection, keys, [*kept_inside(connection), *kept], whole=True)
-    found += events.problems
+    problems += events.problems
     if events.anchored < restored_upto:
         left = restored_upto - events.anchored
-        found.append(f"NOT ANCHORED  no checkpoint covers the {left} events after position {events.anchored}")
-    return found
+        problems.append(f"NOT ANCHORED  no checkpoint covers the {left} events after position {events.anchored}")
+    return problems
 
 
 def problems_of_restored(
@@ -118,11 +121,11 @@ def problems_of_restored(
     with psycopg.connect(service_url) as connection:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL TIME ZONE 'UTC'")
-        found = problems_of_log(connection, kept, keys, restored_upto)
+        problems = problems_of_log(connection, kept, keys, restored_upto)
         payloads, answers = verify_payloads(connection), verify_answers(connection)
-        found += payloads.problems + answers.problems + guards_off(connection)
+        problems += payloads.problems + answers.problems + guards_off(connection)
     counts = f"{restored_upto:,} events, {payloads.matching:,} payloads, {answers.matching:,} remembered answers"
-    return found, f"{counts} with {answers.unwatched:,} unwatched ones" if answers.unwatched else counts
+    return problems, f"{counts} with {answers.unwatched:,} unwatched ones" if answers.unwatched else counts
 
 
 def missing_key(database_url: str, settings: Settings, folder: DataFolder, own: OwnCheckpoint | None) -> str | None:

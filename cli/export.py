@@ -91,7 +91,7 @@ def replay(file: Path, as_json: bool) -> None:
 
 
 def _divergences(replayed: Replay, recorded: Recorded) -> Iterator[str]:
-    yield from (found.says for found in replayed.divergences([recorded]))
+    yield from (divergence.says for divergence in replayed.divergences([recorded]))
 
 
 def _judgement(replayed: Replay, recorded: Recorded, bodies: dict[str, tuple[str, bytes]]) -> Iterator[str]:
@@ -102,10 +102,10 @@ def _judgement(replayed: Replay, recorded: Recorded, bodies: dict[str, tuple[str
     digest, body = bodies[recorded.stream]
     if process is None or process.staged is None or process.staged.payload_sha256 != digest:
         return
-    found = account_of(body, process, _terms(replayed, recorded.supplier or ""), recorded.recorded_at)
-    is_refused = not hasattr(found, "external_account_number")
+    findings = account_of(body, process, _terms(replayed, recorded.supplier or ""), recorded.recorded_at)
+    is_refused = not hasattr(findings, "external_account_number")
     if isinstance(recorded.event, ImportProcessed) and is_refused:
-        yield f"was processed; today's rules refuse it: {getattr(found, 'detail', '')}"
+        yield f"was processed; today's rules refuse it: {getattr(findings, 'detail', '')}"
     elif isinstance(recorded.event, ImportErrored) and _is_of_rules(recorded.event) and not is_refused:
         yield "was refused; today's rules accept it"
 

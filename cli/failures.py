@@ -47,7 +47,7 @@ EXPECTED = (
 """Errors whose message is the sentence."""
 
 
-def sentence_of(error: Exception) -> str | None:
+def failure_sentence(error: Exception) -> str | None:
     """What an operator reads, on two lines at most; None for what nobody has expected."""
     match error:
         case click.UsageError():
@@ -72,7 +72,7 @@ def sentence_of(error: Exception) -> str | None:
 
 def fail(error: Exception) -> None:
     """Say why, and end. What nobody has expected is logged as well, with where it came from."""
-    told = sentence_of(error)
+    told = failure_sentence(error)
     if told is None:
         told = f"This should not have happened ({type(error).__name__}); the line above says where."
         structlog.get_logger().error("unexpected error", exc_info=error)

@@ -52,5 +52,5 @@ def require_stream(connection: Connection[Any], stream: str) -> None:
 def nearest(typed: str, present: Iterable[str]) -> str:
     """`, but there is X` for a name that differs in case or is spelt alike; "" where there is none."""
     by_lower = {name.lower(): name for name in present}
-    found = get_close_matches(typed.lower(), by_lower, n=1, cutoff=0.8)
-    return f", but there is {by_lower[found[0]]}" if found else ""
+    matches = get_close_matches(typed.lower(), by_lower, n=1, cutoff=0.8)
+    return f", but there is {by_lower[matches[0]]}" if matches else ""

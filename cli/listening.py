@@ -22,12 +22,12 @@ def listening_on(host: str, port: int) -> list[socket.socket]:
     """A listening socket for each address that the host has here. Raises SettingError where there is none to have."""
     said = f"The service could not listen on {base_url_of(host, port)}:"
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError):
         raise SettingError(f"{said} there is no host {host!r}. Choose another --host.") from None
     sockets: list[socket.socket] = []
     absent: OSError | None = None
-    for family, kind, protocol, _, address in dict.fromkeys(found):
+    for family, kind, protocol, _, address in dict.fromkeys(addresses):
         try:
             sockets.append(_listening(family, kind, protocol, address))
         except OSError as error:

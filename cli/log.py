@@ -62,7 +62,7 @@ def clean(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str
     return cast(MutableMapping[str, Any], cleaned_value(line))
 
 
-def is_readable(form: str) -> bool:
+def is_for_people(form: str) -> bool:
     """Whether lines are for eyes: `text`, or `auto` on a terminal."""
     return form == "text" or (form == "auto" and sys.stderr.isatty())
 
@@ -72,7 +72,7 @@ def write_requests(form: str) -> Callable[[list[RequestLine]], None]:
     stream = Unfailing(sys.stderr)
 
     def write(lines: list[RequestLine]) -> None:
-        told = "".join(map(_readable, lines)) if is_readable(form) else _encode_lines(lines).decode()
+        told = "".join(map(_readable, lines)) if is_for_people(form) else _encode_lines(lines).decode()
         stream.write(told)
         stream.flush()
 
@@ -90,7 +90,7 @@ def _readable(line: RequestLine) -> str:
 def configure_logging(level: str, form: str = "auto") -> None:
     """Call it at the entry point; once more changes the level."""
     threshold = getattr(logging, level.upper())
-    readable = is_readable(form)
+    readable = is_for_people(form)
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,

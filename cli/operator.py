@@ -175,8 +175,8 @@ def show_supplier(code: str, as_json: bool) -> None:
     """Show the status and the settings of CODE."""
     with open_ledger() as ledger:
         _require(ledger, code)
-    found = [row for row in _rows(SELECT_SUPPLIERS) if row["code"] == code]
-    shown = _shown(found[0])
+    rows = [row for row in _rows(SELECT_SUPPLIERS) if row["code"] == code]
+    shown = _shown(rows[0])
     if as_json:
         say(msgspec.json.encode(shown))
     else:

@@ -229,8 +229,10 @@ def _continuations(connection: Connection[Any], key: LogKey) -> list[Continued]:
     """What the checkpoints in the database say about losses."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         notes = cursor.execute("SELECT note FROM log_checkpoints WHERE continues IS NOT NULL").fetchall()
-    found = [read_signed(note, [key.verifier]).continued for (note,) in notes if note.startswith(f"{key.name}\n")]
-    return [one for one in found if one]
+    continuations = [
+        read_signed(note, [key.verifier]).continued for (note,) in notes if note.startswith(f"{key.name}\n")
+    ]
+    return [one for one in continuations if one]
 
 
 def _checkpoint(file: Path, key: LogKey) -> Checkpoint:
@@ -259,15 +261,15 @@ def _kept_outside(settings: Settings, against: tuple[Path, ...], problems: list[
 
 def _certificates(files: Sequence[Path], keys: Sequence[str], problems: list[str]) -> list[Kept]:
     """The checkpoints that certificates name, which are signed; those that are not are problems."""
-    found = []
+    certificates = []
     for file in files:
         try:
             statement = file.read_text("utf-8", "replace")
             check_statement(statement, keys)
-            found.append(Kept(f"certificate {file}", read_statement(statement)["checkpoint"]))
+            certificates.append(Kept(f"certificate {file}", read_statement(statement)["checkpoint"]))
         except Invalid as error:
             problems.append(f"NOT SIGNED  {file}: {error}")
-    return found
+    return certificates
 
 
 def _known_key(settings: Settings) -> str:

@@ -15,7 +15,7 @@ class Unreachable(Exception):
 
 def reach(url: str, named: str, *, needs_schema: bool = True) -> str:
     """The same URL, once its database has answered. `named` is the setting it came from. Raises Unreachable."""
-    place = place_of(url)
+    place = address_of(url)
     try:
         with connect(url, connect_timeout=CONNECT_TIMEOUT_S, autocommit=True) as connection:
             if needs_schema and not _has_schema(connection):
@@ -27,15 +27,15 @@ def reach(url: str, named: str, *, needs_schema: bool = True) -> str:
 
 def reach_redis(url: str, named: str) -> str:
     """The same URL, once its Redis has answered. Raises Unreachable."""
-    from workers.redis_address import why_unreachable  # most verbs need no Redis, whose library is large
+    from workers.redis_address import why_no_redis  # most verbs need no Redis, whose library is large
 
-    why = why_unreachable(url)
+    why = why_no_redis(url)
     if why is not None:
         raise Unreachable(f"Redis ({named}) cannot be used at {why}.")
     return url
 
 
-def place_of(url: str) -> str:
+def address_of(url: str) -> str:
     """Host, port, database and user of a database URL, for a sentence."""
     try:
         parts = conninfo_to_dict(url)

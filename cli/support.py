@@ -31,7 +31,7 @@ from projections.versioning.projection import Projection
 from projections.versioning.reading import head
 from projections.versioning.versions import (
     NotPossible,
-    Version,
+    ProjectionVersion,
     alone,
     build_version,
     catch_up,
@@ -92,7 +92,9 @@ def _line(told: dict[str, Any]) -> str:
     return _LINE.format(name, version, position, lag, state, rows, parked, checked)
 
 
-def _told(connection: Connection[Any], projection: Projection, version: Version, reached: int) -> dict[str, Any]:
+def _told(
+    connection: Connection[Any], projection: Projection, version: ProjectionVersion, reached: int
+) -> dict[str, Any]:
     is_live = version.state == "live"
     position = reached if is_live and projection.is_inline else version.position
     schema = projection.home if is_live else version.schema
@@ -141,13 +143,18 @@ def verify(projection: Projection | None, is_all: bool, show: int, as_json: bool
     with administrator(admin_url()) as connection:
         for one in chosen:
             with alone(connection, one), progress_bar("events", title=one.name, total=head(connection)) as progress:
-                found = verify_projection(admin_url(), connection, one, limit=show, progress=progress)
-            wrong += found.count > 0
-            parked = f", {found.parked} streams are parked" if found.parked else ""
-            told = {"name": one.name, "changed": found.changed, "added": found.added, "removed": found.removed}
-            sentence = f"{one.name}: {_summary(found) if found.count else 'is what the log says'}{parked}"
-            tell(sentence, told | {"parked": found.parked, "first": found.first}, as_json=as_json)
-            for difference in () if as_json else found.first:
+                comparison = verify_projection(admin_url(), connection, one, limit=show, progress=progress)
+            wrong += comparison.count > 0
+            parked = f", {comparison.parked} streams are parked" if comparison.parked else ""
+            told = {
+                "name": one.name,
+                "changed": comparison.changed,
+                "added": comparison.added,
+                "removed": comparison.removed,
+            }
+            sentence = f"{one.name}: {_summary(comparison) if comparison.count else 'is what the log says'}{parked}"
+            tell(sentence, told | {"parked": comparison.parked, "first": comparison.first}, as_json=as_json)
+            for difference in () if as_json else comparison.first:
                 _print_difference(difference, "table", "log")
     if wrong:
         raise click.ClickException(f"{wrong} projections are not what the log says. `projections rebuild` mends them.")
@@ -188,13 +195,13 @@ def _rebuild(connection: Connection[Any], projection: Projection, jobs: int, *, 
         tell(sentence, told | {"is_switched": False}, as_json=as_json)
         return
     former = live_version(connection, name)
-    found = _compared(connection, projection, built) if former.definition == projection.definition else None
+    comparison = _compared(connection, projection, built) if former.definition == projection.definition else None
     position = switch_to(connection, projection, built.version)
     drop_versions(connection, projection, unfinished=False)
     told |= {"is_switched": True, "position": position, "former": former.version}
-    if found is not None:
-        told |= {"changed": found.changed, "added": found.added, "removed": found.removed}
-    said = _summary(found) if found is not None else "the former version was of another form"
+    if comparison is not None:
+        told |= {"changed": comparison.changed, "added": comparison.added, "removed": comparison.removed}
+    said = _summary(comparison) if comparison is not None else "the former version was of another form"
     sentence = f"{name}: {said}; switched at position {position:,}, version {former.version} is kept"
     tell(sentence, told, as_json=as_json)
 
@@ -214,9 +221,9 @@ def diff(projection: Projection, version: int | None, form: str, as_json: bool) 
         with side_by_side(admin_url(), connection, projection, other):
             live = live_version(connection, projection.name)
             if form == "text":
-                found = compare(connection, projection, projection.home, other.schema, limit=MAX_TOLD)
-                click.echo(f"{projection.name} {live.version} → {other.version}: {_summary(found)}")
-                for difference in found.first:
+                comparison = compare(connection, projection, projection.home, other.schema, limit=MAX_TOLD)
+                click.echo(f"{projection.name} {live.version} → {other.version}: {_summary(comparison)}")
+                for difference in comparison.first:
                     _print_difference(difference, f"v{live.version}", f"v{other.version}")
                 return
             _write(differences(connection, projection, projection.home, other.schema), form)
@@ -277,26 +284,26 @@ def _chosen(projection: Projection | None, is_all: bool) -> Sequence[Projection]
     return PROJECTIONS if projection is None else [projection]
 
 
-def _beside(connection: Connection[Any], projection: Projection, version: int | None) -> Version:
-    found = [one for one in versions(connection, projection.name) if one.state in ("ready", "retired")]
+def _beside(connection: Connection[Any], projection: Projection, version: int | None) -> ProjectionVersion:
+    candidates = [one for one in versions(connection, projection.name) if one.state in ("ready", "retired")]
     if live_version(connection, projection.name).definition != projection.definition:
         raise NotPossible(f"{projection.name} is outdated. Rebuild it.")
-    found = [one for one in found if one.definition == projection.definition]
+    candidates = [one for one in candidates if one.definition == projection.definition]
     if version is not None:
-        found = [one for one in found if one.version == version]
-    if not found:
+        candidates = [one for one in candidates if one.version == version]
+    if not candidates:
         raise NotPossible(f"There is no such version of {projection.name} beside the live one.")
-    return found[-1]
+    return candidates[-1]
 
 
-def _compared(connection: Connection[Any], projection: Projection, built: Version) -> Comparison:
+def _compared(connection: Connection[Any], projection: Projection, built: ProjectionVersion) -> Comparison:
     """The new version with the live one, of one moment: the new one is brought to it, and that is undone."""
     with side_by_side(admin_url(), connection, projection, built):
         return compare(connection, projection, projection.home, built.schema, limit=0)
 
 
-def _summary(found: Comparison) -> str:
-    return f"{found.changed:,} rows changed, {found.added:,} added, {found.removed:,} removed"
+def _summary(comparison: Comparison) -> str:
+    return f"{comparison.changed:,} rows changed, {comparison.added:,} added, {comparison.removed:,} removed"
 
 
 def _print_difference(difference: Difference, before: str, after: str) -> None:
@@ -315,14 +322,14 @@ def _print_difference(difference: Difference, before: str, after: str) -> None:
         click.echo(f"    {difference.cause}")
 
 
-def _write(found: Iterator[Difference], form: str) -> None:
+def _write(differences: Iterator[Difference], form: str) -> None:
     if form == "json":
-        for difference in found:
+        for difference in differences:
             click.echo(msgspec.json.encode(difference))
         return
     writer = csv.writer(sys.stdout)
     writer.writerow(("table", "key", "columns", "before", "after"))
-    for one in found:
+    for one in differences:
         writer.writerow(
             (one.table, json.dumps(one.key), " ".join(one.columns), json.dumps(one.before), json.dumps(one.after))
         )

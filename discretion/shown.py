@@ -145,9 +145,9 @@ def cleaned_line(line: str) -> str:
     return cleaned(line)
 
 
-def _without_iban(found: re.Match[str]) -> str:
+def _without_iban(match: re.Match[str]) -> str:
     """An identifier in small letters, such as a digest, is taken for an IBAN only when its check digits hold."""
-    text = found.group()
+    text = match.group()
     if text.upper() == text:
         return "[iban]"
     plain = re.sub(r"[ -]", "", text)

@@ -125,7 +125,7 @@ class DataFolder:
 
     def read_connections(self) -> dict[str, str] | None:
         try:
-            found: dict[str, str] = json.loads((self.path / "secrets" / "connections.json").read_text())
+            connections: dict[str, str] = json.loads((self.path / "secrets" / "connections.json").read_text())
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return found
+        return connections

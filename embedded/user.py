@@ -64,11 +64,11 @@ def server_user() -> RunAs:
     """
     if os.geteuid() != 0:
         return RunAs()
-    found = _user(OWN_USER)
-    if found is None:
+    user = _user(OWN_USER)
+    if user is None:
         _make_user(OWN_USER)
-        found = _user(OWN_USER) or pwd.getpwnam("nobody")
-    return RunAs(found.pw_uid, found.pw_gid)
+        user = _user(OWN_USER) or pwd.getpwnam("nobody")
+    return RunAs(user.pw_uid, user.pw_gid)
 
 
 def _user(name: str) -> pwd.struct_passwd | None:

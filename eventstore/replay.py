@@ -80,9 +80,9 @@ class Replay:
     def divergences(self, history: Iterable[Recorded]) -> Iterator[Divergence]:
         """Each event that would be decided otherwise, in the order of the history, which is that of the log."""
         for recorded in history:
-            found = self._replayed(recorded)
-            if found:
-                yield Divergence(recorded.position, recorded.stream, found)
+            says = self._replayed(recorded)
+            if says:
+                yield Divergence(recorded.position, recorded.stream, says)
 
     def state_of(self, stream: str) -> Any:
         """The state that the stream's events have added up to so far; None for a stream without its beginning."""

@@ -32,10 +32,10 @@ def check(
     Rules over places that are problems already are not asked: what stands there is not what the importer meant.
     Raises TooMuchWork when asking takes more processor time and the answer is not full of problems by then.
     """
-    found = _book.breaches(account, now, besides, within_s=within_s)
+    breaches = _book.breaches(account, now, besides, within_s=within_s)
     if besides or not is_ordinary(account, now):
-        found += _plausibility.breaches(account, now, besides, within_s=within_s)
-    return found
+        breaches += _plausibility.breaches(account, now, besides, within_s=within_s)
+    return breaches
 
 
 __all__ = ["EDITION", "RULES", "Breach", "Rule", "Severity", "check"]

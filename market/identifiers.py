@@ -108,8 +108,8 @@ def is_email(text: str) -> bool:
 @lru_cache(4096)
 def _domain_length(domain: str) -> int:
     """Bytes of a domain in its longest form; 0 where it is none. Looking at one takes up to milliseconds."""
-    found = _as_validated(f"x@{domain}")
-    return max(len(form.encode()) for form in (domain, found.domain, found.ascii_domain)) if found else 0
+    address = _as_validated(f"x@{domain}")
+    return max(len(form.encode()) for form in (domain, address.domain, address.ascii_domain)) if address else 0
 
 
 def _as_validated(text: str) -> ValidatedEmail | None:

@@ -111,7 +111,7 @@ class RuleBook:
         """
         if is_truncated(besides):
             return []
-        found: list[Breach] = []
+        breaches: list[Breach] = []
         more = _NONE_YET.copy()
         go_on = Work(within_s).go_on if self._looks_at_clock(value) else _never
 
@@ -121,7 +121,7 @@ class RuleBook:
             if more[rule.severity] > 0:
                 return
             attr = ".".join(map(str, (*path, rule.field) if isinstance(value, msgspec.Struct | tuple) else path))
-            found.append(Breach(Problem(attr, rule.code, rule.says), rule.severity))
+            breaches.append(Breach(Problem(attr, rule.code, rule.says), rule.severity))
 
         try:
             if besides:
@@ -131,9 +131,9 @@ class RuleBook:
         except TooMuchWork:
             if more[Severity.ERROR] <= 0:
                 raise
-        if found:
-            found.extend([Breach(left_out(number), kind) for kind, number in more.items() if number > 0])
-        return found
+        if breaches:
+            breaches.extend([Breach(left_out(number), kind) for kind, number in more.items() if number > 0])
+        return breaches
 
     def _looks_at_clock(self, value: Any) -> bool:
         """Whether any array of the value is long enough to look at the clock, which is a call of the system."""

@@ -36,12 +36,12 @@ def project(seen: Seen) -> Iterator[tuple[str, date, str, str, str, int]]:
     source = _SOURCES[type(event)]
     match event:
         case RequestsRefused(counts=counts) | RunCounted(counts=counts):
-            found = counts
+            counted = counts
         case ImportErrored(code=code, problems=problems) | DryRunErrored(code=code, problems=problems):
-            found = {failure_name(code, problems): 1}
+            counted = {failure_name(code, problems): 1}
         case _:
-            found = {}
-    for name, number in found.items():
+            counted = {}
+    for name, number in counted.items():
         yield supplier, day, source, *code_and_path(name), number
 
 

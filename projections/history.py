@@ -17,7 +17,7 @@ from eventstore.errors import StreamUnreadable
 from eventstore.events import Recorded, Unreadable, aggregate_of, shown_event, subject_of
 from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.ledger import recorded_of
-from eventstore.log.private import has_private, opened
+from eventstore.log.private import decrypted, has_private
 from projections.account_record import SELECT_RECORDS
 from projections.import_status import LEAVES_STATUS, status_row
 from schemas.base import Wire, instant
@@ -215,11 +215,11 @@ async def staged_payloads(
     connection: AsyncConnection[Any], supplier: str, external: str, versions: tuple[str, ...], as_of: AsOf = NOW
 ) -> list[str | None]:
     """The digest of the payload that the event of each version has staged; None where it has not staged any."""
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     async for recorded in import_history(connection, supplier, external, as_of):
         if isinstance(recorded.event, import_process.ImportStaged) and str(recorded.version) in versions:
-            found[str(recorded.version)] = recorded.event.payload_sha256
-    return [found.get(version) for version in versions]
+            digests[str(recorded.version)] = recorded.event.payload_sha256
+    return [digests.get(version) for version in versions]
 
 
 async def _streamed(
@@ -259,7 +259,8 @@ def _opened(events: list[Recorded], rows: list[dict[str, Any]]) -> list[Recorded
     """The events with what importers chose, of those whose keys are there."""
     keys = {row["stream"]: row["key"] for row in rows}
     return [
-        msgspec.structs.replace(one, event=opened(one.event, one.stream, keys.get(_subject_of(one)))) for one in events
+        msgspec.structs.replace(one, event=decrypted(one.event, one.stream, keys.get(_subject_of(one))))
+        for one in events
     ]
 
 

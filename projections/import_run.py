@@ -380,8 +380,8 @@ async def run_imports(
     wanted = {"supplier": supplier, "run": run, "status": status, "after": after[0], "last": after[1], "limit": PAGE}
     async with connection.cursor(row_factory=tuple_row) as cursor:
         rows = await (await cursor.execute(_SELECT_IMPORTS, wanted)).fetchall()
-    found = [_run_import(*row[1:]) for row in rows]
-    return found, (rows[-1][0], rows[-1][1]) if len(rows) == PAGE else None
+    imports = [_run_import(*row[1:]) for row in rows]
+    return imports, (rows[-1][0], rows[-1][1]) if len(rows) == PAGE else None
 
 
 def _run_import(
@@ -422,8 +422,8 @@ async def run_accounts(
     wanted = {"supplier": supplier, "run": run, "after": after[0], "last": after[1], "limit": limit}
     async with connection.cursor(row_factory=tuple_row) as cursor:
         rows = await (await cursor.execute(_SELECT_ACCOUNTS, wanted)).fetchall()
-    found = [(number, external) for _, external, number in rows if number is not None]
-    return found, (rows[-1][0], rows[-1][1]) if len(rows) == limit else None
+    accounts = [(number, external) for _, external, number in rows if number is not None]
+    return accounts, (rows[-1][0], rows[-1][1]) if len(rows) == limit else None
 
 
 _IS_UP = f"""

@@ -269,12 +269,12 @@ def _status(
 
 async def transfer_status(connection: AsyncConnection[Any], supplier: str, external: str) -> TransferStatus | None:
     """The v1 status from the same row; None when there is no such process."""
-    found = await import_status(connection, supplier, external)
-    if found is None:
+    status = await import_status(connection, supplier, external)
+    if status is None:
         return None
     return TransferStatus(
-        status=_TRANSFER_STATES.get(found.status, "UNKNOWN"),
-        service_account_number=found.service_identifier or "",
+        status=_TRANSFER_STATES.get(status.status, "UNKNOWN"),
+        service_account_number=status.service_identifier or "",
     )
 
 

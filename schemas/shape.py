@@ -276,25 +276,25 @@ def _type_info(wire_type: type) -> inspect.Type:
 def _fitted(value: Any, wire_type: type, bounds: Bounds) -> tuple[Any, list[Problem]]:
     walk = _Walk(bounds)
     fitted = walk.fitted(value, _type_info(wire_type), ())
-    return fitted, walk.found.problems()
+    return fitted, walk.misfits.problems()
 
 
 class _Walk:
     """One walk over one value: notes what does not fit, and gives the value with stand-ins in those places."""
 
     def __init__(self, bounds: Bounds) -> None:
-        self.found = ProblemList()
+        self.misfits = ProblemList()
         self.noted = 0
         self.hints_left = MAX_HINTS
         self.work = Work(bounds.walk_s)
 
     def note(self, path: tuple[str, ...], code: str, detail: Sentence) -> None:
         self.noted += 1
-        room = self.found.room(code)
+        room = self.misfits.room(code)
         if room.is_full:
             room.left_out += 1
         else:
-            self.found.add(Problem(attr_of(path), code, detail))
+            self.misfits.add(Problem(attr_of(path), code, detail))
 
     def fitted(self, value: Any, node: inspect.Type, path: tuple[str, ...]) -> Any:
         match node:
@@ -361,7 +361,7 @@ class _Walk:
     def unknown(self, value: dict[str, Any], names: list[str], path: tuple[str, ...]) -> None:
         """Note each name that is not documented, and for the first few of them which one was probably meant."""
         strange = [name for name in value if name not in names]
-        room = self.found.room(UNKNOWN_FIELD)
+        room = self.misfits.room(UNKNOWN_FIELD)
         for index, name in enumerate(strange):
             if room.is_full:
                 self.noted += 1

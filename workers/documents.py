@@ -62,8 +62,8 @@ async def _missing(root: str, paths: Collection[str], timeout_s: float) -> set[s
     wanted = list(dict.fromkeys(paths))
     try:
         async with asyncio.timeout(timeout_s):
-            found = await asyncio.gather(*map(is_missing, wanted))
-            if folder is None and all(found):
+            is_there = await asyncio.gather(*map(is_missing, wanted))
+            if folder is None and all(is_there):
                 await _ask_for_bucket(store)
     except TimeoutError:
         raise DocumentsUnavailable(f"no answer within {timeout_s:g} s") from None
@@ -71,7 +71,7 @@ async def _missing(root: str, paths: Collection[str], timeout_s: float) -> set[s
         raise
     except (BaseError, OSError, ValueError) as error:
         raise DocumentsUnavailable(type(error).__name__) from error
-    return {path for path, is_gone in zip(wanted, found, strict=True) if is_gone}
+    return {path for path, is_gone in zip(wanted, is_there, strict=True) if is_gone}
 
 
 async def _ask_for_bucket(store: ObjectStore) -> None:

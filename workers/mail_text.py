@@ -91,9 +91,9 @@ def on_the_wire(name: str, email: str) -> Address:
 
 
 def _ascii_domain(domain: str) -> str:
-    found = validate_email(f"x@{domain}", check_deliverability=False).ascii_domain
-    assert isinstance(found, str)
-    return found
+    ascii_domain = validate_email(f"x@{domain}", check_deliverability=False).ascii_domain
+    assert isinstance(ascii_domain, str)
+    return ascii_domain
 
 
 def _one_line(text: str) -> str:

@@ -170,11 +170,11 @@ class ImportProcessor:
         failures: dict[str, Command] = {}
         for one in started:
             terms = treatments[identity_of(one.stream)[0]].terms
-            found = account_of(payloads.get(one.stream), one.process, terms, now())
-            if isinstance(found, FailImport):
-                failures[one.stream] = found
+            account = account_of(payloads.get(one.stream), one.process, terms, now())
+            if isinstance(account, FailImport):
+                failures[one.stream] = account
             else:
-                ready.append(Ready(one, found))
+                ready.append(Ready(one, account))
         return ready, failures
 
     def _checked(self, read: Sequence[Ready], treatments: Treatments) -> tuple[list[Ready], dict[str, Command]]:
@@ -183,18 +183,22 @@ class ImportProcessor:
             return [], {}
         ready: list[Ready] = []
         others: dict[str, Command] = {}
-        for one, found in zip(read, self._references.findings([one.account for one in read], treatments), strict=True):
+        for one, findings in zip(
+            read, self._references.findings([one.account for one in read], treatments), strict=True
+        ):
             attempt = one.started.process.attempt
-            if found.errors:
-                others[one.started.stream] = _invalid(attempt, found.errors)
-            elif found.is_unknown:
+            if findings.errors:
+                others[one.started.stream] = _invalid(attempt, findings.errors)
+            elif findings.is_unknown:
                 due_at = now() + backoff(attempt)
                 others[one.started.stream] = PostponeImport(
                     attempt=attempt, code="document_store_unavailable", due_at=due_at
                 )
             else:
                 treatment = treatments[one.account.import_supplier]
-                ready.append(msgspec.structs.replace(one, warnings=problem_names(found.warnings), treatment=treatment))
+                ready.append(
+                    msgspec.structs.replace(one, warnings=problem_names(findings.warnings), treatment=treatment)
+                )
         return ready, others
 
     def _completed(self, batch: Sequence[Ready], *, is_dry_run: bool) -> bool:

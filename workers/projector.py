@@ -34,7 +34,7 @@ class _Read(msgspec.Struct, frozen=True):
 
     after: int
     reached: int
-    found: Sequence[Seen | Poison]
+    batch: Sequence[Seen | Poison]
 
 
 class Projector:
@@ -76,9 +76,9 @@ class Projector:
             if read.reached == live.position:
                 return False
             topics = frozenset(projection.topics)
-            found = [one for one in read.found if one.topic in topics]
+            batch = [one for one in read.batch if one.topic in topics]
             parked = set(parked_streams(connection, projection.name, live.version))
-            poisons = apply_batch(connection, projection, projection.home, found, parked)
+            poisons = apply_batch(connection, projection, projection.home, batch, parked)
             park(connection, projection.name, live.version, poisons)
             connection.execute(
                 "UPDATE projection_versions SET position = %s WHERE name = %s AND version = %s",
@@ -86,15 +86,15 @@ class Projector:
             )
         for poison in poisons:
             logger.error("stream parked", projection=projection.name, stream=poison.stream, position=poison.position)
-        return len(read.found) == BATCH
+        return len(read.batch) == BATCH
 
     def _read_after(self, connection: Connection[Any], position: int) -> "_Read":
         """What the projections follow, after a position: read once for all that are at the same place."""
         read = self._read
         if read is None or read.after != position or read.reached == position:
             reached = head(connection)
-            found = read_ordered(connection, self._topics, after=position, upto=reached, limit=BATCH)
-            self._read = read = _Read(position, found[-1].position if len(found) == BATCH else reached, found)
+            batch = read_ordered(connection, self._topics, after=position, upto=reached, limit=BATCH)
+            self._read = read = _Read(position, batch[-1].position if len(batch) == BATCH else reached, batch)
         return read
 
     def _tell_outdated(self, name: str) -> None:

@@ -15,7 +15,7 @@ def is_redis_url(url: str) -> bool:
     return True
 
 
-def why_unreachable(url: str) -> str | None:
+def why_no_redis(url: str) -> str | None:
     """Where there should be a Redis, and why it cannot be used; None when it answers."""
     client = redis.Redis.from_url(url, socket_connect_timeout=TIMEOUT_S, socket_timeout=TIMEOUT_S)
     try:

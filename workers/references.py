@@ -72,7 +72,7 @@ class References:
         self._learn({code for places in operators for _, code in places})
         missing = _missing(accounts, treatments)
         taken = self._taken(accounts)
-        found = []
+        gathered = []
         for account, places in zip(accounts, operators, strict=True):
             treatment = treatments[account.import_supplier]
             is_strict = treatment.strictness == "strict"
@@ -81,10 +81,10 @@ class References:
                 for place, code in places
                 if code not in self._known
             )
-            found.append(_documents_in(account, treatment, missing.get(account.import_supplier, set())))
+            gathered.append(_documents_in(account, treatment, missing.get(account.import_supplier, set())))
             if problems := (*_shared(account, taken), *unknown):
-                found[-1] = found[-1].with_problems(problems, are_errors=is_strict)
-        return found
+                gathered[-1] = gathered[-1].with_problems(problems, are_errors=is_strict)
+        return gathered
 
     def _taken(self, accounts: Sequence[Account]) -> set[tuple[str, str]]:
         """The live supply points of these accounts that other live accounts have already: (supplier, identifier)."""

@@ -115,8 +115,8 @@ class AccountWork:
         await self._limit.pace(self._call.key, len(lines))
         items = await self._workshop.in_thread(_named, lines)
         codes = {item.supplier for item in items if item.supplier and self._call.key.may_touch(item.supplier)}
-        found = {code: await self._directory.supplier(code) for code in codes}
-        suppliers = {code: entry for code, entry in found.items() if entry is not None}
+        known = {code: await self._directory.supplier(code) for code in codes}
+        suppliers = {code: entry for code, entry in known.items() if entry is not None}
         if self._mode != "validate":
             await self._workshop.in_thread(
                 self._look, [item for item in items if item.supplier in suppliers and item.external]
@@ -158,10 +158,10 @@ class AccountWork:
         if items:
             terms = {code: entry.terms for code, entry in suppliers.items()}
             lines = [item.line.body or b"" for item in items]
-            found = await self._workshop.judges.judge(
+            answers = await self._workshop.judges.judge(
                 Question(lines, terms, self._mode, self._run, now(), self._language)
             )
-            for item, judged in zip(items, found, strict=True):
+            for item, judged in zip(items, answers, strict=True):
                 item.judged = judged
                 if (item.supplier, item.external) != (judged.supplier, judged.external):
                     item.supplier, item.external, item.before = judged.supplier, judged.external, None

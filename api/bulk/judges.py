@@ -38,7 +38,7 @@ class Judges:
         while (helper := await self._next()) is not None:
             try:
                 async with asyncio.timeout(MAX_JUDGING_S):
-                    found = await _asked(helper, encode_question(question))
+                    judged = await _asked(helper, encode_question(question))
             except (asyncio.IncompleteReadError, ConnectionError, TimeoutError):
                 self._ready -= 1
                 _end(helper)
@@ -48,7 +48,7 @@ class Judges:
                 raise
             else:
                 self._idle.put_nowait(helper)
-                return found
+                return judged
         return await asyncio.to_thread(judge_lines, question)
 
     async def _next(self) -> Process | None:

@@ -93,8 +93,8 @@ class RecordWork:
         await self._limit.pace(self._call.key, len(lines))
         items = await self._workshop.in_thread(self._read, lines)
         codes = {item.supplier for item in items if item.supplier and self._call.key.may_touch(item.supplier)}
-        found = {code: await self._directory.supplier(code) for code in codes}
-        suppliers = {code: entry for code, entry in found.items() if entry is not None}
+        known = {code: await self._directory.supplier(code) for code in codes}
+        suppliers = {code: entry for code, entry in known.items() if entry is not None}
         await self._workshop.in_thread(self._judge, items, suppliers)
         return PreparedRecords(items, suppliers)
 
@@ -153,8 +153,8 @@ class RecordWork:
         good = [item for item in prepared.items if not item.problems]
         accounts = self._ledger.look_at({stream_of(item.supplier, item.external) for item in good})
         for item in good:
-            found = accounts[stream_of(item.supplier, item.external)]
-            state = found.state if isinstance(found, Loaded) else ImportProcess()
+            account = accounts[stream_of(item.supplier, item.external)]
+            state = account.state if isinstance(account, Loaded) else ImportProcess()
             item.account_number = state.account_number
             if state.account_number:
                 assert item.line.body is not None
@@ -186,11 +186,11 @@ class RecordWork:
             if len(items) == 1:
                 return {items[0].line.number: Decision("", None, refusal=erased)}
             return {number: outcome for item in items for number, outcome in self._appended([item]).items()}
-        found = {of_stream[outcome.stream].line.number: outcome for outcome in outcomes}
+        by_line = {of_stream[outcome.stream].line.number: outcome for outcome in outcomes}
         for item in items:
-            if isinstance(found[item.line.number].refusal, RecordDiffers):
-                found[item.line.number] = self._as_stored(item)
-        return found
+            if isinstance(by_line[item.line.number].refusal, RecordDiffers):
+                by_line[item.line.number] = self._as_stored(item)
+        return by_line
 
     def _as_stored(self, item: RecordItem) -> Decision:
         """The same record in another spelling is no other record."""

@@ -73,15 +73,15 @@ class AccountImport:
         supplier, external = identifier(request, "supplier"), identifier(request, "external")
         moment = as_of(request)
         if moment is NOW:
-            found = await read(self._pool, import_status, supplier, external)
+            status = await read(self._pool, import_status, supplier, external)
         else:
-            found = await read(self._pool, status_then, supplier, external, moment)
-        if found is None:
+            status = await read(self._pool, status_then, supplier, external, moment)
+        if status is None:
             raise not_found()
-        if misses_documents(found):
-            named = await in_thread(naming_documents, self._ledger, supplier, {external: found}, says)
-            found = named[external]
-        return json_response(found) if found.latest_error is None else spoken_response(request, with_sentence(found))
+        if misses_documents(status):
+            named = await in_thread(naming_documents, self._ledger, supplier, {external: status}, says)
+            status = named[external]
+        return json_response(status) if status.latest_error is None else spoken_response(request, with_sentence(status))
 
     async def _staging(self, call: Call) -> "_Staging":
         """All that is kept of a request while it waits for its commit; what it was read from is let go."""
@@ -111,8 +111,8 @@ class AccountImport:
         if command.run:
             mode: Mode = "dry_run" if command.is_dry_run else "create"
             self._runs.join(staging.supplier, command.run, mode, staging.external)
-        found = await read(self._pool, import_status, staging.supplier, staging.external)
-        return body(found.status if found is not None else "PENDING", "unchanged")
+        present = await read(self._pool, import_status, staging.supplier, staging.external)
+        return body(present.status if present is not None else "PENDING", "unchanged")
 
     async def _judged(self, call: Call, occasion: Occasion) -> Judgement:
         """Judge a body, in the order that the module states. Raises what refuses it."""
@@ -145,10 +145,10 @@ class AccountImport:
         return await self._directory.supplier(code) if key.may_touch(code) else None
 
     async def _refuse_if_taken(self, supplier: str, external: str) -> None:
-        found = await read(self._pool, import_status, supplier, external)
-        if found is not None and found.status == "PROCESSED":
-            raise AlreadyImported(found.service_identifier or "")
-        if found is not None and found.status == "IN_PROGRESS":
+        present = await read(self._pool, import_status, supplier, external)
+        if present is not None and present.status == "PROCESSED":
+            raise AlreadyImported(present.service_identifier or "")
+        if present is not None and present.status == "IN_PROGRESS":
             raise ImportInProgress
 
 

@@ -15,7 +15,7 @@ from api.bulk.records import RecordWork
 from api.languages import language_of
 from api.operation import ACCOUNTS, AFTER, V1, V2, Operation, Parameter, example_of
 from api.record_imports import AMOUNT, INVOICE, NOTE, Kind
-from api.run_name import RUN, run_of
+from api.run_name import RUN, named_run
 from api.services import Services
 from api.status_codes import ApiError
 from eventstore.aggregates.run import Mode
@@ -51,7 +51,7 @@ class BulkImport:
 
     async def accounts(self, request: Request, call: Call) -> Response:
         """200 and receipts, each durable when it is sent, and a summary at the end of a body that came whole."""
-        mode, run, language = mode_of(request), run_of(request), language_of(request)
+        mode, run, language = mode_of(request), named_run(request), language_of(request)
         inflater = inflater_of(request)
         work = AccountWork(
             call,
@@ -82,7 +82,7 @@ class BulkImport:
         work = RecordWork(
             call,
             kind,
-            run_of(request),
+            named_run(request),
             ledger=self._services.ledger,
             directory=self._services.directory,
             limit=self._services.limit,

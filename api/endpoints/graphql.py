@@ -111,10 +111,12 @@ class GraphQL:
             asked = _decoder.decode(await read_body(request, STRANGERS))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise ApiError(400, _NO_QUERY, code="parse_error") from None
-        found = _document(asked.query)
-        if isinstance(found, GraphQLError):
-            return json_response({"data": None, "errors": [found.formatted]})
-        result = execute(SCHEMA, found, self._root, variable_values=asked.variables, operation_name=asked.operationName)
+        document = _document(asked.query)
+        if isinstance(document, GraphQLError):
+            return json_response({"data": None, "errors": [document.formatted]})
+        result = execute(
+            SCHEMA, document, self._root, variable_values=asked.variables, operation_name=asked.operationName
+        )
         if not isinstance(result, ExecutionResult):
             result = await result
         if result.errors:

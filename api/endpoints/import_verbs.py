@@ -64,11 +64,11 @@ class ImportVerbs:
     async def _decided(self, request: Request, call: Call, verb: _Verb) -> Response:
         supplier, external = identifier(request, "supplier"), identifier(request, "external")
         command = verb.command(reason=await beside(call.body, _reason, call.body))
-        found = await read(self._pool, import_status, supplier, external)
-        if found is None:
+        present = await read(self._pool, import_status, supplier, external)
+        if present is None:
             raise not_found()
         at = now()
-        body = encoded(msgspec.structs.replace(found, status=verb.status, modified_at=at, latest_error=None))
+        body = encoded(msgspec.structs.replace(present, status=verb.status, modified_at=at, latest_error=None))
         try:
             recorded = await in_thread(
                 self._ledger.execute,

@@ -80,10 +80,10 @@ class PostAccountImport:
 
     async def _account_number(self, supplier: str, external: str) -> str:
         """The number of the account that the record belongs to. Raises NotValid while there is none."""
-        found = await read(self._pool, import_status, supplier, external)
-        if found is not None and found.service_identifier is not None:
-            return found.service_identifier
-        raise _not_valid(supplier, missing_account(found.status if found is not None else "NEW"))
+        status = await read(self._pool, import_status, supplier, external)
+        if status is not None and status.service_identifier is not None:
+            return status.service_identifier
+        raise _not_valid(supplier, missing_account(status.status if status is not None else "NEW"))
 
     def _append(
         self, call: Call, kind: Kind, envelope: Any, account_number: str, body: bytes, dropped: Sequence[str]

@@ -51,12 +51,12 @@ class ProblemQueries:
         events = await read(self._pool, events_since_staged, supplier, external)
         if not events:
             raise not_found()
-        found = import_problems(events)
-        if any(problem.code == MISSING for problem in (*found.errors, *found.warnings)):
+        told = import_problems(events)
+        if any(problem.code == MISSING for problem in (*told.errors, *told.warnings)):
             stream = stream_of(supplier, external)
             bodies = await in_thread(staged_bodies, self._ledger, [stream])
-            found = _naming(found, document_paths(bodies.get(stream, b"{}")))
-        return spoken_response(request, found)
+            told = _naming(told, document_paths(bodies.get(stream, b"{}")))
+        return spoken_response(request, told)
 
     async def attempts(self, request: Request, call: Call) -> Response:
         """200 with the refused requests about the account, the newest first; [] when none is known."""
@@ -95,7 +95,7 @@ def _left_out(path: str) -> Problem:
     return Problem(path, UNKNOWN_FIELD, _LEFT_OUT)
 
 
-def _naming(found: ImportProblems, paths: tuple[str, ...]) -> ImportProblems:
+def _naming(told: ImportProblems, paths: tuple[str, ...]) -> ImportProblems:
     """The same, with the paths of missing documents, which the payload has."""
 
     def named(problem: Problem) -> Problem:
@@ -106,7 +106,7 @@ def _naming(found: ImportProblems, paths: tuple[str, ...]) -> ImportProblems:
         english, german = problem.detail[:-1], german_of(problem.detail)[:-1]
         return Problem(problem.attr, problem.code, Sentence(f"{english}: {path}", f"{german}: {path}"))
 
-    return ImportProblems(errors=tuple(map(named, found.errors)), warnings=tuple(map(named, found.warnings)))
+    return ImportProblems(errors=tuple(map(named, told.errors)), warnings=tuple(map(named, told.warnings)))
 
 
 def _shown(attempt: Attempt) -> RefusedAttempt:

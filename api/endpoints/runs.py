@@ -29,7 +29,7 @@ from eventstore.aggregates.import_process import STATUSES
 from eventstore.clock import now
 from eventstore.proof.statement import StatementRefused, signed_statement
 from projections.import_run import RunState, is_up, run_accounts, run_imports, run_states
-from projections.platform.totals import COMMON, PORTION, Totals, differences
+from projections.platform.totals import COMMON, PORTION, Totals, unequal_totals
 from schemas.base import Problem
 from schemas.run import Certificate, Manifest, RunImport, RunRecord, RunTotals
 from schemas.sentence import Sentence
@@ -101,17 +101,17 @@ class Runs:
         state = await self._known(request)
         manifest = _manifest(call.body)
         totals = await self._totals(state)
-        found = differences(manifest, totals, drops_unknown=totals["unknown_fields"] == "ignore")
+        unequal = unequal_totals(manifest, totals, drops_unknown=totals["unknown_fields"] == "ignore")
         if manifest.get("import_supplier") not in (None, state.record.import_supplier):
-            found.insert(
+            unequal.insert(
                 0,
                 (
                     "import_supplier",
                     Sentence("The source is another supplier's.", "Die Quelle gehört zu einem anderen Lieferanten."),
                 ),
             )
-        if found:
-            problems = [Problem(place, "not_balanced", sentence) for place, sentence in found]
+        if unequal:
+            problems = [Problem(place, "not_balanced", sentence) for place, sentence in unequal]
             detail = Sentence(
                 "The source and the platform do not balance.", "Quelle und Plattform stimmen nicht überein."
             )
@@ -185,16 +185,16 @@ class Runs:
         self,
         state: RunState,
         status: str | None,
-        found: list[RunImport],
+        imports: list[RunImport],
         after: tuple[int, str] | None,
         language: Language,
     ) -> AsyncIterator[bytes]:
         """A connection is held for a page at a time, so that slow readers starve nobody."""
         while True:
-            yield b"".join([encode_line(with_sentence(one), language) + b"\n" for one in found])
+            yield b"".join([encode_line(with_sentence(one), language) + b"\n" for one in imports])
             if after is None:
                 return
-            found, after = await read(self._lists, run_imports, *_named(state), status, after)
+            imports, after = await read(self._lists, run_imports, *_named(state), status, after)
 
     async def _totals(self, state: RunState) -> dict[str, Any]:
         """The totals of the run. Reads one portion of accounts after the other, however long that takes."""

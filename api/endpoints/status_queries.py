@@ -29,15 +29,15 @@ class StatusQueries:
     async def transfer_status(self, request: Request, call: Call) -> Response:
         """200 whenever an import process exists; 404 otherwise."""
         supplier, external = identifier(request, "supplier"), identifier(request, "external")
-        found = await read(self._pool, transfer_status, supplier, external)
-        if found is None:
+        status = await read(self._pool, transfer_status, supplier, external)
+        if status is None:
             raise not_found(
                 Sentence(
                     "No account was found for this supplier and account number.",
                     "Zu diesem Lieferanten und dieser Kontonummer wurde kein Konto gefunden.",
                 )
             )
-        return json_response(found)
+        return json_response(status)
 
     async def all(self, request: Request, call: Call) -> Response:
         return await self._list(request, ALL_STATES)

@@ -46,6 +46,6 @@ def _types_of(connection: Connection[Any], schema: str, table: str, columns: tup
         names = SQL(", ").join(map(Identifier, columns))
         with connection.cursor(row_factory=tuple_row) as cursor:
             cursor.execute(SQL("SELECT {} FROM {} LIMIT 0").format(names, Identifier(schema, table)))
-            found = cursor.description or ()
-        _types[table, columns] = [_TEXT if column.type_code == _JSON else column.type_code for column in found]
+            described = cursor.description or ()
+        _types[table, columns] = [_TEXT if column.type_code == _JSON else column.type_code for column in described]
     return _types[table, columns]

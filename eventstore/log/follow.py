@@ -55,10 +55,10 @@ def read_after(
     with connection.cursor(binary=True) as cursor:
         head = cursor.execute(SELECT_HEAD).fetchone()["head"]  # type: ignore[index]
         cursor.execute(_SELECT_AFTER, (position, list(topics), limit), prepare=True)
-        found = [Followed(r["position"], r["stream"], r["topic"], r["state"]) for r in cursor]
-    if len(found) == limit:
-        return found, found[-1].position
-    return found, max(head, found[-1].position if found else position)
+        events = [Followed(r["position"], r["stream"], r["topic"], r["state"]) for r in cursor]
+    if len(events) == limit:
+        return events, events[-1].position
+    return events, max(head, events[-1].position if events else position)
 
 
 def checkpoint(connection: Connection[Any], follower: str) -> int:

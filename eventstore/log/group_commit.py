@@ -29,7 +29,7 @@ AppendResult = int | BaseException
 """The position of an append's first event, or why there is none: VersionConflict, StoreUnavailable."""
 
 
-class _Job:
+class _HandedOver:
     """Appends that were handed over together; `done` is called in the writer's thread with one result for each."""
 
     def __init__(self, appends: Sequence[Append], done: Callable[[list[AppendResult]], None]) -> None:
@@ -50,7 +50,7 @@ class _Item:
 
     __slots__ = ("append", "index", "job", "names")
 
-    def __init__(self, job: _Job, index: int) -> None:
+    def __init__(self, job: _HandedOver, index: int) -> None:
         self.job = job
         self.index = index
         self.append = job.appends[index]
@@ -99,7 +99,7 @@ class GroupCommitter:
     def __init__(self, recorder: LedgerRecorder, after_commit: Callable[[], None] = lambda: None) -> None:
         self._recorder = recorder
         self._after_commit = after_commit
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[_HandedOver | None] = queue.SimpleQueue()
         self._held: list[_Item] = []
         self._connection = _HeldConnection(recorder.datastore.pool)
         self._thread = threading.Thread(target=self._write_batches, name="group-committer", daemon=True)
@@ -126,7 +126,7 @@ class GroupCommitter:
         """Append each of these, independently of the others; `done` gets a result for each. Raises LedgerBusy."""
         if self._jobs.qsize() >= MAX_WAITING:
             raise LedgerBusy(f"{MAX_WAITING} appends are waiting")
-        self._jobs.put(_Job(appends, done))
+        self._jobs.put(_HandedOver(appends, done))
 
     def close(self) -> None:
         """Write what is queued and stop."""

@@ -22,8 +22,8 @@ from eventstore.log.answers import Answer
 from eventstore.log.bell import CommitBell
 from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.group_commit import GroupCommitter, LoopCommitter
-from eventstore.log.payloads import Payload, keys_for, new_key, read_payloads, refuse_erased
-from eventstore.log.private import is_private, sealed
+from eventstore.log.payloads import Payload, keys_for, random_key, read_payloads, refuse_erased
+from eventstore.log.private import encrypted, is_private
 from eventstore.log.recorder import CODE_VERSION, Append, InlineView, LedgerDatastore, LedgerRecorder, store_errors
 
 TRIES = 5
@@ -99,9 +99,9 @@ class Ledger:
         """
         aggregate = aggregate_of(stream)
         if payload is not None and subject_of(stream) == stream:
-            key = new_key()
+            key = random_key()
             payload = payload.encrypted(stream, key, subject=stream, is_new=True)
-            command = sealed(command, stream, key) if is_private(command) else command
+            command = encrypted(command, stream, key) if is_private(command) else command
         event = aggregate.decide(command, aggregate.initial, at)
         assert event is not None, "a command on a new stream has an effect"
         recorded = Recorded(stream, 1, event, at, supplier_of(stream), by, answer.command_id if answer else None)
@@ -193,10 +193,10 @@ class Ledger:
     def load(self, streams: Iterable[str]) -> dict[str, Loaded]:
         """The present state of each stream, folded from its events. Raises StreamUnreadable."""
         loaded = {}
-        for stream, found in self.look_at(streams).items():
-            if isinstance(found, StreamUnreadable):
-                raise found
-            loaded[stream] = found
+        for stream, one in self.look_at(streams).items():
+            if isinstance(one, StreamUnreadable):
+                raise one
+            loaded[stream] = one
         return loaded
 
     def look_at(self, streams: Iterable[str]) -> dict[str, Loaded | StreamUnreadable]:
@@ -224,8 +224,8 @@ class Ledger:
     def payloads(self, digests: Mapping[str, str]) -> dict[str, bytes]:
         """Request bodies by stream, for hexadecimal digests by stream; what was erased is missing."""
         with self.connection() as connection:
-            found = read_payloads(connection, digests.items())
-        return {stream: body for (stream, _), body in found.items()}
+            bodies = read_payloads(connection, digests.items())
+        return {stream: body for (stream, _), body in bodies.items()}
 
     def _rows(self, streams: list[str]) -> list[dict[str, Any]]:
         with self.connection() as connection, connection.cursor(binary=True) as cursor:
@@ -239,7 +239,7 @@ class Ledger:
         subject = subject_of(stream) or stream
         with self.connection() as connection:
             key = keys_for(connection, {subject})[subject]
-        return aggregate_of(stream).decide(sealed(command, stream, key), state, at)
+        return aggregate_of(stream).decide(encrypted(command, stream, key), state, at)
 
     def _decide_all(
         self,
@@ -282,7 +282,7 @@ class Ledger:
                 keys = keys_for(connection, known)
         for stream, subject in subjects.items():
             key = keys.get(subject)
-            kept[stream] = payloads[stream].encrypted(stream, key or new_key(), subject=subject, is_new=key is None)
+            kept[stream] = payloads[stream].encrypted(stream, key or random_key(), subject=subject, is_new=key is None)
         return kept
 
     def _append_beside(self, append: Append, beside: Beside | None) -> dict[str, Recorded]:

@@ -81,7 +81,7 @@ class Payload(msgspec.Struct, frozen=True):
         )
 
 
-def new_key() -> bytes:
+def random_key() -> bytes:
     return os.urandom(_KEY_BYTES)
 
 
@@ -97,14 +97,14 @@ def keys_for(connection: Connection[Any], subjects: Collection[str]) -> dict[str
     connection.execute(
         "INSERT INTO payload_keys (stream, key) SELECT s, k FROM unnest(%s::text[], %s::bytea[]) AS new (s, k)"
         " WHERE NOT EXISTS (SELECT FROM payload_keys WHERE stream = s) ORDER BY s ON CONFLICT DO NOTHING",
-        (list(subjects), [new_key() for _ in subjects]),
+        (list(subjects), [random_key() for _ in subjects]),
     )
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
         cursor.execute("SELECT stream, key FROM payload_keys WHERE stream = ANY(%b)", (list(subjects),))
-        found: dict[str, bytes] = dict(cursor.fetchall())
-    if None in found.values():
+        keys: dict[str, bytes] = dict(cursor.fetchall())
+    if None in keys.values():
         raise AccountErased
-    return found
+    return keys
 
 
 def refuse_erased(connection: Connection[Any], subjects: Collection[str]) -> None:
@@ -120,7 +120,7 @@ def read_payloads(connection: Connection[Any], wanted: Iterable[tuple[str, str]]
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
         cursor.execute(SELECT_PAYLOADS, ([stream for stream, _ in pairs], [bytes.fromhex(d) for _, d in pairs]))
         return {
-            (stream, sha256.hex()): opened(stream, sha256, content, key)
+            (stream, sha256.hex()): read_payload(stream, sha256, content, key)
             for stream, sha256, content, key in cursor
             if is_readable(content, key)
         }
@@ -131,7 +131,7 @@ def is_readable(content: bytes, key: bytes | None) -> bool:
     return key is not None or not content.startswith(_ENCRYPTED)
 
 
-def opened(stream: str, sha256: bytes, content: bytes, key: bytes | None) -> bytes:
+def read_payload(stream: str, sha256: bytes, content: bytes, key: bytes | None) -> bytes:
     """The body in a payload. Raises PayloadErased, and ValueError when it is not the one that its digest names."""
     if not is_readable(content, key):
         raise PayloadErased(f"payload of {stream} cannot be read: its key is not there")

@@ -45,7 +45,7 @@ def is_private(command: Command) -> bool:
     return name is not None and bool(getattr(command, name))
 
 
-def sealed(command: Command, stream: str, key: bytes) -> Command:
+def encrypted(command: Command, stream: str, key: bytes) -> Command:
     """The same command with that in `private`, encrypted for this stream."""
     name = _FIELDS[type(command)]
     nonce, said = os.urandom(_NONCE_BYTES), msgspec.json.encode(getattr(command, name))
@@ -59,7 +59,7 @@ def has_private(event: Event) -> bool:
     return bool(getattr(event, "private", ""))
 
 
-def opened(event: Event, stream: str, key: bytes | None) -> Event:
+def decrypted(event: Event, stream: str, key: bytes | None) -> Event:
     """The event as it can be read: whole with the person's key; without it, and where it does not fit, as it is."""
     if key is None or not has_private(event):
         return event
@@ -74,5 +74,5 @@ def opened(event: Event, stream: str, key: bytes | None) -> Event:
 
 
 def _bound_to(stream: str) -> bytes:
-    """Neither another stream's nor a payload's: what is moved cannot be opened."""
+    """Neither another stream's nor a payload's: what is moved cannot be decrypted."""
     return f"private/{stream}".encode()

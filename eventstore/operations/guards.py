@@ -156,9 +156,9 @@ def _views(connection: Connection[Any]) -> Iterator[str]:
         for name, body in _VIEW.findall(file.read_text("utf-8"))
         if name in _VIEWS
     }
-    found = {name: _plain(body) for name, body in _rows(connection, _SELECT_VIEWS, list(_VIEWS))}
+    present = {name: _plain(body) for name, body in _rows(connection, _SELECT_VIEWS, list(_VIEWS))}
     for name in _VIEWS:
-        if found.get(name) != known[name]:
+        if present.get(name) != known[name]:
             yield f"the view {name} does not show the log as it is"
 
 

@@ -68,15 +68,15 @@ class VerifiedAnswers(msgspec.Struct, kw_only=True):
 
 def verify_answers(connection: Connection[Any]) -> VerifiedAnswers:
     """Compare every remembered answer with the log, in the connection's transaction."""
-    found = VerifiedAnswers()
+    verified = VerifiedAnswers()
     counts: dict[str, int] = {}
     with connection.cursor(row_factory=tuple_row) as cursor:
         for state, times, position, stream in cursor.execute(_COMPARE, (MAX_TOLD,)):
             counts[state] = times
             if state in _SENTENCES:
-                found.problems.append(_SENTENCES[state].format(position=position, stream=stream))
+                verified.problems.append(_SENTENCES[state].format(position=position, stream=stream))
     for state in _SENTENCES:
         if counts.get(state, 0) > MAX_TOLD:
-            found.problems.append(f"WARNED  {counts[state]} answers are {state} in all")
-    found.matching, found.unwatched = counts.get("matching", 0), counts.get("unwatched", 0)
-    return found
+            verified.problems.append(f"WARNED  {counts[state]} answers are {state} in all")
+    verified.matching, verified.unwatched = counts.get("matching", 0), counts.get("unwatched", 0)
+    return verified

@@ -136,10 +136,10 @@ class Outside:
         copies = self._copies(since)
         if not any(copy.size for copy in copies):
             copies = self._copies(0)
-        found: dict[int, int] = {}
+        sizes: dict[int, int] = {}
         for copy in copies:
-            found[copy.branch] = max(copy.size, found.get(copy.branch, 0))
-        return found
+            sizes[copy.branch] = max(copy.size, sizes.get(copy.branch, 0))
+        return sizes
 
     def notes(self) -> Iterator[tuple[str, str]]:
         """Every copy as (where it lies, note), the smallest tree first. Raises OutsideUnavailable."""
@@ -161,10 +161,10 @@ class Outside:
     def _copies(self, since: int) -> list[Copy]:
         before = Copy(since - 1, 0).name if since > 1 else None  # stores list what comes after a name
         try:
-            found = [entry["path"] for batch in obstore.list(self._store(), offset=before) for entry in batch]
+            paths = [entry["path"] for batch in obstore.list(self._store(), offset=before) for entry in batch]
         except (BaseError, OSError) as error:
             raise OutsideUnavailable(f"{self.url}: {type(error).__name__}") from error
-        return [copy for name in found if (copy := Copy.named(name))]
+        return [copy for name in paths if (copy := Copy.named(name))]
 
     def _store(self) -> ObjectStore:
         try:

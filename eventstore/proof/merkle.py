@@ -79,15 +79,15 @@ class Tree:
 
     def root(self) -> bytes:
         """The root of the tree as it is now."""
-        found: bytes | None = None
+        root_hash: bytes | None = None
         for hashes in self._edge:
             end = len(hashes)
             for bit in range(_TILE_HEIGHT):
                 if len(hashes) & (1 << bit):
                     subtree = _perfect_root(hashes[end - (1 << bit) : end])
-                    found = subtree if found is None else node_hash(subtree, found)
+                    root_hash = subtree if root_hash is None else node_hash(subtree, root_hash)
                     end -= 1 << bit
-        return EMPTY_ROOT if found is None else found
+        return EMPTY_ROOT if root_hash is None else root_hash
 
 
 def inclusion_proof(read: ReadTile, index: int, size: int) -> list[bytes]:
@@ -139,10 +139,10 @@ def range_root(read: ReadTile, low: int, high: int) -> bytes:
 
 
 def _hashes(read: ReadTile, level: int, index: int, start: int, count: int) -> list[bytes]:
-    found = split(read(level, index))[start : start + count]
-    if len(found) < count or len(found[-1]) < HASH_BYTES:
+    hashes = split(read(level, index))[start : start + count]
+    if len(hashes) < count or len(hashes[-1]) < HASH_BYTES:
         raise TreeDamaged
-    return found
+    return hashes
 
 
 def split(hashes: bytes) -> list[bytes]:

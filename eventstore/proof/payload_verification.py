@@ -15,7 +15,7 @@ from psycopg.sql import SQL
 
 from eventstore.aggregates.customer_mail import MailRequested
 from eventstore.events import AGGREGATES
-from eventstore.log.payloads import opened
+from eventstore.log.payloads import read_payload
 from runtime.parallel import processes
 
 _TOPICS_WITH_PAYLOAD = [
@@ -73,10 +73,10 @@ class VerifiedPayloads(msgspec.Struct, kw_only=True):
 
 def verify_payloads(connection: Connection[Any]) -> VerifiedPayloads:
     """Open every payload, in the connection's transaction; whoever was erased by the log has none, the others have."""
-    found = open_payloads(connection, 0, 1)
-    found.problems += missing_payloads(connection)
-    found.erased = _erased(connection)
-    return found
+    verified = open_payloads(connection, 0, 1)
+    verified.problems += missing_payloads(connection)
+    verified.erased = _erased(connection)
+    return verified
 
 
 @contextmanager
@@ -90,13 +90,13 @@ def verifying_payloads(
         parts = [pool.submit(_open_payloads_alone, database_url, snapshot, part, jobs) for part in range(jobs)]
 
         def all_of_them() -> VerifiedPayloads:
-            found = VerifiedPayloads(problems=missing_payloads(connection))
+            verified = VerifiedPayloads(problems=missing_payloads(connection))
             for part in parts:
                 opened_there = part.result()
-                found.matching += opened_there.matching
-                found.problems += opened_there.problems
-            found.erased = _erased(connection)
-            return found
+                verified.matching += opened_there.matching
+                verified.problems += opened_there.problems
+            verified.erased = _erased(connection)
+            return verified
 
         yield all_of_them
 
@@ -111,32 +111,32 @@ def _open_payloads_alone(database_url: str, snapshot: str, part: int, parts: int
 
 def open_payloads(connection: Connection[Any], part: int, parts: int) -> VerifiedPayloads:
     """Open the payloads of one of so many parts of the streams, and compare them with their digests."""
-    found = VerifiedPayloads()
+    verified = VerifiedPayloads()
     with connection.cursor("payloads", binary=True, row_factory=tuple_row) as cursor:
         cursor.itersize = 500
         for stream, sha256, content, key, is_spoken_of in cursor.execute(
             _SELECT_PAYLOADS, (_TOPICS_WITH_PAYLOAD, parts, part)
         ):
             if not is_spoken_of:
-                found.problems.append(f"WARNED  payload {sha256.hex()[:12]}… of {stream}: no event speaks of it")
+                verified.problems.append(f"WARNED  payload {sha256.hex()[:12]}… of {stream}: no event speaks of it")
                 continue
             try:
-                opened(stream, sha256, content, key)
-                found.matching += 1
+                read_payload(stream, sha256, content, key)
+                verified.matching += 1
             except ValueError as error:
-                found.problems.append(f"PAYLOAD  {error}")
-    return found
+                verified.problems.append(f"PAYLOAD  {error}")
+    return verified
 
 
 def missing_payloads(connection: Connection[Any]) -> list[str]:
     """Events that speak of payloads which are not there, and payloads of persons who were erased."""
-    found = []
+    problems = []
     with connection.cursor(row_factory=tuple_row) as cursor:
         for position, stream in cursor.execute(_SELECT_WITHOUT_PAYLOAD, {"topics": _TOPICS_WITH_PAYLOAD}):
-            found.append(f"PAYLOAD  position {position} ({stream}): its payload is not there, nor was it erased")
+            problems.append(f"PAYLOAD  position {position} ({stream}): its payload is not there, nor was it erased")
         for (stream,) in cursor.execute(_SELECT_UNERASED):
-            found.append(f"PAYLOAD  {stream} was erased, and has a payload or a key all the same")
-    return found
+            problems.append(f"PAYLOAD  {stream} was erased, and has a payload or a key all the same")
+    return problems
 
 
 def _erased(connection: Connection[Any]) -> int:

@@ -133,13 +133,13 @@ def _event(row: dict[str, Any]) -> dict[str, Any]:
 
 def _covering(connection: Connection[Any], origin: str, events: Sequence[dict[str, Any]]) -> dict[int, str]:
     """The first checkpoint that covers each of the events, by size; of this origin, which changes with the key."""
-    found: dict[int, str] = {}
+    notes: dict[int, str] = {}
     with connection.cursor(row_factory=tuple_row) as cursor:
         for event in events:
             row = cursor.execute(_SELECT_COVERING, (event["position"], origin + "\n")).fetchone()
             if row is not None:
-                found[int(row[0].split("\n")[1])] = row[0]
-    return found
+                notes[int(row[0].split("\n")[1])] = row[0]
+    return notes
 
 
 def _payloads(connection: Connection[Any], events: Sequence[dict[str, Any]]) -> dict[str, bytes]:

@@ -249,7 +249,7 @@ def read_leaves(connection: Connection[Any], after: int, upto: int) -> list[tupl
 
     A row in Postgres' binary COPY format is a leaf as `verifier.leaf_of` defines it.
     """
-    found = []
+    leaves = []
     with connection.cursor() as cursor, cursor.copy(_COPY_LEAVES.format(int(after), int(upto)).encode()) as copy:
         is_first = True
         for chunk in copy:
@@ -257,8 +257,8 @@ def read_leaves(connection: Connection[Any], after: int, upto: int) -> list[tupl
             if is_first:
                 row, is_first = row[_HEADER_BYTES:], False
             if row and row != _TRAILER:
-                found.append((int.from_bytes(row[6:14]), leaf_hash(row)))
-    return found
+                leaves.append((int.from_bytes(row[6:14]), leaf_hash(row)))
+    return leaves
 
 
 def tile_reader(connection: Connection[Any]) -> Callable[[int, int], bytes]:

@@ -71,10 +71,10 @@ def verify_events(
     """
     head = _value(connection, SELECT_HEAD)
     count = _value(connection, "SELECT count(*) FROM events")
-    found = Verified(head=head)
-    checkpoints = _without_lost(_checkpoints(kept, keys, found.problems), found.continued)
+    verified = Verified(head=head)
+    checkpoints = _without_lost(_checkpoints(kept, keys, verified.problems), verified.continued)
     if not checkpoints and head:
-        found.problems.append("UNANCHORED  there is no checkpoint that the key has signed: nothing can be proved")
+        verified.problems.append("UNANCHORED  there is no checkpoint that the key has signed: nothing can be proved")
     changes = _Changes()
     start = 0 if whole else max(0, min(head, sealed_size(connection)) - NEWEST_EVENTS) // CHUNK * CHUNK
     read = tile_reader(connection)
@@ -83,22 +83,22 @@ def verify_events(
         tree = Tree.resumed(start, read)
         roots = [range_root(read, 0, size) for size in older]
     except TreeDamaged as damaged:
-        found.problems.append(f"UNSURE  {damaged}")
+        verified.problems.append(f"UNSURE  {damaged}")
         start, tree, older, roots = 0, Tree(), [], []  # the log says it all, and takes longer
     for size, root in zip(older, roots, strict=True):
-        _compare(root, checkpoints[size], changes, found)
+        _compare(root, checkpoints[size], changes, verified)
     for low in range(start, head, CHUNK):
-        _hash_again(connection, tree, low, min(low + CHUNK, head), checkpoints, changes, found)
+        _hash_again(connection, tree, low, min(low + CHUNK, head), checkpoints, changes, verified)
         progress(low + CHUNK)
-    found.hashed = tree.size - start
-    found.problems += _sentences(connection, changes, count, head)
+    verified.hashed = tree.size - start
+    verified.problems += _sentences(connection, changes, count, head)
     for size in sorted(checkpoints):
         if size > head:
             checkpoint, source = checkpoints[size][0]
-            found.problems.append(
+            verified.problems.append(
                 f"TRUNCATED  the log has {head} events, a signed checkpoint of {checkpoint.size} exists ({source})"
             )
-    return found
+    return verified
 
 
 def wrong_rows(connection: Connection[Any], keys: Sequence[str]) -> Iterator[str]:
@@ -135,7 +135,7 @@ def _hash_again(
     high: int,
     checkpoints: dict[int, list[tuple[Checkpoint, str]]],
     changes: _Changes,
-    found: Verified,
+    verified: Verified,
 ) -> None:
     leaves = read_leaves(connection, low, high)
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
@@ -157,16 +157,16 @@ def _hash_again(
         for _, leaf in leaves[tree.size - low : None if end is None else end - low] if is_dense else leaves:
             tree.add(leaf)
         if end is not None:
-            _compare(tree.root(), checkpoints[end], changes, found)
+            _compare(tree.root(), checkpoints[end], changes, verified)
     if not is_dense:
         changes.disagreeing += [kept for size in checkpoints if low < size <= high for kept in checkpoints[size]]
 
 
-def _compare(root: bytes, checkpoints: Sequence[tuple[Checkpoint, str]], changes: _Changes, found: Verified) -> None:
+def _compare(root: bytes, checkpoints: Sequence[tuple[Checkpoint, str]], changes: _Changes, verified: Verified) -> None:
     for checkpoint, source in checkpoints:
         if checkpoint.root == root:
-            found.checkpoints += 1
-            found.anchored = max(found.anchored, checkpoint.size)
+            verified.checkpoints += 1
+            verified.anchored = max(verified.anchored, checkpoint.size)
         else:
             changes.disagreeing.append((checkpoint, source))
 
@@ -175,7 +175,7 @@ def _checkpoints(
     kept: Iterable[Kept], keys: Sequence[str], problems: list[str]
 ) -> dict[int, list[tuple[Checkpoint, str]]]:
     """The checkpoints that one of the keys has signed, by size; each of the others is named in `problems`."""
-    found: dict[int, list[tuple[Checkpoint, str]]] = defaultdict(list)
+    by_size: dict[int, list[tuple[Checkpoint, str]]] = defaultdict(list)
     read: dict[str, Checkpoint] = {}
     for one in kept:
         try:
@@ -184,8 +184,8 @@ def _checkpoints(
         except Invalid as error:
             problems.append(f"NOT SIGNED  {one.source}: {error}")
         else:
-            found[read[one.note].size].append((read[one.note], one.source))
-    return dict(sorted(found.items()))
+            by_size[read[one.note].size].append((read[one.note], one.source))
+    return dict(sorted(by_size.items()))
 
 
 def _without_lost(

@@ -110,20 +110,20 @@ def root_of_inclusion(leaf: bytes, index: int, size: int, proof: Sequence[bytes]
     """The root that a proof leads to, from a leaf's hash and its index from 0 (RFC 9162, 2.1.3.2). Raises Invalid."""
     if not 0 <= index < size:
         raise Invalid(f"there is no leaf {index} in a tree of {size}")
-    place, last, found = index, size - 1, leaf
+    place, last, root = index, size - 1, leaf
     for node in proof:
         if last == 0:
             raise Invalid("the proof is too long")
         if place & 1 or place == last:
-            found = node_hash(node, found)
+            root = node_hash(node, root)
             while not place & 1 and place:
                 place, last = place >> 1, last >> 1
         else:
-            found = node_hash(found, node)
+            root = node_hash(root, node)
         place, last = place >> 1, last >> 1
     if last:
         raise Invalid("the proof is too short")
-    return found
+    return root
 
 
 def check_consistency(old: int, old_root: bytes, new: int, new_root: bytes, proof: Sequence[bytes]) -> None:
@@ -240,11 +240,11 @@ def _add(a: Any, b: Any) -> Any:
 
 
 def _times(number: int, point: Any) -> Any:
-    found = (0, 1, 1, 0)
+    total = (0, 1, 1, 0)
     while number:
-        found = _add(found, point) if number & 1 else found
+        total = _add(total, point) if number & 1 else total
         point, number = _add(point, point), number >> 1
-    return found
+    return total
 
 
 def _point(encoded: bytes) -> Any:
@@ -420,10 +420,10 @@ def _strangers(proof: zipfile.ZipFile, index: "dict[str, Any]") -> "list[str]":
 def _continuation(note: str, key: str, newest: Checkpoint) -> "Continued | None":
     """What a checkpoint of the proof says about a loss; that it agrees with the newest is checked with the others."""
     try:
-        found = read_checkpoint(note, key)
+        checkpoint = read_checkpoint(note, key)
     except Invalid:
         return None
-    return found.continued if found.branch <= newest.branch and found.size <= newest.size else None
+    return checkpoint.continued if checkpoint.branch <= newest.branch and checkpoint.size <= newest.size else None
 
 
 def main() -> int:

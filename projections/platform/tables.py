@@ -160,11 +160,11 @@ def _add_children(table: Table, value: Any, key: bytes, parent: bytes, rows: Wri
         items = getattr(value, child.field)
         if not items:
             continue
-        found = rows.setdefault(child.name, [])
+        into = rows.setdefault(child.name, [])
         place = child.head + key
         for item in items:
-            ordinal = INTEGER[len(found) + 1]
-            found.append(child.row(place + ordinal + parent, item))
+            ordinal = INTEGER[len(into) + 1]
+            into.append(child.row(place + ordinal + parent, item))
             if child.children:
                 _add_children(child, item, key, ordinal, rows)
 

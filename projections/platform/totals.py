@@ -196,9 +196,9 @@ class Totals:
         """Add these accounts, by account number and external number."""
         wanted = {"numbers": [number for number, _ in accounts], "externals": [external for _, external in accounts]}
         async with connection.cursor(row_factory=tuple_row) as cursor:
-            found = await (await cursor.execute(_SELECT_ACCOUNTS, wanted)).fetchone()
-            assert found is not None
-            self.accounts, self.erased = self.accounts + found[0], self.erased + found[1]
+            counts = await (await cursor.execute(_SELECT_ACCOUNTS, wanted)).fetchone()
+            assert counts is not None
+            self.accounts, self.erased = self.accounts + counts[0], self.erased + counts[1]
             for table, statement in _STATEMENTS.items():
                 row = await (await cursor.execute(statement, wanted)).fetchone()
                 assert row is not None
@@ -260,7 +260,7 @@ def _added(one: Decimal | None, other: Decimal | None) -> Decimal | None:
     return other if one is None else one if other is None else one + other
 
 
-def differences(
+def unequal_totals(
     manifest: Mapping[str, Any], totals: Mapping[str, Any], *, drops_unknown: bool
 ) -> list[tuple[str, Sentence]]:
     """(place, sentence) of all that a source and the platform do not say alike; nothing for a source that balances.
@@ -268,11 +268,11 @@ def differences(
     A place of the source that the platform does not have is unaccounted for, unless it is no field of the contract
     and the supplier's setting drops such fields.
     """
-    found: list[tuple[str, Sentence]] = []
+    unequal: list[tuple[str, Sentence]] = []
 
     def compare(place: str, source: Any, platform: Any) -> None:
         if source != platform:
-            found.append((place, _differ(_said(source), _said(platform))))
+            unequal.append((place, _differ(_said(source), _said(platform))))
 
     for name in ("accounts", *_COUNTED, "balances"):
         compare(name, manifest.get(name), totals[name])
@@ -289,11 +289,11 @@ def differences(
             continue
         for name in ("count", "digest"):
             compare(f"paths.{path}", _dict(paths, path).get(name), there.get(path, {}).get(name))
-            if found and found[-1][0] == f"paths.{path}":
+            if unequal and unequal[-1][0] == f"paths.{path}":
                 break
     if isinstance(left_out := manifest.get("columns_nowhere"), list):
-        found += [(f"columns_nowhere.{number}", _LEFT_OUT) for number in range(len(left_out))]
-    return found
+        unequal += [(f"columns_nowhere.{number}", _LEFT_OUT) for number in range(len(left_out))]
+    return unequal
 
 
 _LEFT_OUT = Sentence(

@@ -79,8 +79,8 @@ def build(
     parts = slices(connection, SLICES_A_JOB * jobs, upto=upto)
     parked = []
     building = partial(build_slice, projection=projection, schema=schema, upto=upto, is_kept=is_kept)
-    for done, found in enumerate(workers.each(building, parts), 1):
-        parked += found
+    for done, poisoned in enumerate(workers.each(building, parts), 1):
+        parked += poisoned
         progress(upto * done // len(parts))
     for _ in workers.each(
         partial(_finish, projection=projection, schema=schema), _largest_first(connection, projection, schema)
@@ -157,11 +157,11 @@ def apply_events(
     left = set(parked)
     poisons: list[Poison] = []
     while after < upto:
-        found = read_ordered(connection, projection.topics, after=after, upto=upto, streams=streams)
-        if not found:
+        batch = read_ordered(connection, projection.topics, after=after, upto=upto, streams=streams)
+        if not batch:
             break
-        after = found[-1].position
-        for poison in apply_batch(connection, projection, schema, found, left):
+        after = batch[-1].position
+        for poison in apply_batch(connection, projection, schema, batch, left):
             left.add(poison.stream)
             poisons.append(poison)
         progress(after)
@@ -170,10 +170,10 @@ def apply_events(
 
 
 def apply_batch(
-    connection: Connection[Any], projection: Projection, schema: str, found: Sequence[Seen | Poison], parked: set[str]
+    connection: Connection[Any], projection: Projection, schema: str, read: Sequence[Seen | Poison], parked: set[str]
 ) -> list[Poison]:
     """Apply what can be applied; what cannot be read or applied parks its stream, and nothing else."""
-    poisons, batch = _without_poison(found, parked)
+    poisons, batch = _without_poison(read, parked)
     if projection.reads_payloads:
         more, batch = _without_poison(with_bodies(connection, batch), parked | {p.stream for p in poisons})
         poisons += more
@@ -206,12 +206,12 @@ def _of(batch: Sequence[Seen], stream: str) -> list[Seen]:
     return [seen for seen in batch if seen.stream == stream]
 
 
-def _without_poison(found: Sequence[Seen | Poison], parked: set[str]) -> tuple[list[Poison], list[Seen]]:
+def _without_poison(batch: Sequence[Seen | Poison], parked: set[str]) -> tuple[list[Poison], list[Seen]]:
     """The poisoned events, the first of each stream, and the others but for those of parked streams."""
     left = set(parked)
     poisons: list[Poison] = []
     good: list[Seen] = []
-    for one in found:
+    for one in batch:
         if one.stream in left:
             continue
         if isinstance(one, Poison):
@@ -240,8 +240,8 @@ def _build_slice(
 ) -> list[Poison]:
     parked: list[Poison] = []
     rows: dict[str, list[Any]] = {}
-    for found in read_last(connection, projection.topics, part, upto=upto, skipped=projection.skipped):
-        poisons, batch = _without_poison(found, set())
+    for read in read_last(connection, projection.topics, part, upto=upto, skipped=projection.skipped):
+        poisons, batch = _without_poison(read, set())
         if projection.reads_payloads:
             more, batch = _without_poison(with_bodies(connection, batch), set())
             poisons += more

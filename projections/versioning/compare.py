@@ -14,7 +14,7 @@ from eventstore.aggregates.import_process import stream_of
 from projections.versioning.build import Progress, administrator, apply_events, build, make_tables
 from projections.versioning.projection import Projection
 from projections.versioning.reading import head
-from projections.versioning.versions import Version, held, live_version, parked_streams
+from projections.versioning.versions import ProjectionVersion, held, live_version, parked_streams
 
 Row = Mapping[str, Any]
 
@@ -74,18 +74,20 @@ def verify(
         connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
         make_tables(connection, projection, schema)
         build(admin_url, connection, projection, schema, upto=upto, is_kept=False, progress=progress)
-        found = compare(connection, projection, projection.home, schema, limit=limit)
+        comparison = compare(connection, projection, projection.home, schema, limit=limit)
         parked = len(parked_streams(connection, projection.name, live.version))
     connection.execute(
         "UPDATE projection_versions SET verified_at = clock_timestamp(), differences = %s"
         " WHERE name = %s AND version = %s",
-        (found.count, projection.name, live.version),
+        (comparison.count, projection.name, live.version),
     )
-    return msgspec.structs.replace(found, parked=parked)
+    return msgspec.structs.replace(comparison, parked=parked)
 
 
 @contextmanager
-def side_by_side(admin_url: str, connection: Connection[Any], projection: Projection, other: Version) -> Iterator[None]:
+def side_by_side(
+    admin_url: str, connection: Connection[Any], projection: Projection, other: ProjectionVersion
+) -> Iterator[None]:
     """One moment, in which the live version and another have both come to the log's end; that is undone."""
     with administrator(admin_url) as guard, guard.transaction():
         live = held(guard, projection.name)  # no follower changes its tables meanwhile
@@ -128,8 +130,8 @@ def _first(
 ) -> list[Difference]:
     query = _joined(connection, "to_json(b), to_json(a)", before, after, table, key) + SQL(" LIMIT {}").format(limit)
     with connection.cursor(row_factory=tuple_row) as cursor:
-        found = [_difference(table, key, one, other) for one, other in cursor.execute(query).fetchall()]
-    return [msgspec.structs.replace(one, cause=_cause(connection, one, (before, after))) for one in found]
+        different = [_difference(table, key, one, other) for one, other in cursor.execute(query).fetchall()]
+    return [msgspec.structs.replace(one, cause=_cause(connection, one, (before, after))) for one in different]
 
 
 def _difference(table: str, key: Sequence[str], before: Any, after: Any) -> Difference:

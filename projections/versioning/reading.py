@@ -185,7 +185,7 @@ def with_bodies(connection: Connection[Any], batch: Sequence[Seen]) -> list[Seen
         if len(batch) == 1:
             recorded = batch[0].recorded
             return [Poison(recorded.stream, recorded.position, said_by(error), batch[0].first_position)]
-    return [found for seen in batch for found in with_bodies(connection, [seen])]
+    return [one for seen in batch for one in with_bodies(connection, [seen])]
 
 
 def _with_bodies(connection: Connection[Any], batch: Sequence[Seen]) -> list[Seen]:
@@ -202,8 +202,8 @@ def _with_bodies(connection: Connection[Any], batch: Sequence[Seen]) -> list[See
             places.append((stream, event.payload_sha256))
         else:
             places.append(wanted.get(stream, (stream, "")))
-    found = read_payloads(connection, {place for place in places if place[1]})
-    return [msgspec.structs.replace(seen, body=found.get(place)) for seen, place in zip(batch, places, strict=True)]
+    bodies = read_payloads(connection, {place for place in places if place[1]})
+    return [msgspec.structs.replace(seen, body=bodies.get(place)) for seen, place in zip(batch, places, strict=True)]
 
 
 def head(connection: Connection[Any]) -> int:

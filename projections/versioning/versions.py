@@ -39,7 +39,7 @@ class NotPossible(Exception):
     """The projection cannot be built or switched like this; the message says why."""
 
 
-class Version(msgspec.Struct, frozen=True, kw_only=True):
+class ProjectionVersion(msgspec.Struct, frozen=True, kw_only=True):
     """A row of `projection_versions`."""
 
     name: str
@@ -61,15 +61,15 @@ def schema_of(name: str, version: int) -> str:
     return f"{name}_v{version}"
 
 
-def versions(connection: Connection[Any], name: str) -> list[Version]:
+def versions(connection: Connection[Any], name: str) -> list[ProjectionVersion]:
     """All versions of a projection, the oldest first."""
-    columns = SQL(", ").join(map(Identifier, Version.__struct_fields__))
+    columns = SQL(", ").join(map(Identifier, ProjectionVersion.__struct_fields__))
     query = SQL("SELECT {} FROM projection_versions WHERE name = %s ORDER BY version").format(columns)
-    with connection.cursor(row_factory=class_row(Version)) as cursor:
+    with connection.cursor(row_factory=class_row(ProjectionVersion)) as cursor:
         return cursor.execute(query, (name,)).fetchall()
 
 
-def live_version(connection: Connection[Any], name: str) -> Version:
+def live_version(connection: Connection[Any], name: str) -> ProjectionVersion:
     """Raises NotPossible where `migrate` has not set it up."""
     for version in versions(connection, name):
         if version.state == "live":
@@ -77,7 +77,7 @@ def live_version(connection: Connection[Any], name: str) -> Version:
     raise NotPossible(f"{name} is not set up. Run `importledger migrate`.")
 
 
-def held(connection: Connection[Any], name: str) -> Version:
+def held(connection: Connection[Any], name: str) -> ProjectionVersion:
     """The live version, which stays as it is until the transaction ends: followers, switches and healing wait."""
     connection.execute("SELECT FROM projection_versions WHERE name = %s AND state = 'live' FOR UPDATE", (name,))
     return live_version(connection, name)
@@ -113,7 +113,7 @@ def build_version(
     *,
     jobs: int = 1,
     progress: Progress = lambda done: None,
-) -> Version:
+) -> ProjectionVersion:
     """Build a new version beside the live one, close to the log's end; it is `ready` then.
 
     The caller must hold `alone`.
@@ -210,7 +210,7 @@ def switch(
 
 
 def _switch(
-    connection: Connection[Any], projection: Projection, chosen: Version, position: int, *, retires: bool
+    connection: Connection[Any], projection: Projection, chosen: ProjectionVersion, position: int, *, retires: bool
 ) -> int:
     """Tables before the log, as writers take them: their statement locks the view's table before the log."""
     name = projection.name

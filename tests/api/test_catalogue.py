@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from api.catalogue import CATALOGUE
-from api.made import errors_page
+from api.generated import errors_page
 from api.status_codes import CODES
 from market import RULES
 from tests.support.running import RunningService

@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from api.app import create_app
 from api.description import openapi
-from api.made import CONTRACT, contract_changes
+from api.generated import CONTRACT, contract_changes
 from api.operation import Operation
 from api.operations import OPERATIONS
 from market.post_account import POST_ACCOUNT_BOOKS

@@ -1,7 +1,7 @@
 """One table of limits, and what the operators read is made from it."""
 
+from api.generated import OPERATIONS_PAGE, RESTATED, contract_changes, operations_page
 from api.limits import LIMITS
-from api.made import OPERATIONS_PAGE, RESTATED, contract_changes, operations_page
 
 
 def test_the_page_for_operators_shows_the_table_of_limits() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli import main as command
-from cli.failures import sentence_of
+from cli.failures import failure_sentence
 from cli.listening import base_url_of, refuse_taken
 from cli.reach import reason_of
 from cli.settings import SettingError, Settings
@@ -264,13 +264,13 @@ def test_what_is_typed_wrong_is_one_sentence_and_where_the_help_is(
 
 
 def test_what_nobody_has_expected_says_how_to_see_more() -> None:
-    assert sentence_of(ZeroDivisionError()) is None
+    assert failure_sentence(ZeroDivisionError()) is None
     told = cli("supplier", "list", environment={"IMPORTLEDGER_DATA_DIR": "\udcff"}, check=False)
     assert (told.returncode, "Traceback" in told.stderr) == (1, False)
 
 
 def test_a_database_that_goes_away_meanwhile_is_a_sentence() -> None:
-    assert sentence_of(StoreUnavailable("couldn't get a connection after 0.70 sec")) == (
+    assert failure_sentence(StoreUnavailable("couldn't get a connection after 0.70 sec")) == (
         "The database has stopped answering. What was asked may be asked again."
     )
     assert reason_of(OSError("a\nconnection to server at x failed: FATAL:  no room.\n")) == "no room"

@@ -15,7 +15,7 @@ from eventstore.aggregates.post_account import DELIVERY_NOTE, ImportRecord
 from eventstore.aggregates.post_account import stream_of as record_stream
 from eventstore.errors import AccountErased, VersionConflict
 from eventstore.log.ledger import Ledger
-from eventstore.log.payloads import Payload, PayloadErased, is_readable, new_key, opened
+from eventstore.log.payloads import Payload, PayloadErased, is_readable, random_key, read_payload
 from projections import INLINE
 from tests.support.make import NOON
 
@@ -37,24 +37,24 @@ def record(payload: Payload) -> ImportRecord:
 
 @given(st.binary(max_size=2_000))
 def test_what_is_encrypted_is_opened_with_its_key_in_its_stream_only(body: bytes) -> None:
-    key, payload = new_key(), Payload.of(body)
+    key, payload = random_key(), Payload.of(body)
     stored = payload.encrypted(STREAM, key, subject=STREAM, is_new=True)
-    assert opened(STREAM, stored.sha256, stored.content, key) == body
+    assert read_payload(STREAM, stored.sha256, stored.content, key) == body
     assert (stored.subject, stored.new_key) == (None, key)
     assert not is_readable(stored.content, None)
     with pytest.raises(PayloadErased):
-        opened(STREAM, stored.sha256, stored.content, None)
+        read_payload(STREAM, stored.sha256, stored.content, None)
     altered = stored.content[:-1] + bytes([stored.content[-1] ^ 1])
     for stream, content, opener in (
         (STREAM + "x", stored.content, key),
         (STREAM, altered, key),
-        (STREAM, stored.content, new_key()),
+        (STREAM, stored.content, random_key()),
         (STREAM, stored.content[:20], key),
         (STREAM, b"\x01", key),
         (STREAM, b"", key),
     ):
         with pytest.raises(ValueError, match="does not match its digest"):
-            opened(stream, stored.sha256, content, opener)
+            read_payload(stream, stored.sha256, content, opener)
 
 
 def keys(database: PostgresUrls) -> dict[str, bytes]:

@@ -21,8 +21,8 @@ from eventstore.aggregates.import_process import (
 from eventstore.errors import IllegalTransition
 from eventstore.log.answers import command_id_of
 from eventstore.log.ledger import Ledger
-from eventstore.log.payloads import Payload, new_key
-from eventstore.log.private import has_private, is_private, opened, sealed
+from eventstore.log.payloads import Payload, random_key
+from eventstore.log.private import decrypted, encrypted, has_private, is_private
 from eventstore.replay import Replay
 from market.judging import Terms
 from projections.erasure import erase
@@ -63,17 +63,17 @@ def canaries(database: PostgresUrls) -> int:
 def test_what_importers_chose_is_opened_with_the_key_in_its_stream_only(
     command: Any, event: Any, value: dict[str, Any]
 ) -> None:
-    key = new_key()
-    closed: Any = sealed(command, STREAM, key)
+    key = random_key()
+    closed: Any = encrypted(command, STREAM, key)
     assert is_private(command)
     assert not is_private(closed)
     fields = {name: getattr(closed, name) for name in event.__struct_fields__}
     stored = event(**fields)
     assert has_private(stored)
     assert CANARY not in str(msgspec.json.encode(stored))
-    assert opened(stored, STREAM, key) == event(**fields | value | {"private": ""})
-    for stream, another in ((STREAM, None), (STREAM, new_key()), ("import/S/2", key)):
-        assert opened(stored, stream, another) == stored
+    assert decrypted(stored, STREAM, key) == event(**fields | value | {"private": ""})
+    for stream, another in ((STREAM, None), (STREAM, random_key()), ("import/S/2", key)):
+        assert decrypted(stored, stream, another) == stored
 
 
 def test_reasons_are_in_the_history_and_not_in_the_log(ledger: Ledger, database: PostgresUrls) -> None:

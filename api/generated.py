@@ -1,7 +1,7 @@
 """Documents that are made from the code and kept in docs/: errors, the table of limits and the released contract.
 
-`python -m api.made` writes them; tests hold them to the code. The contract may only grow: what clients rely on does
-not change, so a change that is no addition is refused here.
+`python -m api.generated` writes them; tests hold them to the code. The contract may only grow: what clients rely on
+does not change, so a change that is no addition is refused here.
 """
 
 import sys
