@@ -1,16 +1,12 @@
 """Real servers for the tests that need them: one Postgres with a template database, one Redis, one running service."""
 
 import itertools
-import logging
 import os
-import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
-import structlog
 from hypothesis import settings
 from psycopg.sql import SQL, Identifier
 
@@ -27,6 +23,7 @@ from tests.support.distance import distance, is_fast
 from tests.support.folders import temporary_folder
 from tests.support.running import RunningService, renamed, start_service
 from tests.support.sealed_log import log
+from tests.support.verbs import logging_as_before
 
 __all__ = ["bucket", "log"]
 
@@ -62,16 +59,10 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture(autouse=True)
-def logging_as_before() -> Iterator[None]:
+def logging_is_given_back() -> Iterator[None]:
     """What an entry point sets for its process ends with the test that called it: its stream is closed by then."""
-    root = logging.getLogger()
-    handlers, level, configuration = root.handlers[:], root.level, structlog.get_config()
-    hooks = sys.excepthook, threading.excepthook, sys.unraisablehook
-    yield
-    structlog.configure(**configuration)
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    sys.excepthook, threading.excepthook, sys.unraisablehook = hooks
+    with logging_as_before():
+        yield
 
 
 @pytest.fixture

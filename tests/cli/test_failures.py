@@ -1,60 +1,44 @@
 """What cannot be done is one sentence on two lines of stderr at most, which names what was typed; exit code 1."""
 
 import socket
-from collections.abc import Callable, Mapping
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from cli import main as command
 from cli.failures import failure_sentence
 from cli.listening import base_url_of, refuse_taken
 from cli.reach import reason_of
 from cli.settings import SettingError, Settings
 from embedded.postgres import PostgresUrls
 from eventstore.errors import StoreUnavailable
-from tests.support.running import RunningService, cli, free_port, start_service
+from tests.support.running import RunningService, free_port, start_service
+from tests.support.verbs import run_verb
 
 SECRET = "sesame-sesame"
 
 
-class Told:
-    """What a verb has said, and how it ended."""
-
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-
+Told = subprocess.CompletedProcess[str]
 Typed = Callable[..., Told]
 
 
 @pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
-    """Type a command, in this process."""
-
-    def run(*arguments: str, environment: Mapping[str, str]) -> Told:
-        for name in ("DATABASE_URL", "DATABASE_ADMIN_URL", "REDIS_URL", "IMPORTLEDGER_SEALING_KEY"):
-            monkeypatch.delenv(name, raising=False)
-        for name, value in environment.items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.setattr("sys.argv", ["importledger", *arguments])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            command.main()
-        out, err = capsys.readouterr()
-        return Told(int(ended.value.code or 0), out, err)
-
-    return run
+def typed(monkeypatch: pytest.MonkeyPatch) -> Typed:
+    """Type a command, without what this machine has set."""
+    for name in ("DATABASE_URL", "DATABASE_ADMIN_URL", "REDIS_URL", "IMPORTLEDGER_SEALING_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    return run_verb
 
 
 def assert_one_sentence(told: Told, *named: str) -> None:
-    assert (told.code, told.out) == (1, ""), told.err
-    assert told.err.startswith("importledger: ")
-    assert len(told.err.splitlines()) <= 2, told.err
-    assert "Traceback" not in told.err
-    assert SECRET not in told.err
+    assert (told.returncode, told.stdout) == (1, ""), told.stderr
+    assert told.stderr.startswith("importledger: ")
+    assert len(told.stderr.splitlines()) <= 2, told.stderr
+    assert "Traceback" not in told.stderr
+    assert SECRET not in told.stderr
     for name in named:
-        assert name in told.err
+        assert name in told.stderr
 
 
 @pytest.mark.parametrize(
@@ -87,7 +71,7 @@ def test_a_supplier_in_the_wrong_case_is_named_with_the_right_one(
         "DATABASE_ADMIN_URL": database.admin,
         "IMPORTLEDGER_DATA_DIR": str(folder),
     }
-    assert typed("supplier", "create", "NORDWIND", environment=environment).code == 0
+    assert typed("supplier", "create", "NORDWIND", environment=environment).returncode == 0
     assert_one_sentence(typed(*arguments, environment=environment), "nordwind", "but there is NORDWIND")
 
 
@@ -265,7 +249,7 @@ def test_what_is_typed_wrong_is_one_sentence_and_where_the_help_is(
 
 def test_what_nobody_has_expected_says_how_to_see_more() -> None:
     assert failure_sentence(ZeroDivisionError()) is None
-    told = cli("supplier", "list", environment={"IMPORTLEDGER_DATA_DIR": "\udcff"}, check=False)
+    told = run_verb("supplier", "list", environment={"IMPORTLEDGER_DATA_DIR": "\udcff"})
     assert (told.returncode, "Traceback" in told.stderr) == (1, False)
 
 

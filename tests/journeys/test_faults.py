@@ -94,14 +94,14 @@ def test_a_supervisor_that_is_killed_takes_its_programs_along(folder: Path) -> N
 
 
 def test_a_second_service_on_the_same_folder_is_refused(running: RunningService) -> None:
-    second = running.cli("up", "--port", str(free_port()), check=False)
+    second = running.program("up", "--port", str(free_port()), check=False)
     assert second.returncode == 1
     assert "Another service is running on" in second.stderr
 
 
 def test_a_port_that_is_taken_is_named(running: RunningService, folder: Path) -> None:
     port = running.base_url.rsplit(":", 1)[1]
-    second = running.cli("up", "--port", port, "--data-dir", str(folder / "second"), check=False)
+    second = running.program("up", "--port", port, "--data-dir", str(folder / "second"), check=False)
     assert second.returncode == 1
     assert f"could not listen on http://127.0.0.1:{port}" in second.stderr
 

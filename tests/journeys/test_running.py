@@ -12,7 +12,7 @@ from embedded.postgres import PostgresUrls
 from importledger_client.book import book
 from tests.support.importing import ImportClient
 from tests.support.make import an_account, encoded
-from tests.support.running import RunningService, cli, free_port, is_ready, start_role, wait_for
+from tests.support.running import RunningService, cli, free_port, is_ready, program, start_role, wait_for
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -66,7 +66,7 @@ def test_compose_runs_the_same_roles() -> None:
 
 def test_the_demonstration_goes_as_expected(folder: Path) -> None:
     data = folder / "demo"
-    shown = cli(
+    shown = program(
         "demo", "--exit", "--accounts", "200", "--port", str(free_port()), "--data-dir", str(data), environment={}
     )
     assert "PROCESSED" in shown.stdout

@@ -21,6 +21,7 @@ import msgspec
 import psutil
 
 from tests.support.importing import Answer, ImportClient
+from tests.support.verbs import run_verb
 
 _names = itertools.count(1)
 
@@ -45,7 +46,14 @@ def wait_for(claim: Callable[[], bool], what: str, timeout_s: float = 30.0) -> N
 
 
 def cli(*arguments: str, environment: Mapping[str, str], check: bool = True) -> subprocess.CompletedProcess[str]:
-    """Run a verb of the command."""
+    """A verb of the command, in this process."""
+    ended = run_verb(*arguments, environment=environment)
+    assert not check or ended.returncode == 0, (arguments, ended.returncode, ended.stdout, ended.stderr)
+    return ended
+
+
+def program(*arguments: str, environment: Mapping[str, str], check: bool = True) -> subprocess.CompletedProcess[str]:
+    """The same in a process of its own: for what starts others, runs beside threads, or is about the process."""
     return subprocess.run(
         [sys.executable, "-m", "cli.main", *arguments],
         env=os.environ | environment,
@@ -79,6 +87,9 @@ class RunningService:
 
     def cli(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         return cli(*arguments, environment=self.environment, check=check)
+
+    def program(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        return program(*arguments, environment=self.environment, check=check)
 
     def importer(self, *, role: str = "importer") -> Importer:
         """A fresh supplier and a key for it."""

@@ -1,0 +1,93 @@
+"""Running verbs of the command line in this process: what they print, and how they end, without the start of another.
+
+A process of its own is what `tests.support.running.program` gives, for verbs that go on until they are stopped.
+"""
+
+import contextlib
+import io
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+
+import click
+import click.exceptions
+import structlog
+
+from cli import main as command
+
+_one_at_a_time = threading.Lock()
+"""Standard output and the environment belong to the whole process."""
+
+
+def run_verb(*arguments: str, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """A verb of `importledger`, with these variables beside the process's own; it is asked for no input.
+
+    All that it may change of its process is as before afterwards.
+    """
+    words = ["importledger", *arguments]
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="", write_through=True) for _ in range(2))
+    with _one_at_a_time, process_as_before():
+        _set_environment(os.environ | environment)
+        sys.argv, sys.stdin = words, io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            logging.getLogger().handlers[:] = []
+            code = _exit_code(command.main)
+    said, complained = (stream.buffer.getvalue().decode() for stream in (out, err))
+    return subprocess.CompletedProcess(words, code, said, complained)
+
+
+def _exit_code(main: Callable[[], None]) -> int:
+    """How a process would end that calls this."""
+    try:
+        main()
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except Exception as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+        return 1
+    return 0
+
+
+@contextlib.contextmanager
+def process_as_before() -> Iterator[None]:
+    """What an entry point sets for its process ends with the block."""
+    environment, words, stdin = dict(os.environ), sys.argv, sys.stdin
+    echoes = [(module, module.__dict__["echo"]) for module in (click, click.exceptions)]
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE)}
+    with logging_as_before():
+        try:
+            yield
+        finally:
+            _set_environment(environment)
+            sys.argv, sys.stdin = words, stdin
+            for module, echo in echoes:
+                setattr(module, "echo", echo)  # noqa: B010 - as `cli.say` has put it there
+            if threading.current_thread() is threading.main_thread():
+                for number, handler in handlers.items():
+                    signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def logging_as_before() -> Iterator[None]:
+    """The same of logging and of what happens on errors that nobody catches."""
+    root = logging.getLogger()
+    handlers, level, configuration = root.handlers[:], root.level, structlog.get_config()
+    hooks = sys.excepthook, threading.excepthook, sys.unraisablehook
+    try:
+        yield
+    finally:
+        structlog.configure(**configuration)
+        root.handlers[:] = handlers
+        root.setLevel(level)
+        sys.excepthook, threading.excepthook, sys.unraisablehook = hooks
+
+
+def _set_environment(environment: Mapping[str, str]) -> None:
+    """To exactly these; other threads miss none of those that stay meanwhile."""
+    os.environ.update(environment)
+    for name in os.environ.keys() - environment.keys():
+        del os.environ[name]
