@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from market.identifiers import is_postcode
-from market.rule import Rule, Severity, reading
+from market.rule import Rule, Severity, inlined, reading
 from market.uniqueness import unique_by
 from schemas.account import Account
 from schemas.customer import Customer
@@ -12,6 +12,7 @@ from schemas.sentence import Sentence
 _CONTRACT = "public contract of sister systems, account payload"
 
 
+@inlined("{v}.unknown_occupier or {v}.customers")
 @reading("unknown_occupier", "customers")
 def _names_a_customer(account: Account) -> bool:
     return account.unknown_occupier or bool(account.customers)
@@ -22,11 +23,13 @@ def _somebody_has_a_family_name(customers: Sequence[Customer]) -> bool:
     return not customers or any(customer.family_name.strip() for customer in customers)
 
 
+@inlined("not ({v}.unknown_occupier and {v}.customers)")
 @reading("unknown_occupier", "customers")
 def _nobody_at_an_unknown_occupier(account: Account) -> bool:
     return not (account.unknown_occupier and account.customers)
 
 
+@inlined("not {v}.unknown_occupier or len({v}.supply_addresses) <= 1")
 @reading("unknown_occupier", "supply_addresses")
 def _one_address_of_an_unknown_occupier(account: Account) -> bool:
     return not account.unknown_occupier or len(account.supply_addresses) <= 1

@@ -16,7 +16,6 @@ from stdnum.eu import eic
 _MALO = re.compile(r"[1-9][0-9]{10}\Z")
 _MELO = re.compile(r"[A-Z]{2}[A-Z0-9]{31}\Z", re.IGNORECASE)
 _MARKET_PARTNER = re.compile(r"[0-9]{13}\Z")
-_POSTCODE = re.compile(r"[0-9]{5}\Z")
 _OBIS = re.compile(
     r"(?:(?P<a>[0-9]{1,3})-(?P<b>[0-9]{1,3}):)?(?P<c>[0-9]{1,3})\.(?P<d>[0-9]{1,3})"
     r"(?:\.(?P<e>[0-9]{1,3}))?(?:\*(?P<f>[0-9]{1,3}))?\Z"
@@ -81,7 +80,7 @@ def is_obis_code(text: str) -> bool:
 
 def is_postcode(text: str) -> bool:
     """A German postcode: five digits."""
-    return _POSTCODE.match(text) is not None
+    return len(text) == 5 and text.isdecimal() and text.isascii()
 
 
 def is_phone_number(text: str) -> bool:

@@ -3,6 +3,7 @@
 True means that no rule of `market.plausibility` is broken; False means that the rules have to be asked. A test holds
 the one to the other.
 """
+# ruff: noqa: SIM110 - this is asked of every account, and a loop is faster than a generator
 
 from datetime import date, datetime
 
@@ -22,7 +23,7 @@ from schemas.account import Account
 from schemas.customer import Customer
 from schemas.finance import Ledger, Statement
 from schemas.meter import ConversionFactor, Melo, Register
-from schemas.supply import Agreement, AgreementParams, SupplyAddress, SupplyPoint
+from schemas.supply import AgreementParams, SupplyAddress, SupplyPoint
 
 _EXACT_DIGITS = 15
 """Shorter numbers are compared exactly as floats."""
@@ -63,34 +64,32 @@ def _is_address(address: SupplyAddress, now: datetime, today: date) -> bool:
 
 def _is_point(point: SupplyPoint, now: datetime, today: date) -> bool:
     start, end, billed = point.supply_start_date, point.supply_end_date, point.last_billed_to_date
-    if not _is_soon(start, now) or (billed is not UNSET and not start <= billed <= today):
+    last_year = now.year + 1
+    if start.year > last_year or (billed is not UNSET and not start <= billed <= today):
         return False
     for agreement in point.agreements:
-        if not _is_agreement(agreement, end, now):
+        begins, params = agreement.effective_from, agreement.params
+        if begins.year > last_year or (end is not None and begins > end):
+            return False
+        if params is not UNSET and not _are_params(params):
             return False
     medium = OBIS_MEDIA[point.supply_type]
-    return all(_is_melo(melo, medium, now) for melo in point.melos)
-
-
-def _is_agreement(agreement: Agreement, end: date | None, now: datetime) -> bool:
-    start, params = agreement.effective_from, agreement.params
-    if not _is_soon(start, now) or (end is not None and start > end):
-        return False
-    return params is UNSET or _are_params(params)
+    for melo in point.melos:
+        if not _is_melo(melo, medium, now):
+            return False
+    return True
 
 
 def _are_params(params: AgreementParams) -> bool:
-    return (
-        params.annual_consumption[:1] != "-"
-        and _is_rate(params.unit_rate_per_kwh)
-        and _is_rate(params.net_unit_rate_per_kwh)
-        and _is_rate(params.night_unit_rate_per_kwh)
-        and _is_rate(params.net_night_unit_rate_per_kwh)
-    )
-
-
-def _is_rate(number: str) -> bool:
-    return not number or (number[0] < "5" and number[1:2] in ".")
+    for number in (
+        params.unit_rate_per_kwh,
+        params.net_unit_rate_per_kwh,
+        params.night_unit_rate_per_kwh,
+        params.net_night_unit_rate_per_kwh,
+    ):
+        if number and (number[0] > "4" or number[1:2] not in "."):
+            return False
+    return params.annual_consumption[:1] != "-"
 
 
 def _is_melo(melo: Melo, medium: str, now: datetime) -> bool:
@@ -112,11 +111,14 @@ def _is_factor(factor: ConversionFactor) -> bool:
 
 
 def _is_register(register: Register, now: datetime) -> bool:
-    readings, digits, year = register.readings, register.digits, now.year
+    readings = register.readings
+    if not readings:
+        return True
+    digits, year = register.digits, now.year
     least, before = -1.0, None
     for reading in readings:
         value, at = reading.value, reading.read_at
-        if digits is not UNSET and len(value.partition(".")[0]) > digits:
+        if digits is not UNSET and len(value) > digits and len(value.partition(".")[0]) > digits:
             return False
         number = float(value) if len(value) <= _EXACT_DIGITS else -1.0
         if number < least or value[0] == "-" or number < 0 or (at.year >= year and at > now):
@@ -124,12 +126,7 @@ def _is_register(register: Register, now: datetime) -> bool:
         if before is not None and at < before:
             return False
         least, before = number, at
-    return not readings or _is_while_active(register)
-
-
-def _is_while_active(register: Register) -> bool:
-    """Asked of readings that are in order of time."""
-    first, last, readings = register.active_from, register.active_to, register.readings
+    first, last = register.active_from, register.active_to  # the readings are in order of time
     if first is not UNSET and first - readings[0].read_at >= DAY:
         return False
     return last is None or readings[-1].read_at - last < DAY
@@ -149,7 +146,10 @@ def _is_money(account: Account, now: datetime, today: date) -> bool:
         amount = schedule.amount
         if not _is_soon(schedule.start_date, now) or (amount is not UNSET and amount.is_signed()):
             return False
-    return all(note.created_at is UNSET or note.created_at <= now for note in account.notes)
+    for note in account.notes:
+        if note.created_at is not UNSET and note.created_at > now:
+            return False
+    return True
 
 
 def _is_statement(statement: Statement, today: date) -> bool:
@@ -161,4 +161,7 @@ def _is_ledger(ledger: Ledger, today: date) -> bool:
     closed = ledger.last_statement_closing_date
     if closed is not UNSET and closed > today:
         return False
-    return all(moved.amount[:1] != "-" for moved in ledger.current_statement_transactions)
+    for moved in ledger.current_statement_transactions:
+        if moved.amount[:1] == "-":
+            return False
+    return True

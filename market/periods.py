@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from market.rule import reading
+from market.rule import inlined, reading
 
 
 def ordered(start: str, end: str) -> Callable[[Any], bool]:
@@ -18,6 +18,7 @@ def ordered(start: str, end: str) -> Callable[[Any], bool]:
     """
     both = attrgetter(start, end)
 
+    @inlined(f"{{v}}.{end} is None or {{v}}.{end} is UNSET or {{v}}.{start} is UNSET or {{v}}.{start} <= {{v}}.{end}")
     @reading(start, end)
     def holds(value: Any) -> bool:
         first, last = both(value)
@@ -41,5 +42,6 @@ def _meets(end: date | None, start: date, gaps_until: date) -> bool:
     return end is not None and end <= start and (start <= end + timedelta(days=1) or start <= gaps_until)
 
 
+@inlined("{v} <= now")
 def is_past(moment: datetime, now: datetime) -> bool:
     return moment <= now

@@ -5,9 +5,8 @@ account.
 """
 
 from collections.abc import Callable
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from functools import lru_cache
 from itertools import pairwise
 from operator import attrgetter
 from typing import Any
@@ -35,8 +34,9 @@ _METER = f"{_POINT}.melos[].meters[]"
 _REGISTER = f"{_METER}.registers[]"
 
 
-@lru_cache(16)
 def today_in_germany(now: datetime) -> date:
+    if now.tzinfo is UTC and now.hour < 22:  # Germany is one or two hours ahead
+        return now.date()
     return now.astimezone(MARKET_TIME).date()
 
 

@@ -7,14 +7,16 @@ breaks nothing. A check knows one value and no path; the pass knows the path and
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from enum import StrEnum
+from itertools import repeat
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import UNSET
 
 from schemas.base import Problem, Wire
 from schemas.problems import MAX_PROBLEMS, UNKNOWN_FIELD, is_truncated, left_out
 from schemas.sentence import Sentence
-from schemas.shape import derived_checks
+from schemas.shape import derived_checks, is_not_blank, is_shallow
 from schemas.work import MAX_RULES_S, TooMuchWork, Work
 
 _LOOK_EVERY = 64
@@ -67,6 +69,19 @@ def reading(*places: str) -> Callable[[CheckFunction], CheckFunction]:
 
     def mark(check: CheckFunction) -> CheckFunction:
         check.__dict__["reads"] = places
+        return check
+
+    return mark
+
+
+def inlined(source: str) -> Callable[[CheckFunction], CheckFunction]:
+    """Say what a check says as an expression over `{v}`, `now`, UNSET and the check itself, `{holds}`.
+
+    Compiled rules ask that instead of calling the check, which takes longer than what most of them look at.
+    """
+
+    def mark(check: CheckFunction) -> CheckFunction:
+        check.__dict__["inlined"] = source
         return check
 
     return mark
@@ -137,7 +152,7 @@ class RuleBook:
 
     def _looks_at_clock(self, value: Any) -> bool:
         """Whether any array of the value is long enough to look at the clock, which is a call of the system."""
-        return any(len(getattr(value, name)) >= _LOOK_EVERY for name in self._arrays)
+        return max(map(len, map(getattr, repeat(value), self._arrays)), default=0) >= _LOOK_EVERY
 
 
 _NONE_YET = dict.fromkeys(Severity, -MAX_PROBLEMS)
@@ -182,7 +197,7 @@ def _sound_places(problems: Sequence[Problem]) -> Callable[..., bool]:
 
 
 def _compiled(root: _Place, *, is_careful: bool) -> Callable[..., None]:
-    names: dict[str, Any] = {}
+    names: dict[str, Any] = {"UNSET": UNSET}
     lines = ["def apply(v0, now, broken, go_on, is_sound=None):"]
     _write_place(root, 0, (), lines, names, is_careful=is_careful)
     exec("\n".join(lines), names)  # noqa: S102 - our own source, from the rules' places and nothing else
@@ -198,18 +213,32 @@ def _write_place(
         number = len(names)
         names[f"holds{number}"], names[f"rule{number}"], names[f"reads{number}"] = rule.holds, rule, rule.reads
         if_sound = f"is_sound({', '.join((f'reads{number}', *path))}) and " if is_careful else ""
-        arguments = f"{here}, now" if rule.needs_now else here
-        lines.append(f"{indent}if {if_sound}not holds{number}({arguments}):")
+        lines.append(f"{indent}if {if_sound}not {_asked(rule, f'holds{number}', here)}:")
         lines.append(f"{indent}    broken({', '.join((f'rule{number}', here, *path))})")
     for (name, many), below in place.below.items():
         inner = f"v{depth + 1}"
         steps = (*path, repr(name))
+        lines.append(f"{indent}{inner} = {here}.{name}")
+        lines.append(f"{indent}if {inner}:")  # UNSET is false, as all that is absent and every empty array
         if many:
-            lines.append(f"{indent}for i{depth}, {inner} in enumerate({here}.{name}):")
+            lines.append(f"{indent}    for i{depth}, {inner} in enumerate({inner}):")
             steps = (*steps, f"i{depth}")
             if depth == 0:
-                lines.append(f"{indent}    if i0 % {_LOOK_EVERY} == {_LOOK_EVERY - 1}: go_on()")
+                lines.append(f"{indent}        if i0 % {_LOOK_EVERY} == {_LOOK_EVERY - 1}: go_on()")
+            body: list[str] = []
+            _write_place(below, depth + 1, steps, body, names, is_careful=is_careful)
+            lines.extend(f"    {line}" for line in body)
         else:
-            lines.append(f"{indent}{inner} = {here}.{name}")
-            lines.append(f"{indent}if {inner}:")  # UNSET is false, as all that is absent
-        _write_place(below, depth + 1, steps, lines, names, is_careful=is_careful)
+            _write_place(below, depth + 1, steps, lines, names, is_careful=is_careful)
+
+
+_INLINED: dict[Any, str] = {is_not_blank: "{v}.strip()", is_shallow: "(type({v}) is str or {holds}({v}))"}
+"""Checks of the shape, as `inlined` says it of the market's."""
+
+
+def _asked(rule: Rule, holds: str, here: str) -> str:
+    """The rule's check of a variable, as an expression."""
+    source: str | None = getattr(rule.holds, "inlined", None) or _INLINED.get(rule.holds)
+    if source is not None:
+        return f"({source.format(v=here, holds=holds)})"
+    return f"{holds}({here}, now)" if rule.needs_now else f"{holds}({here})"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any
 
-from market.rule import reading
+from market.rule import inlined, reading
 
 
 def all_different(items: Iterable[Any]) -> bool:
@@ -16,6 +16,7 @@ def unique_by(*fields: str) -> Callable[[Sequence[Any]], bool]:
     """Check that no two items of an array agree in all of the fields."""
     key = attrgetter(*fields)
 
+    @inlined("len({v}) < 2 or {holds}({v})")
     @reading(*(f"[].{field}" for field in fields))
     def holds(items: Sequence[Any]) -> bool:
         return len(items) < 2 or len({key(item) for item in items}) == len(items)

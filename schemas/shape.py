@@ -187,8 +187,13 @@ def shape_problems(value: Any, wire_type: type) -> list[Problem]:
     return _fitted(value, wire_type, ASKED)[1]
 
 
+_CONTAINERS = frozenset((dict, list))
+
+
 def is_shallow(value: Any, levels: int = MAX_DEPTH) -> bool:
     """Walks level by level, so that no input can exhaust the stack."""
+    if type(value) is dict and levels and _CONTAINERS.isdisjoint(map(type, value.values())):
+        return True
     layer = [value] if isinstance(value, dict | list) else []
     for _ in range(levels):
         if not layer:
@@ -217,8 +222,14 @@ def is_real_moment(moment: datetime) -> bool:
         return False
 
 
+_CERTAINLY_FITS = len("0.") + 10
+
+
 def fits_decimal(value: Decimal) -> bool:
     """At most 18 digits before the point and 10 after it."""
+    text = str(value)
+    if len(text) <= _CERTAINLY_FITS and "E" not in text:
+        return True
     return not value.is_finite() or (abs(value) < 10**18 and int(value.as_tuple().exponent) >= -10)
 
 

@@ -1,8 +1,10 @@
 """Each limit has an example just inside and one just outside."""
 
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
@@ -12,8 +14,10 @@ from market.identifiers import is_obis_code, is_phone_number
 from market.judging import MAX_WINDOW, Occasion, Terms, judge
 from market.participant import FEE_BOOK, is_possible_phone_number
 from market.periods import follow_each_other, is_past, ordered
+from market.plausibility import today_in_germany
 from schemas.base import code_and_path
 from schemas.price_sheet import FeeImport
+from schemas.shape import fits_decimal
 from schemas.submission import read_submission
 from tests.support.make import an_account, changed, encoded
 from tests.support.pre_account import a_sheet
@@ -145,3 +149,21 @@ def test_a_sheet_has_prices_or_is_unused() -> None:
 def test_a_problem_is_named_by_code_and_path() -> None:
     assert code_and_path("invalid@customers.0") == ("invalid", "customers.0")
     assert code_and_path("invalid") == ("invalid", "")
+
+
+@pytest.mark.parametrize(
+    "now", [f"2026-{day}T{hour:02}:30:00+00:00" for day in ("01-31", "07-31") for hour in range(24)]
+)
+def test_today_in_germany_is_the_day_of_its_clocks(now: str) -> None:
+    moment = datetime.fromisoformat(now)
+    expected = moment.astimezone(ZoneInfo("Europe/Berlin")).date()
+    assert today_in_germany(moment.astimezone(UTC)) == expected
+    assert today_in_germany(moment.astimezone(ZoneInfo("Asia/Tokyo"))) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["0", "-0.0000000001", "999999999999999999.9999999999", "1E+5", "1E+18", "1E-11", "0E-11"]
+)
+def test_the_quick_look_at_a_decimal_says_what_its_digits_say(text: str) -> None:
+    value = Decimal(text)
+    assert fits_decimal(value) == (abs(value) < 10**18 and int(value.as_tuple().exponent) >= -10)
