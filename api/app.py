@@ -2,11 +2,12 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
+from starlette.routing import Route
 
 from api import errors
 from api.admission import Admission
@@ -45,8 +46,6 @@ def create_app(
         roles_file=roles_file,
         is_sandbox=is_sandbox,
     )
-    endpoints = {endpoint.__name__: endpoint(services) for endpoint in ENDPOINTS}
-    admission = Admission(services)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[dict[str, asyncio.Event]]:
@@ -54,21 +53,7 @@ def create_app(
         async with services.running():
             yield {STATE: asyncio.Event()}
 
-    routes = [
-        route
-        for operation in OPERATIONS
-        for route in (both_forms if operation.is_slashed else only_form)(
-            operation.path, admission.handler(operation, endpoints[operation.endpoint]), operation.method
-        )
-    ]
-    documentation = Documentation(services)
-    routes += both_forms("/docs/assets/{name}", documentation.asset, "GET")
-    guide = Guide()
-    routes += only_form("/docs/account.json", guide.account, "GET")
-    routes += only_form("/docs/guide", guide.to_first_page, "GET")
-    routes += only_form("/docs/guide/{path:path}", guide.file, "GET")
-    if has_graphiql:
-        routes += both_forms("/v1/graphql/", documentation.graphiql, "GET")
+    routes = [*_operations(services), *_pages(services, has_graphiql=has_graphiql)]
     app = Starlette(
         routes=routes,
         exception_handlers=errors.HANDLERS,
@@ -78,3 +63,24 @@ def create_app(
     app.router.redirect_slashes = False
     app.state.auth = services.auth
     return app
+
+
+def _operations(services: Services) -> Iterator[Route]:
+    """The routes of all operations, in their order."""
+    endpoints = {endpoint.__name__: endpoint(services) for endpoint in ENDPOINTS}
+    admission = Admission(services)
+    for operation in OPERATIONS:
+        forms = both_forms if operation.is_slashed else only_form
+        handler = admission.handler(operation, endpoints[operation.endpoint])
+        yield from forms(operation.path, handler, operation.method)
+
+
+def _pages(services: Services, *, has_graphiql: bool) -> Iterator[Route]:
+    """The routes of pages and what belongs to them, which the description leaves out."""
+    documentation, guide = Documentation(services), Guide()
+    yield from both_forms("/docs/assets/{name}", documentation.asset, "GET")
+    yield from only_form("/docs/account.json", guide.account, "GET")
+    yield from only_form("/docs/guide", guide.to_first_page, "GET")
+    yield from only_form("/docs/guide/{path:path}", guide.file, "GET")
+    if has_graphiql:
+        yield from both_forms("/v1/graphql/", documentation.graphiql, "GET")

@@ -5,7 +5,7 @@ from datetime import date
 from typing import Any
 
 from psycopg import AsyncConnection
-from psycopg.rows import args_row
+from psycopg.rows import class_row
 
 from eventstore.aggregates.import_process import DryRunErrored, ImportErrored
 from eventstore.aggregates.refusals import RequestsRefused
@@ -77,10 +77,6 @@ async def supplier_errors(
     connection: AsyncConnection[Any], supplier: str, first: date | None, last: date | None
 ) -> list[ErrorCount]:
     """What went wrong from one day to another, the most frequent of a day first; 10,000 rows at most."""
-
-    def item(day: date, source: str, code: str, path: str, number: int) -> ErrorCount:
-        return ErrorCount(day=day, source=source, code=code, path=path, number=number)
-
-    async with connection.cursor(row_factory=args_row(item)) as cursor:
+    async with connection.cursor(row_factory=class_row(ErrorCount)) as cursor:
         await cursor.execute(_SELECT, (supplier, first, first, last, last))
         return await cursor.fetchall()

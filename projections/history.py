@@ -125,24 +125,24 @@ def status_record(events: list[Recorded]) -> ImportStatus | None:
     )
 
 
-_SELECT_EVENTS: LiteralString = (
-    SELECT_EVENTS
-    + """WHERE stream = ANY(%(streams)s)
-  AND (%(position)s::bigint IS NULL OR position <= %(position)s)
-  AND (%(time)s::timestamptz IS NULL OR recorded_at <= %(time)s)
+_AS_OF: LiteralString = """(%(position)s::bigint IS NULL OR position <= %(position)s)
+  AND (%(time)s::timestamptz IS NULL OR recorded_at <= %(time)s)"""
+
+_SELECT_EVENTS: LiteralString = f"""{SELECT_EVENTS}
+WHERE stream = ANY(%(streams)s) AND {_AS_OF}
 ORDER BY position
 """
-)
 
-_SELECT_ACCOUNT_EVENTS = _SELECT_EVENTS.replace(
-    "ANY(%(streams)s)",
-    """ANY(ARRAY(
+_SELECT_ACCOUNT_EVENTS: LiteralString = f"""{SELECT_EVENTS}
+WHERE {_AS_OF}
+  AND stream = ANY(ARRAY(
     SELECT unnest(%(streams)s::text[])
     UNION ALL
     SELECT stream FROM account_record
     WHERE supplier = %(supplier)s AND external_account_number = %(external)s
-  ))""",
-)
+  ))
+ORDER BY position
+"""  # noqa: S608 - constants
 
 _SELECT_KEYS = "SELECT stream, key FROM payload_keys WHERE stream = ANY(%b)"
 
@@ -158,8 +158,7 @@ _SELECT_LAST_TOPICS = f"""
 SELECT DISTINCT ON (stream) stream, topic
 FROM events AS e
 WHERE supplier = %(supplier)s AND stream LIKE 'import/%%' AND NOT ({LEAVES_STATUS})
-  AND (%(position)s::bigint IS NULL OR position <= %(position)s)
-  AND (%(time)s::timestamptz IS NULL OR recorded_at <= %(time)s)
+  AND {_AS_OF}
 ORDER BY stream, version DESC
 """  # noqa: S608 - constants
 

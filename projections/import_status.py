@@ -9,7 +9,7 @@ from typing import Any, LiteralString
 
 import msgspec
 from psycopg import AsyncConnection
-from psycopg.rows import args_row
+from psycopg.rows import class_row
 
 from eventstore.aggregates.import_process import (
     IMPORT_PROCESS,
@@ -139,7 +139,7 @@ WHERE supplier = %s AND external_account_number = %s
 """
 
 _SELECT_LIST = """
-SELECT external_account_number, account_number, account_created_at
+SELECT external_account_number, account_number AS service_account_number, account_created_at
 FROM import_status
 WHERE supplier = %s AND status = ANY(%s)
 ORDER BY created_position
@@ -159,20 +159,26 @@ WHERE supplier = %(supplier)s AND status = %(status)s
 ORDER BY created_position
 """  # noqa: S608 - constants
 
-_SELECT_PAGE: LiteralString = """
+
+def _candidates(conditions: LiteralString) -> LiteralString:
+    return f"""
+SELECT *
+FROM import_status
+WHERE supplier = %(supplier)s AND created_position > %(after)s{conditions}
+ORDER BY created_position
+LIMIT %(candidates)s"""  # noqa: S608 - constants
+
+
+def _select_page(candidates: LiteralString, condition: LiteralString) -> LiteralString:
+    return f"""
 SELECT external_account_number, status, account_number, created_at, modified_at, error_code, error_detail,
        error_domain, created_position
 FROM ({candidates}) AS s
 WHERE {condition}
 ORDER BY created_position
 LIMIT %(limit)s
-"""
-_CANDIDATES: LiteralString = """
-SELECT *
-FROM import_status
-WHERE supplier = %(supplier)s AND created_position > %(after)s{conditions}
-ORDER BY created_position
-LIMIT %(candidates)s"""
+"""  # noqa: S608 - constants
+
 
 _MAX_CANDIDATES = 10_000
 """So many failed imports are asked for a problem's code at a time; a page may then be short, and says how to go on."""
@@ -223,7 +229,7 @@ async def imports_page(connection: AsyncConnection[Any], supplier: str, wanted: 
         most, matches = _MAX_CANDIDATES, _HAS_PROBLEM
     elif wanted.code is not None:
         conditions += " AND error_code = %(code)s"
-    candidates = _CANDIDATES.replace("{conditions}", conditions)
+    candidates = _candidates(conditions)
     parameters = {
         "supplier": supplier,
         "code": wanted.code,
@@ -231,8 +237,7 @@ async def imports_page(connection: AsyncConnection[Any], supplier: str, wanted: 
         "limit": wanted.limit + 1,
         "candidates": most,
     }
-    query = _SELECT_PAGE.replace("{candidates}", candidates).replace("{condition}", matches)
-    rows = await (await connection.execute(query, parameters)).fetchall()
+    rows = await (await connection.execute(_select_page(candidates, matches), parameters)).fetchall()
     listed, next_after = [_listed(*row[:-1]) for row in rows[: wanted.limit]], None
     if len(rows) > wanted.limit:
         next_after = rows[wanted.limit - 1][-1]
@@ -282,14 +287,6 @@ async def import_list(
     connection: AsyncConnection[Any], supplier: str, states: tuple[str, ...]
 ) -> AsyncIterator[ImportListItem]:
     """A supplier's imports in these states, in order of creation, as they stream from the database."""
-
-    def item(external: str, account_number: str | None, created_at: datetime | None) -> ImportListItem:
-        return ImportListItem(
-            external_account_number=external,
-            service_account_number=account_number,
-            account_created_at=created_at,
-        )
-
-    async with connection.cursor(row_factory=args_row(item)) as cursor:
+    async with connection.cursor(row_factory=class_row(ImportListItem)) as cursor:
         async for row in cursor.stream(_SELECT_LIST, (supplier, list(states)), size=500):
             yield row

@@ -92,6 +92,11 @@ def functions() -> Iterator[tuple[Path, ast.FunctionDef | ast.AsyncFunctionDef, 
                     yield file, node, lines[node.lineno - 1]
 
 
+def test_the_application_is_put_together_in_less_than_50_lines() -> None:
+    [size] = [(node.end_lineno or 0) - node.lineno + 1 for _, node, _ in functions() if node.name == "create_app"]
+    assert size < 50
+
+
 def test_no_function_is_longer_than_60_lines_without_saying_why() -> None:
     """The reason stands beside its name, `# long: …` or after the `noqa` of C901, which is ruff's limit of 12."""
     long = [

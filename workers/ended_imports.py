@@ -14,12 +14,11 @@ import structlog
 from psycopg import Connection
 
 from eventstore.aggregates.import_process import STATUS_AFTER_TOPIC, WAITING, identity_of, status_after_erasure
-from eventstore.errors import StoreUnavailable
 from eventstore.log import follow, locks
 from eventstore.log.ledger import Ledger
+from workers.leader import lead
 
 FOLLOWER = "ended imports"
-RETRY_S = 1.0
 READ_LIMIT = 1_000
 _ENDS = {topic: status for topic, status in STATUS_AFTER_TOPIC.items() if status not in WAITING}
 """The status in which an import ends, by the event that ends it. An erasure ends one that had not ended."""
@@ -56,28 +55,14 @@ class EndedImports:
         return thread
 
     def run(self, stop: threading.Event) -> None:
-        while not stop.is_set():
-            try:
-                with self._ledger.connection() as connection:
-                    row = connection.execute(
-                        "SELECT pg_try_advisory_lock(%s) AS held", (locks.ENDED_IMPORTS,)
-                    ).fetchone()
-                    if row and row["held"]:
-                        self._follow(connection, stop)
-            except StoreUnavailable:
-                logger.debug("ended imports wait for the database")
-            stop.wait(RETRY_S)
+        lead(self._ledger, locks.ENDED_IMPORTS, "follower of ended imports", self._follow, stop, listens=False)
 
     def _follow(self, connection: Connection[Any], stop: threading.Event) -> None:
-        try:
-            if not follow.checkpoint(connection, FOLLOWER):  # of an older log, what ended before is not told of
-                follow.set_checkpoint(connection, FOLLOWER, follow.checkpoint(connection, "relay"))
-            while not stop.is_set():
-                if not self.tell(connection):
-                    stop.wait(follow.POLL_S)
-        finally:
-            if not connection.closed:
-                connection.execute("SELECT pg_advisory_unlock_all()")
+        if not follow.checkpoint(connection, FOLLOWER):  # of an older log, what ended before is not told of
+            follow.set_checkpoint(connection, FOLLOWER, follow.checkpoint(connection, "relay"))
+        while not stop.is_set():
+            if not self.tell(connection):
+                stop.wait(follow.POLL_S)
 
     def tell(self, connection: Connection[Any]) -> bool:
         """Tell of what has ended since the last time; whether there may be more."""

@@ -25,8 +25,9 @@ def lead(
     stop: threading.Event,
     *,
     waits_for: tuple[type[Exception], ...] = (StoreUnavailable,),
+    listens: bool = True,
 ) -> None:
-    """Until `stop` is set: hold the lock on a connection that listens to the log, and do the work on it.
+    """Until `stop` is set: hold the lock on a connection, which listens to the log's bell, and do the work on it.
 
     The work returns when `stop` is set. What it raises of `waits_for` is logged, and the work is taken up again, here
     or by another process.
@@ -36,17 +37,22 @@ def lead(
             with ledger.connection() as connection:
                 row = connection.execute("SELECT pg_try_advisory_lock(%s) AS held", (lock,)).fetchone()
                 if row and row["held"]:
-                    _listening(connection, work, stop)
+                    _work(connection, work, stop, listens=listens)
         except waits_for as error:
             logger.warning(f"{name} waits", reason=first_line(error))
         stop.wait(RETRY_S)
 
 
-def _listening(
-    connection: Connection[Any], work: Callable[[Connection[Any], threading.Event], None], stop: threading.Event
+def _work(
+    connection: Connection[Any],
+    work: Callable[[Connection[Any], threading.Event], None],
+    stop: threading.Event,
+    *,
+    listens: bool,
 ) -> None:
     try:
-        follow.listen(connection)
+        if listens:
+            follow.listen(connection)
         work(connection, stop)
     finally:
         if not connection.closed:

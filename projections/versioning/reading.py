@@ -18,7 +18,7 @@ from eventstore.aggregates.participant import ParticipantImported
 from eventstore.aggregates.post_account import RecordCancellationChanged, RecordImported
 from eventstore.aggregates.price_sheet import PriceSheetImported
 from eventstore.events import AGGREGATES, UNREADABLE, Recorded, read_event
-from eventstore.log.columns import SELECT_HEAD
+from eventstore.log.columns import SELECT_HEAD, columns_of
 from eventstore.log.payloads import read_payloads
 
 BATCH = 1_000
@@ -67,11 +67,8 @@ class Slice(msgspec.Struct, frozen=True):
     upto: str | None = None
 
 
-_COLUMNS: LiteralString = """e.stream, e.version, e.topic, e.recorded_at, e.supplier, e.caused_by, e.command_id,
-       e.position, e.code_version, e.state"""
-
 _SELECT_ORDERED = f"""
-SELECT {_COLUMNS}, p.topic, NULL::timestamptz, 0::bigint
+SELECT {columns_of("e.")}, p.topic, NULL::timestamptz, 0::bigint
 FROM events AS e
 LEFT JOIN events AS p ON p.stream = e.stream AND p.version = e.version - 1
 WHERE e.position > %(after)s AND e.position <= %(upto)s AND e.topic = ANY(%(topics)s)
@@ -79,11 +76,13 @@ WHERE e.position > %(after)s AND e.position <= %(upto)s AND e.topic = ANY(%(topi
 ORDER BY e.position
 LIMIT %(limit)s
 """  # noqa: S608 - constants
-_SELECT_LAST: LiteralString = """
-SELECT l.stream, l.version, l.topic, l.recorded_at, l.supplier, l.caused_by, l.command_id, l.position, l.code_version,
-       l.state, NULL, f.recorded_at, f.position
+
+
+def _select_last(skipped: LiteralString) -> LiteralString:
+    return f"""
+SELECT {columns_of("l.")}, NULL, f.recorded_at, f.position
 FROM (
-    SELECT DISTINCT ON (e.stream) {columns}
+    SELECT DISTINCT ON (e.stream) {columns_of("e.")}
     FROM events AS e
     WHERE e.topic = ANY(%(topics)s) AND e.position <= %(upto)s
       AND (%(after_stream)s::text IS NULL OR e.stream > %(after_stream)s)
@@ -92,7 +91,9 @@ FROM (
     ORDER BY e.stream, e.version DESC
 ) AS l
 JOIN events AS f ON f.stream = l.stream AND f.version = 1
-"""
+"""  # noqa: S608 - constants
+
+
 _SELECT_BOUNDS = """
 SELECT stream
 FROM events TABLESAMPLE SYSTEM (%(percent)s)
@@ -147,7 +148,7 @@ def read_last(
     wanted = {"topics": list(topics), "upto": upto, "after_stream": part.after, "upto_stream": part.upto}
     with connection.transaction(), connection.cursor("last", binary=True, row_factory=tuple_row) as cursor:
         with _in_order_of_the_index(connection):
-            cursor.execute(_SELECT_LAST.replace("{columns}", _COLUMNS).replace("{skipped}", skipped), wanted)
+            cursor.execute(_select_last(skipped), wanted)
         while rows := cursor.fetchmany(BATCH):
             yield [_seen(row) for row in rows]
 
@@ -214,7 +215,7 @@ def head(connection: Connection[Any]) -> int:
 
 
 def _seen(row: tuple[Any, ...]) -> Seen | Poison:
-    stream, version, topic, at, supplier, by, command_id, position, code_version, state, previous, first_at, first = row
+    position, stream, version, topic, at, supplier, by, command_id, code_version, state, previous, first_at, first = row
     try:
         event = read_event(topic, state)
     except UNREADABLE as error:
