@@ -13,7 +13,7 @@ from projections.import_progress import IMPORT_PROGRESS
 from projections.import_run import IMPORT_RUN
 from projections.import_status import IMPORT_STATUS
 from projections.import_supplier import IMPORT_SUPPLIER
-from projections.platform.tables import MARKET_TABLES, TABLES
+from projections.platform.tables import FORMER_TABLES, MARKET_TABLES, TABLES
 from projections.versioning.following import Following
 from projections.versioning.projection import Platform, Projection
 from projections.versioning.view import View
@@ -24,7 +24,12 @@ INLINE: tuple[View, ...] = (IMPORT_STATUS, IMPORT_SUPPLIER, ACCESS_KEY, ACCOUNT_
 FOLLOWING: tuple[Following, ...] = (IMPORT_PROGRESS, ERROR_STATISTICS, ACCOUNT_SEARCH, IMPORT_RUN)
 """Kept up with the log by the projector, each from its own position."""
 
-PLATFORM = Platform("platform", TABLES, frozenset({ImportProcessed, SubjectErased, *RECORD_TOPICS.values()}))
+PLATFORM = Platform(
+    "platform",
+    TABLES,
+    frozenset({ImportProcessed, SubjectErased, *RECORD_TOPICS.values()}),
+    former=FORMER_TABLES,
+)
 """Accounts and what was attached to them: written by workers, in the transaction that completes an import."""
 
 MARKET = Platform("market", MARKET_TABLES, frozenset({ParticipantImported, PriceSheetImported}))

@@ -11,6 +11,7 @@ from typing import Any
 
 import psycopg
 from psycopg import Connection
+from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
 from eventstore.aggregates.import_process import EraseSubject, stream_of
@@ -86,6 +87,15 @@ def _places(connection: Connection[Any]) -> Iterator[tuple[Projection, str]]:
                 yield projection, schema
 
 
+def _tables_in(connection: Connection[Any], projection: Projection, schema: str) -> Sequence[str]:
+    """Those of the live version are declared; one that other code has made may have others."""
+    if schema == projection.home:
+        return projection.tables
+    query = "SELECT tablename FROM pg_tables WHERE schemaname = %s"
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        return [name for (name,) in cursor.execute(query, (schema,))]
+
+
 def _has_tables(connection: Connection[Any], schema: str, tables: Sequence[str]) -> bool:
     query = "SELECT FROM pg_tables WHERE schemaname = %s AND tablename = ANY(%s) LIMIT 1"
     return connection.execute(query, (schema, list(tables))).fetchone() is not None
@@ -98,7 +108,7 @@ def _forget_samples(connection: Connection[Any]) -> None:
     """
     tables = [("public", table) for table in _HELD]
     for projection, schema in _places(connection):
-        tables += [(schema, table) for table in projection.tables if projection.holds_persons]
+        tables += [(schema, table) for table in _tables_in(connection, projection, schema) if projection.holds_persons]
     tables += [(one.home, table) for one in PROJECTIONS if one.holds_persons and one.is_inline for table in one.tables]
     with connection.transaction():
         connection.execute("SET LOCAL statement_timeout = 0")

@@ -3,8 +3,9 @@
 A row is named by account number and ordinal (its place among the account's rows of that table, from 1) and names
 its parent by the parent's ordinal. What was attached to the account later (delivery notes, energy amounts, invoices)
 has its reference beside the account number. Market participants and price sheets belong to no account: they are named
-as on the wire. Objects inside an object become columns with the field's name before
-theirs. Datetimes are stored as instants: without zone they are German market time.
+as on the wire. What the platform asks for one by one is a row; an account's other lists are columns of their parent
+(`projections.platform.folding`), since rows are what an account costs. Objects inside an object become columns with
+the field's name before theirs. Datetimes are stored as instants: without zone they are German market time.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +29,15 @@ from eventstore.log.copy_format import (
     text,
     texts,
 )
+from projections.platform.folding import (
+    FOLDED_OBJECTS,
+    encode_json,
+    folded_type,
+    is_free,
+    list_folding,
+    object_folding,
+    without_null,
+)
 from schemas.account import Account
 from schemas.base import DECIMAL_PATTERN, Wire, instant
 from schemas.delivery_note import DeliveryNote
@@ -36,11 +46,8 @@ from schemas.invoice import MarketParticipantInvoice
 from schemas.market_participant import MarketParticipant
 from schemas.price_sheet import PriceSheet
 
-_encode_json = msgspec.json.Encoder(decimal_format="number").encode
-
 _TABLE_OF_FIELD = {
     "customers": "customer",
-    "consents": "consent",
     "supply_addresses": "supply_address",
     "supply_points": "supply_point",
     "agreements": "agreement",
@@ -48,32 +55,42 @@ _TABLE_OF_FIELD = {
     "meters": "meter",
     "registers": "register",
     "readings": "reading",
-    "smgw_configurations": "smgw_configuration",
-    "conversion_factors": "conversion_factor",
-    "electricity_meter_gateways": "electricity_meter_gateway",
-    "balancing_periods": "balancing_period",
-    "balancing_period_time_slices": "balancing_period_time_slice",
-    "meter_operators": "meter_operator",
-    "network_operators": "network_operator",
-    "transmission_system_operators": "transmission_system_operator",
-    "articles": "article",
-    "gas_supply_point_load_profiles": "gas_load_profile",
-    "electricity_supply_point_load_profiles": "electricity_load_profile",
-    "references": "reference",
     "statements": "statement",
     "ledgers": "ledger",
-    "current_statement_transactions": "transaction",
     "payment_instructions": "payment_instruction",
     "payment_schedules": "payment_schedule",
-    "account_campaigns": "account_campaign",
-    "metadata": "metadata_item",
-    "notes": "note",
     "amounts": "delivery_note_amount",
     "line_items": "market_participant_invoice_line_item",
     "tax_amounts": "market_participant_invoice_tax_amount",
     "contact_details": "market_participant_contact",
     "article_prices": "price_sheet_article_price",
 }
+"""Lists whose items are rows; others are columns of their parent."""
+FORMER_TABLES = (
+    "consent",
+    "smgw_configuration",
+    "conversion_factor",
+    "electricity_meter_gateway",
+    "balancing_period",
+    "balancing_period_time_slice",
+    "meter_operator",
+    "network_operator",
+    "transmission_system_operator",
+    "article",
+    "gas_load_profile",
+    "electricity_load_profile",
+    "reference",
+    "transaction",
+    "account_campaign",
+    "metadata_item",
+    "note",
+)
+"""Tables of accounts from before these lists were columns."""
+INDEXES: dict[str, dict[str, str]] = {
+    "service_account": {"service_account_of_import": "UNIQUE (import_supplier, external_account_number)"},
+    "supply_point": {"supply_point_identifier": "(identifier)"},
+}
+"""Indexes besides the keys, by table and name. The second finds other accounts of a supply point."""
 _ACCOUNT_KEY = (("account_number", "text"),)
 _RECORD_KEY = (("account_number", "text"), ("reference", "text"))
 _PARTICIPANT_KEY = (("code", "bigint"),)
@@ -170,7 +187,7 @@ def _add_children(table: Table, value: Any, key: bytes, parent: bytes, rows: Wri
 
 
 _INSTANT = remembered("timestamptz", instant)
-_NAMES = {
+_NAMES: dict[str, Any] = {
     "UNSET": UNSET,
     "SIZE": SIZE,
     "CHOICE": CHOICE,
@@ -183,7 +200,7 @@ _NAMES = {
     "texts": texts,
     "join": b"".join,
     "amount": lambda value: NUMERIC["" if value is UNSET or value is None else str(value)],
-    "json": lambda value: NULL if value is UNSET else text(_encode_json(value).decode()),
+    "json": lambda value: NULL if value is UNSET else text(encode_json(value).decode()),
 }
 _CERTAIN_TEXT = "SIZE[len(x := {}.encode())], x"
 """Two pieces and no call, for a text that is there, if empty: half of all values are."""
@@ -209,9 +226,17 @@ def _table(
     for f in node.fields:
         if not field and f.name in dict(key):
             continue
-        kind = _without_null(f.type)
+        kind = without_null(f.type)
         if isinstance(kind, inspect.VarTupleType) and isinstance(kind.item_type, inspect.StructType):
-            children.append(_table(_TABLE_OF_FIELD[f.name], key, f.name, name if field else None, kind.item_type))
+            if f.name in _TABLE_OF_FIELD:
+                children.append(_table(_TABLE_OF_FIELD[f.name], key, f.name, name if field else None, kind.item_type))
+            else:
+                _NAMES[f"fold_{f.name}"] = list_folding(kind.item_type)
+                columns.append(Column(f.name, folded_type(kind.item_type), f"fold_{f.name}(v.{f.name})"))
+        elif isinstance(kind, inspect.StructType) and f.name in FOLDED_OBJECTS:
+            _NAMES[f"fold_{f.name}"] = object_folding(kind)
+            columns.append(Column(f.name, "jsonb", f"fold_{f.name}(v.{f.name})"))
+            columns += [_nested(f.name, inner) for inner in kind.fields if is_free(without_null(inner.type))]
         elif isinstance(kind, inspect.StructType):
             columns += [_nested(f.name, inner) for inner in kind.fields]
         else:
@@ -225,7 +250,7 @@ def _table(
 def _nested(outer: str, inner: inspect.Field) -> Column:
     """A column of an object inside the object, which may be absent."""
     source = f"(UNSET if v.{outer} is UNSET else v.{outer}.{inner.name})"
-    return _column(f"{outer}_{inner.name}", _without_null(inner.type), source, is_certain=False)
+    return _column(f"{outer}_{inner.name}", without_null(inner.type), source, is_certain=False)
 
 
 def _column(name: str, kind: inspect.Type, source: str, *, is_certain: bool) -> Column:
@@ -262,10 +287,9 @@ def _form_of(name: str, kind: inspect.Type) -> tuple[str, str]:
             raise NotImplementedError(f"no column for {name}: {kind}")
 
 
-def _without_null(node: inspect.Type) -> inspect.Type:
-    if isinstance(node, inspect.UnionType):
-        return next(member for member in node.types if not isinstance(member, inspect.NoneType))
-    return node
+def sql_type_of(name: str, kind: inspect.Type) -> str:
+    """The SQL type of a field."""
+    return _form_of(name, kind)[0]
 
 
 def _root(name: str, key: tuple[tuple[str, str], ...], wire_type: type[Wire], *besides: Column) -> Table:
@@ -297,3 +321,8 @@ def table_columns(table: Table) -> list[tuple[str, str]]:
         return [*table.key, ("created_at" if table is ACCOUNT_TABLE else "recorded_at", "timestamptz"), *own]
     parent = [(f"{table.parent}_ordinal", "integer")] if table.parent else []
     return [*table.key, ("ordinal", "integer"), *parent, *own]
+
+
+def primary_key(table: Table) -> list[str]:
+    """The columns that name a row."""
+    return [name for name, _ in table.key] + (["ordinal"] if table.field else [])

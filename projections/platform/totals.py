@@ -13,7 +13,8 @@ from msgspec import inspect
 from psycopg import AsyncConnection
 from psycopg.rows import tuple_row
 
-from projections.platform.tables import ACCOUNT_TABLE, Table, table_columns
+from projections.platform.folding import without_null
+from projections.platform.tables import ACCOUNT_TABLE, Table, sql_type_of, table_columns
 from schemas.account import Account
 from schemas.sentence import Sentence
 
@@ -33,52 +34,114 @@ _COUNTED = {
     "transactions": "transaction",
     "documents": "statement",
 }
-"""Tables whose rows are counted, by the name of the count."""
+"""What is counted, by the name of the count."""
 _SUMS = {
-    "balances": ("ledger", "ledger_balance"),
-    "transactions": ("transaction", "amount"),
-    "readings": ("reading", "value"),
+    "balances": "ledgers.ledger_balance",
+    "transactions": "ledgers.current_statement_transactions.amount",
+    "readings": "supply_addresses.supply_points.melos.meters.registers.readings.value",
 }
+"""Paths whose values are added up, by the name of the sum."""
 
 
 class Place(msgspec.Struct, frozen=True):
-    """A column, and the path on the wire that it comes from; "" for the rows of an array of objects."""
+    """A value, and the path on the wire that it comes from; "" for the rows of an array of objects.
+
+    `source` is where it is read from; `stored` says so to people, and `expression` to the database.
+    """
 
     path: str
-    table: str
-    column: str
+    source: str
+    stored: str
     sql_type: str
+    expression: str = ""
     default: Any = None
 
-    @property
-    def stored(self) -> str:
-        return f"platform.{self.table}.{self.column}" if self.column else f"platform.{self.table}"
+
+class Source(msgspec.Struct, frozen=True):
+    """Objects of an account: rows `t` of some accounts, with their own and their parent's place."""
+
+    name: str
+    rows: str
+    ordinal: str
+    parent: str
 
 
-def _places(table: Table, node: inspect.StructType, above: str) -> Iterator[Place]:
-    types = dict(table_columns(table))
+_SOURCES: dict[str, Source] = {}
+_ITEMS = 'SELECT account_number, {own}, "{column}" FROM platform."{table}" WHERE account_number = ANY(%(numbers)s)'
+_ITEMS_BELOW = "SELECT account_number, ordinal, v -> '{name}' FROM {rows} AS o"
+_FOLDED_ROWS = """(
+    SELECT account_number, parent, v, row_number() OVER (PARTITION BY account_number ORDER BY parent, n) AS ordinal
+    FROM ({above}) AS p (account_number, parent, items), {each}(items) WITH ORDINALITY AS item (v, n)
+)"""
+
+
+def _table_places(table: Table, node: inspect.StructType, above: str) -> Iterator[Place]:
+    """The places of a table's columns and of its children."""
+    types, stored = dict(table_columns(table)), f"platform.{table.name}"
     children = {child.field: child for child in table.children}
+    ordinal, parent = "t.ordinal" if table.field else "0", f"t.{table.parent}_ordinal" if table.parent else "0"
+    _SOURCES[table.name] = Source(table.name, f'platform."{table.name}"', ordinal, parent)
     if above:
-        yield Place(above, table.name, "", "")
+        yield Place(above, table.name, stored, "")
     for field in node.fields:
         path = f"{above}.{field.name}" if above else field.name
-        kind = _without_null(field.type)
+        kind = without_null(field.type)
+        column, sql_type = f't."{field.name}"', types.get(field.name, "")
         if field.name in children:
-            assert isinstance(kind, inspect.VarTupleType)
-            assert isinstance(kind.item_type, inspect.StructType)
-            yield from _places(children[field.name], kind.item_type, path)
+            yield from _table_places(children[field.name], _items(kind), path)
+        elif isinstance(kind, inspect.VarTupleType) and isinstance(kind.item_type, inspect.StructType):
+            own = "ordinal" if table.field else "0"
+            above_it = _ITEMS.format(own=own, column=field.name, table=table.name)
+            name, at = _TABLE_OF_PATH.get(path, path), f"{stored}.{field.name}"
+            yield from _folded_places(name, kind.item_type, path, at, above_it, sql_type)
         elif isinstance(kind, inspect.StructType):
             for inner in kind.fields:
-                column = f"{field.name}_{inner.name}"
-                yield Place(f"{path}.{inner.name}", table.name, column, types[column], inner.default)
+                own = f"{field.name}_{inner.name}"
+                if own in types:
+                    said, at, inner_type = f't."{own}"', f"{stored}.{own}", types[own]
+                else:
+                    inner_type = sql_type_of(inner.name, without_null(inner.type))
+                    said, at = _member(column, inner.name, inner_type), f"{stored}.{field.name}.{inner.name}"
+                yield Place(f"{path}.{inner.name}", table.name, at, inner_type, said, inner.default)
         elif path != "import_supplier":
-            yield Place(path, table.name, field.name, types[field.name], field.default)
+            yield Place(path, table.name, f"{stored}.{field.name}", sql_type, column, field.default)
 
 
-def _without_null(node: inspect.Type) -> inspect.Type:
-    if isinstance(node, inspect.UnionType):
-        return next(member for member in node.types if not isinstance(member, inspect.NoneType))
-    return node
+def _folded_places(
+    name: str, node: inspect.StructType, path: str, stored: str, above: str, column_type: str
+) -> Iterator[Place]:
+    """The places of a list that is a column, and of the lists in its objects."""
+    rows = _FOLDED_ROWS.format(above=above, each=f"{column_type}_array_elements")
+    _SOURCES[name] = Source(name, rows, "t.ordinal", "t.parent")
+    yield Place(path, name, stored, "")
+    for field in node.fields:
+        kind, at = without_null(field.type), f"{stored}.{field.name}"
+        if isinstance(kind, inspect.VarTupleType) and isinstance(kind.item_type, inspect.StructType):
+            below, inner_path = _ITEMS_BELOW.format(name=field.name, rows=rows), f"{path}.{field.name}"
+            yield from _folded_places(inner_path, kind.item_type, inner_path, at, below, column_type)
+        else:
+            sql_type = sql_type_of(field.name, kind)
+            said = _member("t.v", field.name, sql_type)
+            yield Place(f"{path}.{field.name}", name, at, sql_type, said, field.default)
+
+
+def _member(value: str, name: str, sql_type: str) -> str:
+    """The expression of a member of a JSON object as its SQL type; what is left out is NULL."""
+    match sql_type:
+        case "json":
+            return f"({value} -> '{name}')"
+        case "text":
+            return f"({value} ->> '{name}')"
+        case "text[]":
+            raise NotImplementedError(f"texts in {name} of a JSON column")
+        case _:
+            return f"nullif({value} ->> '{name}', '')::{sql_type}"
+
+
+def _items(kind: inspect.Type) -> inspect.StructType:
+    assert isinstance(kind, inspect.VarTupleType)
+    assert isinstance(kind.item_type, inspect.StructType)
+    return kind.item_type
 
 
 def _account_node() -> inspect.StructType:
@@ -87,8 +150,10 @@ def _account_node() -> inspect.StructType:
     return node
 
 
-PLACES: tuple[Place, ...] = tuple(_places(ACCOUNT_TABLE, _account_node(), ""))
-TABLES = {table.name: table for table in ACCOUNT_TABLE.all()}
+_TRANSACTIONS = "ledgers.current_statement_transactions"
+_TABLE_OF_PATH = {_TRANSACTIONS: "transaction"}
+"""What a list is called among the counts."""
+PLACES: tuple[Place, ...] = tuple(_table_places(ACCOUNT_TABLE, _account_node(), ""))
 
 _VALUES = {
     "text": "{c}",
@@ -105,7 +170,7 @@ _VALUES = {
 
 def _filled(place: Place) -> str:
     """The SQL condition that the column says more than nothing, and more than what is said when it is left out."""
-    column = f't."{place.column}"'
+    column = place.expression
     match place.sql_type:
         case "":
             return "true"
@@ -124,34 +189,30 @@ def _filled(place: Place) -> str:
             return f"{column} IS NOT NULL"
 
 
-def _statement(table: Table) -> bytes:
-    """One row of (count, sum of digests) pairs, a pair for each of the table's places, over some accounts."""
-    ordinal = "t.ordinal" if table.field else "0"
-    parent = f"t.{table.parent}_ordinal" if table.parent else "0"
+def _statement(source: Source) -> bytes:
+    """One row of (count, sum of digests) pairs, a pair for each of the source's places, over some accounts."""
     sums = []
-    for place in (place for place in PLACES if place.table == table.name):
-        value = _VALUES[place.sql_type].format(c=f't."{place.column}"') if place.column else "''"
-        text = f"s.external || E'\\x1f' || {ordinal} || E'\\x1f' || {parent} || E'\\x1f' || {value}"
+    for place in (place for place in PLACES if place.source == source.name):
+        value = _VALUES[place.sql_type].format(c=place.expression) if place.expression else "''"
+        text = f"s.external || E'\\x1f' || {source.ordinal} || E'\\x1f' || {source.parent} || E'\\x1f' || {value}"
         digest = f"('x' || encode(substr(sha256(convert_to({text}, 'UTF8')), 1, 8), 'hex'))::bit(64)::bigint"
         filled = _filled(place)
         sums.append(f"count(*) FILTER (WHERE {filled}), coalesce(sum({digest}) FILTER (WHERE {filled}), 0)")
     return f"""
 SELECT {", ".join(sums)}
 FROM unnest(%(numbers)s::text[], %(externals)s::text[]) AS s (account_number, external)
-JOIN platform."{table.name}" AS t USING (account_number)
+JOIN {source.rows} AS t USING (account_number)
 """.encode()  # noqa: S608 - names of fields in schemas/
 
 
-_STATEMENTS = {table.name: _statement(table) for table in ACCOUNT_TABLE.all()}
+_STATEMENTS = {source.name: _statement(source) for source in _SOURCES.values()}
 _SELECT_LEDGERS = """
 SELECT l.ledger_code, count(*), count(l.ledger_balance), coalesce(sum(l.ledger_balance), 0),
        coalesce(sum(t.number), 0)::bigint, coalesce(sum(t.amount), 0)
-FROM platform.ledger AS l
-LEFT JOIN LATERAL (
-    SELECT count(*) AS number, sum(amount) AS amount
-    FROM platform.transaction AS t
-    WHERE t.account_number = l.account_number AND t.ledger_ordinal = l.ordinal
-) AS t ON true
+FROM platform.ledger AS l, LATERAL (
+    SELECT count(*) AS number, sum(nullif(v ->> 'amount', '')::numeric) AS amount
+    FROM jsonb_array_elements(l.current_statement_transactions) AS v
+) AS t
 WHERE l.account_number = ANY(%(numbers)s)
 GROUP BY l.ledger_code
 """
@@ -160,8 +221,9 @@ SELECT count(*) FILTER (WHERE erased_at IS NULL), count(*) FILTER (WHERE erased_
 FROM platform.service_account
 WHERE account_number = ANY(%(numbers)s)
 """
-_SUM = "(SELECT sum({}) FROM platform.{} WHERE account_number = ANY(%(numbers)s))"
-_SELECT_SUMS = f"SELECT {', '.join(_SUM.format(column, table) for table, column in _SUMS.values())}"
+_SUM = "(SELECT sum({}) FROM {} AS t WHERE account_number = ANY(%(numbers)s))"
+_SUMMED = {place.path: _SUM.format(place.expression, _SOURCES[place.source].rows) for place in PLACES}
+_SELECT_SUMS = f"SELECT {', '.join(_SUMMED[path] for path in _SUMS.values())}"
 
 
 class PathTotal(msgspec.Struct):
@@ -199,10 +261,10 @@ class Totals:
             counts = await (await cursor.execute(_SELECT_ACCOUNTS, wanted)).fetchone()
             assert counts is not None
             self.accounts, self.erased = self.accounts + counts[0], self.erased + counts[1]
-            for table, statement in _STATEMENTS.items():
+            for source, statement in _STATEMENTS.items():
                 row = await (await cursor.execute(statement, wanted)).fetchone()
                 assert row is not None
-                self._add_paths(table, row)
+                self._add_paths(source, row)
             sums = await (await cursor.execute(_SELECT_SUMS.encode(), wanted)).fetchone()
             for name, amount in zip(_SUMS, sums or (), strict=True):
                 self._sums[name] = _added(self._sums.get(name), amount)
@@ -212,8 +274,8 @@ class Totals:
 
     def record(self) -> dict[str, Any]:
         """The totals, with counts as integers and sums as text."""
-        counts = {name: self._filled.get(_PATH_OF_TABLE[table], [0, 0])[0] for name, table in _COUNTED.items()}
-        balances = self._filled.get(_LEDGER_BALANCE, [0, 0])[0]
+        counts = {name: self._filled.get(_PATH_OF_SOURCE[source], [0, 0])[0] for name, source in _COUNTED.items()}
+        balances = self._filled.get(_SUMS["balances"], [0, 0])[0]
         return {
             "accounts": self.accounts,
             **counts,
@@ -229,8 +291,8 @@ class Totals:
             "erased": self.erased,
         }
 
-    def _add_paths(self, table: str, row: Sequence[Any]) -> None:
-        places = (place for place in PLACES if place.table == table)
+    def _add_paths(self, source: str, row: Sequence[Any]) -> None:
+        places = (place for place in PLACES if place.source == source)
         for place, count, digest in zip(places, row[::2], row[1::2], strict=True):
             filled = self._filled.setdefault(place.path, [0, 0])
             filled[0] += count
@@ -247,8 +309,7 @@ class Totals:
         one.transaction_sum = decimal_text(Decimal(one.transaction_sum) + amount)
 
 
-_PATH_OF_TABLE = {place.table: place.path for place in PLACES if not place.column}
-_LEDGER_BALANCE = next(place.path for place in PLACES if (place.table, place.column) == ("ledger", "ledger_balance"))
+_PATH_OF_SOURCE = {place.source: place.path for place in PLACES if not place.expression}
 
 
 def decimal_text(value: Decimal | None) -> str:

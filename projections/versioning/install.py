@@ -7,17 +7,23 @@ from collections.abc import Sequence
 from typing import Any
 
 import psycopg
+import structlog
 from psycopg import Connection
 from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
+from eventstore.clock import now
 from eventstore.log import locks
 from eventstore.operations.migrate import migrate
 from projections import PROJECTIONS
 from projections.platform.account_numbers import ACCOUNT_NUMBERS
-from projections.versioning.projection import Projection
+from projections.versioning.build import build
+from projections.versioning.forgetting import wait_for_erasures
+from projections.versioning.projection import Platform, Projection
 from projections.versioning.reading import head
-from projections.versioning.versions import add_version, advance, grant, versions
+from projections.versioning.versions import add_version, advance, grant, live_version, park, versions
+
+logger = structlog.get_logger()
 
 
 def migrate_all(admin_url: str, *, service_role: str | None = None) -> list[str]:
@@ -32,12 +38,20 @@ def install(connection: Connection[Any], projections: Sequence[Projection], serv
     """Set up what is new among these: a live version 1, its tables, and columns of tables that there are; and rights.
 
     One that is written with the append gets what the log already says. What a migration or this has changed is live as
-    it is declared now. Versions that were retired before are not, and cannot be switched in any more.
+    it is declared now. Versions that were retired before are not, and cannot be switched in any more. Tables of the
+    platform that are of another form are retired as they are, and made anew from the log: whoever writes them next
+    writes the declared form.
     """
     with connection.transaction():
+        connection.execute("SET LOCAL statement_timeout = 0")
         connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (locks.VERSIONS,))
         for projection in projections:
-            if not versions(connection, projection.name):
+            is_new = not versions(connection, projection.name)
+            if not _fits(connection, projection):
+                if is_new:
+                    add_version(connection, projection, 1, "live", 0)
+                _make_anew(connection, projection)
+            elif is_new:
                 _set_up(connection, projection)
             elif projection.is_inline:
                 connection.execute(_DECLARE_LIVE, (projection.definition, projection.name))
@@ -67,6 +81,49 @@ def _set_up(connection: Connection[Any], projection: Projection) -> None:
         advance(connection, projection, projection.home, 1, after=0, upto=head(connection))
 
 
+def _fits(connection: Connection[Any], projection: Projection) -> bool:
+    """Whether the live tables of the platform, where there are any, can hold rows as they are declared now."""
+    if any(_columns(connection, projection.home, table) for table in projection.former_tables):
+        return False
+    for table in projection.tables if isinstance(projection, Platform) else ():
+        declared = dict(projection.declared_columns(table))
+        present = _columns(connection, projection.home, table)
+        if any(declared.get(name) != kind for name, kind in present.items()):
+            return False
+    return True
+
+
+def _make_anew(connection: Connection[Any], projection: Projection) -> None:
+    """Retire the live tables, in whatever form they are, and build declared ones from the log in their place.
+
+    Whoever writes to them waits until all is done. Where the log is empty, there is nothing to retire.
+    """
+    connection.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (locks.VERSIONS, projection.name))
+    wait_for_erasures(connection)
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.PLATFORM,))
+    live, upto = live_version(connection, projection.name), head(connection)
+    tables = [t for t in (*projection.tables, *projection.former_tables) if _columns(connection, projection.home, t)]
+    version = live.version
+    if upto:
+        logger.info("projection is made anew", projection=projection.name, reason="its tables are of another form")
+        version = max(one.version for one in versions(connection, projection.name)) + 1
+        connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(live.schema)))
+        connection.execute(_RETIRE, {"name": projection.name, "version": live.version, "position": upto, "at": now()})
+        add_version(connection, projection, version, "live", upto)
+    for table in tables:
+        changing = SQL("ALTER TABLE {} SET SCHEMA {}") if upto else SQL("DROP TABLE {}")
+        connection.execute(changing.format(Identifier(projection.home, table), Identifier(live.schema)))
+    projection.create(connection, projection.home)
+    park(connection, projection.name, version, build("", connection, projection, projection.home, upto=upto))
+    connection.execute(_DECLARE_LIVE, (projection.definition, projection.name))
+
+
+_RETIRE = """
+UPDATE projection_versions SET state = 'retired', retired_at = %(at)s, position = %(position)s
+WHERE name = %(name)s AND version = %(version)s
+"""
+
+
 def _add_columns(connection: Connection[Any], projection: Projection) -> None:
     for table in projection.tables:
         present = _columns(connection, projection.home, table)
@@ -78,11 +135,16 @@ def _add_columns(connection: Connection[Any], projection: Projection) -> None:
                 connection.execute(adding + SQL(declared))  # written in our own files
 
 
-def _columns(connection: Connection[Any], schema: str, table: str) -> set[str]:
-    """The columns of a table; none where there is no such table."""
-    query = "SELECT column_name FROM information_schema.columns WHERE table_schema = %s AND table_name = %s"
+def _columns(connection: Connection[Any], schema: str, table: str) -> dict[str, str]:
+    """The columns of a table and their types; none where there is no such table."""
+    query = (
+        "SELECT attname, CASE atttypid::regtype::text WHEN 'timestamp with time zone' THEN 'timestamptz'"
+        " ELSE atttypid::regtype::text END"
+        " FROM pg_attribute WHERE attrelid = to_regclass(format('%%I.%%I', %s::text, %s::text))"
+        " AND attnum > 0 AND NOT attisdropped"
+    )
     with connection.cursor(row_factory=tuple_row) as cursor:
-        return {name for (name,) in cursor.execute(query, (schema, table))}
+        return dict(cursor.execute(query, (schema, table)).fetchall())
 
 
 def _grant(connection: Connection[Any], schema: str, table: str, role: str, rights: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, LiteralString
 
 from psycopg import Connection
 from psycopg.rows import tuple_row
-from psycopg.sql import SQL, Identifier
+from psycopg.sql import SQL, Composed, Identifier
 
 from eventstore.aggregates.aggregate import Event
 from eventstore.aggregates.import_process import SubjectErased
@@ -20,7 +20,15 @@ from eventstore.aggregates.price_sheet import PRICE_SHEET
 from eventstore.events import Recorded
 from eventstore.log.copying import copy_into
 from projections.platform.change import platform_change
-from projections.platform.tables import ACCOUNT_TABLE, PARTICIPANT_TABLE, PRICE_SHEET_TABLE, Table, table_columns
+from projections.platform.tables import (
+    ACCOUNT_TABLE,
+    INDEXES,
+    PARTICIPANT_TABLE,
+    PRICE_SHEET_TABLE,
+    Table,
+    primary_key,
+    table_columns,
+)
 from projections.platform.writing import PlatformChange, apply_change, copy_platform_rows
 from projections.versioning.reading import Seen, topics_of
 
@@ -46,6 +54,8 @@ class Projection:
     """An SQL condition on events `e` that leave the rows of their stream as they are."""
     rights: tuple[str, ...] = ("SELECT", "INSERT", "UPDATE", "DELETE")
     """What the service's role may do with its tables."""
+    former_tables: tuple[str, ...] = ()
+    """What earlier declarations had besides."""
     definition: str
     """How its tables are made, by which a version is known: one that was made otherwise is not switched in."""
 
@@ -98,35 +108,37 @@ class Platform(Projection):
     reads_payloads = True
     load_rows = 100_000  # a hundred bytes each
 
-    def __init__(self, name: str, tables: Sequence[Table], events: frozenset[type[Event]]) -> None:
+    def __init__(
+        self, name: str, tables: Sequence[Table], events: frozenset[type[Event]], *, former: Sequence[str] = ()
+    ) -> None:
         self.name = name
         self.tables = tuple(table.name for table in tables)
         self._declared = tuple(tables)
         self.events = events
+        self.former_tables = tuple(former)
         self.definition = "; ".join(f"{table.name} {table_columns(table)}" for table in tables)
 
     def create(self, connection: Connection[Any], schema: str) -> None:
-        """Tables like the live ones, whose keys and indexes `index` copies."""
-        parts = SQL("INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING COMMENTS INCLUDING STORAGE")
-        for table in self.tables:
-            of, like = Identifier(schema, table), Identifier(self.home, table)
-            connection.execute(SQL("CREATE TABLE {} (LIKE {} {})").format(of, like, parts))
+        """Tables as they are declared; `index` makes their keys and indexes."""
+        for table in self._declared:
+            connection.execute(_create_statement(table, schema))
 
     def declared_columns(self, table: str) -> Sequence[tuple[str, str]]:
-        [declared] = [one for one in self._declared if one.name == table]
-        return table_columns(declared)
+        return table_columns(self._table(table))
 
     def index(self, connection: Connection[Any], schema: str, table: str) -> None:
-        with connection.cursor(row_factory=tuple_row) as cursor:
-            cursor.execute(_SELECT_INDEXES, (self.home, table))
-            for name, definition, constraint in cursor.fetchall():
-                if constraint is not None:
-                    adding = SQL("ALTER TABLE {} ADD CONSTRAINT {} ").format(
-                        Identifier(schema, table), Identifier(name)
-                    )
-                    connection.execute(adding + SQL(constraint))
-                else:
-                    connection.execute(definition.replace(f" ON {self.home}.", f" ON {schema}.").encode())
+        key = SQL(", ").join(map(Identifier, primary_key(self._table(table))))
+        adding = SQL("ALTER TABLE {} ADD PRIMARY KEY ({})").format(Identifier(schema, table), key)
+        connection.execute(adding)
+        for name, columns in INDEXES.get(table, {}).items():
+            kind = SQL("UNIQUE INDEX" if columns.startswith("UNIQUE ") else "INDEX")
+            making = SQL("CREATE {} {} ON {} {}")
+            names = (Identifier(name), Identifier(schema, table), _said(columns.removeprefix("UNIQUE ")))
+            connection.execute(making.format(kind, *names))
+
+    def _table(self, name: str) -> Table:
+        [declared] = [one for one in self._declared if one.name == name]
+        return declared
 
     def rows(self, seen: Seen) -> Rows:
         change = platform_change(seen.recorded, seen.body)
@@ -171,14 +183,14 @@ class Platform(Projection):
 
         The account's number comes from the erasure itself, since tables in the making may lack the account's row.
 
-        Versions that other code has made may lack tables.
+        Versions that other code has made may have other tables.
         """
-        change = platform_change(erasure, None) if self.holds_persons else None
-        if change is not None:
+        event = erasure.event
+        if self.holds_persons and isinstance(event, SubjectErased) and event.account_number:
             with connection.cursor(row_factory=tuple_row) as cursor:
-                cursor.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", (schema,))
-                present = {name for (name,) in cursor.fetchall()}
-            deleted = [(table, key) for table, key in change.deleted if table in present]
+                cursor.execute(_SELECT_OF_ACCOUNTS, (schema,))
+                present = [name for (name,) in cursor.fetchall()]
+            deleted = [(table, {"account_number": event.account_number}) for table in present]
             apply_change(connection, PlatformChange(deleted=deleted), schema=schema)
 
 
@@ -197,13 +209,28 @@ def copy_rows(connection: Connection[Any], schema: str, rows: Rows, columns: Map
         copy_into(connection, schema, table, columns[table], values)
 
 
-_SELECT_INDEXES = """
-SELECT i.relname, pg_get_indexdef(i.oid), pg_get_constraintdef(c.oid)
-FROM pg_index AS x
-JOIN pg_class AS i ON i.oid = x.indexrelid
-JOIN pg_class AS t ON t.oid = x.indrelid
-JOIN pg_namespace AS n ON n.oid = t.relnamespace
-LEFT JOIN pg_constraint AS c ON c.conindid = i.oid AND c.contype IN ('p', 'u')
-WHERE n.nspname = %s AND t.relname = %s
-ORDER BY c.contype NULLS LAST, i.relname
+_SELECT_OF_ACCOUNTS = """
+SELECT table_name FROM information_schema.columns
+WHERE table_schema = %s AND column_name = 'account_number'
+ORDER BY table_name
 """
+
+
+def _create_statement(table: Table, schema: str) -> Composed:
+    """Columns that name a row, or its parent, are never null."""
+    columns = table_columns(table)
+    named = {*primary_key(table), f"{table.parent}_ordinal"}
+    if not table.field and table is not ACCOUNT_TABLE:
+        named.add("recorded_at")
+    if table is ACCOUNT_TABLE:
+        named |= {"import_supplier", "external_account_number"}
+    parts = [
+        SQL("{} {}{}").format(Identifier(name), _said(kind), SQL(" NOT NULL" if name in named else ""))
+        for name, kind in columns
+    ]
+    return SQL("CREATE TABLE {} ({})").format(Identifier(schema, table.name), SQL(", ").join(parts))
+
+
+def _said(text: str) -> SQL:
+    """A piece of a declaration, which is written in our own files."""
+    return SQL(text)

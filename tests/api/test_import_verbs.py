@@ -88,12 +88,14 @@ def test_an_errored_import_is_retried(service: RunningService) -> None:
     external = account["external_account_number"]
     account["notes"][0]["body"] = "poison"
     with psycopg.connect(admin_url(service), autocommit=True) as connection:
-        connection.execute("ALTER TABLE platform.note ADD CONSTRAINT no_poison CHECK (body <> 'poison')")
+        connection.execute(
+            "ALTER TABLE platform.service_account ADD CONSTRAINT no_poison CHECK (notes #>> '{0,body}' <> 'poison')"
+        )
         try:
             importer.client.create(encoded(account))
             wait_for(lambda: importer.client.status(importer.supplier, external).body["status"] == "ERRORED", "errored")
         finally:
-            connection.execute("ALTER TABLE platform.note DROP CONSTRAINT no_poison")
+            connection.execute("ALTER TABLE platform.service_account DROP CONSTRAINT no_poison")
     error = importer.client.status(importer.supplier, external).body["latest_error"]
     assert (error["code"], error["domain"]) == ("account_not_accepted_by_platform", "account_import")
     assert "0 of 0" in service.cli("retry", importer.supplier, "--code", "something_else").stdout

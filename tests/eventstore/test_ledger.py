@@ -24,7 +24,7 @@ from eventstore.clock import now
 from eventstore.errors import AlreadyImported, IllegalTransition, LedgerBusy, StoreUnavailable, VersionConflict
 from eventstore.log import follow
 from eventstore.log.answers import Answer
-from eventstore.log.copy_format import COLUMNS, INTEGER, text
+from eventstore.log.copy_format import COLUMNS, INTEGER, SIZE, text
 from eventstore.log.group_commit import GroupCommitter
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
@@ -79,33 +79,32 @@ def test_many_commands_are_one_transaction(ledger: Ledger) -> None:
 
 
 def test_rows_and_events_stand_and_fall_together(ledger: Ledger, database: PostgresUrls) -> None:
-    row = _a_reference()
+    row = _a_melo()
     ledger.execute_many({STREAM: stage()}, at=NOON, by="tester")
     with pytest.raises(IllegalTransition):
         ledger.execute_many(
             {STREAM: CompleteImport(attempt=1, account_number="A-1")},
             at=NOON,
             by="t",
-            beside=copying({"reference": [row]}),
+            beside=copying({"melo": [row]}),
             needs_all=True,
         )
     with pytest.raises(psycopg.errors.UniqueViolation):
-        ledger.execute_many(
-            {STREAM: start()}, at=NOON, by="t", beside=copying({"reference": [row, row]}), needs_all=True
-        )
-    assert _count(database, "platform.reference") == 0
+        ledger.execute_many({STREAM: start()}, at=NOON, by="t", beside=copying({"melo": [row, row]}), needs_all=True)
+    assert _count(database, "platform.melo") == 0
     assert len(ledger.history(STREAM)) == 1
-    ledger.execute_many({STREAM: start()}, at=NOON, by="t", beside=copying({"reference": [row]}), needs_all=True)
-    assert _count(database, "platform.reference") == 1
+    ledger.execute_many({STREAM: start()}, at=NOON, by="t", beside=copying({"melo": [row]}), needs_all=True)
+    assert _count(database, "platform.melo") == 1
 
 
-def _a_reference() -> bytes:
-    return COLUMNS[4] + text("A-1") + INTEGER[1] + text("ns") + text("value")
+def _a_melo() -> bytes:
+    nothing = b"".join(SIZE[3] + b"\x01[]" for _ in range(2))
+    return COLUMNS[6] + text("A-1") + INTEGER[1] + INTEGER[1] + text("DE0123") + nothing
 
 
 def test_a_rehearsal_leaves_nothing_behind(ledger: Ledger, database: PostgresUrls) -> None:
-    ledger.rehearse(copying({"reference": [_a_reference()]}))
-    assert _count(database, "platform.reference") == 0
+    ledger.rehearse(copying({"melo": [_a_melo()]}))
+    assert _count(database, "platform.melo") == 0
 
 
 def test_two_writers_of_one_stream_make_one_event(ledger: Ledger) -> None:

@@ -31,6 +31,8 @@ from workers.relay import GATHER_S, Relay, _messages
 from workers.run import run_worker
 from workers.sweeper import Sweeper
 
+REFUSES_POISON = "ALTER TABLE platform.service_account ADD CHECK (notes #>> '{0,body}' <> 'poison')"
+
 
 @pytest.fixture
 def processor(ledger: Ledger) -> ImportProcessor:
@@ -114,7 +116,7 @@ def test_an_account_that_the_platforms_tables_refuse_hurts_only_itself(
     ledger: Ledger, processor: ImportProcessor, database: PostgresUrls, connection: psycopg.Connection[Any]
 ) -> None:
     with psycopg.connect(database.admin, autocommit=True) as admin:
-        admin.execute("ALTER TABLE platform.note ADD CHECK (body <> 'poison')")
+        admin.execute(REFUSES_POISON)
     streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 11)]
     poison = stage(ledger, changed(an_account(SUPPLIER, 11), "poison", "notes", 0, "body"))
     processor.process([*streams[:5], poison, *streams[5:]])
@@ -161,7 +163,7 @@ def test_a_dry_run_finds_what_the_platforms_tables_refuse(
     ledger: Ledger, processor: ImportProcessor, database: PostgresUrls
 ) -> None:
     with psycopg.connect(database.admin, autocommit=True) as admin:
-        admin.execute("ALTER TABLE platform.note ADD CHECK (body <> 'poison')")
+        admin.execute(REFUSES_POISON)
     stream = stage(ledger, changed(an_account(SUPPLIER), "poison", "notes", 0, "body"), is_dry_run=True)
     processor.process([stream])
     assert status(ledger, stream) == "DRY_RUN_ERRORED"
