@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -18,6 +18,8 @@ from api.paths import RawPath, both_forms, only_form
 from api.refusal_counts import INTERVAL_S
 from api.services import Services
 from api.stopping import STATE
+from eventstore.log.ledger import Ledger
+from eventstore.operations.fitness import Durability
 from runtime.interpreter import tune_interpreter
 
 
@@ -30,12 +32,14 @@ def create_app(
     is_sandbox: bool = False,
     refusals_interval_s: float = INTERVAL_S,
     roles_file: Path | None = None,
+    durability: Durability = "local",
+    open_ledger: Callable[[Ledger], None] = Ledger.open,
 ) -> Starlette:
     """The service's HTTP side on this database. Opens nothing before its lifespan begins.
 
     Rates are shared through Redis, where there is one. `has_graphiql` adds a page for trying GraphQL. In `roles_file`
-    a supervisor says which roles die whenever they are started.
-    In a sandbox `/readyz` says so.
+    a supervisor says which roles die whenever they are started. `/readyz` looks whether the durability that was asked
+    for is there, and says when this is a sandbox. `open_ledger` opens the log when it may be written to.
     """
     services = Services.on(
         database_url,
@@ -45,6 +49,8 @@ def create_app(
         refusals_interval_s=refusals_interval_s,
         roles_file=roles_file,
         is_sandbox=is_sandbox,
+        durability=durability,
+        open_ledger=open_ledger,
     )
 
     @contextlib.asynccontextmanager

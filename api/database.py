@@ -8,6 +8,7 @@ from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
 from eventstore.errors import StoreUnavailable
+from eventstore.log.connecting import check_writable_async
 from eventstore.log.recorder import CONNECT_TIMEOUT_S, SESSION
 
 T = TypeVar("T")
@@ -24,7 +25,7 @@ def reading_pool(database_url: str, *, size: int) -> AsyncConnectionPool:
         max_size=size,
         open=False,
         configure=_configure,
-        check=AsyncConnectionPool.check_connection,
+        check=check_writable_async,
         timeout=CONNECT_TIMEOUT_S,
         reconnect_timeout=1.0,
         kwargs={"connect_timeout": 2, "application_name": "importledger api"},

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from api.refusal_counts import RefusalCounts
 from api.refused_attempts import RefusedAttempts
 from api.run_counts import RunCounts
 from eventstore.log.ledger import Ledger
+from eventstore.operations.fitness import Durability
 from projections import INLINE
 
 
@@ -40,6 +41,9 @@ class Services:
     roles_file: Path | None = None
     """Where a supervisor says which roles die whenever they are started."""
     is_sandbox: bool = False
+    durability: Durability = "local"
+    open_ledger: Callable[[Ledger], None] = Ledger.open
+    """Called when all begins: it opens the log, at once or when its database has been judged."""
 
     @classmethod
     def on(
@@ -52,10 +56,12 @@ class Services:
         refusals_interval_s: float,
         roles_file: Path | None = None,
         is_sandbox: bool = False,
+        durability: Durability = "local",
+        open_ledger: Callable[[Ledger], None] = Ledger.open,
     ) -> "Services":
         """The services on this database. Opens nothing before `running` begins."""
         pool = reading_pool(database_url, size=8)
-        ledger = Ledger(database_url, views=INLINE, connections=10)
+        ledger = Ledger(database_url, views=INLINE, connections=10, is_open=False)
         refusals = RefusalCounts(ledger, interval_s=refusals_interval_s)
         directory, limit = Directory(pool), RateLimit(redis_url)
         return cls(
@@ -72,11 +78,14 @@ class Services:
             operations=operations,
             roles_file=roles_file,
             is_sandbox=is_sandbox,
+            durability=durability,
+            open_ledger=open_ledger,
         )
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Open the pools and run what is kept fresh beside the requests, until the application ends."""
+        self.open_ledger(self.ledger)
         async with self.pool, self.lists:
             keepers = (
                 self.directory.keep_fresh,

@@ -19,7 +19,8 @@ from embedded.postgres import NotStarted
 from eventstore.errors import LedgerError, StoreUnavailable
 from eventstore.operations.backup import BackupError
 from eventstore.operations.export import ExportError
-from eventstore.operations.migrate import MigrationError, UnsafeStore
+from eventstore.operations.fitness import UnsafeStore
+from eventstore.operations.migrate import MigrationError
 from eventstore.proof.checkpoints import KeyNotUsable, OutsideUnavailable
 from eventstore.proof.proof import NotProvable
 from eventstore.proof.sealing import SealRefused

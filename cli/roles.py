@@ -20,6 +20,7 @@ from api.server import SANDBOX_HEADERS, serve
 from cli.listening import base_url_of, listening_on, refuse_taken
 from cli.log import configure_logging, write_requests
 from cli.next_steps import next_lines
+from cli.opening import opener
 from cli.prove import SEALING_KEY, outside, sealing_key
 from cli.reach import reach, reach_redis
 from cli.settings import SettingError, Settings
@@ -29,7 +30,7 @@ from embedded.folder import DataFolder
 from embedded.service import Connections, Service
 from eventstore.clock import shift_clock
 from eventstore.log.ledger import Ledger
-from eventstore.operations.migrate import refuse_unsafe, role_of
+from eventstore.operations.migrate import role_of
 from eventstore.proof.checkpoints import LogKey
 from projections import FOLLOWING, INLINE
 from projections.versioning.install import migrate_all
@@ -109,7 +110,9 @@ def run_service(
     settings.refuse_incomplete()
     service = Service(folder, log_folder=log_folder)
     try:
-        connections = service.start_servers(settings.database_url, settings.database_admin_url, settings.redis_url)
+        connections = service.start_servers(
+            settings.database_url, settings.database_admin_url, settings.redis_url, settings.durability
+        )
         token_key = settings.token_key or folder.secret("token_key")
         environment = {"IMPORTLEDGER_SANDBOX": "on"} if sandbox else {}
         service.start_roles(
@@ -138,12 +141,14 @@ def api(host: str, port: int, fds: tuple[int, ...]) -> None:
         refuse_taken(host, port)
     token_key = settings.token_key or DataFolder(settings.data_dir).secret("token_key")
     app = create_app(
-        _safe_database(settings),
+        _database(settings),
         token_key.encode(),
         settings.redis_url,
         has_graphiql=settings.has_graphiql,
         roles_file=settings.roles_file,
         is_sandbox=settings.is_sandbox,
+        durability=settings.durability,
+        open_ledger=opener(_database(settings), settings.durability),
     )
     is_told = settings.log_level in ("debug", "info")
     told = RequestLog(app, write_requests(settings.log_format)) if is_told else app
@@ -156,7 +161,7 @@ def relay() -> None:
     settings = _settings()
     redis_url = _required(settings.redis_url, "REDIS_URL")
     stop = stop_on_signals()
-    ledger = Ledger(_safe_database(settings), views=INLINE, connections=7)
+    ledger = _ledger(settings, connections=7)
     followers = _followers(ledger, settings, stop)
     run_relay(ledger, redis_url, stop=stop)
     for follower in followers:
@@ -169,7 +174,7 @@ def worker() -> None:
     """Run a worker process. Needs DATABASE_URL; without REDIS_URL the relay runs here as well."""
     settings = _settings()
     stop = stop_on_signals()
-    ledger = Ledger(_safe_database(settings), views=INLINE, connections=settings.worker_threads * 2 + 5)
+    ledger = _ledger(settings, connections=settings.worker_threads * 2 + 5)
     followers = [] if settings.redis_url else _followers(ledger, settings, stop)  # the relay is here as well then
     run_worker(
         ledger,
@@ -235,10 +240,16 @@ def _settings() -> Settings:
     return settings
 
 
-def _safe_database(settings: Settings) -> str:
-    url = _required(settings.database_url, "DATABASE_URL")
-    refuse_unsafe(url)
-    return url
+def _database(settings: Settings) -> str:
+    return _required(settings.database_url, "DATABASE_URL")
+
+
+def _ledger(settings: Settings, *, connections: int) -> Ledger:
+    """The log on the database of the settings; it opens when the database has been judged. Raises UnsafeStore."""
+    url = _database(settings)
+    ledger = Ledger(url, views=INLINE, connections=connections, is_open=False)
+    opener(url, settings.durability)(ledger)
+    return ledger
 
 
 def _required(value: str | None, name: str) -> str:

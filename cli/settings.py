@@ -4,14 +4,15 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 from urllib.parse import urlsplit
 
 import msgspec
 import psycopg
 from msgspec import Meta
-from psycopg.conninfo import conninfo_to_dict
 
+from eventstore.log.connecting import guarded
+from eventstore.operations.fitness import Durability
 from eventstore.proof.checkpoints import KeyNotUsable, LogKey
 
 _POSTGRES = ("postgresql", "postgres")
@@ -48,6 +49,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     clock_offset_s: float
     """For tests: how far this process's clock is ahead of the machine's."""
     worker_threads: int
+    durability: Durability
+    """`replicated`: an acknowledged import lies on a standby as well."""
     log_level: str
     log_format: str
     """`auto`: text on a terminal, JSON elsewhere."""
@@ -72,6 +75,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             has_graphiql=_choice(environment, "IMPORTLEDGER_GRAPHIQL", ("on", "off"), "off") == "on",
             clock_offset_s=_seconds(environment, "IMPORTLEDGER_TEST_CLOCK_OFFSET_S"),
             worker_threads=_count(environment, "IMPORTLEDGER_WORKER_THREADS", "2"),
+            durability=cast(
+                Durability, _choice(environment, "IMPORTLEDGER_DURABILITY", ("local", "replicated"), "local")
+            ),
             log_level=log_level(environment),
             log_format=_choice(environment, "IMPORTLEDGER_LOG_FORMAT", ("auto", "text", "json"), "auto"),
             roles_file=Path(environment["IMPORTLEDGER_ROLES_FILE"])
@@ -117,13 +123,16 @@ def _url(environment: Mapping[str, str], name: str, schemes: tuple[str, ...]) ->
 
 
 def _database_url(environment: Mapping[str, str], name: str) -> str | None:
-    value = _url(environment, name, _POSTGRES)
-    if value is not None:
-        try:
-            conninfo_to_dict(value)
-        except psycopg.ProgrammingError:  # its message would show the value
-            raise SettingError(f"{name} must be a URL such as postgresql://user:password@host:5432/database.") from None
-    return value
+    """The URL, which may name several hosts, with the time-outs that end a connection to a dead one."""
+    value = environment.get(name)
+    if not value:
+        return None
+    if value.partition("://")[0] not in _POSTGRES:
+        raise SettingError(f"{name} must be a URL that begins with postgresql:// or postgres://.")
+    try:
+        return guarded(value)
+    except psycopg.ProgrammingError:  # its message would show the value
+        raise SettingError(f"{name} must be a URL such as postgresql://user:password@host:5432/database.") from None
 
 
 def _redis_url(environment: Mapping[str, str]) -> str | None:

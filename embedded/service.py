@@ -15,7 +15,8 @@ from embedded.postgres import EmbeddedPostgres
 from embedded.redis import EmbeddedRedis, redis_program
 from embedded.supervisor import Program, Supervisor
 from embedded.user import server_user
-from eventstore.operations.migrate import refuse_unsafe, role_of
+from eventstore.operations.fitness import Durability, refuse_unsafe
+from eventstore.operations.migrate import role_of
 from projections.versioning.install import migrate_all
 
 
@@ -37,7 +38,13 @@ class Service:
         self._listening: Sequence[socket.socket] = ()
         self.supervisor = Supervisor(folder.write_dying_roles)
 
-    def start_servers(self, database_url: str | None, admin_url: str | None, redis_url: str | None) -> Connections:
+    def start_servers(
+        self,
+        database_url: str | None,
+        admin_url: str | None,
+        redis_url: str | None,
+        durability: Durability = "local",
+    ) -> Connections:
         """Raises FolderInUse, FolderUnreachable, MigrationError, UnsafeStore, NotStarted."""
         self._folder.create(self._user)
         self._folder.lock()
@@ -45,7 +52,7 @@ class Service:
             database_url, admin_url = self._start_postgres()
         if redis_url is None:
             redis_url = self._start_redis()
-        refuse_unsafe(database_url)
+        refuse_unsafe(database_url, durability)
         migrate_all(admin_url or database_url, service_role=role_of(database_url))
         connections = Connections(database_url=database_url, admin_url=admin_url or database_url, redis_url=redis_url)
         self._folder.write_connections(

@@ -15,6 +15,7 @@ from api.responses import json_response
 from api.services import Services
 from api.status_codes import ApiError
 from eventstore.errors import StoreUnavailable
+from eventstore.operations.fitness import REPLICATED
 from eventstore.operations.migrate import NEWEST
 from schemas.base import Wire
 from schemas.sentence import Sentence
@@ -34,6 +35,8 @@ class HealthChecks:
 
     def __init__(self, services: Services) -> None:
         self._pool = services.pool
+        self._ledger = services.ledger
+        self._needs_standby = services.durability == "replicated"
         self._roles_file = services.roles_file
         self._says = {"sandbox": True} if services.is_sandbox else {}
 
@@ -42,13 +45,16 @@ class HealthChecks:
         return json_response({"status": "alive", "pid": os.getpid()})
 
     async def ready(self, request: Request) -> Response:
-        """200 when the database answers with the schema that this code needs and no role keeps dying, 503 otherwise."""
+        """200 when a create would succeed and no role keeps dying, 503 otherwise.
+
+        The database answers, takes writes, has the schema that this code needs, and a standby where one is asked for.
+        """
         try:
-            is_ready = await read(self._pool, _has_schema)
+            why_not = await read(self._pool, self._why_not)
         except ProgrammingError:
-            is_ready = False
-        if not is_ready:
-            raise StoreUnavailable("the schema is missing or older than the code")
+            why_not = "the schema is missing"
+        if why_not is not None:
+            raise StoreUnavailable(why_not)
         if dying := dying_roles(self._roles_file):
             told = "; ".join(f"{name}, which said last: {line}" for name, line in dying.items())
             detail = Sentence(
@@ -56,6 +62,19 @@ class HealthChecks:
             )
             raise ApiError(503, detail, headers={"Retry-After": "10"})
         return json_response({"status": "ready", "pid": os.getpid()} | self._says)
+
+    async def _why_not(self, connection: AsyncConnection[Any]) -> str | None:
+        """Why a create would be refused, None when it would not."""
+        if not self._ledger.is_writing:
+            return "nothing writes to the log"
+        cursor = await connection.execute("SELECT FROM schema_migrations WHERE name = %s", (NEWEST,))
+        if cursor.rowcount != 1:
+            return "the schema is older than the code"
+        if self._needs_standby:
+            row = await (await connection.execute(REPLICATED)).fetchone()
+            if not (row and row[0]):
+                return "no synchronous standby is connected"
+        return None
 
 
 def dying_roles(file: Path | None) -> dict[str, str]:
@@ -66,11 +85,6 @@ def dying_roles(file: Path | None) -> dict[str, str]:
         return msgspec.json.decode(file.read_bytes(), type=dict[str, str])
     except (OSError, msgspec.DecodeError):
         return {}
-
-
-async def _has_schema(connection: AsyncConnection[Any]) -> bool:
-    cursor = await connection.execute("SELECT FROM schema_migrations WHERE name = %s", (NEWEST,))
-    return cursor.rowcount == 1
 
 
 OPERATIONS = (
@@ -89,7 +103,7 @@ OPERATIONS = (
         method="GET",
         path="/readyz/",
         tag=SERVICE,
-        summary="200 when the database answers with the schema that this service needs.",
+        summary="200 when a create would succeed.",
         answers={200: Health},
         refuses=(503,),
     ),

@@ -128,6 +128,11 @@ class GroupCommitter:
             raise LedgerBusy(f"{MAX_WAITING} appends are waiting")
         self._jobs.put(_HandedOver(appends, done))
 
+    @property
+    def is_running(self) -> bool:
+        """False after `close`, or where the thread has ended by itself."""
+        return self._thread.is_alive()
+
     def close(self) -> None:
         """Write what is queued and stop."""
         self._jobs.put(None)

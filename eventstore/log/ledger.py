@@ -62,14 +62,28 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 class Ledger:
-    """The log, for writing and for reading single streams. Thread-safe; close it at the end."""
+    """The log, for writing and for reading single streams. Thread-safe; close it at the end.
 
-    def __init__(self, database_url: str, *, views: Sequence[InlineView], connections: int = 4) -> None:
-        self._datastore = LedgerDatastore(database_url, connections=connections)
+    With `is_open=False`, all that it does raises StoreUnavailable until `open` is called.
+    """
+
+    def __init__(
+        self, database_url: str, *, views: Sequence[InlineView], connections: int = 4, is_open: bool = True
+    ) -> None:
+        self._datastore = LedgerDatastore(database_url, connections=connections, is_open=is_open)
         self._recorder = LedgerRecorder(self._datastore, views)
         self._bell = CommitBell(self._datastore)
         self._committer = GroupCommitter(self._recorder, self._bell.ring)
         self._loop_committer = LoopCommitter(self._committer)
+
+    def open(self) -> None:
+        """Connect from now on."""
+        self._datastore.open()
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether what is asked for would be appended: the writer's thread runs."""
+        return self._committer.is_running
 
     def close(self) -> None:
         self._committer.close()

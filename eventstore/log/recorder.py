@@ -19,12 +19,13 @@ from psycopg import Connection, Cursor
 from psycopg.pq import Format
 from psycopg.rows import DictRow, dict_row, tuple_row
 from psycopg.sql import SQL, Composable, Composed, Identifier
-from psycopg_pool import ConnectionPool, PoolTimeout
+from psycopg_pool import ConnectionPool
 
 from eventstore.aggregates.aggregate import Event
 from eventstore.errors import StoreUnavailable, VersionConflict
 from eventstore.events import Recorded
 from eventstore.log.answers import Answer, watched
+from eventstore.log.connecting import check_writable
 from eventstore.log.payloads import Payload
 
 CODE_VERSION = version("importledger")
@@ -78,10 +79,10 @@ class Append(msgspec.Struct, frozen=True):
 
 @contextmanager
 def store_errors() -> Iterator[None]:
-    """Turn the loss of the database into StoreUnavailable, and a conflict into VersionConflict."""
+    """Turn the loss of the database, or of its writes, into StoreUnavailable; a conflict into VersionConflict."""
     try:
         yield
-    except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as error:
+    except (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction) as error:
         raise StoreUnavailable(str(error)) from error
     except psycopg.Error as error:
         if error.sqlstate == VERSION_CONFLICT:
@@ -92,7 +93,7 @@ def store_errors() -> Iterator[None]:
 class LedgerDatastore(PostgresDatastore):
     """The library's datastore on a database URL, with the session settings that the log needs."""
 
-    def __init__(self, database_url: str, *, connections: int) -> None:
+    def __init__(self, database_url: str, *, connections: int, is_open: bool = True) -> None:
         super().__init__("", "", "", "", "", originator_id_type="text")
         self.pool: Any = ConnectionPool(
             database_url,
@@ -101,10 +102,15 @@ class LedgerDatastore(PostgresDatastore):
             max_size=connections,
             open=False,
             configure=_configure,
-            check=ConnectionPool.check_connection,
+            check=check_writable,
             timeout=CONNECT_TIMEOUT_S,
             reconnect_timeout=1.0,
         )
+        if is_open:
+            self.open()
+
+    def open(self) -> None:
+        """Connect from now on; before, every use is StoreUnavailable."""
         self.pool.open(wait=False)
 
     def register_type_adapters(self) -> None:

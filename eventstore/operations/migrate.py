@@ -1,4 +1,4 @@
-"""What is asked of the database before the service runs on it: its schema, its rights, its durability.
+"""What the database needs before the service runs on it: its schema and its rights.
 
 Migrations are numbered SQL files, each applied once, in order; then the service's role gets its rights on the log's
 tables. What is derived from the log is made and granted by `projections.versioning.install`.
@@ -7,14 +7,12 @@ An applied file is never edited: its digest is kept, and a difference stops the 
 """
 
 import hashlib
-from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import psycopg
 from psycopg.sql import SQL, Identifier
 
-from eventstore.clock import now
 from eventstore.log import locks
 
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -23,13 +21,6 @@ NEWEST = max(file.name for file in MIGRATIONS.glob("*.sql"))
 
 APPEND_ONLY = ("events", "payloads", "payload_keys", "remembered_answers", "log_checkpoints")
 """The tables that the service's role may read and add to, and nothing else."""
-
-MAX_BEHIND = timedelta(seconds=60)
-"""How far a clock may be behind the newest event."""
-
-
-class UnsafeStore(Exception):
-    """The database does not keep what it has acknowledged."""
 
 
 class MigrationError(Exception):
@@ -69,37 +60,6 @@ def migrate(admin_url: str, *, service_role: str | None = None) -> list[str]:
     return applied
 
 
-def refuse_unsafe(database_url: str) -> None:
-    """Raises UnsafeStore when the server may lose what it has acknowledged, or this clock is behind the log.
-
-    A server that is away is not judged.
-    """
-    try:
-        with psycopg.connect(database_url, autocommit=True, connect_timeout=2) as connection:
-            for setting in ("fsync", "full_page_writes"):
-                row = connection.execute(SQL("SHOW {}").format(Identifier(setting))).fetchone()
-                if row != ("on",):
-                    raise UnsafeStore(
-                        f"Postgres runs with {setting}=off: an acknowledged import could be lost. Set it to on."
-                    )
-            _refuse_late_clock(connection)
-    except psycopg.OperationalError:
-        return
-
-
-def _refuse_late_clock(connection: "psycopg.Connection") -> None:
-    try:
-        row = connection.execute("SELECT recorded_at FROM events ORDER BY position DESC LIMIT 1").fetchone()
-    except psycopg.errors.UndefinedTable:  # a database that is still empty
-        return
-    if row is not None and row[0] - now() > MAX_BEHIND:
-        behind_s = int((row[0] - now()).total_seconds())
-        raise UnsafeStore(
-            f"This machine's clock is {behind_s} s behind the newest event: leases and windows would be wrong. "
-            "Set the clock, or wait."
-        )
-
-
 def role_of(database_url: str) -> str | None:
     """The user that a database URL names."""
     return urlsplit(database_url).username
@@ -114,6 +74,7 @@ def _grant(connection: "psycopg.Connection", role: str) -> None:
         "GRANT SELECT ON schema_migrations, stored_events, readable_events TO {role}",
         "GRANT SELECT, INSERT, UPDATE, DELETE ON checkpoints, log_tiles, statement_requests TO {role}",
         "GRANT SELECT, INSERT, DELETE ON refused_attempts TO {role}",
+        "GRANT EXECUTE ON FUNCTION synchronous_standbys() TO {role}",
     )
     with connection.transaction():
         for statement in statements:

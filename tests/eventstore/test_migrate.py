@@ -14,7 +14,8 @@ from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
 from eventstore.operations import migrate as module
-from eventstore.operations.migrate import MigrationError, UnsafeStore, migrate, refuse_unsafe, role_of
+from eventstore.operations.fitness import UnsafeStore, refuse_unsafe
+from eventstore.operations.migrate import MigrationError, migrate, role_of
 from projections.versioning.install import migrate_all
 from tests.support.make import stage
 from tests.support.running import renamed, wait_for

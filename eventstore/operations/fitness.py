@@ -1,0 +1,140 @@
+"""Whether a database can be the log's: it keeps what it acknowledges, and does what the append relies on.
+
+What is needed is tried, not read off a name: an engine that speaks Postgres' protocol, or a pooler between, may answer
+every statement and yet give a lock to two sessions at once.
+"""
+
+import secrets
+from datetime import timedelta
+from typing import Any, Literal, cast
+
+import psycopg
+from psycopg import Connection
+from psycopg.sql import SQL, Identifier
+
+from eventstore.clock import now
+
+Durability = Literal["local", "replicated"]
+"""Where an acknowledged event lies on disk: on the primary, or on a standby as well."""
+
+MAX_BEHIND = timedelta(seconds=60)
+"""How far a clock may be behind the newest event."""
+RING_S = 2.0
+"""How long a notification may take."""
+ROUNDS = 3
+"""How often a session is looked at while another one works: a pooler hands servers out in turns."""
+
+REPLICATED = """
+SELECT current_setting('synchronous_standby_names') <> '' AND synchronous_standbys() IS DISTINCT FROM 0 AS is_replicated
+"""
+"""Whether a commit waits for a standby and one is connected. Where the owner of the schema may not see the standbys,
+the setting alone says it: commits then wait, and are not acknowledged, while none is there."""
+_NEWEST = "SELECT max(recorded_at) FROM (SELECT recorded_at FROM events ORDER BY position DESC LIMIT 1) AS newest"
+
+
+class UnsafeStore(Exception):
+    """The database does not keep what it has acknowledged, or does not do what the log needs."""
+
+
+def refuse_unsafe(database_url: str, durability: Durability = "local") -> bool:
+    """Raises UnsafeStore when the database cannot be the log's, or this clock is behind the log.
+
+    A server that is away, or takes no writes at the moment, is not judged; returns whether it was.
+    """
+    try:
+        with _session(database_url) as connection, _session(database_url) as other:
+            if _value(connection, "SHOW transaction_read_only") == "on":
+                return False
+            _refuse_loss(connection, durability)
+            for probe in (_refuse_shared_sessions, _refuse_false_locks, _refuse_silence):
+                probe(connection, other)
+            _refuse_late_clock(connection)
+    except (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction):
+        return False
+    return True
+
+
+def _refuse_loss(connection: Connection[Any], durability: Durability) -> None:
+    for setting in ("fsync", "full_page_writes"):
+        if _value(connection, SQL("SHOW {}").format(Identifier(setting))) != "on":
+            raise UnsafeStore(f"Postgres runs with {setting}=off: an acknowledged import could be lost. Set it to on.")
+    if durability == "replicated" and not _is_replicated(connection):
+        raise UnsafeStore(
+            "IMPORTLEDGER_DURABILITY is replicated, and no synchronous standby is connected: set "
+            "synchronous_standby_names, wait for a standby, or say local."
+        )
+
+
+def _is_replicated(connection: Connection[Any]) -> bool:
+    if _value(connection, "SELECT to_regprocedure('synchronous_standbys()') IS NULL"):  # a database that is still empty
+        return bool(_value(connection, "SHOW synchronous_standby_names"))
+    return bool(_value(connection, REPLICATED))
+
+
+def _refuse_shared_sessions(connection: Connection[Any], other: Connection[Any]) -> None:
+    """Locks, LISTEN and prepared statements belong to a session: it must stay ours between transactions."""
+    pid = _value(connection, "SELECT pg_backend_pid()")
+    for _ in range(ROUNDS):
+        with other.transaction():
+            foreign = _value(other, "SELECT pg_backend_pid()")
+            if foreign == pid or _value(connection, "SELECT pg_backend_pid()") != pid:
+                raise UnsafeStore(
+                    "What stands before the database gives a session to several clients in turns: set the pooler to "
+                    "session mode."
+                )
+
+
+def _refuse_false_locks(connection: Connection[Any], other: Connection[Any]) -> None:
+    """Positions have the order of commits because one session at a time holds the log's lock until its commit."""
+    number = secrets.randbits(62)
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s::bigint)", (number,))
+        is_held = not _value(other, "SELECT pg_try_advisory_lock(%s::bigint)", number)
+    is_free = _value(other, "SELECT pg_try_advisory_lock(%s::bigint)", number)
+    is_kept = not _value(connection, "SELECT pg_try_advisory_lock(%s::bigint)", number)
+    _value(other, "SELECT pg_advisory_unlock(%s::bigint)", number)
+    if not (is_held and is_free and is_kept):
+        raise UnsafeStore(
+            "The database's advisory locks do not lock: two writers could take the same place in the log. Use "
+            "Postgres itself."
+        )
+
+
+def _refuse_silence(connection: Connection[Any], other: Connection[Any]) -> None:
+    """The relay hears of commits by LISTEN; and what one session has committed, the next statement of another sees."""
+    channel = f"importledger_probe_{secrets.token_hex(8)}"
+    connection.execute(SQL("LISTEN {}").format(Identifier(channel)))
+    other.execute(SQL("NOTIFY {}").format(Identifier(channel)))
+    heard = any(True for _ in connection.notifies(timeout=RING_S, stop_after=1))
+    connection.execute(SQL("UNLISTEN {}").format(Identifier(channel)))
+    if not heard:
+        raise UnsafeStore("The database does not pass on notifications (LISTEN, NOTIFY). Use Postgres itself.")
+    if _value(connection, "SHOW transaction_isolation") != "read committed":
+        raise UnsafeStore(
+            "The database's default_transaction_isolation is not read committed: an append could miss the one before "
+            "it. Set it to read committed."
+        )
+
+
+def _refuse_late_clock(connection: Connection[Any]) -> None:
+    try:
+        recorded_at = _value(connection, _NEWEST)
+    except psycopg.errors.UndefinedTable:  # a database that is still empty
+        return
+    if recorded_at is not None and recorded_at - now() > MAX_BEHIND:
+        behind_s = int((recorded_at - now()).total_seconds())
+        raise UnsafeStore(
+            f"This machine's clock is {behind_s} s behind the newest event: leases and windows would be wrong. "
+            "Set the clock, or wait."
+        )
+
+
+def _session(database_url: str) -> Connection[Any]:
+    return psycopg.connect(database_url, autocommit=True, connect_timeout=2)
+
+
+def _value(connection: Connection[Any], query: Any, *parameters: Any) -> Any:
+    """The one value that a query gives."""
+    row = connection.execute(query, parameters or None).fetchone()
+    assert row is not None
+    return cast(tuple[Any], row)[0]

@@ -1,0 +1,156 @@
+"""A database is the log's when it does what the append needs, which is tried: stubs give themselves away."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import quote
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from embedded.postgres import INSTALLATION, WHEEL, PostgresUrls
+from embedded.user import server_user
+from eventstore.operations.fitness import Durability, UnsafeStore, refuse_unsafe
+from tests.support.running import free_port, wait_for
+
+STUBS = {
+    "no lock at all": """
+        CREATE FUNCTION stubs.pg_advisory_xact_lock(bigint) RETURNS void LANGUAGE sql AS 'SELECT';
+        CREATE FUNCTION stubs.pg_try_advisory_lock(bigint) RETURNS boolean LANGUAGE sql AS 'SELECT true';
+    """,
+    "a lock that nobody gets": """
+        CREATE FUNCTION stubs.pg_try_advisory_lock(bigint) RETURNS boolean LANGUAGE sql AS 'SELECT false';
+    """,
+    "locks of transactions alone": """
+        CREATE FUNCTION stubs.pg_try_advisory_lock(bigint) RETURNS boolean LANGUAGE sql
+        AS 'SELECT pg_try_advisory_xact_lock($1)';
+    """,
+}
+
+
+@pytest.mark.parametrize("stubs", STUBS)
+def test_an_engine_whose_locks_do_not_lock_is_refused(database: PostgresUrls, stubs: str) -> None:
+    assert refuse_unsafe(database.service)
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA stubs; GRANT USAGE ON SCHEMA stubs TO PUBLIC")
+        connection.execute(STUBS[stubs].encode())
+        connection.execute("ALTER ROLE importledger SET search_path = stubs, pg_catalog, public")
+        try:
+            with pytest.raises(UnsafeStore, match="do not lock"):
+                refuse_unsafe(database.service)
+        finally:
+            connection.execute("ALTER ROLE importledger RESET search_path")
+
+
+def test_an_engine_without_the_commit_order_of_read_committed_is_refused(database: PostgresUrls) -> None:
+    for level in (r"repeatable\ read", "serializable"):
+        with pytest.raises(UnsafeStore, match="not read committed"):
+            refuse_unsafe(with_options(database.service, f"-c default_transaction_isolation={level}"))
+
+
+def test_a_node_that_takes_no_writes_is_not_judged(database: PostgresUrls) -> None:
+    assert not refuse_unsafe(with_options(database.service, "-c default_transaction_read_only=on"))
+    assert not refuse_unsafe("postgresql://nobody@127.0.0.1:1/none")
+
+
+def test_replicated_needs_a_synchronous_standby(database: PostgresUrls) -> None:
+    with pytest.raises(UnsafeStore, match="no synchronous standby"):
+        refuse_unsafe(database.service, "replicated")
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        row = connection.execute("SELECT synchronous_standbys()").fetchone()
+        assert row == (0,), "the owner sees that there is none"
+
+
+def test_replicated_is_taken_while_a_synchronous_standby_is_connected(database: PostgresUrls, folder: Path) -> None:
+    with psycopg.connect(database.admin, autocommit=True) as connection, receiver(database, folder) as standby:
+        wait_for(lambda: connection.execute("SELECT FROM pg_stat_replication").rowcount == 1, "it receives")
+        try:
+            connection.execute("ALTER SYSTEM SET synchronous_standby_names = 'probe'")
+            connection.execute("SELECT pg_reload_conf()")
+            wait_for(lambda: is_safe(database.service, "replicated"), "a commit waits for it")
+            standby.terminate()
+            standby.wait()
+            wait_for(lambda: not is_safe(database.service, "replicated"), "the setting alone is not enough")
+        finally:
+            connection.execute("ALTER SYSTEM RESET synchronous_standby_names")
+            connection.execute("SELECT pg_reload_conf()")
+
+
+@contextmanager
+def receiver(database: PostgresUrls, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Whoever receives the write-ahead log and says what it has flushed is a standby to Postgres."""
+    wheel = find_spec(WHEEL)
+    assert wheel is not None
+    assert wheel.origin is not None
+    program = Path(wheel.origin).parent / INSTALLATION / "bin" / "pg_receivewal"
+    command = [str(program), "-D", str(folder), "--synchronous", "--no-loop"]
+    process = subprocess.Popen([*command, "-d", f"{database.admin}&application_name=probe"])
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def is_safe(url: str, durability: Durability) -> bool:
+    try:
+        return refuse_unsafe(url, durability)
+    except UnsafeStore:
+        return False
+
+
+def with_options(url: str, options: str) -> str:
+    return f"{url}&options={quote(options)}"
+
+
+@pytest.fixture(params=["session", "transaction"])
+def pooled(request: pytest.FixtureRequest, database: PostgresUrls, folder: Path) -> Iterator[tuple[str, str]]:
+    """A PgBouncer before the database: its mode, and how to connect."""
+    program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
+    if program is None:
+        pytest.skip("there is no pgbouncer on this machine")
+    parts, port, user = conninfo_to_dict(database.service), free_port(), server_user()
+    (folder / "users.txt").write_text(f'"{parts["user"]}" "{parts["password"]}"\n')
+    (folder / "pgbouncer.ini").write_text(
+        f"[databases]\n* = host={parts['host']}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n"
+        f"unix_socket_dir =\nauth_type = scram-sha-256\nauth_file = {folder}/users.txt\npool_mode = {request.param}\n"
+        "ignore_startup_parameters = extra_float_digits\n"
+    )
+    for path in (folder, folder / "users.txt", folder / "pgbouncer.ini"):
+        user.take(path)
+    process = subprocess.Popen(
+        [program, str(folder / "pgbouncer.ini")],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=os.environ,
+        **user.popen_arguments(),
+    )
+    url = f"postgresql://{parts['user']}:{parts['password']}@127.0.0.1:{port}/{parts['dbname']}"
+    try:
+        wait_for(lambda: answers(url), "the pooler answers")
+        yield request.param, url
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def answers(url: str) -> bool:
+    try:
+        psycopg.connect(url, connect_timeout=2).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def test_a_pooler_is_refused_in_transaction_mode_and_taken_in_session_mode(pooled: tuple[str, str]) -> None:
+    mode, url = pooled
+    if mode == "session":
+        assert refuse_unsafe(url)
+    else:
+        with pytest.raises(UnsafeStore, match="session mode"):
+            refuse_unsafe(url)
