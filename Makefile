@@ -53,8 +53,8 @@ fuzz: setup ## 20,000 requests against the service's own description, and all ho
 simulate: setup ## many histories of the pure core among faults; SEED=0 IMPORTS=20000
 	$(BIN)/python -m tests.simulation --seed $(or $(SEED),0) --imports $(or $(IMPORTS),20000)
 
-chaos: setup ## faults at a running service under load; SEED=1 MINUTES=10
-	$(BIN)/python -m tests.faults --seed $(or $(SEED),1) --minutes $(or $(MINUTES),10)
+chaos: setup ## faults at a running service under load, SEED=1 MINUTES=10; BOOK=1: kills during a push of 20,000
+	$(BIN)/python -m tests.faults$(if $(BOOK),.book $(ARGS), --minutes $(or $(MINUTES),10)) --seed $(or $(SEED),1)
 
 docs: setup ## what is made from the code (docs/errors.md; docs/openapi.json, which may only grow), and the guide
 	$(BIN)/python -m api.generated

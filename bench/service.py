@@ -199,7 +199,7 @@ class Bench:
             probe.bind(("127.0.0.1", 0))
             port = int(probe.getsockname()[1])
         with self._process([sys.executable, "-m", module, *arguments, str(port)]):
-            for _ in range(200):
+            for _ in range(1_200):  # a minute: importing takes long on a busy machine
                 try:
                     urllib.request.urlopen(f"http://127.0.0.1:{port}/livez", timeout=1)
                     break
