@@ -133,3 +133,10 @@ def _size(problem: Problem) -> int:
     attr, detail = problem.attr, max(len(problem.detail), len(german_of(problem.detail).encode()))
     name = len(attr) if attr.isascii() and attr.isprintable() else len(msgspec.json.encode(attr))
     return 2 * (name + detail) + len(problem.code) + _ENTRY_BYTES + _LEVEL_BYTES * attr.count(".")
+
+
+def is_stated(field: str, misfits: Iterable[Problem]) -> bool:
+    """Whether a body with these misfits says a field of its outermost object itself, and no stand-in does."""
+    return all(
+        problem.attr not in (field, "non_field_errors") for problem in misfits if not isinstance(problem, LeftOut)
+    )

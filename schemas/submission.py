@@ -8,7 +8,7 @@ import msgspec
 
 from schemas.account import Account, TaskParams, WrappedAccount
 from schemas.base import Problem
-from schemas.problems import LeftOut
+from schemas.problems import is_stated
 from schemas.shape import Shape
 from schemas.work import ASKED, STORED, Bounds
 
@@ -36,11 +36,7 @@ class Submission(msgspec.Struct, frozen=True):
 
     def states(self, field: str) -> bool:
         """True when the account says this itself, and no stand-in does."""
-        return all(
-            problem.attr not in (field, "non_field_errors")
-            for problem in self.misfits
-            if not isinstance(problem, LeftOut)
-        )
+        return is_stated(field, self.misfits)
 
 
 def read_submission(body: bytes, bounds: Bounds = ASKED) -> Submission:

@@ -29,7 +29,7 @@ from market.judging import Terms
 from projections.import_supplier import KnownSupplier
 from projections.platform.writing import changing
 from schemas.base import Problem
-from schemas.problems import bounded
+from schemas.problems import bounded, is_stated
 from schemas.shape import NotJson
 from schemas.work import TooMuchWork
 
@@ -127,11 +127,10 @@ class RecordWork:
         except Exception as error:  # one line is no reason to lose the others
             logger.exception("a line could not be read", reason=type(error).__name__)
             return RecordItem(line, problems=whole("error", unexpected(error)), code="error")
-        bad_places = {problem.attr for problem in misfits}
         return RecordItem(
             line,
-            envelope.import_supplier if "import_supplier" not in bad_places else "",
-            envelope.external_account_number if "external_account_number" not in bad_places else "",
+            envelope.import_supplier if is_stated("import_supplier", misfits) else "",
+            envelope.external_account_number if is_stated("external_account_number", misfits) else "",
             envelope,
             misfits,
         )

@@ -34,6 +34,7 @@ from schemas.delivery_note import DeliveryNoteImport
 from schemas.echo import echo
 from schemas.energy_amount import EnergyAmountImport
 from schemas.invoice import MarketParticipantInvoiceImport
+from schemas.problems import is_stated
 from schemas.sentence import Sentence
 from schemas.shape import untyped
 
@@ -59,16 +60,15 @@ class PostAccountImport:
     async def _imported(self, call: Call, kind: Kind) -> Response:
         envelope, misfits = await beside(call.body, self._imports.examined, call.body, kind)
         supplier, external = envelope.import_supplier, envelope.external_account_number
-        bad_places = {problem.attr for problem in misfits}
         entry = await self._directory.supplier(supplier) if call.key.may_touch(supplier) else None
-        if entry is not None and "external_account_number" not in bad_places:
+        if entry is not None and is_stated("external_account_number", misfits):
             call.concerns(supplier, external)
         else:
             meant = supplier if entry is not None else call.key.only_supplier
             call.concerns(meant, await beside(call.body, typed_number, call.body))
         terms = entry.terms if entry is not None else Terms()
         problems, dropped = await beside(call.body, self._imports.judged, envelope, misfits, terms, kind)
-        if entry is None and "import_supplier" not in bad_places:
+        if entry is None and is_stated("import_supplier", misfits):
             raise _not_valid("", UNKNOWN_SUPPLIER, *problems)
         if problems:
             raise _not_valid(supplier if entry is not None else "", *problems)

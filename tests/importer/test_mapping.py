@@ -191,3 +191,10 @@ def test_a_table_without_a_mapping_is_wrong_use(tmp_path: Path) -> None:
     refused = importbook("push", table(tmp_path, COLUMNS, ROWS), access={"IMPORTLEDGER_URL": "http://x"})
     assert refused.returncode == 2
     assert "importbook map init" in refused.stderr
+
+
+def test_lines_of_json_need_no_mapping(tmp_path: Path) -> None:
+    (tmp_path / "book.ndjson").write_text("{}\n")
+    said = importbook("map", "init", "book.ndjson", at=tmp_path)
+    assert (said.returncode, said.stdout) == (2, "")
+    assert "no table" in said.stderr

@@ -101,6 +101,15 @@ def test_what_was_accepted_is_waited_for_although_others_were_refused(
     assert "next:  importbook reconcile some --manifest m.json" in counted.stdout
 
 
+@pytest.mark.parametrize("verb", ["watch", "errors"])
+def test_a_run_that_is_not_there_is_said_to_be_unknown(
+    tmp_path: Path, importer: Importer, access: Mapping[str, str], verb: str
+) -> None:
+    said = importbook(verb, "none", "--supplier", importer.supplier, at=tmp_path, access=access)
+    assert said.returncode == 2
+    assert f"The service knows no run none of {importer.supplier}." in said.stderr
+
+
 @pytest.mark.parametrize("words", [("watch",), ("errors",), ("reconcile", "--manifest", "book.ndjson")])
 def test_a_run_is_no_place_in_the_file_system(tmp_path: Path, words: tuple[str, ...]) -> None:
     write_book(tmp_path, "X", 1)

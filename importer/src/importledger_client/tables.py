@@ -34,6 +34,11 @@ def is_table(name: str) -> bool:
     return _kind(name) in ("csv", "xlsx", "parquet")
 
 
+def is_json(name: str) -> bool:
+    """Whether a file holds JSON, by its ending."""
+    return _kind(name) in ("ndjson", "jsonl", "json")
+
+
 def dialect_of(name: str) -> Dialect:
     """How a CSV file is written, from its beginning."""
     with opened(name) as stream:

@@ -13,6 +13,7 @@ from importledger_client.commands.common import (
     Access,
     Stop,
     next_step,
+    no_such_run,
     out,
     reaches_the_service,
     run_name,
@@ -89,7 +90,7 @@ def _found(run: str, supplier: str | None, access: Access) -> Found:
     except (Stop, ImportLedgerError) as error:
         if not has_file and recall(run, Path.cwd()) is None:
             raise
-        if not isinstance(error, Misconfigured | NotFound):
+        if not isinstance(error, Misconfigured):
             say(out(), f"The service was not asked: {error}")
     return found
 
@@ -97,7 +98,12 @@ def _found(run: str, supplier: str | None, access: Access) -> Found:
 def _ask_service(found: Found, run: str, supplier: str | None, access: Access, *, has_file: bool) -> None:
     supplier = supplier_of(run, supplier)
     client: Client = access.client()
-    record: Run = client.run(supplier, run)
+    try:
+        record: Run = client.run(supplier, run)
+    except NotFound as error:
+        if has_file or recall(run, Path.cwd()):
+            return
+        no_such_run(run, supplier, error)
     for status in ENDED_BADLY:
         if record.by_status.get(status):
             for failure in client.failures(supplier, run, status=status):

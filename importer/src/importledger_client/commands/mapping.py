@@ -6,10 +6,10 @@ from pathlib import Path
 import click
 import msgspec
 
-from importledger_client.commands.common import OK, SOME_REFUSED, next_step, out, say
+from importledger_client.commands.common import OK, SOME_REFUSED, Stop, next_step, out, say
 from importledger_client.mapping import MappedSource, read_mapping
 from importledger_client.proposing import columns_nowhere, gaps, proposed
-from importledger_client.tables import columns_of, dialect_of, is_table, rows_of
+from importledger_client.tables import columns_of, dialect_of, is_json, is_table, rows_of
 
 FIRST = 2
 SAMPLE = 200
@@ -24,6 +24,8 @@ def map_() -> None:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 def init(file: str) -> int:
     """Write a proposed mapping to standard output, from the names of the columns."""
+    if is_json(file):
+        raise Stop(f"{file} is no table: CSV, XLSX and Parquet need a mapping, NDJSON needs none.")
     rows = [row for _, row in itertools.islice(rows_of(file), SAMPLE)]
     source = {}
     if is_table(file) and not file.lower().endswith((".xlsx", ".parquet")):

@@ -1,0 +1,35 @@
+"""A push while the service is away, and comes back under another key for its tokens: all of them have ended."""
+
+import json
+import subprocess
+
+from importledger_client.book import book
+from tests.support.folders import temporary_folder
+from tests.support.importbook import COMMAND, access_to, environment
+from tests.support.running import free_port, start_service, wait_for
+
+ACCOUNTS = 120
+
+
+def test_a_push_outlives_a_service_that_goes_away_and_its_tokens() -> None:
+    port = free_port()
+    with temporary_folder() as folder:
+        first, later = ({"IMPORTLEDGER_TOKEN_KEY": letter * 43} for letter in "ab")
+        with start_service(folder, port=port, environment=first) as service:
+            importer = service.importer()
+            lines = [entry.body for entry in book(importer.supplier, ACCOUNTS)]
+            (folder / "book.ndjson").write_bytes(b"\n".join(lines))
+            pushing = subprocess.Popen(
+                [*COMMAND, "push", "book.ndjson", "--rate", "20/s", "--json"],
+                cwd=folder,
+                env=environment(access_to(service, importer)),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            wait_for(lambda: bool(importer.client.all(importer.supplier).body), "some accounts are there")
+        with start_service(folder, port=port, environment=later) as service:
+            out, said = pushing.communicate(timeout=180)
+            assert pushing.returncode == 0, said
+            summary = json.loads(out)["summary"]
+            assert (summary["lines"], summary["refused"]) == (ACCOUNTS, 0)
