@@ -20,7 +20,6 @@ from eventstore.aggregates.aggregate import Command, Event
 from eventstore.errors import Refused
 from eventstore.events import Recorded, Unreadable, aggregate_of
 
-NO_LIMIT = 10**6
 _UNKNOWN = -2
 """The version of a stream after an event that cannot be read: nothing that follows can be decided anew."""
 EXHAUSTED = "attempts_exhausted"
@@ -86,7 +85,7 @@ class Replay:
 
     def state_of(self, stream: str) -> Any:
         """The state that the stream's events have added up to so far; None for a stream without its beginning."""
-        return self._states.get(stream, (0, None))[1]
+        return self._states[stream][1] if stream in self._states else None
 
     def _replayed(self, recorded: Recorded) -> str:
         """What is different about this event; "" when nothing is."""
@@ -128,9 +127,7 @@ def command_of(event: Event, state: Any) -> Command:
         case post_account.RecordCancellationChanged():
             fields["content_sha256"] = state.content_sha256
         case _ if kind in (import_process.StartImport, customer_mail.StartMail):
-            is_exhausted = getattr(event, "code", None) == EXHAUSTED
-            unknown = {"worker": 0, "lease_until": None} if is_exhausted else {}
-            fields |= {"max_attempts": event.attempt if is_exhausted else NO_LIMIT} | unknown  # type: ignore[attr-defined]
-        case _:
-            pass
+            fields |= {"max_attempts": event.attempt}  # type: ignore[attr-defined]
+            if getattr(event, "code", None) == EXHAUSTED:
+                fields |= {"worker": 0, "lease_until": None}
     return kind(**fields)

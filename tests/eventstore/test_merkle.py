@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 
 from eventstore.proof import verifier
 from eventstore.proof.checkpoints import KeyNotUsable, LogKey
-from eventstore.proof.merkle import EMPTY_ROOT, ReadTile, Tree, consistency_proof, inclusion_proof
+from eventstore.proof.merkle import (
+    EMPTY_ROOT,
+    HASH_BYTES,
+    TILE,
+    ReadTile,
+    Tree,
+    TreeDamaged,
+    consistency_proof,
+    inclusion_proof,
+)
 from eventstore.proof.verifier import (
     Invalid,
     check_consistency,
@@ -55,7 +64,7 @@ def grown(count: int) -> tuple[Tree, ReadTile]:
 def test_the_root_is_that_of_the_published_example() -> None:
     inputs = ["", "00", "10", "2021", "3031", "40414243", "5051525354555657", "606162636465666768696a6b6c6d6e6f"]
     tree = Tree()
-    assert tree.root() == EMPTY_ROOT
+    assert tree.root() == EMPTY_ROOT == hashlib.sha256(b"").digest()
     for text in inputs:
         tree.add(leaf_hash(bytes.fromhex(text)))
     assert tree.root().hex() == "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328"
@@ -66,6 +75,34 @@ def test_a_tree_grown_leaf_by_leaf_is_the_tree_by_definition(size: int) -> None:
     tree, read = grown(size)
     assert tree.root() == by_definition(leaves(size))
     assert Tree.resumed(size, read).root() == tree.root()
+
+
+@pytest.mark.parametrize("size", [1, 255, 256, 300])
+def test_a_resumed_tree_grows_on_as_one_that_never_stopped(size: int) -> None:
+    _, read = grown(size)
+    full: dict[tuple[int, int], bytes] = {}
+    resumed = Tree.resumed(size, read, lambda level, index, hashes: full.__setitem__((level, index), hashes))
+    for leaf in leaves(600)[size:]:
+        resumed.add(leaf)
+    whole, at_once = grown(600)
+    assert (resumed.size, resumed.root(), list(resumed.edge())) == (600, whole.root(), list(whole.edge()))
+    assert full == {(0, index): at_once(0, index) for index in range(size // TILE, 600 // TILE)}
+
+
+def test_a_tile_that_lacks_a_hash_or_a_byte_is_damage() -> None:
+    size = 5
+    for lacking in (0, 1, HASH_BYTES - 1, HASH_BYTES, HASH_BYTES + 1):
+
+        def read(level: int, index: int, lacking: int = lacking) -> bytes:
+            return b"".join(leaves(size))[: size * HASH_BYTES - lacking]
+
+        if lacking:
+            with pytest.raises(TreeDamaged):
+                Tree.resumed(size, read)
+            with pytest.raises(TreeDamaged):
+                inclusion_proof(read, 0, size)
+        else:
+            assert Tree.resumed(size, read).root() == by_definition(leaves(size))
 
 
 @given(SIZES, st.data())

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from eventstore.aggregates import customer_mail, post_account, supplier
 from eventstore.aggregates.aggregate import Event
-from eventstore.aggregates.import_process import ImportProcessed, stream_of
+from eventstore.aggregates.import_process import ImportErrored, ImportProcessed, stream_of
 from eventstore.errors import Refused
 from eventstore.events import AGGREGATES, Recorded, aggregate_of, read_event, shown_event
 from eventstore.replay import _COMMANDS, Replay
 from tests.support.commands import COMMANDS
-from tests.support.make import DIGEST, LEASE_UNTIL, NOON, processed, staged, started
+from tests.support.make import DIGEST, LEASE_UNTIL, NOON, postponed, processed, staged, started
 from tests.support.stored_events import STORED, TOPICS
 
 
@@ -84,6 +84,21 @@ CANCELLED = post_account.RecordCancellationChanged(
                 customer_mail.MailFailed(attempt=1, code="attempts_exhausted"),
             ],
         ),
+        (
+            stream_of("S", "1"),
+            [
+                staged(),
+                started(),
+                postponed(),
+                started(attempt=2),
+                postponed(attempt=2),
+                ImportErrored(
+                    attempt=2,
+                    code="attempts_exhausted",
+                    detail="Processing was given up after 2 attempts. Retry it when the cause is mended.",
+                ),
+            ],
+        ),
     ],
 )
 def test_histories_of_other_kinds_are_decided_again(stream: str, events: list[Event]) -> None:
@@ -102,9 +117,25 @@ def test_what_would_be_decided_otherwise_is_found() -> None:
     twice = history(stream, staged(), started(), processed("A-1"), processed("A-2"))
     [found] = Replay().divergences(twice)
     assert (found.position, found.stream) == (4, stream)
-    assert "would be refused" in found.says
+    assert found.says.startswith("ImportProcessed would be refused: ")
     stale = history(stream, staged(), started(), ImportProcessed(attempt=7, account_number="A-1"))
     assert [d.position for d in Replay().divergences(stale)] == [3]
+    again = history(stream, staged(), started(), started())
+    assert [d.says for d in Replay().divergences(again)] == ["ImportStarted would not follow"]
+    skipped = history(stream, staged(), started(attempt=2))
+    [found] = Replay().divergences(skipped)
+    assert found.says == "ImportStarted would follow, with another outcome than ImportStarted"
+    dry = history(stream, staged(is_dry_run=True), started(), processed())
+    [found] = Replay().divergences(dry)
+    assert found.says == "DryRunSucceeded would follow, with another outcome than ImportProcessed"
+
+
+def test_the_state_of_each_stream_is_kept_by_itself() -> None:
+    replay, (first, other) = Replay(), (stream_of("S", "1"), stream_of("S", "2"))
+    assert list(replay.divergences([*history(first, staged(), started()), *history(other, staged())])) == []
+    assert (replay.state_of(first).status, replay.state_of(other).status) == ("IN_PROGRESS", "PENDING")
+    assert replay.state_of(stream_of("S", "3")) is None
+    assert replay.streams == 2
 
 
 def test_a_gap_is_found_and_a_stream_without_its_beginning_is_counted() -> None:
