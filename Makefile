@@ -9,7 +9,7 @@ ARGS ?=
 NEAR := tests/schemas tests/market tests/eventstore tests/projections tests/workers tests/discretion
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test test-fast coverage check fuzz simulate chaos docs bench benchlog fmt lock clean
+.PHONY: help setup demo run test test-fast coverage mutants check fuzz simulate chaos docs bench benchlog fmt lock clean
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -40,6 +40,13 @@ test-fast: setup ## the tests that start nothing, in seconds: for while you writ
 
 coverage: setup ## the branches of the pure core that its own tests reach; fails below 98 %
 	$(BIN)/python -m pytest -n 2 -q --fast $(NEAR) tests/simulation --cov --cov-report=term-missing:skip-covered $(ARGS)
+
+$(VENV)/.mutants: $(VENV)/.ready requirements/mutants.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/mutants.txt
+	touch $@
+
+mutants: setup $(VENV)/.mutants ## change the pure core in thousands of places: a test must notice; ONLY=market/ SAMPLE=200 SEED=1 WORKERS=2
+	nice -n 15 $(BIN)/python -m tests.mutation --only "$(ONLY)" --sample $(or $(SAMPLE),0) --seed $(or $(SEED),1) --workers $(or $(WORKERS),2) $(ARGS)
 
 check: setup ## formatting, lint, types, and which way imports point
 	$(BIN)/ruff format --check .
@@ -73,6 +80,7 @@ fmt: setup ## format the code
 lock: setup ## resolve the requirements anew; needs uv
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q pyproject.toml --extra dev -o requirements/dev.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q pyproject.toml -c requirements/dev.txt -o requirements/runtime.txt
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q requirements/mutants.in -c requirements/dev.txt -o requirements/mutants.txt
 
 clean: ## throw the environment away
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache *.egg-info build api/guide

@@ -1,0 +1,75 @@
+"""Processes forked for one mutant each, a few at a time: how each ended, and the test that noticed the change."""
+
+import os
+import signal
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn
+
+CRASHED = 3
+"""A child's exit code when it could not even try; outside of pytest's own, of which 1 and 2 mean a noticed change."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """`by` is the test that noticed; empty when the mutant could not be imported, or ran out of time."""
+
+    outcome: str
+    by: str
+
+
+class Children:
+    """At most so many processes at a time; `ended` is told of each, in the order in which they end."""
+
+    def __init__(self, at_most: int, ended: Callable[[int, Ended], None]) -> None:
+        self._at_most = at_most
+        self._ended = ended
+        self._running: dict[int, tuple[int, int]] = {}
+
+    def start(self, number: int, run: Callable[[Callable[[str], None]], int]) -> None:
+        """Fork. `run` gets a function that takes the noticing test's name, and gives the exit code."""
+        while len(self._running) >= self._at_most:
+            self._wait()
+        reading, writing = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(reading)
+            _run(run, writing)
+        os.close(writing)
+        self._running[pid] = number, reading
+
+    def finish(self) -> None:
+        while self._running:
+            self._wait()
+
+    def _wait(self) -> None:
+        pid, status = os.wait()
+        number, reading = self._running.pop(pid)
+        with os.fdopen(reading, "rb") as pipe:
+            by = pipe.read().decode()
+        if os.WIFSIGNALED(status):
+            in_time = os.WTERMSIG(status) not in (signal.SIGPROF, signal.SIGALRM, signal.SIGKILL)
+            self._ended(number, Ended("killed" if in_time else "timeout", by))
+            return
+        code = os.WEXITSTATUS(status)
+        self._ended(number, Ended({0: "survived", 1: "killed", 2: "killed"}.get(code, f"failed with {code}"), by))
+
+
+def _run(run: Callable[[Callable[[str], None]], int], writing: int) -> NoReturn:
+    code = CRASHED
+    try:
+        code = run(lambda name: _tell(writing, name))
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _tell(writing: int, name: str) -> None:
+    os.write(writing, name.encode())
+
+
+def limit(seconds: float) -> None:
+    """End this process when it has taken so much processor time from now on: an endless loop is noticed, too."""
+    signal.setitimer(signal.ITIMER_PROF, seconds)

@@ -1,0 +1,85 @@
+"""Functions are exchanged wherever they already are, and no survivor is accepted without a reason."""
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.mutation.mutant import Mutant
+from tests.mutation.settings import ACCEPTED, accepted, groups
+from tests.mutation.swapping import Imports, NotExchangeable, exchange, functions_of, module_of
+from tests.support.folders import ROOT
+
+SOURCE = """
+from functools import lru_cache
+
+def below(limit):
+    return lambda number: number < limit
+
+@lru_cache
+def is_small(number):
+    return number < 3
+
+IS_CHILD = below(18)
+"""
+
+
+@pytest.fixture
+def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "a_sample", raising=False)
+    Path("a_sample.py").write_text(SOURCE)
+    return importlib.import_module("a_sample")
+
+
+def mutant(was: str, now: str) -> Mutant:
+    return Mutant("a_sample.py", 1, (), False, was, now, SOURCE.replace(was, now))
+
+
+def exchanged(changed: Mutant) -> None:
+    exchange(changed, functions_of([changed.file])[str(Path(changed.file).resolve())])
+
+
+def test_a_closure_and_a_decorated_function_get_other_code(sample: ModuleType) -> None:
+    assert (sample.IS_CHILD(18), sample.is_small(3)) == (False, False)
+    exchanged(mutant("number < limit", "number <= limit"))
+    assert sample.IS_CHILD(18)
+    sample.is_small.cache_clear()
+    exchanged(mutant("number < 3", "number <= 3"))
+    assert sample.is_small(3)
+
+
+def test_what_has_other_functions_needs_a_new_process(sample: ModuleType) -> None:
+    with pytest.raises(NotExchangeable):
+        exchanged(mutant("lambda number: number < limit", "None"))
+
+
+def test_what_ran_at_import_is_imported_changed(sample: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    del sys.modules["a_sample"]
+    monkeypatch.setattr(sys, "meta_path", [Imports(mutant("below(18)", "below(19)")), *sys.meta_path])
+    assert importlib.import_module("a_sample").IS_CHILD(18)
+
+
+def test_a_file_is_named_as_it_is_imported() -> None:
+    assert module_of("market/periods.py") == "market.periods"
+    assert module_of("market/__init__.py") == "market"
+
+
+def test_a_survivor_needs_a_reason(tmp_path: Path) -> None:
+    listed = tmp_path / "accepted.toml"
+    listed.write_text('[[accepted]]\nfile = "a.py"\nreason = "equal"\nchanges = ["f: 1 => 2"]\n')
+    with pytest.raises(ValueError, match="without a reason"):
+        accepted(listed)
+
+
+def test_what_is_accepted_is_still_in_the_files() -> None:
+    files = {file for group in groups() for file in group.files}
+    for file, changes in accepted(ROOT / ACCEPTED).items():
+        assert file in files
+        text = " ".join(line.strip() for line in (ROOT / file).read_text().splitlines())
+        for change in changes:
+            was = change.partition(": ")[2].partition(" => ")[0]
+            assert was in text, change
