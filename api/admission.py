@@ -22,6 +22,8 @@ from api.errors import NotValid, not_found
 from api.operation import Operation
 from api.paths import identifier
 from api.preferences import APPLIED, prefers_representation
+from api.refusal_counts import places_of
+from api.refused_attempts import names_of
 from api.responses import JsonResponse, json_response, read_body
 from api.run_name import RUN, named_run
 from api.services import Services
@@ -141,13 +143,13 @@ class Admission:
                 return await self._answered_once(request, call, handler)
             except NotValid as refusal:
                 if refusal.supplier:
-                    self._runs.refuse(refusal.supplier, call.run, _mode_of(operation), refusal.problems)
+                    self._runs.refuse(refusal.supplier, call.run, _mode_of(operation), places_of(refusal.problems))
                 self._note(operation.name, call, refusal.code, refusal.problems)
                 raise
             except Refused as refusal:
                 if call.run and call.subjects:
                     problem = Problem("non_field_errors", refusal.code, sentence_of(refusal))
-                    self._runs.refuse(call.subjects[-1][0], call.run, _mode_of(operation), [problem])
+                    self._runs.refuse(call.subjects[-1][0], call.run, _mode_of(operation), places_of([problem]))
                 self._note(operation.name, call, refusal.code, ())
                 raise
 
@@ -155,7 +157,7 @@ class Admission:
 
     def _note(self, name: str, call: Call, code: str, problems: Sequence[Problem]) -> None:
         if call.subjects and call.subjects[-1][0]:
-            self._attempts.note(name, *call.subjects[-1], code, problems)
+            self._attempts.note(name, *call.subjects[-1], code, names_of(problems))
 
     async def _answered_once(self, request: Request, call: Call, handler: Handler) -> Response:
         """The remembered answer, or the handler's; looked up again afterwards, since a twin may have been faster."""

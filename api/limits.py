@@ -45,10 +45,16 @@ MAX_BESIDE_BYTES = 32 * KIB
 """Larger bodies are judged in a thread, so that the others' requests go on."""
 THREADS_BESIDE = 4
 MAX_LINE_BYTES = 10 * MIB
-MAX_BULK_AT_ONCE = 16
-"""Bulk requests of a process at a time; each holds a few batches."""
+MAX_BULK_AT_ONCE, MAX_BULK_OF_ONE = 16, 8
+"""Bulk requests of a process at a time, and of one organisation; each holds a few batches."""
+MAX_FOLLOWING_AT_ONCE, MAX_FOLLOWING_OF_ONE = 200, 50
+"""Streams of events of a process at a time, and of one organisation; each asks the database once a second."""
+MAX_MANIFEST_BYTES = 2 * 1000 * 1000
+"""Of a source that is compared with a run: what is signed is answered with it."""
 MAX_BULK_AHEAD, MAX_BULK_AHEAD_BYTES = 4, 8 * MIB
 """Batches of a bulk request that are prepared or wait, and bytes of their lines; a larger batch goes alone."""
+MAX_BATCH_PROBLEMS, FEW_PROBLEMS = 10_000, 50
+"""After so many problems of one batch of lines, each further line of it lists fewer: all of them are held at a time."""
 BULK_SILENCE_S = 60.0
 """How long a bulk body may go without a byte."""
 MAX_INFLATED_RATIO, MAX_INFLATED_BYTES = 500, 16 * MIB
@@ -108,7 +114,12 @@ LIMITS: tuple[Limit, ...] = (
     Limit("processor time for asking the market's rules", f"{MAX_RULES_S} s", _TOO_LARGE, _OTHERS),
     Limit("body that is judged at once", "32 KiB", f"larger ones in {THREADS_BESIDE} threads", _OTHERS),
     Limit("line of a bulk body", "10 MiB", "that line alone: `request_too_large`", "memory"),
-    Limit("bulk requests of a process", f"{MAX_BULK_AT_ONCE}", _BUSY, "memory, the others' share"),
+    Limit(
+        "bulk requests of a process",
+        f"{MAX_BULK_AT_ONCE}, of an organisation {MAX_BULK_OF_ONE}",
+        _BUSY,
+        "memory, the others' share",
+    ),
     Limit(
         "batches of a bulk request on their way", f"{MAX_BULK_AHEAD}, 8 MiB", "its body is read no further", "memory"
     ),
@@ -121,12 +132,30 @@ LIMITS: tuple[Limit, ...] = (
     ),
     Limit("window of a zstd body", "8 MiB", "400 `parse_error`", "memory"),
     Limit("time for judging a batch of lines in a helper", f"{MAX_JUDGING_S:.0f} s", "it is judged without", "places"),
+    Limit(
+        "streams of a run's events of a process",
+        f"{MAX_FOLLOWING_AT_ONCE}, of an organisation {MAX_FOLLOWING_OF_ONE}",
+        _BUSY,
+        "the database, the others' share",
+    ),
+    Limit("manifest that is compared with a run", "2 MB", _TOO_LARGE, "processor, memory"),
     Limit("problems that an answer lists", f"{MAX_PROBLEMS:,}", _TRUNCATED, "processor, the answer's size"),
+    Limit(
+        "problems that a receipt lists",
+        f"the same, or {FEW_PROBLEMS} after {MAX_BATCH_PROBLEMS:,} of its batch",
+        "`errors_truncated` as its last error",
+        "memory, the others' waiting",
+    ),
     Limit("bytes of these problems", f"{MAX_PROBLEM_BYTES:,}", _TRUNCATED, "the answer's size"),
     Limit("name in a problem's path", f"{MAX_STEP} characters", "it is cut", "the answer's size"),
     Limit("answer that is no stream", "2 MB", f"{_TOO_LARGE}; a difference is cut", "memory, the network"),
     Limit("a request's path in the log", f"{MAX_LOGGED_PATH} characters", "it is cut", "the disk"),
 )
+
+
+def problems_listed(so_far: int) -> int:
+    """How many problems a line of a batch may list, when the lines before it list so many."""
+    return MAX_PROBLEMS if so_far < MAX_BATCH_PROBLEMS else FEW_PROBLEMS
 
 
 def limits_table() -> str:

@@ -21,6 +21,11 @@ OTHER = "other"
 logger = structlog.get_logger()
 
 
+def places_of(problems: Iterable[Problem]) -> set[str]:
+    """The problems of one request by code and place, as they are counted."""
+    return {problem_name(problem.code, place_of(problem.attr)) for problem in problems}
+
+
 class RefusalCounts:
     """The counts of one api process; a crash loses the last minute's."""
 
@@ -30,10 +35,10 @@ class RefusalCounts:
         self._counts: dict[str, Counter[str]] = {}
         self._since = now()
 
-    def count(self, supplier: str, problems: Iterable[Problem]) -> None:
-        """Count each of these problems of one request once."""
+    def count(self, supplier: str, places: Iterable[str]) -> None:
+        """Count each of these places of one request once."""
         counts = self._counts.setdefault(supplier, Counter())
-        for name in {problem_name(problem.code, place_of(problem.attr)) for problem in problems}:
+        for name in places:
             counts[name if name in counts or len(counts) < MAX_PLACES else OTHER] += 1
 
     async def keep_appending(self) -> None:

@@ -25,6 +25,13 @@ ROOM = 2_000
 logger = structlog.get_logger()
 
 
+def names_of(problems: Sequence[Problem]) -> tuple[str, ...]:
+    """The problems of an attempt as they are kept: codes and paths, without any name that is not documented."""
+    return tuple(
+        dict.fromkeys(problem_name(p.code, documented_path(p.attr)[:MAX_PATH]) for p in problems[:MAX_PROBLEMS])
+    )
+
+
 class RefusedAttempts:
     """The attempts of one api process that are not stored yet."""
 
@@ -33,15 +40,17 @@ class RefusedAttempts:
         self._waiting: list[Attempt] = []
         self._left_out = 0
 
-    def note(self, operation: str, supplier: str, external: str, code: str, problems: Sequence[Problem]) -> None:
-        """Remember that a request about this account was refused now; nothing where no number can be stored."""
+    def note(self, operation: str, supplier: str, external: str, code: str, problems: Sequence[str]) -> None:
+        """Remember that a request about this account was refused now, for problems of these names (`names_of`).
+
+        Nothing where no number can be stored.
+        """
         number = storable_number(external)
         if not number:
             return
         if len(self._waiting) >= ROOM:
             self._left_out += 1
             return
-        named = dict.fromkeys(problem_name(p.code, documented_path(p.attr)[:MAX_PATH]) for p in problems[:MAX_PROBLEMS])
         self._waiting.append(
             Attempt(
                 supplier=supplier,
@@ -49,7 +58,7 @@ class RefusedAttempts:
                 attempted_at=now(),
                 operation=operation,
                 code=code,
-                problems=tuple(named),
+                problems=tuple(problems),
             )
         )
 

@@ -19,8 +19,6 @@ from eventstore.clock import now
 from eventstore.errors import LedgerError
 from eventstore.log.ledger import Ledger
 from projections.import_run import not_in_run
-from schemas.base import Problem, problem_name
-from schemas.places import place_of
 
 INTERVAL_S = 1.0
 MAX_ACCOUNTS = 2_000
@@ -47,14 +45,14 @@ class RunCounts:
         self._runs: dict[tuple[str, str, Mode], _Count] = {}
         self._lock = asyncio.Lock()
 
-    def refuse(self, supplier: str, run: str, mode: Mode, problems: Iterable[Problem]) -> None:
-        """Count a refused line or request, and each of its problems once."""
+    def refuse(self, supplier: str, run: str, mode: Mode, places: Iterable[str]) -> None:
+        """Count a refused line or request, and each place of its problems (`places_of`) once."""
         if not run:
-            self._refusals.count(supplier, problems)
+            self._refusals.count(supplier, places)
             return
         count = self._of(supplier, run, mode)
         count.refused += 1
-        for name in {problem_name(problem.code, place_of(problem.attr)) for problem in problems}:
+        for name in places:
             count.counts[name if name in count.counts or len(count.counts) < MAX_PLACES else OTHER] += 1
 
     def validate(self, supplier: str, run: str) -> None:

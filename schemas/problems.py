@@ -69,24 +69,25 @@ class ProblemList:
 class _Room:
     """Room for problems of one kind, and how many had none."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MAX_PROBLEMS) -> None:
         self.left_out = 0
+        self._most = most
         self._entries = 0
         self._bytes = 0
 
     @property
     def is_full(self) -> bool:
-        return self._entries >= MAX_PROBLEMS or self._bytes >= MAX_PROBLEM_BYTES
+        return self._entries >= self._most or self._bytes >= MAX_PROBLEM_BYTES
 
     def take(self, size: int) -> None:
         self._entries += 1
         self._bytes += size
 
 
-def bounded(problems: Iterable[Problem]) -> list[Problem]:
-    """The problems as one answer lists them: 1,000 entries at most, of which the last may be a `LeftOut`."""
+def bounded(problems: Iterable[Problem], most: int = MAX_PROBLEMS) -> list[Problem]:
+    """The problems as one answer lists them: so many entries at most, of which the last may be a `LeftOut`."""
     listed: list[Problem] = []
-    room, more = _Room(), 0
+    room, more = _Room(most), 0
     for problem in problems:
         if isinstance(problem, LeftOut):
             more += problem.left_out
@@ -95,7 +96,7 @@ def bounded(problems: Iterable[Problem]) -> list[Problem]:
         else:
             room.take(_size(problem))
             listed.append(problem)
-    if more and len(listed) == MAX_PROBLEMS:
+    if more and len(listed) == most:
         listed.pop()
         more += 1
     return [*listed, left_out(more)] if more else listed

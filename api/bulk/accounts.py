@@ -13,8 +13,8 @@ import msgspec
 
 from api.admission import Call
 from api.bulk.judging import INVALID, Judged, Question
-from api.bulk.lines import Line
-from api.bulk.receipts import TOO_LONG, Receipt, refused, whole
+from api.bulk.lines import Line, typed_number_of
+from api.bulk.receipts import TOO_LONG, Receipt, refusals_of, refused, whole
 from api.bulk.workshop import Workshop
 from api.directory import Directory
 from api.languages import Language
@@ -24,7 +24,6 @@ from api.refused_attempts import RefusedAttempts
 from api.run_counts import RunCounts
 from api.staging import not_ongoing
 from api.status_codes import sentence_of
-from api.typed_names import typed_number
 from eventstore.aggregates.import_process import ImportProcess, stream_of
 from eventstore.aggregates.run import Mode
 from eventstore.clock import now
@@ -137,7 +136,7 @@ class AccountWork:
             outcomes = await self._staged([item for item in wave if self._is_to_stage(item, prepared.suppliers)])
             changed.update(stream for stream, outcome in outcomes.items() if outcome.recorded)
             receipts += [self._receipt(item, prepared.suppliers, outcomes) for item in wave]
-        self._count(prepared, receipts)
+        await self._count(prepared, receipts)
         return receipts
 
     async def finish(self) -> None:
@@ -256,18 +255,20 @@ class AccountWork:
             warnings=warnings,
         )
 
-    def _count(self, prepared: PreparedAccounts, receipts: Sequence[Receipt]) -> None:
+    async def _count(self, prepared: PreparedAccounts, receipts: Sequence[Receipt]) -> None:
         """Refusals by supplier; a line that names none of the caller's is counted for the caller's only one."""
         of_line = {item.line.number: item for item in prepared.items}
+        refusals = await self._workshop.in_thread(refusals_of, receipts)
         for receipt in receipts:
             item = of_line[receipt.line]
             supplier = item.supplier if item.supplier in prepared.suppliers else self._call.key.only_supplier
             if not supplier:
                 continue
             if receipt.status == "REFUSED":
-                self._counts.refuse(supplier, self._run, self._mode, receipt.errors)
-                external = receipt.external_account_number or typed_number(item.line.body)
-                self._attempts.note(OPERATION, supplier, external, receipt.code or "", receipt.errors)
+                refusal = refusals[receipt.line]
+                self._counts.refuse(supplier, self._run, self._mode, refusal.places)
+                external = receipt.external_account_number or await typed_number_of(item.line)
+                self._attempts.note(OPERATION, supplier, external, receipt.code or "", refusal.names)
             elif receipt.status == "VALID":
                 self._counts.validate(supplier, self._run)
 

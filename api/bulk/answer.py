@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from api.bulk.body import BodyCut, BulkBody
 from api.bulk.inflate import Inflater
 from api.bulk.lines import Line
-from api.bulk.receipts import Tally, encode_line
+from api.bulk.receipts import Tally, encode_line, encode_receipts
 from api.bulk.work import BulkWork
 from api.bulk.workshop import Workshop
 from api.languages import Language, language_headers
@@ -35,18 +35,21 @@ class BulkAnswer(Response):
 
     media_type = "application/x-ndjson"
 
-    def __init__(self, work: BulkWork, inflater: Inflater, workshop: Workshop, language: Language) -> None:
+    def __init__(
+        self, work: BulkWork, inflater: Inflater, workshop: Workshop, language: Language, *, organisation: str
+    ) -> None:
         super().__init__(headers={"X-Accel-Buffering": "no", "Cache-Control": "no-store", **language_headers(language)})
         del self.headers["content-length"]
         self._work = work
         self._inflater = inflater
         self._workshop = workshop
         self._language = language
+        self._organisation = organisation
         self._has_begun = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises ApiError and LedgerError as long as nothing was answered; ends without summary afterwards."""
-        with self._workshop.place():
+        with self._workshop.places.place(self._organisation):
             await self._answer(until_stopping(receive, scope), send)
 
     async def _answer(self, receive: Receive, send: Send) -> None:
@@ -81,7 +84,7 @@ class BulkAnswer(Response):
         await send({"type": "http.response.body", "body": chunk, "more_body": not is_last})
 
     async def _receipts(self, body: BulkBody, tally: Tally) -> AsyncGenerator[bytes]:
-        """A chunk of receipts for each batch."""
+        """Receipts, in a chunk for each batch, or in several where they are large."""
         queue: asyncio.Queue[asyncio.Task[object] | BaseException | None] = asyncio.Queue()
         room = _Room()
         reading = asyncio.create_task(self._read(body, queue, room))
@@ -93,7 +96,8 @@ class BulkAnswer(Response):
                 room.leave()
                 for receipt in receipts:
                     tally.add(receipt)
-                yield b"".join([encode_line(receipt, self._language) + b"\n" for receipt in receipts])
+                for chunk in await self._workshop.in_thread(encode_receipts, receipts, self._language):
+                    yield chunk
         finally:
             reading.cancel()
             while not queue.empty():

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 import structlog
 
+from api.beside import beside
 from api.bulk.helper import SIZE
 from api.bulk.judging import Judged, Question, decode_judged, encode_question, judge_lines
 from api.limits import MAX_JUDGING_S
@@ -104,7 +105,8 @@ async def _asked(helper: Process, question: bytes) -> list[Judged]:
     helper.stdin.write(question)
     await helper.stdin.drain()
     size = SIZE.unpack(await helper.stdout.readexactly(SIZE.size))[0]
-    return decode_judged(await helper.stdout.readexactly(size))
+    answer = await helper.stdout.readexactly(size)
+    return await beside(answer, decode_judged, answer)
 
 
 _NOTHING = Question([], {}, "validate", "", datetime.min.replace(tzinfo=UTC))

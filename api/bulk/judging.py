@@ -3,7 +3,7 @@
 What goes in and what comes out are Structs that travel between processes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -11,13 +11,14 @@ import msgspec
 import structlog
 
 from api.languages import SPEAKING, Language
+from api.limits import problems_listed
 from api.staging import UNKNOWN_SUPPLIER, staging_of, warnings_of
 from eventstore.aggregates.import_process import StageImport
 from eventstore.aggregates.run import Mode
 from eventstore.log.payloads import Payload
 from market.judging import Occasion, Terms, judge
 from schemas.base import Problem
-from schemas.problems import LeftOut, bounded
+from schemas.problems import MAX_PROBLEMS, LeftOut, bounded
 from schemas.sentence import Sentence
 from schemas.shape import NotJson
 from schemas.submission import read_submission
@@ -59,12 +60,18 @@ class Judged(msgspec.Struct, frozen=True, array_like=True):
 
 def judge_lines(question: Question) -> list[Judged]:
     """The lines of the question, each by itself. Never raises for a line."""
-    return [_judged_safely(line, question) for line in question.lines]
+    judgements: list[Judged] = []
+    listed = 0
+    for line in question.lines:
+        judged = _judged_safely(line, question, problems_listed(listed))
+        listed += len(judged.errors) + len(judged.warnings)
+        judgements.append(judged)
+    return judgements
 
 
-def _judged_safely(line: bytes, question: Question) -> Judged:
+def _judged_safely(line: bytes, question: Question, most: int) -> Judged:
     try:
-        return judge_line(line, question)
+        return judge_line(line, question, most)
     except NotJson as error:
         return Judged(code="parse_error", errors=(Problem("non_field_errors", "parse_error", error.detail),))
     except TooMuchWork as error:
@@ -85,8 +92,8 @@ def unexpected(error: Exception) -> Sentence:
     )
 
 
-def judge_line(line: bytes, question: Question) -> Judged:
-    """Judge a line as the single endpoints judge a body. Raises NotJson, TooMuchWork."""
+def judge_line(line: bytes, question: Question, most: int = MAX_PROBLEMS) -> Judged:
+    """Judge a line as the single endpoints judge a body; list so many problems. Raises NotJson, TooMuchWork."""
     submission = read_submission(line)
     account = submission.account
     supplier = account.import_supplier if submission.states("import_supplier") else ""
@@ -96,17 +103,23 @@ def judge_line(line: bytes, question: Question) -> Judged:
         task = msgspec.structs.replace(submission.task, is_dry_run=True)
         submission = msgspec.structs.replace(submission, task=task)
     judged = judge(submission, question.terms.get(supplier, Terms()), question.at, occasion)
-    warnings = warnings_of(judged)
+    warnings = warnings_of(judged)[:most]
     if supplier and supplier not in question.terms:
-        return Judged("", external, INVALID, tuple(bounded([UNKNOWN_SUPPLIER, *judged.problems])))
+        return _refused("", external, [UNKNOWN_SUPPLIER, *judged.problems], (), most)
     if judged.problems:
-        listed = tuple(bounded(judged.problems))
-        more = listed[-1].left_out if isinstance(listed[-1], LeftOut) else 0
-        return Judged(supplier, external, INVALID, listed, warnings, left_out=more)
+        return _refused(supplier, external, judged.problems, warnings, most)
     if question.mode == "validate":
         return Judged(supplier, external, "", (), warnings)
     payload = Payload.of(line)
     return Judged(supplier, external, "", (), warnings, staging_of(judged, payload, question.run), payload)
+
+
+def _refused(
+    supplier: str, external: str, problems: Sequence[Problem], warnings: tuple[Problem, ...], most: int
+) -> Judged:
+    listed = tuple(bounded(problems, most))
+    more = listed[-1].left_out if isinstance(listed[-1], LeftOut) else 0
+    return Judged(supplier, external, INVALID, listed, warnings, left_out=more)
 
 
 encode_question = msgspec.msgpack.Encoder().encode

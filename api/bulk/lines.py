@@ -4,7 +4,9 @@ from collections.abc import Iterator
 
 import msgspec
 
+from api.beside import beside
 from api.limits import MAX_LINE_BYTES
+from api.typed_names import typed_number
 
 _BLANKS = b" \t\r"
 _SLICE_BYTES = 64 * 1024
@@ -17,6 +19,12 @@ class Line(msgspec.Struct, frozen=True):
 
     number: int
     body: bytes | None
+
+
+async def typed_number_of(line: Line) -> str:
+    """The external account number in a line that could not be read."""
+    body = line.body or b""
+    return await beside(body, typed_number, body)
 
 
 class LineSplitter:

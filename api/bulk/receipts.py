@@ -1,11 +1,17 @@
 """What is answered for each line, and at the end."""
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
+import msgspec
+
 from api.languages import JSON, Language
+from api.refusal_counts import places_of
+from api.refused_attempts import names_of
 from schemas.base import Problem, Wire
 from schemas.sentence import Sentence
 
+FLUSH_BYTES = 65_536
 ReceiptStatus = Literal["PENDING", "VALID", "IMPORTED", "REFUSED"]
 
 
@@ -96,6 +102,33 @@ def whole(code: str, detail: Sentence) -> tuple[Problem, ...]:
 
 
 TOO_LONG = "request_too_large"
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """What is counted and kept of a receipt that refuses: see `places_of` and `names_of`."""
+
+    places: set[str]
+    names: tuple[str, ...]
+
+
+def refusals_of(receipts: Sequence[Receipt]) -> dict[int, Refusal]:
+    """By line. Of many errors it takes a while: call it in a thread."""
+    return {
+        receipt.line: Refusal(places_of(receipt.errors), names_of(receipt.errors))
+        for receipt in receipts
+        if receipt.status == "REFUSED"
+    }
+
+
+def encode_receipts(receipts: Sequence[Receipt], language: Language) -> list[bytes]:
+    """The receipts as lines, in chunks of some 64 KiB. Of many errors it takes a while: call it in a thread."""
+    chunks, chunk = [], bytearray()
+    for receipt in receipts:
+        chunk += encode_line(receipt, language) + b"\n"
+        if len(chunk) > FLUSH_BYTES:
+            chunks.append(bytes(chunk))
+            chunk.clear()
+    return [*chunks, bytes(chunk)] if chunk else chunks
 
 
 def encode_line(line: Any, language: Language = "en") -> bytes:

@@ -9,17 +9,17 @@ import structlog
 from api.admission import Call
 from api.bulk.accounts import TOO_LONG_DETAIL
 from api.bulk.judging import unexpected
-from api.bulk.lines import Line
-from api.bulk.receipts import TOO_LONG, Receipt, refused, whole
+from api.bulk.lines import Line, typed_number_of
+from api.bulk.receipts import TOO_LONG, Receipt, refusals_of, refused, whole
 from api.bulk.workshop import Workshop
 from api.directory import Directory
+from api.limits import problems_listed
 from api.rate_limit import RateLimit
 from api.record_imports import Attached, Kind, RecordImports, missing_account
 from api.refused_attempts import RefusedAttempts
 from api.run_counts import RunCounts
 from api.staging import UNKNOWN_SUPPLIER
 from api.status_codes import sentence_of
-from api.typed_names import typed_number
 from eventstore.aggregates.import_process import ImportProcess, stream_of
 from eventstore.aggregates.post_account import RecordDiffers
 from eventstore.clock import now
@@ -34,6 +34,8 @@ from schemas.shape import NotJson
 from schemas.work import TooMuchWork
 
 INVALID = "validation_error"
+PORTION = 20
+"""Lines that are read and judged at a time: until they are judged, all that does not fit is held."""
 
 logger = structlog.get_logger()
 
@@ -57,7 +59,7 @@ class PreparedRecords(msgspec.Struct, frozen=True):
     """A batch, and the suppliers of its lines that the caller may touch."""
 
     items: list[RecordItem]
-    suppliers: Mapping[str, KnownSupplier]
+    suppliers: dict[str, KnownSupplier]
 
 
 class RecordWork:
@@ -91,22 +93,28 @@ class RecordWork:
     async def prepare(self, lines: Sequence[Line]) -> PreparedRecords:
         """Read and judge the lines."""
         await self._limit.pace(self._call.key, len(lines))
-        items = await self._workshop.in_thread(self._read, lines)
-        codes = {item.supplier for item in items if item.supplier and self._call.key.may_touch(item.supplier)}
-        known = {code: await self._directory.supplier(code) for code in codes}
-        suppliers = {code: entry for code, entry in known.items() if entry is not None}
-        await self._workshop.in_thread(self._judge, items, suppliers)
-        return PreparedRecords(items, suppliers)
+        prepared = PreparedRecords([], {})
+        listed = 0
+        for at in range(0, len(lines), PORTION):
+            items = await self._workshop.in_thread(self._read, lines[at : at + PORTION])
+            codes = {item.supplier for item in items if item.supplier and self._call.key.may_touch(item.supplier)}
+            known = {code: await self._directory.supplier(code) for code in codes}
+            prepared.suppliers.update({code: entry for code, entry in known.items() if entry is not None})
+            listed += await self._workshop.in_thread(self._judge, items, prepared.suppliers, listed)
+            prepared.items.extend(items)
+        return prepared
 
     async def settle(self, prepared: PreparedRecords) -> list[Receipt]:
         """Attach what is new, and say what became of each line."""
         receipts = await self._workshop.in_thread(self._settled, prepared)
+        refusals = await self._workshop.in_thread(refusals_of, receipts)
         for item, receipt in zip(prepared.items, receipts, strict=True):
             supplier = item.supplier if item.supplier in prepared.suppliers else self._call.key.only_supplier
             if receipt.status == "REFUSED" and supplier:
-                self._counts.refuse(supplier, self._run, "create", receipt.errors)
-                external = item.external or typed_number(item.line.body)
-                self._attempts.note(self._operation, supplier, external, receipt.code or "", receipt.errors)
+                refusal = refusals[receipt.line]
+                self._counts.refuse(supplier, self._run, "create", refusal.places)
+                external = item.external or await typed_number_of(item.line)
+                self._attempts.note(self._operation, supplier, external, receipt.code or "", refusal.names)
         return receipts
 
     async def finish(self) -> None:
@@ -135,7 +143,9 @@ class RecordWork:
             misfits,
         )
 
-    def _judge(self, items: Sequence[RecordItem], suppliers: Mapping[str, KnownSupplier]) -> None:
+    def _judge(self, items: Sequence[RecordItem], suppliers: Mapping[str, KnownSupplier], so_far: int) -> int:
+        """How many problems are listed, after so many of the same batch."""
+        listed = 0
         for item in items:
             if item.envelope is None:
                 continue
@@ -144,9 +154,12 @@ class RecordWork:
             terms = entry.terms if entry is not None else Terms()
             try:
                 problems, item.dropped = self._imports.judged(item.envelope, item.misfits, terms, self._kind)
-                item.problems = bounded([*unknown, *problems])
+                item.problems = bounded([*unknown, *problems], problems_listed(so_far + listed))
+                listed += len(item.problems)
             except TooMuchWork as error:
                 item.problems, item.code = whole(TOO_LONG, error.detail), TOO_LONG
+            item.misfits = ()  # they may be many, and the batch waits
+        return listed
 
     def _settled(self, prepared: PreparedRecords) -> list[Receipt]:
         good = [item for item in prepared.items if not item.problems]

@@ -1,20 +1,25 @@
 """What all bulk requests of an api process share: who judges, threads for the database, and how many there are."""
 
 import asyncio
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
 from api.bulk.judges import Judges
-from api.limits import MAX_BULK_AT_ONCE
-from api.status_codes import ApiError
+from api.limits import MAX_BULK_AT_ONCE, MAX_BULK_OF_ONE
+from api.shares import Shares
 from schemas.sentence import Sentence
 
 THREADS = 4
 
 T = TypeVar("T")
+
+_FULL = Sentence(
+    f"The service takes {MAX_BULK_AT_ONCE} bulk requests at a time, {MAX_BULK_OF_ONE} of an organisation; others wait.",
+    f"Der Dienst nimmt {MAX_BULK_AT_ONCE} Sammelimporte gleichzeitig an, {MAX_BULK_OF_ONE} einer Organisation;"
+    " weitere warten.",
+)
 
 
 class Workshop:
@@ -23,22 +28,7 @@ class Workshop:
     def __init__(self) -> None:
         self.judges = Judges()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="bulk")
-        self._requests = 0
-
-    @contextlib.contextmanager
-    def place(self) -> Iterator[None]:
-        """A place for one request. Raises ApiError 503 when all are taken."""
-        if self._requests >= MAX_BULK_AT_ONCE:
-            detail = Sentence(
-                f"The service takes {MAX_BULK_AT_ONCE} bulk requests at a time; others wait.",
-                f"Der Dienst nimmt {MAX_BULK_AT_ONCE} Sammelimporte gleichzeitig an; weitere warten.",
-            )
-            raise ApiError(503, detail, headers={"Retry-After": "1"})
-        self._requests += 1
-        try:
-            yield
-        finally:
-            self._requests -= 1
+        self.places = Shares(MAX_BULK_AT_ONCE, MAX_BULK_OF_ONE, _FULL)
 
     async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
         """What a blocking call gives."""

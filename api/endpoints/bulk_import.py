@@ -65,7 +65,7 @@ class BulkImport:
             counts=self._services.runs,
             attempts=self._services.attempts,
         )
-        return BulkAnswer(work, inflater, self._services.workshop, language)
+        return BulkAnswer(work, inflater, self._services.workshop, language, organisation=call.key.organisation)
 
     async def delivery_notes(self, request: Request, call: Call) -> Response:
         return self._records(request, call, NOTE)
@@ -90,7 +90,8 @@ class BulkImport:
             counts=self._services.runs,
             attempts=self._services.attempts,
         )
-        return BulkAnswer(work, inflater_of(request), self._services.workshop, language_of(request))
+        workshop, organisation = self._services.workshop, call.key.organisation
+        return BulkAnswer(work, inflater_of(request), workshop, language_of(request), organisation=organisation)
 
 
 def mode_of(request: Request, allowed: tuple[Mode, ...] = get_args(Mode)) -> Mode:

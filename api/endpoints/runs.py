@@ -14,23 +14,28 @@ from starlette.responses import Response, StreamingResponse
 
 from api.admission import Call
 from api.auth import READERS, WRITERS
+from api.beside import beside
 from api.bulk.receipts import encode_line
 from api.database import in_time, read
 from api.errors import NotValid, not_found
 from api.event_stream import KEEP_ALIVE_S, EventStream, ServerEvent
 from api.languages import Language, language_headers, language_of
+from api.limits import MAX_FOLLOWING_AT_ONCE, MAX_FOLLOWING_OF_ONE
+from api.manifests import source_manifest, unbalanced
 from api.operation import STATUS, V2, Operation, Parameter
 from api.paths import identifier
 from api.problem_sentences import with_sentence
-from api.responses import encoded, json_response, spoken_response
+from api.responses import JsonResponse, encoded, json_response, refuse_large_answer, spoken_response
 from api.services import Services
+from api.shares import Shares
 from api.status_codes import ApiError
 from eventstore.aggregates.import_process import STATUSES
 from eventstore.clock import now
 from eventstore.proof.statement import StatementRefused, signed_statement
 from projections.import_run import RunState, is_up, run_accounts, run_imports, run_states
-from projections.platform.totals import COMMON, PORTION, Totals, unequal_totals
+from projections.platform.totals import COMMON, PORTION, Totals
 from schemas.base import Problem
+from schemas.problems import is_truncated
 from schemas.run import Certificate, Manifest, RunImport, RunRecord, RunTotals
 from schemas.sentence import Sentence
 
@@ -40,11 +45,12 @@ EVERY_S = 1.0
 """How often a run is told at most."""
 QUIET = timedelta(seconds=2)
 """A run has finished when nothing of it waits and nothing has come for so long."""
-MAX_STREAMS = 200
 STATES = frozenset(STATUSES)
 _STATES = Sentence(
     f"A status is one of {', '.join(sorted(STATES))}.", f"Ein Status ist einer von {', '.join(sorted(STATES))}."
 )
+_FULL = Sentence("Too many follow runs at the moment.", "Im Augenblick verfolgen zu viele einen Lauf.")
+_NOT_BALANCED = Sentence("The source and the platform do not balance.", "Quelle und Plattform stimmen nicht überein.")
 RUN_PATH = f"{V2}/runs/{{supplier}}/{{run}}/"
 
 
@@ -56,7 +62,7 @@ class Runs:
         self._lists = services.lists
         self._ledger = services.ledger
         self._directory = services.directory
-        self._streams = 0
+        self._following = Shares(MAX_FOLLOWING_AT_ONCE, MAX_FOLLOWING_OF_ONE, _FULL, retry_after_s=5)
 
     async def all(self, request: Request, call: Call) -> Response:
         """200 with the supplier's runs, in the order in which they began."""
@@ -72,13 +78,9 @@ class Runs:
     async def events(self, request: Request, call: Call) -> Response:
         """200 with events: `progress` at once and then once a second at most, `finished` at the end."""
         state = await self._known(request)
-        if self._streams >= MAX_STREAMS:
-            raise ApiError(
-                503,
-                Sentence("Too many follow runs at the moment.", "Im Augenblick verfolgen zu viele einen Lauf."),
-                headers={"Retry-After": "5"},
-            )
-        return EventStream(self._told(state, request.headers.get("last-event-id", "")))
+        organisation = call.key.organisation
+        self._following.refuse_full(organisation)
+        return EventStream(self._told(state, request.headers.get("last-event-id", ""), organisation))
 
     async def imports(self, request: Request, call: Call) -> Response:
         """200 with the status records of the run's imports, a line each, in the order in which they were sent."""
@@ -99,23 +101,11 @@ class Runs:
     async def certificate(self, request: Request, call: Call) -> Response:
         """200 with a signed certificate where source and platform balance, 409 with every difference otherwise."""
         state = await self._known(request)
-        manifest = _manifest(call.body)
+        manifest = await beside(call.body, source_manifest, call.body)
         totals = await self._totals(state)
-        unequal = unequal_totals(manifest, totals, drops_unknown=totals["unknown_fields"] == "ignore")
-        if manifest.get("import_supplier") not in (None, state.record.import_supplier):
-            unequal.insert(
-                0,
-                (
-                    "import_supplier",
-                    Sentence("The source is another supplier's.", "Die Quelle gehört zu einem anderen Lieferanten."),
-                ),
-            )
-        if unequal:
-            problems = [Problem(place, "not_balanced", sentence) for place, sentence in unequal]
-            detail = Sentence(
-                "The source and the platform do not balance.", "Quelle und Plattform stimmen nicht überein."
-            )
-            return spoken_response(request, {"detail": detail, "code": "not_balanced", "errors": problems}, 409)
+        if unequal := await beside(call.body, unbalanced, manifest, totals):
+            body = {"detail": _NOT_BALANCED, "code": "not_balanced", "errors": unequal}
+            return spoken_response(request, body | ({"errors_truncated": True} if is_truncated(unequal) else {}), 409)
         common = {name: manifest[name] for name in COMMON if name in manifest}
         statement = {
             "format": "importledger-certificate/1",
@@ -129,7 +119,7 @@ class Runs:
             "totals": totals,
         }
         try:
-            return json_response(await signed_statement(self._ledger, statement))
+            signed = encoded(await signed_statement(self._ledger, statement))
         except ValueError as error:
             raise _not_valid(
                 Problem(
@@ -140,6 +130,8 @@ class Runs:
             ) from error
         except StatementRefused as refusal:
             raise ApiError(503, _not_signed(str(refusal)), headers={"Retry-After": "60"}) from refusal
+        refuse_large_answer(signed)
+        return JsonResponse(signed)
 
     async def _known(self, request: Request) -> RunState:
         """The run that the path names. Raises ApiError 404."""
@@ -159,11 +151,10 @@ class Runs:
     async def _state(self, supplier: str, run: str) -> RunState | None:
         return next(iter(await read(self._pool, run_states, supplier, run)), None)
 
-    async def _told(self, state: RunState, seen: str) -> AsyncGenerator[ServerEvent | None]:
+    async def _told(self, state: RunState, seen: str, organisation: str) -> AsyncGenerator[ServerEvent | None]:
         """What is told of a run to somebody who has seen the event of this id, "" for none."""
-        self._streams += 1
         silent_since = time.monotonic()
-        try:
+        with self._following.place(organisation):
             while True:
                 if str(state.position) != seen:
                     seen, silent_since = str(state.position), time.monotonic()
@@ -178,8 +169,6 @@ class Runs:
                     yield None
                 await asyncio.sleep(EVERY_S)
                 state = await self._state(*_named(state)) or state
-        finally:
-            self._streams -= 1
 
     async def _lines(
         self,
@@ -256,20 +245,6 @@ def _status_of(request: Request) -> str | None:
 
 def _not_signed(reason: str) -> Sentence:
     return Sentence(reason, "Das Zertifikat kann im Augenblick nicht signiert werden.")
-
-
-def _manifest(body: bytes) -> dict[str, Any]:
-    try:
-        manifest = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise ApiError(
-            400, Sentence("The manifest is not JSON.", "Das Manifest ist kein JSON."), code="parse_error"
-        ) from None
-    if not isinstance(manifest, dict):
-        raise _not_valid(
-            Problem("non_field_errors", "invalid", Sentence("A manifest is an object.", "Ein Manifest ist ein Objekt."))
-        )
-    return manifest
 
 
 def _not_valid(*problems: Problem) -> NotValid:

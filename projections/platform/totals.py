@@ -16,7 +16,9 @@ from psycopg.rows import tuple_row
 from projections.platform.folding import without_null
 from projections.platform.tables import ACCOUNT_TABLE, Table, sql_type_of, table_columns
 from schemas.account import Account
+from schemas.problems import MAX_PROBLEMS, cut
 from schemas.sentence import Sentence
+from schemas.work import MAX_WALK_S, Work
 
 PORTION = 500
 """Accounts that one query adds up."""
@@ -323,40 +325,47 @@ def _added(one: Decimal | None, other: Decimal | None) -> Decimal | None:
 
 def unequal_totals(
     manifest: Mapping[str, Any], totals: Mapping[str, Any], *, drops_unknown: bool
-) -> list[tuple[str, Sentence]]:
+) -> Iterator[tuple[tuple[str, ...], Sentence]]:
     """(place, sentence) of all that a source and the platform do not say alike; nothing for a source that balances.
 
     A place of the source that the platform does not have is unaccounted for, unless it is no field of the contract
-    and the supplier's setting drops such fields.
+    and the supplier's setting drops such fields. Values are told of as many as an answer lists. Raises TooMuchWork.
     """
-    unequal: list[tuple[str, Sentence]] = []
-
-    def compare(place: str, source: Any, platform: Any) -> None:
+    work, told = Work(MAX_WALK_S), 0
+    for place, source, platform in _compared(manifest, totals, drops_unknown):
+        work.go_on()
         if source != platform:
-            unequal.append((place, _differ(_said(source), _said(platform))))
+            told += 1
+            yield place, _differ(_said(source), _said(platform)) if told <= MAX_PROBLEMS else _ALSO
+    if isinstance(left_out := manifest.get("columns_nowhere"), list):
+        for number in range(len(left_out)):
+            yield ("columns_nowhere", str(number)), _LEFT_OUT
 
+
+def _compared(
+    manifest: Mapping[str, Any], totals: Mapping[str, Any], drops_unknown: bool
+) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    """(place, what the source says, what the platform says)."""
     for name in ("accounts", *_COUNTED, "balances"):
-        compare(name, manifest.get(name), totals[name])
+        yield (name,), manifest.get(name), totals[name]
     for name in _SUMS:
-        compare(f"sums.{name}", _dict(manifest, "sums").get(name), totals["sums"][name])
+        yield ("sums", name), _dict(manifest, "sums").get(name), totals["sums"][name]
     ledgers, stored = _dict(manifest, "by_ledger"), totals["by_ledger"]
-    nothing = msgspec.to_builtins(LedgerTotal())
     for code in sorted({*ledgers, *stored}):
-        for name in nothing:
-            compare(f"by_ledger.{code}.{name}", _dict(ledgers, code).get(name), stored.get(code, {}).get(name))
+        for name in _LEDGER_NAMES:
+            yield ("by_ledger", code, name), _dict(ledgers, code).get(name), stored.get(code, {}).get(name)
     paths, there = _dict(manifest, "paths"), totals["paths"]
     for path in sorted({*paths, *there}):
         if path not in there and path not in CONTRACT and drops_unknown:
             continue
         for name in ("count", "digest"):
-            compare(f"paths.{path}", _dict(paths, path).get(name), there.get(path, {}).get(name))
-            if unequal and unequal[-1][0] == f"paths.{path}":
+            source, platform = _dict(paths, path).get(name), there.get(path, {}).get(name)
+            if source != platform or name == "digest":
+                yield ("paths", *path.split(".")), source, platform
                 break
-    if isinstance(left_out := manifest.get("columns_nowhere"), list):
-        unequal += [(f"columns_nowhere.{number}", _LEFT_OUT) for number in range(len(left_out))]
-    return unequal
 
 
+_LEDGER_NAMES = tuple(msgspec.to_builtins(LedgerTotal()))
 _LEFT_OUT = Sentence(
     "A column of the source is in no account, and its mapping does not ignore it.",
     "Eine Spalte der Quelle steht in keinem Konto, und die Zuordnung lässt sie nicht ausdrücklich weg.",
@@ -375,8 +384,15 @@ def _differ(source: str, platform: str) -> Sentence:
     )
 
 
+_ALSO = Sentence("Here they differ as well.", "Auch hier stimmen sie nicht überein.")
+_MAX_SAID = 200
+"""Characters of a value that a sentence repeats."""
+
+
 def _said(value: Any) -> str:
-    return Sentence("nothing", "nichts") if value is None else str(value)
+    if value is None:
+        return Sentence("nothing", "nichts")
+    return cut(value if isinstance(value, str) else msgspec.json.encode(value).decode(), _MAX_SAID)
 
 
 def _dict(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -12,7 +12,7 @@ import pytest
 
 from api.endpoints.problem_queries import import_problems
 from api.problem_sentences import told
-from api.refused_attempts import ROOM, RefusedAttempts
+from api.refused_attempts import ROOM, RefusedAttempts, names_of
 from eventstore.aggregates.import_process import DryRunErrored, ImportProcessed, ImportRetried, SubjectErased
 from eventstore.events import Recorded
 from eventstore.log.refused_attempts import (
@@ -331,7 +331,7 @@ def test_what_one_process_keeps_of_a_flood_is_bounded(ledger: Any) -> None:
     attempts = RefusedAttempts(ledger)
     deep = Problem(".".join(["metadata", "0", "value"] * 200), "null_characters_not_allowed", "x")
     for number in range(ROOM + 10):
-        attempts.note("create_account", "S", str(number), "c", [deep] * 1000)
+        attempts.note("create_account", "S", str(number), "c", names_of([deep] * 1000))
     asyncio.run(attempts.write())
     with ledger.connection() as connection:
         [row] = connection.execute("SELECT count(*) AS n FROM refused_attempts").fetchall()

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from api.refusal_counts import MAX_PLACES, OTHER, RefusalCounts
+from api.refusal_counts import MAX_PLACES, OTHER, RefusalCounts, places_of
 from eventstore.aggregates.refusals import RequestsRefused, stream_of
 from eventstore.log.ledger import Ledger
 from schemas.base import Problem
@@ -17,9 +17,12 @@ def test_refusals_are_counted_by_code_and_place(ledger: Ledger) -> None:
     counts = RefusalCounts(ledger)
     for number in range(3):
         counts.count(
-            "S", [Problem(f"customers.{number}.email", "invalid", "x"), Problem("customers.9.email", "invalid", "x")]
+            "S",
+            places_of(
+                [Problem(f"customers.{number}.email", "invalid", "x"), Problem("customers.9.email", "invalid", "x")]
+            ),
         )
-    counts.count("S", [Problem("customers.0.secret", "unknown_field", "x")])
+    counts.count("S", places_of([Problem("customers.0.secret", "unknown_field", "x")]))
     asyncio.run(counts.append())
     asyncio.run(counts.append())
     [recorded] = ledger.history(stream_of("S"))
@@ -30,7 +33,7 @@ def test_refusals_are_counted_by_code_and_place(ledger: Ledger) -> None:
 
 def test_the_number_of_places_is_bounded(ledger: Ledger) -> None:
     counts = RefusalCounts(ledger)
-    counts.count("S", [Problem("email", f"code{number}", "x") for number in range(2 * MAX_PLACES)])
+    counts.count("S", places_of([Problem("email", f"code{number}", "x") for number in range(2 * MAX_PLACES)]))
     asyncio.run(counts.append())
     [recorded] = ledger.history(stream_of("S"))
     assert isinstance(recorded.event, RequestsRefused)

@@ -89,7 +89,7 @@ class Echo:
 
 
 async def taken(request: Request) -> Response:
-    return BulkAnswer(Echo(), Plain(), Workshop(), "en")
+    return BulkAnswer(Echo(), Plain(), Workshop(), "en", organisation="O")
 
 
 @contextlib.asynccontextmanager

@@ -26,6 +26,9 @@ class Hostile(msgspec.Struct, frozen=True):
     """What it may be answered with; () where the connection may just end."""
     is_quick: bool = False
     """Belongs to the smaller selection that `make test` tries."""
+    lines: int = 1
+    """Lines of NDJSON: what one request may cost, each of them may."""
+    role: str = "importer"
 
 
 def head(method: str, path: str, token: str = "", *fields: str) -> bytes:

@@ -1,0 +1,53 @@
+"""Manifests: what a source adds up to, read as hostile bytes, and how it differs from what the platform has."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from api.errors import NotValid
+from api.limits import MAX_MANIFEST_BYTES
+from api.status_codes import ApiError
+from projections.platform.totals import unequal_totals
+from schemas.base import Problem
+from schemas.misfits import DEEP_BODY
+from schemas.problems import attr_of, bounded
+from schemas.sentence import Sentence
+from schemas.shape import NotJson, is_shallow
+
+_NO_JSON = Sentence("The manifest is not JSON.", "Das Manifest ist kein JSON.")
+_TOO_LARGE = Sentence(
+    f"A manifest has at most {MAX_MANIFEST_BYTES} bytes.", f"Ein Manifest hat höchstens {MAX_MANIFEST_BYTES} Bytes."
+)
+_NO_OBJECT = Problem(
+    "non_field_errors", "invalid", Sentence("A manifest is an object.", "Ein Manifest ist ein Objekt.")
+)
+_NOT_UNDERSTOOD = Sentence("The request could not be understood.", "Die Anfrage wurde nicht verstanden.")
+_OTHER_SUPPLIER = Sentence("The source is another supplier's.", "Die Quelle gehört zu einem anderen Lieferanten.")
+
+
+def source_manifest(body: bytes) -> dict[str, Any]:
+    """Raises ApiError, NotJson, NotValid."""
+    if len(body) > MAX_MANIFEST_BYTES:
+        raise ApiError(413, _TOO_LARGE)
+    try:
+        manifest = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise ApiError(400, _NO_JSON, code="parse_error") from None
+    if not is_shallow(manifest):
+        raise NotJson(DEEP_BODY)
+    if not isinstance(manifest, dict):
+        raise NotValid("validation_error", _NOT_UNDERSTOOD, [_NO_OBJECT])
+    return manifest
+
+
+def unbalanced(manifest: Mapping[str, Any], totals: Mapping[str, Any]) -> list[Problem]:
+    """All that source and platform do not say alike, as far as an answer lists it. Raises TooMuchWork."""
+
+    def unequal() -> Iterator[Problem]:
+        if manifest.get("import_supplier") not in (None, totals["import_supplier"]):
+            yield Problem("import_supplier", "not_balanced", _OTHER_SUPPLIER)
+        for place, sentence in unequal_totals(manifest, totals, drops_unknown=totals["unknown_fields"] == "ignore"):
+            yield Problem(attr_of(place), "not_balanced", sentence)
+
+    return bounded(unequal())
