@@ -1,31 +1,36 @@
 """Reading from the database in the event loop: pools, and a bound on how long a request waits for an answer."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+import psycopg
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
 from eventstore.errors import StoreUnavailable
-from eventstore.log.connecting import check_writable_async
+from eventstore.log.connecting import check_writable_async, is_read_only
 from eventstore.log.recorder import CONNECT_TIMEOUT_S, SESSION
 
 T = TypeVar("T")
 
+UNCHECKED_S = 1.0
+"""How long a connection that was checked is used without another check."""
 ANSWER_TIMEOUT_S = 1.5
 """With what happens around it, a caller knows within two seconds that the database is away."""
 
 
-def reading_pool(database_url: str, *, size: int) -> AsyncConnectionPool:
-    """A pool that is opened with the application's lifespan."""
+def reading_pool(database_url: str, *, size: int, is_for_read: bool = False) -> AsyncConnectionPool:
+    """A pool that is opened with the application's lifespan; one for `read` checks connections seldom."""
     return AsyncConnectionPool(
         database_url,
         min_size=0,
         max_size=size,
         open=False,
         configure=_configure,
-        check=check_writable_async,
+        check=_check if is_for_read else check_writable_async,
+        connection_class=_ReadingConnection,
         timeout=CONNECT_TIMEOUT_S,
         reconnect_timeout=1.0,
         kwargs={"connect_timeout": 2, "application_name": "importledger api"},
@@ -53,13 +58,48 @@ async def in_thread(work: Callable[..., T], *arguments: Any, **named: Any) -> T:
 
 
 async def read(pool: AsyncConnectionPool, query: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-    """What `query(connection, *arguments)` gives. Raises StoreUnavailable."""
+    """What `query(connection, *arguments)` gives. Raises StoreUnavailable.
+
+    Where a connection that nobody has checked turns out to be lost, it is asked once more, on one that is checked.
+    """
 
     async def work() -> T:
+        asked_at, connection = time.monotonic(), None
+        try:
+            async with pool.connection() as connection:
+                return await query(connection, *arguments)
+        except (psycopg.OperationalError, psycopg.InterfaceError):
+            if connection is None or not connection.closed:
+                raise
+            _lost.at = asked_at
         async with pool.connection() as connection:
             return await query(connection, *arguments)
 
     return await in_time(work())
+
+
+class _ReadingConnection(AsyncConnection[Any]):
+    """Knows when it last answered."""
+
+    answered_at = 0.0
+
+
+class _Lost:
+    """When the last query was begun whose connection was lost: what has not answered since then is checked."""
+
+    at = 0.0
+
+
+_lost = _Lost()
+
+
+async def _check(connection: AsyncConnection[Any]) -> None:
+    """A connection that has answered a moment ago is taken at its word: to ask first is half of what a read costs."""
+    assert isinstance(connection, _ReadingConnection)
+    is_old = time.monotonic() - connection.answered_at > UNCHECKED_S or connection.answered_at <= _lost.at
+    if is_old or is_read_only(connection):
+        await check_writable_async(connection)
+        connection.answered_at = time.monotonic()
 
 
 async def _awaited(work: Awaitable[T]) -> T:

@@ -60,7 +60,7 @@ class Services:
         open_ledger: Callable[[Ledger], None] = Ledger.open,
     ) -> "Services":
         """The services on this database. Opens nothing before `running` begins."""
-        pool = reading_pool(database_url, size=8)
+        pool = reading_pool(database_url, size=8, is_for_read=True)
         ledger = Ledger(database_url, views=INLINE, connections=10, is_open=False)
         refusals = RefusalCounts(ledger, interval_s=refusals_interval_s)
         directory, limit = Directory(pool), RateLimit(redis_url)

@@ -1,5 +1,6 @@
 """The verbs that run something: `up` for everything, and one verb per role."""
 
+import contextlib
 import json
 import os
 import sys
@@ -41,6 +42,8 @@ from workers.sealer import Sealer
 from workers.send_mails import MailServer
 
 READY_TIMEOUT_S = 60.0
+WORKER_NICENESS = 5
+"""A worker gets a third of the processor time that an api process gets where both want more than there is."""
 MAX_API_PROCESSES = 32
 MAX_DEFAULT_API_PROCESSES = 8
 
@@ -174,6 +177,7 @@ def worker() -> None:
     """Run a worker process. Needs DATABASE_URL; without REDIS_URL the relay runs here as well."""
     settings = _settings()
     stop = stop_on_signals()
+    _yield_to_intake()
     ledger = _ledger(settings, connections=settings.worker_threads * 2 + 5)
     followers = [] if settings.redis_url else _followers(ledger, settings, stop)  # the relay is here as well then
     run_worker(
@@ -217,6 +221,12 @@ def _refuse_unusable(settings: Settings, folder: DataFolder, host: str, port: in
         reach(settings.database_admin_url, "DATABASE_ADMIN_URL", needs_schema=False)
     if settings.redis_url is not None:
         reach_redis(settings.redis_url, "REDIS_URL")
+
+
+def _yield_to_intake() -> None:
+    """Where there is not processor time enough for both, accounts are taken in first and created afterwards."""
+    with contextlib.suppress(AttributeError, OSError):  # not every system has this
+        os.nice(WORKER_NICENESS)
 
 
 def _followers(ledger: Ledger, settings: Settings, stop: threading.Event) -> list[threading.Thread]:

@@ -5,6 +5,7 @@ the batch fails, it is redone one by one, so that a bad import hurts only itself
 """
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
@@ -26,7 +27,7 @@ from eventstore.aggregates.import_process import (
     identity_of,
 )
 from eventstore.clock import now
-from eventstore.errors import LedgerError, Refused, StoreUnavailable
+from eventstore.errors import LedgerError, Refused, StoreUnavailable, first_line
 from eventstore.log.ledger import Ledger
 from market.judging import Occasion, Terms, judge, problem_names
 from projections.import_supplier import KnownSupplier
@@ -45,6 +46,8 @@ from workers.sandbox import command_for, slowness_s
 
 MAX_ATTEMPTS = 5
 LEASE = timedelta(seconds=60)
+TRY_AGAIN_AFTER_S = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+"""Pauses of a worker that has taken imports up and cannot reach the database; together shorter than the lease."""
 
 logger = structlog.get_logger()
 
@@ -89,13 +92,25 @@ class ImportProcessor:
             logger.warning("imports left to the sweeper", streams=len(streams), reason=str(error))
 
     def _finish_or_postpone(self, started: list[Started], treatments: Treatments) -> None:
-        try:
-            self._finish(started, treatments)
-        except StoreUnavailable:
-            raise
-        except Exception:
-            logger.exception("imports are postponed", imports=len(started))
-            self._postpone(started)
+        """Nobody else may take these up before their lease ends: a database that is away for a moment is waited for.
+
+        To try again is safe: what was done has its effect already, and what others have taken over is refused.
+        """
+        pauses_s = iter(TRY_AGAIN_AFTER_S)
+        while True:
+            try:
+                self._finish(started, treatments)
+                return
+            except StoreUnavailable as error:
+                pause_s = next(pauses_s, None)
+                if pause_s is None:
+                    raise
+                logger.warning("imports wait for the database", imports=len(started), reason=first_line(error))
+                time.sleep(pause_s)
+            except Exception:
+                logger.exception("imports are postponed", imports=len(started))
+                self._postpone(started)
+                return
 
     def _not_asked_otherwise(self, started: Sequence[Started], treatments: Treatments) -> list[Started]:
         """The imports to process now. In the sandbox a timer finishes the slow ones, so no others wait."""

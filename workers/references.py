@@ -2,6 +2,10 @@
 
 Documents are looked for below the supplier's root, if the supplier is set so. An operator's code without a market
 participant is a warning, and an error for a strict supplier.
+
+Whether another live account has a supply point is asked before the account's own transaction. Two accounts that share
+one and are processed by two workers in the same moment see neither each other; whoever comes later sees both. To make
+them wait for each other would cost every account two locks, for a hint about data that the source has wrong.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

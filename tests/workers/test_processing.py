@@ -14,6 +14,7 @@ from eventstore.aggregates.import_process import (
     ImportErrored,
     ImportPostponed,
     ImportProcessed,
+    ImportStarted,
     StartImport,
 )
 from eventstore.clock import now
@@ -336,3 +337,24 @@ def test_a_worker_that_lost_its_connection_comes_back_as_another(ledger: Ledger,
         ).fetchall()
     assert held == [(liveness.worker(),)]
     liveness.stop()
+
+
+def test_a_database_that_is_away_for_a_moment_holds_nothing_up(
+    ledger: Ledger, processor: ImportProcessor, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Imports that were taken up and then left waited for the end of their lease, a minute and more."""
+    monkeypatch.setattr(process_imports, "TRY_AGAIN_AFTER_S", (0.01, 0.01, 0.01))
+    with psycopg.connect(database.admin, autocommit=True) as admin:
+        admin.execute("CREATE SEQUENCE tries; GRANT USAGE ON SEQUENCE tries TO PUBLIC")
+        admin.execute(
+            "CREATE FUNCTION fail_twice() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+            " IF nextval('tries') <= 2 THEN RAISE EXCEPTION USING ERRCODE = 'cannot_connect_now'; END IF;"
+            " RETURN NEW; END $$"
+        )
+        admin.execute(
+            "CREATE TRIGGER fails BEFORE INSERT ON platform.melo FOR EACH STATEMENT EXECUTE FUNCTION fail_twice()"
+        )
+    streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 4)]
+    processor.process(streams)
+    assert {status(ledger, stream) for stream in streams} == {"PROCESSED"}
+    assert [type(recorded.event) for recorded in ledger.history(streams[0])][1:] == [ImportStarted, ImportProcessed]

@@ -9,9 +9,11 @@ from eventstore.aggregates.supplier import ConfigureSupplier, CreateSupplier
 from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
-from tests.support.make import an_account, changed
+from schemas.submission import read_submission
+from tests.support.make import an_account, changed, encoded
 from tests.support.staging import SUPPLIER, stage
 from workers.process_imports import ImportProcessor
+from workers.references import References
 
 CODE = "supply_point_on_other_account"
 POINT = ("supply_addresses", 0, "supply_points", 0)
@@ -67,3 +69,17 @@ def test_it_ends_the_import_of_a_strict_supplier(ledger: Ledger, processor: Impo
     [event] = events(ledger, processor, account(2, None))
     assert isinstance(event, ImportErrored)
     assert any(name.startswith(CODE) for name in event.problems)
+
+
+def test_who_is_processed_in_the_same_moment_is_not_seen_and_whoever_comes_later_sees_both(
+    ledger: Ledger, processor: ImportProcessor
+) -> None:
+    """Two workers have looked before either has written; see `workers.references`."""
+    suppliers = References(ledger).treatments({SUPPLIER})
+    accounts = [read_submission(encoded(account(number, None))).account for number in (1, 2)]
+    assert [References(ledger).findings([one], suppliers)[0].errors for one in accounts] == [(), ()]
+    codes = [problem.code for one in accounts for problem in References(ledger).findings([one], suppliers)[0].warnings]
+    assert CODE not in codes
+    events(ledger, processor, account(1, None), account(2, None))
+    [third] = events(ledger, processor, account(3, None))
+    assert is_warned(third)
