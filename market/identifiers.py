@@ -24,7 +24,7 @@ _PLAIN_EMAIL = re.compile(
     r"[A-Za-z0-9]+(?:[._+-][A-Za-z0-9]+)*@[a-z0-9]{1,40}(?:[.-][a-z0-9]{1,40}){0,3}\.(?:de|com|net|org|eu|at|ch)\Z"
 )
 _PLAIN_LOCAL = re.compile(r"[A-Za-z0-9]+(?:[._+-][A-Za-z0-9]+)*\Z")
-_MAX_EMAIL, _MAX_LOCAL = 254, 64
+_MAX_EMAIL = 254
 _GERMAN_IBAN = re.compile(r"DE[0-9]{20}\Z")
 
 
@@ -100,7 +100,7 @@ def is_email(text: str) -> bool:
     local, _, domain = text.rpartition("@")
     if not text.isascii() and _PLAIN_LOCAL.match(local):
         length = _domain_length(domain)
-        return bool(length) and len(local) <= _MAX_LOCAL and len(local) + 1 + length <= _MAX_EMAIL
+        return bool(length) and len(local) + 1 + length <= _MAX_EMAIL
     return _as_validated(text) is not None
 
 

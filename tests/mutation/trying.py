@@ -45,7 +45,7 @@ class Pure:
             deadline=None,
             derandomize=True,
             database=None,
-            max_examples=25,
+            max_examples=15,
             phases=[Phase.explicit, Phase.generate],
             suppress_health_check=list(HealthCheck),
         )

@@ -1,0 +1,279 @@
+"""Where a rule draws a line, one account lies just inside and another just outside."""
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+from email_validator import EmailNotValidError, validate_email
+
+import market
+from market.identifiers import (
+    is_email,
+    is_iban,
+    is_market_location_id,
+    is_market_partner_code,
+    is_metering_location_id,
+    is_obis_code,
+    is_postcode,
+)
+from market.ordinary import is_ordinary
+from market.periods import follow_each_other
+from market.plausibility import PLAUSIBILITY
+from market.uniqueness import all_different, unique_by
+from schemas.account import Account
+from schemas.submission import read_submission
+from tests.support.make import an_account, changed, encoded
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+AHEAD = date(2026, 11, 21) + timedelta(days=2 * 366)
+BEYOND = AHEAD + timedelta(days=1)
+ADDRESS = ("supply_addresses", 0)
+POINT = (*ADDRESS, "supply_points", 0)
+AGREEMENT = (*POINT, "agreements", 0)
+GAS_FACTOR = (*ADDRESS, "supply_points", 1, "melos", 0, "conversion_factors", 0)
+METER = (*POINT, "melos", 0, "meters", 0)
+REGISTER = (*METER, "registers", 0)
+READINGS = (*REGISTER, "readings")
+LEDGER = ("ledgers", 0)
+SCHEDULE = ("payment_schedules", 0)
+MANDATE = ("payment_instructions", 0)
+
+Path = tuple[str | int, ...]
+LIMITS: list[tuple[str, Path, Any, Any]] = [
+    ("date_in_future", ("customers", 0, "date_of_birth"), "2026-11-21", "2026-11-22"),
+    ("implausible_date_of_birth", ("customers", 0, "date_of_birth"), "1906-01-01", "1905-12-31"),
+    ("date_in_future", ("customers", 0, "consents", 0, "signed_at"), "2026-11-21T12:00:00Z", "2026-11-21T12:00:01Z"),
+    *(
+        ("unassigned_postcode", path, inside, outside)
+        for path in (("billing_postcode",), (*ADDRESS, "supply_postcode"))
+        for inside, outside in (
+            ("01000", "00999"),
+            ("04999", "05000"),
+            ("06000", "05999"),
+            ("42999", "43999"),
+            ("61999", "62000"),
+        )
+    ),
+    *(
+        ("date_far_in_future", path, AHEAD.isoformat(), BEYOND.isoformat())
+        for path in (
+            (*ADDRESS, "customer_at_supply_address_from_date"),
+            (*POINT, "supply_start_date"),
+            (*AGREEMENT, "effective_from"),
+            (*MANDATE, "valid_from"),
+            (*SCHEDULE, "start_date"),
+        )
+    ),
+    ("supply_before_move_in", (*ADDRESS, "customer_at_supply_address_from_date"), "2022-01-01", "2022-01-02"),
+    ("agreement_after_supply_end", (*POINT, "supply_end_date"), "2022-01-01", "2021-12-31"),
+    ("start_date_later_than_end_date", (*POINT, "supply_end_date"), "2022-01-01", "2021-12-31"),
+    ("date_in_future", (*POINT, "last_billed_to_date"), "2026-11-21", "2026-11-22"),
+    ("billed_before_supply_start", (*POINT, "last_billed_to_date"), "2021-12-31", "2021-12-30"),
+    ("negative_number", (*AGREEMENT, "params", "annual_consumption"), "0", "-0.01"),
+    ("negative_number", (*AGREEMENT, "params", "annual_consumption"), "-0", "-1"),
+    *(
+        ("implausible_unit_rate", (*AGREEMENT, "params", rate), "5", "5.0001")
+        for rate in (
+            "unit_rate_per_kwh",
+            "net_unit_rate_per_kwh",
+            "night_unit_rate_per_kwh",
+            "net_night_unit_rate_per_kwh",
+        )
+    ),
+    ("implausible_unit_rate", (*AGREEMENT, "params", "unit_rate_per_kwh"), "4.9999", "12"),
+    ("implausible_conversion_factor", (*GAS_FACTOR, "calorific_value"), "5", "4.9999"),
+    ("implausible_conversion_factor", (*GAS_FACTOR, "calorific_value"), "15", "15.0001"),
+    ("implausible_conversion_factor", (*GAS_FACTOR, "condition_value"), "0.5", "0.4999"),
+    ("implausible_conversion_factor", (*GAS_FACTOR, "condition_value"), "2", "2.0001"),
+    ("negative_reading", (*READINGS, 0, "value"), "0", "-0.1"),
+    ("date_in_future", (*READINGS, 2, "read_at"), "2026-11-21T12:00:00Z", "2026-11-21T12:00:01Z"),
+    ("reading_exceeds_digits", (*REGISTER, "digits"), 5, 4),
+    ("reading_exceeds_digits", (*READINGS, 2, "value"), "999999.9", "1000000"),
+    ("readings_run_backwards", (*READINGS, 1, "value"), "47232.1", "47232.0"),
+    ("readings_run_backwards", (*READINGS, 1, "value"), "49700.1", "49700.2"),
+    (
+        "reading_outside_active_period",
+        (*REGISTER, "active_from"),
+        "2022-01-01T23:59:59+01:00",
+        "2022-01-02T00:00:00+01:00",
+    ),
+    (
+        "reading_outside_active_period",
+        (*REGISTER, "active_to"),
+        "2023-06-29T00:00:01+02:00",
+        "2023-06-29T00:00:00+02:00",
+    ),
+    ("date_in_future", ("statements", 0, "bill_period_to_date"), "2026-11-21", "2026-11-22"),
+    ("negative_number", ("statements", 0, "annual_consumption"), 0, -1),
+    ("date_in_future", (*LEDGER, "last_statement_closing_date"), "2026-11-21", "2026-11-22"),
+    ("negative_number", (*LEDGER, "current_statement_transactions", 0, "amount"), "0", "-0.01"),
+    ("date_in_future", ("notes", 0, "created_at"), "2026-11-21T12:00:00Z", "2026-11-21T12:00:01Z"),
+    ("negative_number", (*SCHEDULE, "amount"), 1, -1),
+    ("zero_payment_schedule_amount", (*SCHEDULE, "amount"), 1, 0),
+    ("ledger_balances_not_equal_to_transfer_balance", ("transfer_balance",), "310.6149", "310.615"),
+    ("ledger_balances_not_equal_to_transfer_balance", ("transfer_balance",), "310.6051", "310.605"),
+    ("balance_mismatch_on_ledger_balance", (*LEDGER, "last_statement_balance"), "152.3449", "152.345"),
+    ("balance_mismatch_on_ledger_balance", (*LEDGER, "last_statement_balance"), "152.3351", "152.335"),
+    (
+        "transaction_in_future",
+        (*LEDGER, "current_statement_transactions", 0, "transaction_date"),
+        "2026-11-21",
+        "2026-11-22",
+    ),
+    (
+        "current_statement_transaction_before_last_statement_closing_date",
+        (*LEDGER, "current_statement_transactions", 0, "transaction_date"),
+        "2023-01-01",
+        "2022-12-31",
+    ),
+    ("required", (*MANDATE, "bank_account"), {"account_holder": "A", "account_number": "1"}, {"account_holder": "A"}),
+    (
+        "required",
+        (*MANDATE, "bank_account"),
+        {"account_holder": "A", "iban": "DE75955505056996058738"},
+        {"account_holder": "A", "iban": " ", "account_number": " "},
+    ),
+    ("fixed_payment_schedule_missing_day_of_month", (*SCHEDULE, "day_of_month"), 1, ...),
+    ("fixed_payment_schedule_missing_frequency", (*SCHEDULE, "frequency"), "MONTHLY", ...),
+]
+"""Code, place, the last value that is taken, the first that is not."""
+
+
+IMPLAUSIBLE = {rule.code for rule in PLAUSIBILITY}
+
+
+def read(account: dict[str, Any]) -> Account:
+    submission = read_submission(encoded(account))
+    assert list(submission.misfits) == []
+    return submission.account
+
+
+def codes(account: Account) -> set[str]:
+    return {breach.problem.code for breach in market.check(account, NOW)}
+
+
+@pytest.mark.parametrize(
+    ("code", "path", "inside", "outside"),
+    LIMITS,
+    ids=[f"{code}@{'.'.join(map(str, path))}={inside}" for code, path, inside, _ in LIMITS],
+)
+def test_a_limit_is_where_it_is_said_to_be(code: str, path: Path, inside: Any, outside: Any) -> None:
+    within, beyond = (read(changed(an_account(), value, *path)) for value in (inside, outside))
+    assert code not in codes(within)
+    assert code in codes(beyond)
+
+
+ORDINARY: list[tuple[Path, Any]] = [
+    (("customers", 0, "date_of_birth"), "1906-01-01"),
+    (("customers", 0, "date_of_birth"), "2025-12-31"),
+    ((*POINT, "supply_end_date"), "2022-01-01"),
+    ((*POINT, "last_billed_to_date"), "2022-01-01"),
+    ((*POINT, "last_billed_to_date"), "2026-11-21"),
+    ((*AGREEMENT, "params", "unit_rate_per_kwh"), "4.9999"),
+    ((*AGREEMENT, "params", "unit_rate_per_kwh"), "0"),
+    ((*AGREEMENT, "params"), ...),
+    ((*GAS_FACTOR, "calorific_value"), "5"),
+    ((*GAS_FACTOR, "calorific_value"), ...),
+    ((*GAS_FACTOR, "condition_value"), "2"),
+    ((*GAS_FACTOR, "condition_value"), ...),
+    ((*READINGS, 0, "value"), "0"),
+    ((*READINGS, 1, "value"), "47232.1"),
+    ((*READINGS, 1, "read_at"), "2022-01-01T00:00:00+01:00"),
+    ((*READINGS, 2, "read_at"), "2026-11-21T12:00:00Z"),
+    (READINGS, []),
+    ((*REGISTER, "digits"), 5),
+    ((*REGISTER, "digits"), ...),
+    ((*REGISTER, "active_from"), "2022-01-01T23:59:59+01:00"),
+    ((*REGISTER, "active_from"), ...),
+    ((*REGISTER, "active_to"), "2023-06-29T00:00:01+02:00"),
+    (("statements", 0, "bill_period_to_date"), "2026-11-21"),
+    (("statements", 0, "annual_consumption"), 0),
+    (("statements", 0, "annual_consumption"), ...),
+    ((*LEDGER, "last_statement_closing_date"), "2026-11-21"),
+    ((*LEDGER, "last_statement_closing_date"), ...),
+    (("notes", 0, "created_at"), "2026-11-21T12:00:00Z"),
+    (("notes", 0, "created_at"), ...),
+    ((*MANDATE, "valid_from"), "2027-12-31"),
+    ((*MANDATE, "valid_from"), ...),
+    ((*SCHEDULE, "start_date"), "2027-12-31"),
+    ((*SCHEDULE, "amount"), 0),
+    ((*SCHEDULE, "amount"), ...),
+]
+
+
+@pytest.mark.parametrize(("path", "value"), ORDINARY, ids=[f"{'.'.join(map(str, p))}={v}" for p, v in ORDINARY])
+def test_what_is_plausible_is_found_so_at_the_first_look(path: Path, value: Any) -> None:
+    """Otherwise the rules say the same, and take longer."""
+    assert is_ordinary(read(changed(an_account(), value, *path)), NOW)
+
+
+@pytest.mark.parametrize(
+    ("path", "outside"),
+    [(path, outside) for code, path, _, outside in LIMITS if code in IMPLAUSIBLE and "consents" not in path],
+)
+def test_what_is_implausible_is_never_ordinary(path: Path, outside: Any) -> None:
+    account = read(changed(an_account(), outside, *path))
+    assert not is_ordinary(account, NOW) or not codes(account) & IMPLAUSIBLE
+
+
+@pytest.mark.parametrize(
+    ("check", "inside", "outside"),
+    [
+        (is_market_location_id, "41373559241", "041373559241"),
+        (is_market_partner_code, "9907165000001", "99071650000011"),
+        (is_market_partner_code, "9800000100003", "9800000100005"),
+        (is_metering_location_id, "DE" + "0" * 31, "DE" + "0" * 32),
+        (is_metering_location_id, "de" + "a" * 31, "de" + "a" * 30),
+        (is_postcode, "00000", "000000"),
+        (is_postcode, "99999", "9999a"),
+        (is_obis_code, "255-255:255.255.255*255", "256-255:255.255.255*255"),
+        (is_obis_code, "0-0:0.0", "1-0:1.8.0000"),
+        (is_iban, "DE42370400449212890427", "DE423704004492128904270"),
+    ],
+)
+def test_an_identifier_is_neither_longer_nor_shorter(check: Any, inside: str, outside: str) -> None:
+    assert check(inside)
+    assert not check(outside)
+
+
+def is_email_by_library(text: str) -> bool:
+    try:
+        validate_email(text, check_deliverability=False)
+    except EmailNotValidError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("domain", ["example.de", "müller.de", "example.museum"])
+@pytest.mark.parametrize("length", [1, 63, 64, 65])
+def test_the_part_before_the_at_sign_is_as_long_as_the_library_takes_it(domain: str, length: int) -> None:
+    text = f"{'a' * length}@{domain}"
+    assert is_email(text) is is_email_by_library(text)
+
+
+@pytest.mark.parametrize("start", ["", "ü"])
+@pytest.mark.parametrize("length", range(40, 66))
+def test_an_address_has_254_characters_at_most(start: str, length: int) -> None:
+    domain = ".".join([start + "d" * 40, "e" * 60, "f" * 60, "g" * 20, "de"])
+    text = f"{'a' * length}@{domain}"
+    assert is_email(text) is is_email_by_library(text)
+
+
+def test_one_period_alone_leaves_no_gap() -> None:
+    assert follow_each_other([], date(2026, 1, 1))
+    assert follow_each_other([object()], date(2026, 1, 1))
+
+
+def test_two_of_a_kind_are_found_among_two() -> None:
+    class Item:
+        def __init__(self, one: int, two: int) -> None:
+            self.one, self.two = one, two
+
+    assert all_different([])
+    assert all_different([1])
+    assert all_different([1, 2])
+    assert not all_different([1, 1])
+    differ = unique_by("one", "two")
+    assert differ([Item(1, 1), Item(1, 2)])
+    assert not differ([Item(1, 1), Item(1, 1)])
+    assert differ.__dict__["reads"] == ("[].one", "[].two")
