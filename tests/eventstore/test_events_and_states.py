@@ -16,6 +16,7 @@ from eventstore.aggregates.aggregate import Aggregate, Command, Event, State
 from eventstore.aggregates.import_process import ImportProcess
 from eventstore.errors import AlreadyImported, IllegalTransition, Refused
 from eventstore.events import AGGREGATES
+from eventstore.replay import _COMMANDS
 from tests.support.make import (
     DIGEST,
     LEASE_UNTIL,
@@ -338,14 +339,44 @@ def test_before_its_first_event_a_stream_is_new() -> None:
     }
 
 
-@pytest.mark.parametrize("kind", sorted({kind for a in AGGREGATES.values() for kind in a.topics.values()}, key=repr))
-def test_a_field_that_a_stored_event_lacks_says_nothing(kind: type[Event]) -> None:
+@pytest.mark.parametrize("event", sorted(imports.TOPICS.values(), key=repr))
+def test_an_event_leaves_the_status_that_views_count(event: type[Event]) -> None:
+    example = next(e for e in EXAMPLES if type(e) is event)
+    status = state_after(IMPORT, (staged(), example)).status
+    assert imports.status_after(example) == status
+    topic = next(name for name, kind in imports.TOPICS.items() if kind is event)
+    assert imports.STATUS_AFTER_TOPIC.get(topic, status) == status
+    assert status in imports.STATUSES
+
+
+EXAMPLES = (
+    *(staged(), started(), postponed(), processed(), errored(), dry_run_succeeded(), DRY_RUN_ERRORED, cancelled()),
+    *(imports.ImportRetried(), imports.SubjectErased()),
+)
+
+
+def test_statuses_are_in_the_order_of_a_process_and_two_of_them_are_no_end() -> None:
+    assert " ".join(imports.STATUSES) == (
+        "PENDING IN_PROGRESS PROCESSED ERRORED CANCELLED DRY_RUN_SUCCEEDED DRY_RUN_ERRORED"
+    )
+    assert " ".join(imports.WAITING) == "PENDING IN_PROGRESS"
+    assert set(imports.STATUS_AFTER_TOPIC) == set(imports.TOPICS) - {"subject_erased.v1"}
+    assert imports.status_after(imports.SubjectErased(account_number="A-1")) == "PROCESSED"
+    assert imports.status_after(imports.SubjectErased()) == "CANCELLED"
+
+
+KINDS = {kind for aggregate in AGGREGATES.values() for kind in aggregate.topics.values()} | set(_COMMANDS.values())
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS, key=repr))
+def test_a_field_that_an_event_or_a_command_lacks_says_nothing(kind: type[Event] | type[Command]) -> None:
     settings = {field.name: field.default for field in msgspec.structs.fields(supplier.SupplierSettings)}
     for field in msgspec.structs.fields(kind):
         if field.default is NODEFAULT:
             continue
         assert msgspec.convert(field.default, field.type) == field.default
-        said = "account_import" if field.name == "domain" else settings.get(field.name)
+        is_setting = issubclass(kind, supplier.SupplierSettings)
+        said = "account_import" if field.name == "domain" else is_setting and settings.get(field.name)
         assert field.default == said if said else not field.default
 
 
