@@ -442,3 +442,8 @@ def test_every_refusal_is_said_in_both_languages() -> None:
     for error in (post_account.RecordDiffers(), price_sheet.DocumentDiffers(), supplier.DocumentsRootMissing()):
         assert isinstance(error, Refused)
         assert str(error) != error.german
+
+
+def test_a_record_or_document_that_differs_is_not_unique() -> None:
+    assert (post_account.RecordDiffers.code, price_sheet.DocumentDiffers.code) == ("unique", "unique")
+    assert supplier.DocumentsRootMissing.code == "documents_root_missing"
