@@ -1,4 +1,4 @@
-"""docs/contract.md, row by row: the tests that it names exist, and every field takes its type and nothing else."""
+"""docs/contract.md and docs/promises.md: tests that they name exist; every field takes its type and nothing else."""
 
 import ast
 import copy
@@ -34,6 +34,7 @@ from tests.support.running import RunningService, wait_for
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "contract.md").read_text()
+PROMISES = (ROOT / "docs" / "promises.md").read_text()
 
 RESOURCES: dict[str, tuple[type[Wire], str]] = {
     "Account": (Account, "validate_account"),
@@ -171,11 +172,17 @@ def paths_of(node: msgspec.inspect.Type, at: str = "") -> list[str]:
 
 
 def test_every_test_that_is_named_exists() -> None:
-    named = set(re.findall(r"`(tests/[a-z_/]+\.py)::(test_[a-z0-9_]+)`", PAGE))
-    assert len(named) > 25
+    named = set(re.findall(r"`(tests/[a-z_/]+\.py)::(test_[a-z0-9_]+)`", PAGE + PROMISES))
+    assert len(named) > 200
     for file, name in named:
         tree = ast.parse((ROOT / file).read_text())
         assert any(isinstance(node, ast.FunctionDef) and node.name == name for node in tree.body), f"{file}::{name}"
+
+
+def test_every_promise_names_a_test() -> None:
+    rows = [line for line in PROMISES.splitlines() if line.startswith("| ") and line != "| promise | tests |"]
+    assert len(rows) > 70
+    assert [row for row in rows if not re.search(r" \| `tests/[^`]+::test_[^`]+`[^|]* \|$", row)] == []
 
 
 STARTED = start()

@@ -10,6 +10,17 @@ from eventstore.proof.checkpoints import Outside
 from tests.support.sealed_log import ACCOUNTS, Log
 
 
+def find(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the verbs find this log."""
+    for name, value in {
+        "DATABASE_URL": log.urls.service,
+        "IMPORTLEDGER_SEALING_KEY": "A" * 43,
+        "IMPORTLEDGER_CHECKPOINTS_URL": log.outside.url,
+        "IMPORTLEDGER_DATA_DIR": str(log.folder),
+    }.items():
+        monkeypatch.setenv(name, value)
+
+
 @pytest.mark.parametrize("options", [[], ["--all"]])
 def test_what_is_appended_and_sealed_meanwhile_is_no_truncation(
     log: Log, monkeypatch: pytest.MonkeyPatch, options: list[str]
@@ -22,13 +33,17 @@ def test_what_is_appended_and_sealed_meanwhile_is_no_truncation(
         return notes(outside)
 
     monkeypatch.setattr(Outside, "notes", sealed_at_that_moment)
-    for name, value in {
-        "DATABASE_URL": log.urls.service,
-        "IMPORTLEDGER_SEALING_KEY": "A" * 43,
-        "IMPORTLEDGER_CHECKPOINTS_URL": log.outside.url,
-        "IMPORTLEDGER_DATA_DIR": str(log.folder),
-    }.items():
-        monkeypatch.setenv(name, value)
+    find(log, monkeypatch)
     told = CliRunner().invoke(verify, options)
     assert (told.exit_code, "TRUNCATED" in told.output) == (0, False), told.output
     assert f"anchored up to position {3 * (ACCOUNTS + 10)}" in told.output
+
+
+def test_what_is_only_warned_of_ends_with_exit_code_1(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    find(log, monkeypatch)
+    log.admin.execute("ALTER TABLE events DISABLE TRIGGER USER")
+    log.admin.execute("GRANT UPDATE ON events TO importledger")
+    told = CliRunner().invoke(verify, ["--all"])
+    assert told.exit_code == 1
+    assert "is disabled" in told.output
+    assert told.output.count("WARNED") >= 2, told.output

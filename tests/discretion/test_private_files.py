@@ -1,15 +1,23 @@
 """What the command writes is for its owner alone, also in a folder, or a file, that was there already."""
 
 import os
+import sys
 from pathlib import Path
+
+import psycopg
 
 from discretion.private_files import open_private
 from embedded.postgres import PostgresUrls
+from embedded.supervisor import Program, Supervisor
+from eventstore.aggregates.import_process import stream_of
 from eventstore.log.ledger import Ledger
 from eventstore.operations.backup import back_up
 from eventstore.operations.export import export, header_of
+from eventstore.proof.proof import write_proof
 from projections.platform.account_numbers import ACCOUNT_NUMBERS
 from tests.support.make import DIGEST, NOON, stage
+from tests.support.running import wait_for
+from tests.support.sealed_log import KEY, SUPPLIER, Log
 
 
 def mode(file: Path) -> int:
@@ -52,3 +60,24 @@ def test_backups_and_exports_are_private_in_a_folder_that_was_there(
     written = [file for place in places for file in place.iterdir()] + [folder / "x.ndjson.zst"]
     assert len(written) > 5
     assert {mode(file) for file in written} == {0o600}
+
+
+def test_proofs_and_logs_are_private_in_a_folder_that_was_there(log: Log) -> None:
+    place = log.folder / "open"
+    place.mkdir(mode=0o777)
+    place.chmod(0o777)
+    before = os.umask(0)
+    try:
+        sealed, streams = log.seal(), [stream_of(SUPPLIER, "BENCH-0000001")]
+        with psycopg.connect(log.urls.service) as connection:
+            newest = (sealed.checkpoint, sealed.note)
+            write_proof(connection, place / "x.zip", streams, newest, KEY.verifier, kept={}, payloads=True)
+        says = [sys.executable, "-c", "print('said')"]
+        program = Program(name="a", command=says, environment=os.environ, log=str(place / "a.log"))
+        running = Supervisor()
+        running.start(program)
+        wait_for(lambda: (place / "a.log").exists(), "it has said something")
+        running.stop()
+    finally:
+        os.umask(before)
+    assert {mode(file) for file in place.iterdir()} == {0o600}

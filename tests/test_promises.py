@@ -1,0 +1,47 @@
+"""Promises that a look at the sources and documents holds."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from api.description import openapi
+from api.operations import OPERATIONS
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("api", "workers", "cli", "projections", "eventstore", "embedded", "market")
+
+
+def test_whoever_judges_an_account_calls_the_same_function() -> None:
+    """The rules of the market are asked in one place, and nobody has a `judge` of their own."""
+    asking, judging = set(), set()
+    for package in PACKAGES:
+        for file in (ROOT / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, ast.Call) and ast.unparse(node.func) in ("market.check", "RULES.check"):
+                    asking.add(str(file.relative_to(ROOT)))
+                if isinstance(node, ast.FunctionDef) and node.name == "judge":
+                    judging.add(str(file.relative_to(ROOT)))
+    assert asking - {"market/__init__.py"} == {"market/judging.py"}
+    assert judging == {"market/judging.py"}
+
+
+def test_the_answers_of_create_and_validate_have_three_optional_fields() -> None:
+    document = openapi(OPERATIONS)
+    for path, status in (("/v2/data-import/accounts/", "201"), ("/v2/data-import/accounts/validate/", "200")):
+        answer = document["paths"][path]["post"]["responses"][status]["content"]["application/json"]["schema"]
+        schema = document["components"]["schemas"][answer["$ref"].rpartition("/")[2]]
+        assert set(schema["properties"]) == {"status", "outcome", "warnings"}
+        assert not schema.get("required")
+
+
+TOLD = {
+    "operations.md": ["pg_wal", "max_slot_wal_keep_size", "repo1-retention-archive", "pg_archivecleanup", "ANALYZE"],
+    "security.md": ["TLS", "reverse proxy", "Secrets", "Redis with a password", "requirepass", "Images by digest"],
+}
+
+
+@pytest.mark.parametrize("page", TOLD)
+def test_the_documents_say_what_operators_must_set(page: str) -> None:
+    text = (ROOT / "docs" / page).read_text()
+    assert [word for word in TOLD[page] if word not in text] == []
