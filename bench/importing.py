@@ -24,7 +24,7 @@ from importledger_client.book import one_account
 
 IMPORTBOOK = Path(sys.executable).parent / "importbook"
 LOOK_EVERY_S = 0.25
-FLAT_MB = 32
+FLAT_MB = 64
 """What a process may grow by in the second half of a push and still be called flat."""
 FAULTY = 40
 _READINGS = "supply_addresses.supply_points.melos.meters.registers.readings"

@@ -12,7 +12,7 @@ from api.bulk.judging import decode_question, encode_judged, judge_lines
 from runtime.interpreter import tune_interpreter
 
 SIZE = struct.Struct("!I")
-NICENESS = 5
+NICENESS = 2
 """A book that comes in keeps neither workers nor other requests from a processor; it waits for them."""
 
 
