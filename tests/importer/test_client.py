@@ -10,7 +10,9 @@ from importledger_client import (
     AlreadyImported,
     AsyncClient,
     Client,
+    Failure,
     ImportLedgerError,
+    LatestError,
     Misconfigured,
     NotAllowed,
     NotFound,
@@ -102,3 +104,15 @@ def test_the_awaited_client_does_the_same(service: RunningService) -> None:
             return valid.status, created.status, ended.status, refused.value.errors[0].attr
 
     assert asyncio.run(script()) == ("VALID", "PENDING", "PROCESSED", "customers")
+
+
+def test_a_failure_says_what_is_wrong_and_where() -> None:
+    detail = "The account could not be validated: some_code@statements.0.statement_path, other@customers.1.email"
+    failure = Failure(latest_error=LatestError("account_failed_validation", detail, "account_import"))
+    assert [(error.code, error.attr) for error in failure.errors] == [
+        ("some_code", "statements.0.statement_path"),
+        ("other", "customers.1.email"),
+    ]
+    given_up = Failure(latest_error=LatestError("attempts_exhausted", "Ask a@b about it."))
+    assert [(error.code, error.attr) for error in given_up.errors] == [("attempts_exhausted", "")]
+    assert Failure().errors == ()

@@ -1,9 +1,14 @@
 """What the service answers, typed. Fields that a later service adds are ignored."""
 
+import re
 from datetime import datetime
 from typing import Any
 
 import msgspec
+
+NOT_VALID = "account_failed_validation"
+"""The code of an account with any number of problems; its sentence names the first of them as code@path."""
+_NAMED = re.compile(r"\b([a-z0-9_]+)@([^\s,]+)")
 
 
 class FieldError(msgspec.Struct, frozen=True):
@@ -105,8 +110,12 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def errors(self) -> tuple[FieldError, ...]:
+        """What is wrong, by code and path as far as the service names them; else the code alone."""
         error = self.latest_error
-        return (FieldError("", error.code, error.detail),) if error else ()
+        if error is None:
+            return ()
+        named = (_NAMED.findall(error.detail) if error.code == NOT_VALID else ()) or [(error.code, "")]
+        return tuple(FieldError(attr, code, error.detail) for code, attr in named)
 
 
 class Summary(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ import click
 import msgspec
 from rich.console import Console
 
-from importledger_client.answers import Run
+from importledger_client.answers import FieldError, Run
 from importledger_client.client import Client
 from importledger_client.commands.common import (
     OK,
@@ -26,7 +26,7 @@ from importledger_client.failures import ndjson_path, read_failures, value_at
 from importledger_client.notes import Note, recall
 from importledger_client.pushing import kinds_of
 from importledger_client.sources import STDIN
-from importledger_client.tally import MOST_KINDS, Kind, Sample, Tally
+from importledger_client.tally import MOST_KINDS, Kind, Tally
 
 ENDED_BADLY = ("ERRORED", "DRY_RUN_ERRORED")
 
@@ -107,9 +107,8 @@ def _ask_service(found: Found, run: str, supplier: str | None, access: Access, *
     for status in ENDED_BADLY:
         if record.by_status.get(status):
             for failure in client.failures(supplier, run, status=status):
-                detail = failure.latest_error.detail if failure.latest_error else ""
-                sample = Sample(failure.external_account_number or "", "", detail)
-                found.tally.add([((failure.code, ""), sample)])
+                external = failure.external_account_number
+                found.tally.add(kinds_of(external, b"", failure.errors or (FieldError("", status, ""),)))
     if not has_file and record.refused:
         found.of_service |= {(error.code, error.path): error.number for error in record.errors}
 
