@@ -34,6 +34,7 @@ EXAMPLES = {
     "proof": "importledger proof NORDWIND NW-0004711 -o proof.zip",
     "backup": "importledger backup /backups/monday --keys /keys/monday",
     "restore": "importledger restore /backups/monday --keys /keys/monday --data-dir /var/lib/importledger --verify",
+    "doctor": "importledger doctor --backups /backups",
     "projections": "importledger projections --json",
     "projections verify": "importledger projections verify import_status",
     "projections rebuild": "importledger projections rebuild account_search --jobs 2",

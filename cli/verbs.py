@@ -31,6 +31,7 @@ VERBS = {
     "backup": "cli.backup:backup",
     "restore": "cli.backup:restore",
     "projections": "cli.support:projections",
+    "doctor": "cli.doctor:doctor",
 }
 """By name, in the order of `--help`: the verb's file and what it is called there."""
 

@@ -1,0 +1,109 @@
+"""The database: whether it is of this version, keeps what it acknowledges, and has room and time left."""
+
+import shutil
+from collections.abc import Iterator
+from datetime import datetime
+
+from cli.checkup.finding import Finding, Grade, Looked
+from eventstore.clock import now
+from eventstore.operations.fitness import UnsafeStore, refuse_unsafe
+from eventstore.operations.migrate import MIGRATIONS
+
+GIGABYTE = 2**30
+MAX_CLOCK_DIFFERENCE_S = 2.0
+MIN_FREE, WARNED_FREE = 0.02, 0.10
+"""Of the disk."""
+MAX_KEPT_WAL_GB = 10
+WARNED_AGE, MAX_AGE = 500_000_000, 1_500_000_000
+"""Transactions since the oldest that is not frozen; Postgres takes no more writes at two thousand million."""
+WARNED_DEAD_ROWS = 10_000_000
+
+
+def schema(look: Looked) -> Iterator[Finding]:
+    """Whether code and schema are of one version."""
+    applied = {name for (name,) in look.rows("SELECT name FROM schema_migrations")}
+    known = {file.name for file in MIGRATIONS.glob("*.sql")}
+    if missing := sorted(known - applied):
+        yield Finding("schema", "wrong", f"{len(missing)} migrations are not applied.", "importledger migrate")
+    elif newer := sorted(applied - known):
+        yield Finding(
+            "schema", "wrong", f"The schema is newer than this version ({newer[-1]}).", "upgrade importledger"
+        )
+    else:
+        yield Finding("schema", "good", f"All {len(known)} migrations are applied.")
+
+
+def durability(look: Looked) -> Iterator[Finding]:
+    """Whether the database keeps what it acknowledges and does what the append needs (fsync, locks, standby, clock)."""
+    try:
+        is_judged = refuse_unsafe(look.database_url, look.settings.durability)
+    except UnsafeStore as error:
+        yield Finding("durability", "wrong", str(error))
+        return
+    if is_judged:
+        yield Finding(
+            "durability", "good", "Acknowledged events are on disk; locks, notifications and sessions are real."
+        )
+    else:
+        yield Finding("durability", "wrong", "The database takes no writes.", "point DATABASE_URL at the primary")
+
+
+def rights(look: Looked) -> Iterator[Finding]:
+    """Whether the service's role may do less than alter the log."""
+    if look.value("SELECT has_table_privilege('events', 'UPDATE') OR has_table_privilege('events', 'DELETE')"):
+        yield Finding(
+            "rights", "warned", "The service's role may alter the log.",
+            "give DATABASE_URL a role of its own, DATABASE_ADMIN_URL the owner, and run importledger migrate",
+        )  # fmt: skip
+    else:
+        yield Finding("rights", "good", "The service's role may add to the log and not alter it.")
+
+
+def replication(look: Looked) -> Iterator[Finding]:
+    """Standbys, and write-ahead log that is kept for those who do not fetch it."""
+    count = look.value("SELECT synchronous_standbys()")
+    told = "standbys cannot be seen by the schema's owner" if count is None else f"{count} synchronous standbys"
+    yield Finding("replication", "good", f"{told[0].upper()}{told[1:]}; asked for: {look.settings.durability}.")
+    for slot, kept in look.rows(
+        "SELECT slot_name, pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn) FROM pg_replication_slots"
+    ):
+        if kept is not None and kept > MAX_KEPT_WAL_GB * GIGABYTE:
+            says = f"{float(kept) / GIGABYTE:.0f} GB of write-ahead log are kept for the replication slot {slot}."
+            yield Finding("replication", "warned", says, "bring its standby back, or drop the slot")
+
+
+def clock(look: Looked) -> Iterator[Finding]:
+    """Whether this machine and the database's agree on the time."""
+    theirs: datetime = look.value("SELECT clock_timestamp()")
+    seconds = (theirs - now()).total_seconds()
+    if abs(seconds) > MAX_CLOCK_DIFFERENCE_S:
+        yield Finding("clock", "warned", f"The database's clock differs by {seconds:.1f} s.", "synchronise the clocks")
+    else:
+        yield Finding("clock", "good", "The clocks of this machine and the database agree.")
+
+
+def disk(look: Looked) -> Iterator[Finding]:
+    """Room in the data folder, and how large the database is."""
+    size = look.value("SELECT pg_database_size(current_database())") / GIGABYTE
+    folder = look.settings.data_dir
+    if look.settings.database_url is not None or not folder.exists():
+        yield Finding("disk", "good", f"The database has {size:.1f} GB; its disk is not of this machine.")
+        return
+    used = shutil.disk_usage(folder)
+    free = used.free / used.total
+    state: Grade = "wrong" if free < MIN_FREE else "warned" if free < WARNED_FREE else "good"
+    says = f"The database has {size:.1f} GB; {used.free / GIGABYTE:.0f} GB ({free:.0%}) are free below {folder}."
+    yield Finding("disk", state, says, None if state == "good" else "make room")
+
+
+def vacuum(look: Looked) -> Iterator[Finding]:
+    """Old transactions and dead rows."""
+    age = look.value("SELECT age(datfrozenxid) FROM pg_database WHERE datname = current_database()")
+    state: Grade = "wrong" if age > MAX_AGE else "warned" if age > WARNED_AGE else "good"
+    says = f"The oldest transaction that is not frozen is {age:,} transactions old."
+    yield Finding("vacuum", state, says, None if state == "good" else "VACUUM (FREEZE) in the database, as its owner")
+    for table, dead in look.rows(
+        "SELECT relname, n_dead_tup FROM pg_stat_user_tables WHERE n_dead_tup > %s AND n_dead_tup > n_live_tup",
+        WARNED_DEAD_ROWS,
+    ):
+        yield Finding("vacuum", "warned", f"{table} has {dead:,} dead rows.", f"VACUUM {table}")

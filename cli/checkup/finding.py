@@ -1,0 +1,39 @@
+"""What a check is told and what it says."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from psycopg import Connection
+from psycopg.rows import tuple_row
+
+from cli.settings import Settings
+
+Grade = Literal["good", "warned", "wrong"]
+
+
+class Finding(msgspec.Struct, frozen=True, omit_defaults=False):
+    """One answer: what was looked at, how it is, in a sentence, and what to type where it is not good."""
+
+    check: str
+    state: Grade
+    says: str
+    todo: str | None = None
+
+
+class Looked(msgspec.Struct, frozen=True):
+    """What checks look at: the settings, the database, and the folder of backups, if one is said."""
+
+    settings: Settings
+    database_url: str
+    connection: Connection[Any]
+    backups: Path | None = None
+
+    def rows(self, query: Any, *parameters: Any) -> list[tuple[Any, ...]]:
+        with self.connection.cursor(row_factory=tuple_row) as cursor:
+            return cursor.execute(query, parameters or None).fetchall()
+
+    def value(self, query: Any, *parameters: Any) -> Any:
+        """The one value that a query gives; None where there is no row."""
+        rows = self.rows(query, *parameters)
+        return rows[0][0] if rows else None

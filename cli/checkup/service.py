@@ -1,0 +1,104 @@
+"""The service: whether somebody does each piece of work, and how far it has come."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from cli.checkup.finding import Finding, Looked
+from cli.prove import SEALING_KEY
+from embedded.folder import DataFolder
+from eventstore.clock import now
+from eventstore.log import locks
+from eventstore.proof.checkpoints import KeyNotUsable, LogKey
+from eventstore.proof.sealing import SealRefused, newest_checkpoint, sealed_size
+from projections import PROJECTIONS
+from projections.versioning.reading import head
+from projections.versioning.versions import parked_streams, versions
+
+MAX_LAG = timedelta(minutes=5)
+MAX_PENDING = timedelta(minutes=10)
+
+_ROLES = {"relay": locks.RELAY, "projector": locks.PROJECTOR}
+_RECORDED_AT = "SELECT recorded_at FROM events WHERE position = %s"
+_HELD = """
+SELECT count(*) FROM pg_locks
+WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND classid = %s AND objsubid = %s AND (%s::bigint IS NULL OR objid = %s)
+"""
+_OLDEST_PENDING = """
+SELECT min(i.created_at) FROM import_status AS i LEFT JOIN import_supplier AS s ON s.code = i.supplier
+WHERE i.status = 'PENDING' AND s.status IS DISTINCT FROM 'paused' AND (i.due_at IS NULL OR i.due_at < clock_timestamp())
+"""
+
+
+def roles(look: Looked) -> Iterator[Finding]:
+    """Whether somebody relays, seals, projects and works, wherever the processes run."""
+    held = {name: bool(look.value(_HELD, 0, 1, number, number)) for name, number in _ROLES.items()}
+    workers = look.value(_HELD, locks.WORKERS, 2, None, None)
+    if missing := [name for name, is_held in held.items() if not is_held]:
+        yield Finding("roles", "wrong", f"Nobody runs as {', '.join(missing)}.", "importledger relay")
+    if not workers:
+        yield Finding("roles", "wrong", "No worker runs: nothing is created.", "importledger worker")
+    if workers and not missing:
+        yield Finding("roles", "good", f"A relay, a projector and {workers} workers run.")
+
+
+def projections(look: Looked) -> Iterator[Finding]:
+    """Parked streams, outdated definitions, and how far each projection is behind the log."""
+    reached, bad = head(look.connection), 0
+    for projection in PROJECTIONS:
+        for version in versions(look.connection, projection.name):
+            if version.state != "live":
+                continue
+            name = projection.name
+            if parked := parked_streams(look.connection, name, version.version):
+                bad += 1
+                heal = f"mend the cause, then importledger projections heal {parked[0]}"
+                yield Finding("projections", "wrong", f"{name} has {len(parked)} parked streams.", heal)
+            if version.definition != projection.definition:
+                bad += 1
+                yield Finding(
+                    "projections", "warned", f"{name} is outdated.", f"importledger projections rebuild {name}"
+                )
+            elif not projection.is_inline and (behind := _behind(look, version.position, reached)) > MAX_LAG:
+                bad += 1
+                says = f"{name} is {reached - version.position:,} events and {behind} behind the log."
+                yield Finding("projections", "warned", says, "look at the relay's log")
+    if not bad:
+        yield Finding("projections", "good", f"All {len(PROJECTIONS)} projections are up to date.")
+
+
+def _behind(look: Looked, position: int, reached: int) -> timedelta:
+    if position >= reached:
+        return timedelta(0)
+    recorded_at = look.value(_RECORDED_AT, position + 1)
+    return now() - recorded_at if recorded_at else timedelta(0)
+
+
+def pending(look: Looked) -> Iterator[Finding]:
+    """How long the oldest import has waited that could have been created."""
+    oldest = look.value(_OLDEST_PENDING)
+    if oldest is not None and now() - oldest > MAX_PENDING:
+        says = f"An import has been waiting since {oldest:%Y-%m-%dT%H:%M:%SZ}."
+        yield Finding("pending", "warned", says, "start more workers, or look at their logs")
+    else:
+        yield Finding("pending", "good", "No import waits longer than it should.")
+
+
+def sealing(look: Looked) -> Iterator[Finding]:
+    """When the log was sealed last, and whether the key is here that signed it."""
+    reached = head(look.connection)
+    open_events = reached - sealed_size(look.connection)
+    waits_since: datetime | None = look.value(_RECORDED_AT, reached - open_events + 1)
+    try:
+        secret = look.settings.sealing_key or DataFolder(look.settings.data_dir).known_secret(SEALING_KEY)
+        if secret is not None:
+            newest_checkpoint(look.connection, [LogKey.of(secret).verifier])
+    except (KeyNotUsable, SealRefused) as error:
+        yield Finding("sealing", "wrong", str(error), "set IMPORTLEDGER_SEALING_KEY to the key that signed the log")
+        return
+    allowed = MAX_LAG + timedelta(seconds=look.settings.seal_every_s)
+    if waits_since is not None and now() - waits_since > allowed:
+        says = f"{open_events:,} events are not sealed, the first since {waits_since:%Y-%m-%dT%H:%M:%SZ}."
+        yield Finding("sealing", "warned", says, "look for `log not sealed` or `sealing waits` in the relay's log")
+    else:
+        yield Finding("sealing", "good", f"{reached - open_events:,} events are sealed.")

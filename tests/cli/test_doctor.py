@@ -1,0 +1,99 @@
+"""`doctor`: a service that is well is good on every line but one; what is wrong is named, with what to type."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from cli.checkup.finding import Finding
+from cli.doctor import examine
+from embedded.postgres import PostgresUrls
+from eventstore.aggregates.supplier import CreateSupplier
+from eventstore.clock import now
+from eventstore.log.ledger import Ledger
+from tests.support.make import an_account
+from tests.support.running import RunningService
+from tests.support.staging import stage
+
+
+@pytest.fixture
+def told(database: PostgresUrls, folder: Path, monkeypatch: pytest.MonkeyPatch) -> PostgresUrls:
+    """A database on which no role runs, and nothing else."""
+    monkeypatch.setenv("DATABASE_URL", database.service)
+    monkeypatch.setenv("IMPORTLEDGER_DATA_DIR", str(folder / "none"))
+    return database
+
+
+def found(check: str, backups: Path | None = None) -> list[Finding]:
+    return [finding for finding in examine(backups) if finding.check == check]
+
+
+def test_a_running_service_is_well(service: RunningService) -> None:
+    ended = service.cli("doctor", "--json", check=False)
+    findings = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert {"settings", "database", "schema", "durability", "roles", "redis"} <= {
+        finding["check"] for finding in findings if finding["state"] == "good"
+    }
+    assert all(finding.keys() == {"check", "state", "says", "todo"} for finding in findings)
+    assert all(finding["todo"] for finding in findings if finding["state"] == "warned")
+
+
+def test_the_page_goes_from_good_to_wrong_and_ends_with_a_count(service: RunningService) -> None:
+    page = service.cli("doctor", check=False).stdout
+    states = [line.split()[0] for line in page.splitlines() if line.startswith(("good", "warned", "wrong"))]
+    assert states == sorted(states, key=("good", "warned", "wrong").index)
+    assert " good, " in page.splitlines()[-1]
+    assert "→ importledger doctor --backups DIR" in page
+
+
+def test_a_database_without_roles_is_wrong(told: PostgresUrls) -> None:
+    assert [finding.todo for finding in found("roles")] == ["importledger relay", "importledger worker"]
+
+
+def test_a_role_that_may_alter_the_log_is_warned_of(told: PostgresUrls) -> None:
+    assert found("rights")[0].state == "good"
+    with psycopg.connect(told.admin, autocommit=True) as connection:
+        connection.execute("GRANT UPDATE ON events TO importledger")
+    assert found("rights")[0].state == "warned"
+
+
+def test_a_migration_that_is_missing_is_wrong(told: PostgresUrls) -> None:
+    with psycopg.connect(told.admin, autocommit=True) as connection:
+        connection.execute("DELETE FROM schema_migrations WHERE name = (SELECT max(name) FROM schema_migrations)")
+    assert found("schema") == [Finding("schema", "wrong", "1 migrations are not applied.", "importledger migrate")]
+
+
+def test_what_waits_too_long_is_warned_of(told: PostgresUrls, ledger: Ledger) -> None:
+    ledger.execute("supplier/FRESH", CreateSupplier(), at=now(), by="tester")
+    stage(ledger, an_account("NORDWIND"))
+    assert [finding.state for check in ("pending", "sealing") for finding in found(check)] == ["good", "good"]
+    with psycopg.connect(told.admin, autocommit=True) as connection:
+        connection.execute("UPDATE import_status SET created_at = created_at - interval '11 minutes'")
+    assert found("pending")[0].state == "warned"
+
+
+def test_a_wrong_setting_and_a_database_that_is_away_are_findings(
+    told: PostgresUrls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgresql://nobody:secret@127.0.0.1:1/none")
+    [good, away] = examine()
+    assert (good.state, away.state) == ("good", "wrong")
+    assert "127.0.0.1:1" in away.says
+    assert "secret" not in away.says
+    monkeypatch.setenv("IMPORTLEDGER_DURABILITY", "perhaps")
+    [wrong] = examine()
+    assert "IMPORTLEDGER_DURABILITY" in wrong.says
+
+
+def test_backups_are_looked_for_where_they_are_said_to_lie(told: PostgresUrls, folder: Path) -> None:
+    assert "Nobody has said" in found("backups")[0].says
+    assert "no backup" in found("backups", folder)[0].says
+
+
+def test_events_that_nobody_seals_are_warned_of(told: PostgresUrls, ledger: Ledger) -> None:
+    ledger.execute("supplier/NORDWIND", CreateSupplier(), at=now() - timedelta(hours=1), by="tester")
+    [finding] = found("sealing")
+    assert finding.state == "warned"
+    assert finding.says.startswith("1 events are not sealed, the first since ")
