@@ -69,7 +69,7 @@ def _is_point(point: SupplyPoint, now: datetime, today: date) -> bool:
         return False
     for agreement in point.agreements:
         begins, params = agreement.effective_from, agreement.params
-        if begins.year > last_year or (end is not None and begins > end):
+        if begins.year > last_year or (end and begins > end):
             return False
         if params is not UNSET and not _are_params(params):
             return False
@@ -129,7 +129,7 @@ def _is_register(register: Register, now: datetime) -> bool:
     first, last = register.active_from, register.active_to  # the readings are in order of time
     if first is not UNSET and first - readings[0].read_at >= DAY:
         return False
-    return last is None or readings[-1].read_at - last < DAY
+    return not last or readings[-1].read_at - last < DAY
 
 
 def _is_money(account: Account, now: datetime, today: date) -> bool:

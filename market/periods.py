@@ -39,7 +39,9 @@ def follow_each_other(periods: Sequence[Any], gaps_until: date) -> bool:
 
 
 def _meets(end: date | None, start: date, gaps_until: date) -> bool:
-    return end is not None and end <= start and (start <= end + timedelta(days=1) or start <= gaps_until)
+    if not end:
+        return False
+    return end <= start and (start <= end + timedelta(days=1) or start <= gaps_until)
 
 
 @inlined("{v} <= now")

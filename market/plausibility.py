@@ -94,7 +94,7 @@ def _supplied_after_moving_in(address: SupplyAddress) -> bool:
 @reading("supply_end_date", "agreements[].effective_from")
 def _agreed_before_the_end(point: SupplyPoint) -> bool:
     end = point.supply_end_date
-    return end is None or all(agreement.effective_from <= end for agreement in point.agreements)
+    return not end or all(agreement.effective_from <= end for agreement in point.agreements)
 
 
 @reading("supply_start_date", "last_billed_to_date")
@@ -117,7 +117,7 @@ def has_its_registers(meter: Meter) -> bool:
     wanted = _REGISTERS.get(meter.registeranzahl)
     if wanted is None or meter.energierichtung != "EINRICHTUNGSZAEHLER" or not meter.registers:
         return True
-    return sum(register.active_to is None for register in meter.registers) in (0, wanted)
+    return sum(not register.active_to for register in meter.registers) in (0, wanted)
 
 
 @reading("digits", "readings[].value")
@@ -146,7 +146,7 @@ def _read_while_active(register: Register) -> bool:
     first, last = register.active_from, register.active_to
     if first is not UNSET and register.readings and first - min(map(_read_at, register.readings)) >= DAY:
         return False
-    return last is None or all(reading.read_at - last < DAY for reading in register.readings)
+    return not last or all(reading.read_at - last < DAY for reading in register.readings)
 
 
 def _warns(code: str, at: str, holds: Callable[..., Any], says: Sentence, **more: Any) -> Rule:

@@ -30,7 +30,7 @@ from schemas.work import ASKED, STORED, Bounds, TooMuchWork, Work
 MAX_HINTS = 20
 """Undocumented names for which one answer says which documented one is nearest: finding out takes long."""
 
-_LARGE_BYTES = 300_000
+LARGE_BYTES = 300_000
 """Smaller bodies cannot reach these limits."""
 _BEGINNING_BYTES = 100_000
 """As much of a body as shows whether it is nested too deeply."""
@@ -76,7 +76,7 @@ class Shape(Generic[T]):
         """Raises NotJson, TooMuchWork, or Misfits with every misfit."""
         self._refuse_too_much(body, bounds)
         try:
-            value = _untyped.decode(body) if len(body) <= _LARGE_BYTES else _read(body, bounds)
+            value = _untyped.decode(body) if len(body) <= LARGE_BYTES else _read(body, bounds)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             value = _read(body, bounds)  # says what is wrong with it
         repeats = may_repeat_names(body, value)
@@ -131,7 +131,7 @@ def untyped(body: bytes, bounds: Bounds = ASKED) -> Any:
 
 def _excess(body: bytes, bounds: Bounds) -> Sentence | None:
     """What a body has more of than it may."""
-    if len(body) <= _LARGE_BYTES:
+    if len(body) <= LARGE_BYTES:
         return None
     if body.count(b"[") + body.count(b"{") > bounds.containers:
         return misfits.too_many_containers(bounds.containers)
@@ -146,7 +146,7 @@ def _read(body: bytes, bounds: Bounds) -> Any:
     """The body, whatever it takes in memory but for its decimals."""
     if not body.strip():
         raise NotJson(misfits.EMPTY_BODY)
-    decoder = _untyped if len(body) <= _LARGE_BYTES else msgspec.json.Decoder(float_hook=_Decimals(bounds.decimals))
+    decoder = _untyped if len(body) <= LARGE_BYTES else msgspec.json.Decoder(float_hook=_Decimals(bounds.decimals))
     try:
         value = decoder.decode(body)
     except UnicodeDecodeError:

@@ -5,8 +5,10 @@ from contextlib import suppress
 from decimal import Decimal
 
 import msgspec
+from msgspec import UNSET
 
 from schemas.account import Account, TaskParams, WrappedAccount
+from schemas.as_sent import SentShape, canonical_json
 from schemas.base import Problem
 from schemas.problems import is_stated
 from schemas.shape import Shape
@@ -14,25 +16,29 @@ from schemas.work import ASKED, STORED, Bounds
 
 _WRAPPED = re.compile(rb'\s*\{\s*"(payload|task_params)"\s*:')
 _decode_account = msgspec.json.Decoder(Account, float_hook=Decimal).decode
-_canonical = msgspec.json.Encoder(order="sorted")
+_former = msgspec.json.Encoder(order="sorted")
 
 ACCOUNT = Shape(Account)
 WRAPPED_ACCOUNT = Shape(WrappedAccount)
+SENT_ACCOUNT = SentShape(Account)
+SENT_WRAPPED_ACCOUNT = SentShape(WrappedAccount)
 
 
 class Submission(msgspec.Struct, frozen=True):
     """An account and how it is to be processed.
 
-    Where `misfits` names something, the account holds a stand-in; paths never contain `payload.`.
+    Where `misfits` names something, the account holds a stand-in; paths never contain `payload.`. `canonical` is the
+    account's canonical form, where reading it has made it already.
     """
 
     account: Account
     task: TaskParams
     misfits: tuple[Problem, ...] = ()
+    canonical: bytes = b""
 
     def canonical_json(self) -> bytes:
-        """The same bytes for the same content, however it was spelt: sorted keys, decimals as text."""
-        return _canonical.encode(self.account)
+        """The same bytes for the same content, however it was spelt."""
+        return self.canonical or canonical_json(self.account)
 
     def states(self, field: str) -> bool:
         """True when the account says this itself, and no stand-in does."""
@@ -46,6 +52,37 @@ def read_submission(body: bytes, bounds: Bounds = ASKED) -> Submission:
         return Submission(account, _AT_ONCE, tuple(misfits))
     wrapped, misfits = WRAPPED_ACCOUNT.examine(body, bounds)
     return Submission(wrapped.payload, wrapped.task_params, tuple(_without_wrapper(misfit) for misfit in misfits))
+
+
+def sent_submission(body: bytes) -> Submission:
+    """The same for judging, read in one go and once: what is absent is told from what is empty (`schemas.as_sent`).
+
+    Raises NotJson, TooMuchWork.
+    """
+    if not _WRAPPED.match(body):
+        if (at_once := SENT_ACCOUNT.at_once(body)) is not None:
+            return Submission(at_once[0], _AT_ONCE, (), at_once[1])
+        account, misfits = SENT_ACCOUNT.shape.examine(body)
+        return Submission(account, _AT_ONCE, tuple(misfits))
+    if (at_once_wrapped := SENT_WRAPPED_ACCOUNT.at_once(body)) is not None:
+        return Submission(at_once_wrapped[0].payload, _whole_task(at_once_wrapped[0].task_params))
+    wrapped, misfits = SENT_WRAPPED_ACCOUNT.shape.examine(body)
+    return Submission(
+        wrapped.payload, _whole_task(wrapped.task_params), tuple(_without_wrapper(misfit) for misfit in misfits)
+    )
+
+
+def former_canonical_json(body: bytes) -> bytes:
+    """The form that content had before what is absent was told from what is empty. Raises NotJson."""
+    return _former.encode(stored_submission(body).account)
+
+
+def _whole_task(task: TaskParams) -> TaskParams:
+    """How it is processed, whatever of it was sent."""
+    if not task:
+        return _AT_ONCE
+    sent = {name: getattr(task, name) for name in TaskParams.__struct_fields__}
+    return TaskParams(**{name: value for name, value in sent.items() if value is not UNSET})
 
 
 def stored_submission(body: bytes) -> Submission:

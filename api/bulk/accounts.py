@@ -22,9 +22,9 @@ from api.limits import MAX_LINE_BYTES
 from api.rate_limit import RateLimit
 from api.refused_attempts import RefusedAttempts
 from api.run_counts import RunCounts
-from api.staging import not_ongoing
+from api.staging import CONTENT_FORM, comparable, not_ongoing
 from api.status_codes import sentence_of
-from eventstore.aggregates.import_process import ImportProcess, stream_of
+from eventstore.aggregates.import_process import ImportProcess, is_same_content, stream_of
 from eventstore.aggregates.run import Mode
 from eventstore.clock import now
 from eventstore.errors import AccountErased, AlreadyImported, ImportInProgress, Refused, StreamUnreadable
@@ -161,9 +161,11 @@ class AccountWork:
                 Question(lines, terms, self._mode, self._run, now(), self._language)
             )
             for item, judged in zip(items, answers, strict=True):
-                item.judged = judged
                 if (item.supplier, item.external) != (judged.supplier, judged.external):
                     item.supplier, item.external, item.before = judged.supplier, judged.external, None
+                item.judged = judged
+                if _is_of_another_form(item):
+                    item.judged = await self._workshop.in_thread(_comparable, judged, item.line.body)
 
     def _is_to_stage(self, item: AccountItem, suppliers: Mapping[str, KnownSupplier]) -> bool:
         judged = item.judged
@@ -303,6 +305,19 @@ def _waves(items: Sequence[AccountItem]) -> list[list[AccountItem]]:
     return waves
 
 
+def _is_of_another_form(item: AccountItem) -> bool:
+    """Whether the item's account may have been staged when content had another form."""
+    if item.judged is None or item.judged.command is None:
+        return False
+    staged = item.before.state.staged if isinstance(item.before, Loaded) else None
+    return item.before is None or (staged is not None and staged.content_form != CONTENT_FORM)
+
+
+def _comparable(judged: Judged, body: bytes) -> Judged:
+    assert judged.command is not None
+    return msgspec.structs.replace(judged, command=comparable(judged.command, body))
+
+
 def _is_accepted(state: ImportProcess, *, payload_sha256: str, is_dry_run: bool) -> bool:
     """Whether these bytes were accepted before and are still in force."""
     staged = state.staged
@@ -316,7 +331,7 @@ def _is_accepted(state: ImportProcess, *, payload_sha256: str, is_dry_run: bool)
 def _is_in_force(state: ImportProcess | None, judged: Judged) -> bool:
     """Whether the same content, however it is spelt, was accepted before and is still in force."""
     command, staged = judged.command, state.staged if state is not None else None
-    if state is None or command is None or staged is None or staged.content_sha256 != command.content_sha256:
+    if state is None or command is None or staged is None or not is_same_content(staged, command):
         return False
     return state.status == "PROCESSED" or (
         state.status in ("PENDING", "IN_PROGRESS") and staged.is_dry_run is command.is_dry_run

@@ -21,7 +21,7 @@ from schemas.base import Problem
 from schemas.problems import MAX_PROBLEMS, LeftOut, bounded
 from schemas.sentence import Sentence
 from schemas.shape import NotJson
-from schemas.submission import read_submission
+from schemas.submission import sent_submission
 from schemas.work import TooMuchWork
 
 INVALID = "account_failed_validation"
@@ -94,7 +94,7 @@ def unexpected(error: Exception) -> Sentence:
 
 def judge_line(line: bytes, question: Question, most: int = MAX_PROBLEMS) -> Judged:
     """Judge a line as the single endpoints judge a body; list so many problems. Raises NotJson, TooMuchWork."""
-    submission = read_submission(line)
+    submission = sent_submission(line)
     account = submission.account
     supplier = account.import_supplier if submission.states("import_supplier") else ""
     external = account.external_account_number if submission.states("external_account_number") else ""

@@ -25,7 +25,7 @@ from api.problem_sentences import with_sentence
 from api.responses import JsonResponse, NothingResponse, encoded, json_response, spoken_response
 from api.run_name import RUN
 from api.services import Services
-from api.staging import UNKNOWN_SUPPLIER, not_ongoing, staging_of, warnings_of
+from api.staging import UNKNOWN_SUPPLIER, comparable, not_ongoing, staging_of, warnings_of
 from api.typed_names import typed_number
 from eventstore.aggregates.import_process import StageImport, stream_of
 from eventstore.aggregates.run import Mode
@@ -41,7 +41,7 @@ from schemas.account import WrappedAccount
 from schemas.base import Problem
 from schemas.sentence import Sentence
 from schemas.status import Empty, ImportStatus, Outcome
-from schemas.submission import read_submission
+from schemas.submission import sent_submission
 
 
 class AccountImport:
@@ -105,6 +105,7 @@ class AccountImport:
         except VersionConflict:
             told = body("PENDING", "replaced")
         answer = call.answer(201, told)
+        command = await in_thread(lambda: comparable(command, payload.body()))
         recorded = await in_thread(self._ledger.execute, stream, command, at=at, by=by, payload=payload, answer=answer)
         if recorded is not None:
             return told
@@ -116,7 +117,7 @@ class AccountImport:
 
     async def _judged(self, call: Call, occasion: Occasion) -> Judgement:
         """Judge a body, in the order that the module states. Raises what refuses it."""
-        submission = await beside(call.body, read_submission, call.body)
+        submission = await beside(call.body, sent_submission, call.body)
         account = submission.account
         supplier = None
         if submission.states("import_supplier"):

@@ -24,6 +24,7 @@ class ImportStaged(Event, frozen=True):
     `dropped` is how many undocumented fields are left out; their names are `private`, and `dropped_fields` in events
     from before there was that. `private` is what importers chose, encrypted (`eventstore.log.private`).
     `run` is the importer's name for what it sent together, in clear: no place for personal data.
+    `content_sha256` is of the content's canonical form, of which there have been two: `content_form` says which.
     """
 
     payload_sha256: str
@@ -38,6 +39,7 @@ class ImportStaged(Event, frozen=True):
     dropped: int = 0
     private: str = ""
     run: str = ""
+    content_form: int = 1
 
     @property
     def is_dropping(self) -> bool:
@@ -184,7 +186,10 @@ def status_after(event: Event) -> str:
 
 
 class StageImport(Command, frozen=True):
-    """Keep this payload and process it."""
+    """Keep this payload and process it.
+
+    `former_sha256` is the content's digest in the first form, where it may have to be compared with one.
+    """
 
     payload_sha256: str
     content_sha256: str
@@ -198,6 +203,8 @@ class StageImport(Command, frozen=True):
     dropped: int = 0
     private: str = ""
     run: str = ""
+    content_form: int = 1
+    former_sha256: str = ""
 
 
 class StartImport(Command, frozen=True):
@@ -372,13 +379,17 @@ def identity_of(stream: str) -> tuple[str, str]:
     return supplier, external
 
 
+def is_same_content(staged: ImportStaged, command: StageImport) -> bool:
+    """Whether both say the same, each compared in the form that was staged."""
+    digest = command.content_sha256 if staged.content_form == command.content_form else command.former_sha256
+    return staged.content_sha256 == digest
+
+
 def _is_staged(command: StageImport, process: ImportProcess) -> bool:
     staged = process.staged
-    return staged is not None and (staged.content_sha256, staged.is_dry_run, staged.not_before) == (
-        command.content_sha256,
-        command.is_dry_run,
-        command.not_before,
-    )
+    if staged is None or not is_same_content(staged, command):
+        return False
+    return (staged.is_dry_run, staged.not_before) == (command.is_dry_run, command.not_before)
 
 
 def _staged(command: StageImport) -> ImportStaged:
@@ -395,6 +406,7 @@ def _staged(command: StageImport) -> ImportStaged:
         dropped=command.dropped,
         private=command.private,
         run=command.run,
+        content_form=command.content_form,
     )
 
 

@@ -72,6 +72,10 @@ class Payload(msgspec.Struct, frozen=True):
     def of(cls, body: bytes) -> "Payload":
         return cls(hashlib.sha256(body).digest(), len(body), _zstd.compressor.compress(body))
 
+    def body(self) -> bytes:
+        """What it was made of, while it is not encrypted."""
+        return _zstd.decompressor.decompress(self.content)
+
     def encrypted(self, stream: str, key: bytes, *, subject: str, is_new: bool) -> "Payload":
         """The same for storing under this stream, encrypted with the subject's key, which may be new."""
         nonce = os.urandom(_NONCE_BYTES)

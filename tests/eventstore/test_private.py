@@ -27,7 +27,7 @@ from eventstore.replay import Replay
 from market.judging import Terms
 from projections.erasure import erase
 from projections.history import history_entry, read_account_history
-from tests.support.make import NOON, encoded, start
+from tests.support.make import NOON, encoded, staged, start
 from workers.process_imports import account_of
 
 STREAM, CANARY = "import/S/1", "Vogelsang-Canary"
@@ -128,7 +128,7 @@ def test_a_refused_decision_makes_no_key(ledger: Ledger, database: PostgresUrls)
 
 
 def test_a_field_that_is_no_longer_documented_is_not_named_in_the_log() -> None:
-    process = ImportProcess(status="IN_PROGRESS", staged=ImportStaged(**msgspec.structs.asdict(stage())), attempt=1)
+    process = ImportProcess(status="IN_PROGRESS", staged=staged(), attempt=1)
     found: Any = account_of(encoded({CANARY: 1, "import_supplier": "S"}), process, Terms(), NOON)
     assert "unknown_field@*" in found.problems
     assert CANARY not in str(found)

@@ -1,0 +1,100 @@
+"""Wire shapes that tell what was sent from what is absent, so that what was read can be written as it was sent.
+
+A shape gives an absent field its default, and what was sent then looks the same. The shapes made here put something in
+its place that is as empty, and still another object: written without such defaults, a value has the names that were
+sent and no others. They are made for judging; what is created is read as the shapes themselves.
+"""
+
+from collections.abc import Callable
+from decimal import Decimal
+from functools import cache
+from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
+
+import msgspec
+from msgspec import NODEFAULT, UNSET, UnsetType
+
+from schemas.base import Wire
+from schemas.shape import LARGE_BYTES, Shape
+
+T = TypeVar("T")
+
+
+class _NoText(str):
+    """An absent text."""
+
+
+class _NoItems(tuple[Any, ...]):
+    """An absent array."""
+
+
+NO_TEXT, NO_ITEMS = _NoText(), _NoItems()
+
+
+@cache
+def as_sent(wire_type: type[T]) -> type[T]:
+    """The shape below `wire_type`, and so of its fields, in which absent texts, arrays and values are objects apart."""
+    fields = [_field(field) for field in msgspec.structs.fields(wire_type)]  # type: ignore[arg-type]
+    return msgspec.defstruct(  # type: ignore[return-value]
+        wire_type.__name__,
+        fields,
+        bases=(wire_type,),
+        module=wire_type.__module__,
+        frozen=True,
+        kw_only=True,
+        gc=False,
+        forbid_unknown_fields=True,
+        omit_defaults=True,
+    )
+
+
+def _field(field: msgspec.structs.FieldInfo) -> tuple[str, Any] | tuple[str, Any, Any]:
+    sent = _type(field.type)
+    match field.default:
+        case default if default is NODEFAULT:
+            return field.name, sent
+        case "":
+            return field.name, sent, NO_TEXT
+        case ():
+            return field.name, sent, NO_ITEMS
+        case _:
+            return field.name, Union[sent, UnsetType], UNSET  # noqa: UP007 - of types that are known at run time only
+
+
+def _type(hint: Any) -> Any:
+    """The type with every shape in it replaced."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return Annotated[(_type(arguments[0]), *arguments[1:])]
+    if origin is tuple:
+        return tuple.__class_getitem__((_type(arguments[0]), ...))
+    if type(None) in arguments or UnsetType in arguments:
+        return Union[tuple(map(_type, arguments))]  # noqa: UP007 - the same
+    return as_sent(hint) if isinstance(hint, type) and issubclass(hint, Wire) else hint
+
+
+class SentShape(Generic[T]):
+    """Reads a body at once as what was sent, where it can be told that nothing of it was lost."""
+
+    def __init__(self, wire_type: type[T]) -> None:
+        self.shape: Shape[T] = Shape(as_sent(wire_type))  # type: ignore[arg-type]
+        self._decode: Callable[[bytes], T] = msgspec.json.Decoder(self.shape.wire_type, float_hook=Decimal).decode
+
+    def at_once(self, body: bytes) -> tuple[T, bytes] | None:
+        """The body and its canonical form; None where reading it takes the exact way, or where it does not fit.
+
+        A name that an object repeats is lost with its value, and takes its quotes along. Without escapes, nothing else
+        changes their number but a number that was sent as text, and both only make it smaller.
+        """
+        if len(body) > LARGE_BYTES or b"\\" in body:
+            return None
+        try:
+            sent = self._decode(body)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return None
+        canonical = canonical_json(sent)
+        return (sent, canonical) if canonical.count(b'"') == body.count(b'"') else None
+
+
+canonical_json: Callable[[Any], bytes] = msgspec.json.Encoder(order="deterministic", decimal_format="number").encode
+"""The same bytes for the same content, however it was spelt: names in the order of the shape, and those of the
+importer's own objects sorted; numbers in their scale; nothing that is absent."""

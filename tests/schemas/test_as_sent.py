@@ -1,0 +1,110 @@
+"""What is read at once is what the exact way reads, and a body that loses anything is not read at once."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.account import Account
+from schemas.as_sent import canonical_json
+from schemas.submission import SENT_ACCOUNT, former_canonical_json, read_submission, sent_submission
+from tests.support.make import an_account, changed, encoded
+
+decode = msgspec.json.Decoder(Account).decode
+EMPTY: tuple[Any, ...] = ("", None, [], {}, False, 0, "0.10", 1.5, "null", ":null", "x", "\\", "ü", "2026-01-01")
+
+
+def places(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    """Every path in a value."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(place for name, child in inner for place in places(child, (*path, name)))]
+
+
+PLACES = places(an_account())[1:]
+NAMES = [place for place in PLACES if isinstance(place[-1], str)]
+
+
+def written(value: Any, repeated: tuple[str | int, ...] | None, other: Any) -> str:
+    """The value as JSON, in which the name at a path is given once more before, with another value."""
+    if isinstance(value, list):
+        return f"[{', '.join(written(child, below(repeated, at), other) for at, child in enumerate(value))}]"
+    if not isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)
+    pairs = []
+    for name, child in value.items():
+        if repeated == (name,):
+            pairs.append(f"{json.dumps(name)} : {json.dumps(other, ensure_ascii=False)}")
+        pairs.append(f"{json.dumps(name)}:{written(child, below(repeated, name), other)}")
+    return "{" + ",".join(pairs) + "}"
+
+
+def below(path: tuple[str | int, ...] | None, step: str | int) -> tuple[str | int, ...] | None:
+    return path[1:] if path and path[0] == step and len(path) > 1 else None
+
+
+@given(st.lists(st.tuples(st.sampled_from(PLACES), st.sampled_from((..., *EMPTY))), max_size=3))
+def test_reading_at_once_says_what_the_exact_way_says(changes: list[tuple[tuple[str | int, ...], Any]]) -> None:
+    account = an_account()
+    for path, value in changes:
+        try:
+            account = changed(account, value, *path)
+        except (KeyError, IndexError, TypeError):
+            continue
+    body = encoded(account)
+    sent, exact = sent_submission(body), read_submission(body)
+    assert sent.misfits == exact.misfits
+    if not exact.misfits:
+        assert decode(sent.canonical_json()) == exact.account
+        assert sent.canonical_json() == canonical_json(SENT_ACCOUNT.shape.read(body))
+
+
+@given(st.sampled_from(NAMES), st.sampled_from(EMPTY))
+def test_a_body_that_repeats_a_name_is_not_read_at_once(path: tuple[str | int, ...], other: Any) -> None:
+    body = written(an_account(), path, other).encode()
+    assert SENT_ACCOUNT.at_once(written(an_account(), None, other).encode()) is not None
+    assert SENT_ACCOUNT.at_once(body) is None
+    assert [problem.code for problem in sent_submission(body).misfits] == ["repeated_field"]
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("unknown_occupier",), False),
+        (("customers", 0, "title"), ""),
+        (("customers", 0, "landline"), None),
+        (("references",), []),
+        (("supply_addresses", 0, "supply_points", 0, "supply_end_date"), None),
+    ],
+)
+def test_what_is_empty_is_told_from_what_is_absent(path: tuple[str | int, ...], value: Any) -> None:
+    said, absent = (encoded(changed(an_account(), given, *path)) for given in (value, ...))
+    read = [sent_submission(body) for body in (said, absent)]
+    assert all(one.canonical for one in read), "both are read at once"
+    assert read[0].canonical != read[1].canonical
+    assert former_canonical_json(said) == former_canonical_json(absent), "as it was before"
+
+
+def test_the_canonical_form_is_the_one_that_is_kept_in_the_log() -> None:
+    """Whoever changes it makes all that is sent again look new: it then needs another `CONTENT_FORM`."""
+    account = {"import_supplier": "N", "external_account_number": "1", "metadata": [{"value": {"b": 1.50, "a": None}}]}
+    account["metadata"][0]["key"] = "k"  # type: ignore[index]
+    account["payment_schedules"] = [{"start_date": "2026-01-01", "means": "DD", "amount": "50.0"}]
+    expected = (
+        b'{"external_account_number":"1","import_supplier":"N",'
+        b'"payment_schedules":[{"amount":50.0,"means":"DD","start_date":"2026-01-01"}],'
+        b'"metadata":[{"key":"k","value":{"a":null,"b":1.5}}]}'
+    )
+    assert sent_submission(encoded(account)).canonical_json() == expected
+
+
+def test_a_wrapped_account_is_the_bare_one() -> None:
+    account = an_account()
+    window = "2026-11-22T00:00:00Z"
+    for task in ({}, {"is_dry_run": True}, {"schedule_window_start": window, "schedule_window_end": None}):
+        body = encoded({"payload": account, "task_params": task})
+        sent = sent_submission(body)
+        assert sent.task == read_submission(body).task
+        assert sent.canonical_json() == sent_submission(encoded(account)).canonical_json()
