@@ -5,55 +5,16 @@ from typing import Any
 
 import msgspec
 
-from eventstore.aggregates import (
-    customer_mail,
-    import_process,
-    organisation,
-    participant,
-    post_account,
-    price_sheet,
-    refusals,
-    run,
-    supplier,
-)
+from eventstore.aggregates import customer_mail, import_process, post_account
 from eventstore.aggregates.aggregate import Command, Event
 from eventstore.errors import Refused
-from eventstore.events import Recorded, Unreadable, aggregate_of
+from eventstore.events import AGGREGATES, Recorded, Unreadable, aggregate_of
 
 _UNKNOWN = -2
 """The version of a stream after an event that cannot be read: nothing that follows can be decided anew."""
 EXHAUSTED = "attempts_exhausted"
 
-_COMMANDS: dict[type[Event], type[Command]] = {
-    import_process.ImportStaged: import_process.StageImport,
-    import_process.ImportStarted: import_process.StartImport,
-    import_process.ImportPostponed: import_process.PostponeImport,
-    import_process.ImportProcessed: import_process.CompleteImport,
-    import_process.DryRunSucceeded: import_process.CompleteImport,
-    import_process.ImportErrored: import_process.FailImport,
-    import_process.DryRunErrored: import_process.FailImport,
-    import_process.ImportCancelled: import_process.CancelImport,
-    import_process.ImportRetried: import_process.RetryImport,
-    import_process.SubjectErased: import_process.EraseSubject,
-    supplier.SupplierCreated: supplier.CreateSupplier,
-    supplier.SupplierStatusChanged: supplier.ChangeSupplierStatus,
-    supplier.SupplierConfigured: supplier.ConfigureSupplier,
-    organisation.KeyCreated: organisation.CreateKey,
-    organisation.KeyRevoked: organisation.RevokeKey,
-    participant.ParticipantImported: participant.ImportParticipant,
-    price_sheet.PriceSheetImported: price_sheet.ImportPriceSheet,
-    post_account.RecordImported: post_account.ImportRecord,
-    post_account.RecordCancellationChanged: post_account.ImportRecord,
-    customer_mail.MailRequested: customer_mail.RequestMail,
-    customer_mail.MailStarted: customer_mail.StartMail,
-    customer_mail.MailPostponed: customer_mail.PostponeMail,
-    customer_mail.MailDelivered: customer_mail.DeliverMail,
-    customer_mail.MailFailed: customer_mail.FailMail,
-    refusals.RequestsRefused: refusals.CountRefusals,
-    run.RunCounted: run.CountRun,
-    run.AccountsReplayed: run.ReplayAccounts,
-}
-"""What was asked for when an event followed: commands and events name their fields alike."""
+_COMMANDS = {event: command for aggregate in AGGREGATES.values() for event, command in aggregate.commands.items()}
 
 
 class Divergence(msgspec.Struct, frozen=True):

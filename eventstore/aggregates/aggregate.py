@@ -25,10 +25,15 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Aggregate(msgspec.Struct, frozen=True):
-    """`prefix` begins the stream ids; `topics` maps permanent stored names to event classes."""
+    """A kind of stream.
+
+    `prefix` begins the stream ids, `topics` maps permanent stored names to event classes, and `commands` an event to
+    the command that it follows from: they name their fields alike, so that a replay can ask again.
+    """
 
     prefix: str
     topics: dict[str, type[Event]]
     initial: Any
     decide: Callable[[Any, Any, datetime], Event | None]
     evolve: Callable[[Any, Any], Any]
+    commands: dict[type[Event], type[Command]]

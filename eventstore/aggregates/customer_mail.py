@@ -159,4 +159,13 @@ def stream_of(supplier: str, external_account_number: str) -> str:
     return f"customer-mail/{supplier}/{external_account_number}"
 
 
-CUSTOMER_MAIL = Aggregate("customer-mail", TOPICS, CustomerMail(), decide, evolve)
+COMMANDS: dict[type[Event], type[Command]] = {
+    MailRequested: RequestMail,
+    MailStarted: StartMail,
+    MailPostponed: PostponeMail,
+    MailDelivered: DeliverMail,
+    MailFailed: FailMail,
+}
+"""What was asked for when an event followed."""
+
+CUSTOMER_MAIL = Aggregate("customer-mail", TOPICS, CustomerMail(), decide, evolve, COMMANDS)

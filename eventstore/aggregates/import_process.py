@@ -449,4 +449,18 @@ def _moved(
     )
 
 
-IMPORT_PROCESS = Aggregate("import", TOPICS, ImportProcess(), decide, evolve)
+COMMANDS: dict[type[Event], type[Command]] = {
+    ImportStaged: StageImport,
+    ImportStarted: StartImport,
+    ImportPostponed: PostponeImport,
+    ImportProcessed: CompleteImport,
+    DryRunSucceeded: CompleteImport,
+    ImportErrored: FailImport,
+    DryRunErrored: FailImport,
+    ImportCancelled: CancelImport,
+    ImportRetried: RetryImport,
+    SubjectErased: EraseSubject,
+}
+"""What was asked for when an event followed."""
+
+IMPORT_PROCESS = Aggregate("import", TOPICS, ImportProcess(), decide, evolve, COMMANDS)

@@ -99,4 +99,10 @@ def stream_of(name: str) -> str:
     return f"organisation/{name}"
 
 
-ORGANISATION = Aggregate("organisation", TOPICS, Organisation(), decide, evolve)
+COMMANDS: dict[type[Event], type[Command]] = {
+    KeyCreated: CreateKey,
+    KeyRevoked: RevokeKey,
+}
+"""What was asked for when an event followed."""
+
+ORGANISATION = Aggregate("organisation", TOPICS, Organisation(), decide, evolve, COMMANDS)

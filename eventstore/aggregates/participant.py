@@ -52,4 +52,9 @@ def stream_of(code: int) -> str:
     return f"participant/{code}"
 
 
-PARTICIPANT = Aggregate("participant", TOPICS, Participant(), decide, evolve)
+COMMANDS: dict[type[Event], type[Command]] = {
+    ParticipantImported: ImportParticipant,
+}
+"""What was asked for when an event followed."""
+
+PARTICIPANT = Aggregate("participant", TOPICS, Participant(), decide, evolve, COMMANDS)

@@ -149,7 +149,13 @@ def identity_of(stream: str) -> tuple[str, str, str]:
     return supplier, external, digest
 
 
-DELIVERY_NOTE = Aggregate("delivery-note", TOPICS, Record(), decide, evolve)
-ENERGY_AMOUNT = Aggregate("energy-amount", TOPICS, Record(), decide, evolve)
-INVOICE = Aggregate("invoice", TOPICS, Record(), decide, evolve)
+COMMANDS: dict[type[Event], type[Command]] = {
+    RecordImported: ImportRecord,
+    RecordCancellationChanged: ImportRecord,
+}
+"""What was asked for when an event followed."""
+
+DELIVERY_NOTE = Aggregate("delivery-note", TOPICS, Record(), decide, evolve, COMMANDS)
+ENERGY_AMOUNT = Aggregate("energy-amount", TOPICS, Record(), decide, evolve, COMMANDS)
+INVOICE = Aggregate("invoice", TOPICS, Record(), decide, evolve, COMMANDS)
 POST_ACCOUNT = (DELIVERY_NOTE, ENERGY_AMOUNT, INVOICE)

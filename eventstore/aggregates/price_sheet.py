@@ -81,4 +81,9 @@ def stream_of(participant_code: int, document_number: str) -> str:
     return f"price-sheet/{participant_code}/{document_number}"
 
 
-PRICE_SHEET = Aggregate("price-sheet", TOPICS, PriceSheetState(), decide, evolve)
+COMMANDS: dict[type[Event], type[Command]] = {
+    PriceSheetImported: ImportPriceSheet,
+}
+"""What was asked for when an event followed."""
+
+PRICE_SHEET = Aggregate("price-sheet", TOPICS, PriceSheetState(), decide, evolve, COMMANDS)

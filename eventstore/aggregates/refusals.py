@@ -50,4 +50,9 @@ def stream_of(supplier: str) -> str:
     return f"refusals/{supplier}"
 
 
-REFUSALS = Aggregate("refusals", TOPICS, Refusals(), decide, evolve)
+COMMANDS: dict[type[Event], type[Command]] = {
+    RequestsRefused: CountRefusals,
+}
+"""What was asked for when an event followed."""
+
+REFUSALS = Aggregate("refusals", TOPICS, Refusals(), decide, evolve, COMMANDS)

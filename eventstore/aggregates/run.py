@@ -85,4 +85,10 @@ def run_of(stream: str) -> tuple[str, str]:
     return supplier, run
 
 
-RUN = Aggregate("run", TOPICS, Run(), decide, evolve)
+COMMANDS: dict[type[Event], type[Command]] = {
+    RunCounted: CountRun,
+    AccountsReplayed: ReplayAccounts,
+}
+"""What was asked for when an event followed."""
+
+RUN = Aggregate("run", TOPICS, Run(), decide, evolve, COMMANDS)

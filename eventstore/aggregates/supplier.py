@@ -155,4 +155,11 @@ def stream_of(code: str) -> str:
     return f"supplier/{code}"
 
 
-SUPPLIER = Aggregate("supplier", TOPICS, Supplier(), decide, evolve)
+COMMANDS: dict[type[Event], type[Command]] = {
+    SupplierCreated: CreateSupplier,
+    SupplierStatusChanged: ChangeSupplierStatus,
+    SupplierConfigured: ConfigureSupplier,
+}
+"""What was asked for when an event followed."""
+
+SUPPLIER = Aggregate("supplier", TOPICS, Supplier(), decide, evolve, COMMANDS)
