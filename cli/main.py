@@ -5,10 +5,9 @@ import sys
 
 import click
 
-from cli.examples import show_examples
 from cli.log import configure_logging
 from cli.say import guard_terminal, say
-from cli.verbs import Verbs
+from cli.verbs import Verbs, show_examples
 from discretion.traced import trace_without_values
 
 
