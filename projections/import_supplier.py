@@ -54,10 +54,8 @@ class KnownSupplier(SupplierSettings, frozen=True, kw_only=True):
 
     @property
     def terms(self) -> Terms:
-        """What its accounts are judged by."""
-        return Terms(
-            strictness=self.strictness, unknown_fields=self.unknown_fields, is_dry_run_only=self.is_dry_run_only
-        )
+        """What its accounts are judged by: those of the settings that are terms, by their names."""
+        return Terms(**{name: getattr(self, name) for name in Terms.__struct_fields__})
 
 
 def supplier_row(recorded: Recorded, position: int) -> msgspec.Struct | None:
