@@ -82,6 +82,12 @@ def test_every_package_is_in_the_distribution_and_in_the_image() -> None:
     assert all(f"COPY {name} {name}\n" in image for name in named if "." not in name)
 
 
+def test_documents_are_wrapped_at_100_characters_tables_and_blocks_excepted() -> None:
+    for file in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")):
+        prose = re.sub(r"^```.*?^```", "", file.read_text(), flags=re.DOTALL | re.MULTILINE)
+        assert [line for line in prose.splitlines() if len(line) > 100 and not line.startswith("|")] == [], file
+
+
 def functions() -> Iterator[tuple[Path, ast.FunctionDef | ast.AsyncFunctionDef, str]]:
     """Every function of what is shipped, with the line that its name is in."""
     for package in (*PACKAGES, "importer/src/importledger_client"):
