@@ -22,6 +22,8 @@ MAX_PIECES, MIN_PIECE_BYTES = 4_096, 64
 """After so many pieces of a body, the pieces must have this length on average, or come no faster than these."""
 PIECES_PER_S = 2_000
 MAX_CONNECTIONS = 4_000
+BACKLOG = 2_048
+"""Connections that the system keeps until the server takes them."""
 HEADER_TIMEOUT_S = 15.0
 """For the header of a request, from the connection or from the header's first byte."""
 READ_TIMEOUT_S = 30.0

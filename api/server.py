@@ -20,6 +20,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from api.languages import JSON, Language, language_headers, preferred
 from api.limits import (
+    BACKLOG,
     BODY_TIMEOUT_S,
     HEADER_TIMEOUT_S,
     KEEP_ALIVE_S,
@@ -42,7 +43,6 @@ from api.status_codes import CODES
 from api.stopping import STATE
 from schemas.sentence import Sentence
 
-BACKLOG = 2048
 _ACCEPT_LANGUAGE = re.compile(rb"\r\naccept-language:([^\r\n]{0,200})", re.IGNORECASE)
 _NO_HTTP = Sentence("The request cannot be read as HTTP.", "Die Anfrage ist nicht als HTTP lesbar.")
 _LONG_LINE = Sentence(

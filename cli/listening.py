@@ -4,7 +4,7 @@ import errno
 import socket
 from typing import Any
 
-from api.server import BACKLOG
+from api.limits import BACKLOG
 from cli.settings import SettingError
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import structlog
 
-from cli.failures import failure_sentence
 from cli.say import say
 from eventstore.log.ledger import Ledger
 from eventstore.operations.fitness import Durability, UnsafeStore, refuse_unsafe
@@ -38,6 +37,8 @@ def opener(database_url: str, durability: Durability) -> Callable[[Ledger], None
                 time.sleep(RETRY_S)
             ledger.open()
         except UnsafeStore as error:
+            from cli.failures import failure_sentence  # it knows the errors of every verb, and so imports all of them
+
             say(f"importledger: {failure_sentence(error)}", err=True)
             os._exit(1)  # nothing has been acknowledged: the log was never open
 

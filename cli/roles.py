@@ -1,10 +1,8 @@
-"""The verbs that run something: `up` for everything, and one verb per role."""
+"""The verb that runs everything, and what the verbs of single roles begin with."""
 
-import contextlib
 import json
 import os
 import sys
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -15,14 +13,10 @@ from typing import Any
 
 import click
 
-from api.app import create_app
-from api.request_log import RequestLog
-from api.server import SANDBOX_HEADERS, serve
 from cli.listening import base_url_of, listening_on, refuse_taken
-from cli.log import configure_logging, write_requests
+from cli.log import configure_logging
 from cli.next_steps import next_lines
-from cli.opening import opener
-from cli.prove import SEALING_KEY, outside, sealing_key
+from cli.prove import SEALING_KEY
 from cli.reach import reach, reach_redis
 from cli.settings import SettingError, Settings
 from cli.signals import stop_on_signals
@@ -30,20 +24,11 @@ from cli.tell import json_option, tell
 from embedded.folder import DataFolder
 from embedded.service import Connections, Service
 from eventstore.clock import shift_clock
-from eventstore.log.ledger import Ledger
 from eventstore.operations.migrate import role_of
 from eventstore.proof.checkpoints import LogKey
-from projections import FOLLOWING, INLINE
 from projections.versioning.install import migrate_all
-from workers.ended_imports import EndedImports
-from workers.projector import Projector
-from workers.run import run_relay, run_worker
-from workers.sealer import Sealer
-from workers.send_mails import MailServer
 
 READY_TIMEOUT_S = 60.0
-WORKER_NICENESS = 5
-"""A worker gets a third of the processor time that an api process gets where both want more than there is."""
 MAX_API_PROCESSES = 32
 MAX_DEFAULT_API_PROCESSES = 8
 
@@ -71,7 +56,7 @@ def _usable_cores() -> int:
 @click.option("--sandbox", is_flag=True, help="Let endings of account numbers ask for errors; says so in every answer.")
 def up(host: str, port: int, data_dir: Path | None, api_processes: int | None, workers: int, *, sandbox: bool) -> None:
     """Run the whole service until Ctrl-C: one process tree, nothing else needed."""
-    settings = _settings()
+    settings = role_settings()
     folder = DataFolder(data_dir or settings.data_dir)
     is_default = folder.path == DataFolder(Settings.from_environment({}).data_dir).path
     _refuse_unusable(settings, folder, host, port)
@@ -134,71 +119,11 @@ def run_service(
 
 
 @click.command()
-@click.option("--host", default="127.0.0.1", show_default=True)
-@click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535))
-@click.option("--fd", "fds", type=int, multiple=True, hidden=True, help="A listening socket, from whoever starts us.")
-def api(host: str, port: int, fds: tuple[int, ...]) -> None:
-    """Run the HTTP side only. Needs DATABASE_URL."""
-    settings = _settings()
-    if not fds:
-        refuse_taken(host, port)
-    token_key = settings.token_key or DataFolder(settings.data_dir).secret("token_key")
-    app = create_app(
-        _database(settings),
-        token_key.encode(),
-        settings.redis_url,
-        has_graphiql=settings.has_graphiql,
-        roles_file=settings.roles_file,
-        is_sandbox=settings.is_sandbox,
-        durability=settings.durability,
-        open_ledger=opener(_database(settings), settings.durability),
-    )
-    is_told = settings.log_level in ("debug", "info")
-    told = RequestLog(app, write_requests(settings.log_format)) if is_told else app
-    serve(told, host=host, port=port, fds=fds, headers=SANDBOX_HEADERS if settings.is_sandbox else ())
-
-
-@click.command()
-def relay() -> None:
-    """Run the relay and the sweeper, or stand by. Needs DATABASE_URL and REDIS_URL."""
-    settings = _settings()
-    redis_url = _required(settings.redis_url, "REDIS_URL")
-    stop = stop_on_signals()
-    ledger = _ledger(settings, connections=7)
-    followers = _followers(ledger, settings, stop)
-    run_relay(ledger, redis_url, stop=stop)
-    for follower in followers:
-        follower.join()
-    ledger.close()
-
-
-@click.command()
-def worker() -> None:
-    """Run a worker process. Needs DATABASE_URL; without REDIS_URL the relay runs here as well."""
-    settings = _settings()
-    stop = stop_on_signals()
-    _yield_to_intake()
-    ledger = _ledger(settings, connections=settings.worker_threads * 2 + 5)
-    followers = [] if settings.redis_url else _followers(ledger, settings, stop)  # the relay is here as well then
-    run_worker(
-        ledger,
-        settings.redis_url,
-        threads=settings.worker_threads,
-        stop=stop,
-        mail_server=_mail_server(settings),
-        is_sandbox=settings.is_sandbox,
-    )
-    for follower in followers:
-        follower.join()
-    ledger.close()
-
-
-@click.command()
 @json_option
 def migrate(as_json: bool) -> None:
     """Bring the database to the newest schema. Needs DATABASE_URL, or DATABASE_ADMIN_URL and DATABASE_URL."""
-    settings = _settings()
-    url = _required(settings.database_url, "DATABASE_URL")
+    settings = role_settings()
+    url = required(settings.database_url, "DATABASE_URL")
     if settings.database_admin_url is None:
         reach(url, "DATABASE_URL", needs_schema=False)
     else:  # the service's role may still be without rights
@@ -223,46 +148,21 @@ def _refuse_unusable(settings: Settings, folder: DataFolder, host: str, port: in
         reach_redis(settings.redis_url, "REDIS_URL")
 
 
-def _yield_to_intake() -> None:
-    """Where there is not processor time enough for both, accounts are taken in first and created afterwards."""
-    with contextlib.suppress(AttributeError, OSError):  # not every system has this
-        os.nice(WORKER_NICENESS)
-
-
-def _followers(ledger: Ledger, settings: Settings, stop: threading.Event) -> list[threading.Thread]:
-    """What follows the log beside the relay, each in a thread of its own: the sealer and the projector."""
-    sealer = Sealer(ledger, sealing_key(settings), outside(settings), every_s=settings.seal_every_s)
-    return [sealer.start(stop), Projector(ledger, FOLLOWING).start(stop), EndedImports(ledger).start(stop)]
-
-
-def _mail_server(settings: Settings) -> MailServer | None:
-    """The mail server; e-mails wait while there is none."""
-    settings.refuse_incomplete()
-    if settings.smtp_url is None or settings.mail_from is None:
-        return None
-    return MailServer(settings.smtp_url, settings.mail_from)
-
-
-def _settings() -> Settings:
+def role_settings() -> Settings:
+    """The settings of a process that goes on, which logs and sees the time as they say."""
     settings = Settings.from_environment()
     configure_logging(settings.log_level, settings.log_format)
     shift_clock(timedelta(seconds=settings.clock_offset_s))
     return settings
 
 
-def _database(settings: Settings) -> str:
-    return _required(settings.database_url, "DATABASE_URL")
+def service_database(settings: Settings) -> str:
+    """The URL of the log's database. Raises SettingError where there is none."""
+    return required(settings.database_url, "DATABASE_URL")
 
 
-def _ledger(settings: Settings, *, connections: int) -> Ledger:
-    """The log on the database of the settings; it opens when the database has been judged. Raises UnsafeStore."""
-    url = _database(settings)
-    ledger = Ledger(url, views=INLINE, connections=connections, is_open=False)
-    opener(url, settings.durability)(ledger)
-    return ledger
-
-
-def _required(value: str | None, name: str) -> str:
+def required(value: str | None, name: str) -> str:
+    """The value of the setting. Raises SettingError where there is none."""
     if value is None:
         raise SettingError(f"{name} is not set.")
     return value

@@ -11,9 +11,9 @@ import click
 VERBS = {
     "up": "cli.roles:up",
     "demo": "cli.demo:demo",
-    "api": "cli.roles:api",
-    "relay": "cli.roles:relay",
-    "worker": "cli.roles:worker",
+    "api": "cli.serving:api",
+    "relay": "cli.working:relay",
+    "worker": "cli.working:worker",
     "migrate": "cli.roles:migrate",
     "supplier": "cli.operator:supplier",
     "key": "cli.operator:key",

@@ -1,0 +1,86 @@
+"""The verbs that run the relay and the workers. They read nothing of the HTTP side's, so that they start sooner."""
+
+import contextlib
+import os
+import threading
+
+import click
+
+from cli.opening import opener
+from cli.prove import outside, sealing_key
+from cli.roles import required, role_settings, service_database
+from cli.settings import Settings
+from cli.signals import stop_on_signals
+from eventstore.log.ledger import Ledger
+from projections import FOLLOWING, INLINE
+from workers.ended_imports import EndedImports
+from workers.projector import Projector
+from workers.run import run_relay, run_worker
+from workers.sealer import Sealer
+from workers.send_mails import MailServer
+
+WORKER_NICENESS = 5
+"""A worker gets a third of the processor time that an api process gets where both want more than there is."""
+
+
+@click.command()
+def relay() -> None:
+    """Run the relay and the sweeper, or stand by. Needs DATABASE_URL and REDIS_URL."""
+    settings = role_settings()
+    redis_url = required(settings.redis_url, "REDIS_URL")
+    stop = stop_on_signals()
+    ledger = _ledger(settings, connections=7)
+    followers = _followers(ledger, settings, stop)
+    run_relay(ledger, redis_url, stop=stop)
+    for follower in followers:
+        follower.join()
+    ledger.close()
+
+
+@click.command()
+def worker() -> None:
+    """Run a worker process. Needs DATABASE_URL; without REDIS_URL the relay runs here as well."""
+    settings = role_settings()
+    stop = stop_on_signals()
+    ledger = _ledger(settings, connections=settings.worker_threads * 2 + 5)
+    _yield_to_intake()
+    followers = [] if settings.redis_url else _followers(ledger, settings, stop)  # the relay is here as well then
+    run_worker(
+        ledger,
+        settings.redis_url,
+        threads=settings.worker_threads,
+        stop=stop,
+        mail_server=_mail_server(settings),
+        is_sandbox=settings.is_sandbox,
+    )
+    for follower in followers:
+        follower.join()
+    ledger.close()
+
+
+def _yield_to_intake() -> None:
+    """Where there is not processor time enough for both, accounts are taken in first and created afterwards."""
+    with contextlib.suppress(AttributeError, OSError):  # not every system has this
+        os.nice(WORKER_NICENESS)
+
+
+def _ledger(settings: Settings, *, connections: int) -> Ledger:
+    """The log on the database of the settings; it opens when the database has been judged. Raises UnsafeStore."""
+    url = service_database(settings)
+    ledger = Ledger(url, views=INLINE, connections=connections, is_open=False)
+    opener(url, settings.durability)(ledger)
+    return ledger
+
+
+def _followers(ledger: Ledger, settings: Settings, stop: threading.Event) -> list[threading.Thread]:
+    """What follows the log beside the relay, each in a thread of its own: the sealer and the projector."""
+    sealer = Sealer(ledger, sealing_key(settings), outside(settings), every_s=settings.seal_every_s)
+    return [sealer.start(stop), Projector(ledger, FOLLOWING).start(stop), EndedImports(ledger).start(stop)]
+
+
+def _mail_server(settings: Settings) -> MailServer | None:
+    """The mail server; e-mails wait while there is none."""
+    settings.refuse_incomplete()
+    if settings.smtp_url is None or settings.mail_from is None:
+        return None
+    return MailServer(settings.smtp_url, settings.mail_from)
