@@ -5,10 +5,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 from hypothesis import settings
-from psycopg.sql import SQL, Identifier
 
 from embedded.folder import DataFolder
 from embedded.postgres import PostgresUrls
@@ -19,13 +17,14 @@ from embedded.user import server_user
 from eventstore.log.ledger import Ledger
 from projections import INLINE
 from tests.support.bucket import bucket
+from tests.support.databases import cloned, drop
 from tests.support.distance import distance, is_fast
 from tests.support.folders import temporary_folder
-from tests.support.running import RunningService, renamed, start_service
-from tests.support.sealed_log import log
+from tests.support.running import RunningService, start_service
+from tests.support.sealed_log import filled_log, log
 from tests.support.verbs import logging_as_before
 
-__all__ = ["bucket", "log"]
+__all__ = ["bucket", "filled_log", "log"]
 
 # Shared machines are slow at times: speed is measured by the benchmark, and CI looks at the same examples each time.
 settings.register_profile("here", deadline=None)
@@ -86,12 +85,9 @@ def postgres() -> Iterator[PostgresUrls]:
 @pytest.fixture
 def database(postgres: PostgresUrls) -> Iterator[PostgresUrls]:
     """A database of the test's own, cloned from the template."""
-    name = f"test_{next(_numbers)}"
-    with psycopg.connect(renamed(postgres.admin, "postgres"), autocommit=True) as connection:
-        connection.execute(SQL("CREATE DATABASE {} TEMPLATE importledger").format(Identifier(name)))
-    yield PostgresUrls(renamed(postgres.service, name), renamed(postgres.admin, name))
-    with psycopg.connect(renamed(postgres.admin, "postgres"), autocommit=True) as connection:
-        connection.execute(SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
+    urls = cloned(postgres, f"test_{next(_numbers)}")
+    yield urls
+    drop(urls)
 
 
 @pytest.fixture

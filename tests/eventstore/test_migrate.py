@@ -17,8 +17,9 @@ from eventstore.operations import migrate as module
 from eventstore.operations.fitness import UnsafeStore, refuse_unsafe
 from eventstore.operations.migrate import MigrationError, migrate, role_of
 from projections.versioning.install import migrate_all
+from tests.support.databases import renamed
 from tests.support.make import stage
-from tests.support.running import renamed, wait_for
+from tests.support.running import wait_for
 
 
 def test_migrating_twice_applies_nothing(database: PostgresUrls) -> None:

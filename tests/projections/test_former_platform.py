@@ -18,8 +18,8 @@ from projections.versioning.build import administrator
 from projections.versioning.compare import verify
 from projections.versioning.install import install, migrate_all
 from projections.versioning.versions import live_version, versions
+from tests.support.databases import renamed
 from tests.support.make import an_account
-from tests.support.running import renamed
 from tests.support.staging import SUPPLIER, stage, status
 from workers.process_imports import ImportProcessor
 

@@ -5,7 +5,6 @@ import http.client
 import itertools
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -30,11 +29,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def renamed(database_url: str, database: str) -> str:
-    """The URL of another database of the same server."""
-    return re.sub(r"/[a-z_0-9]+\?", f"/{database}?", database_url, count=1)
 
 
 def wait_for(claim: Callable[[], bool], what: str, timeout_s: float = 30.0) -> None:

@@ -2,7 +2,9 @@
 
 import hashlib
 import re
+import shutil
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,8 @@ from eventstore.proof.sealing import Sealed, seal
 from eventstore.proof.verification import Kept, verify_events, wrong_rows
 from projections import INLINE
 from projections.access_key import wrong_keys
+from tests.support.databases import cloned, drop
+from tests.support.folders import temporary_folder
 from tests.support.make import NOON
 
 KEY, OTHER_KEY = LogKey.of("A" * 43), LogKey.of("B" * 43)
@@ -29,6 +33,8 @@ SUPPLIER = "NORDWIND"
 ACCOUNTS = 200
 """Three events each: more than two tiles."""
 Admin = psycopg.Connection[Any]
+
+_numbers = count(1)
 
 
 class Log:
@@ -40,12 +46,19 @@ class Log:
         self.folder = folder
         self.admin: Admin = psycopg.connect(urls.admin, autocommit=True)
         self.admin.execute("SET session_replication_role = replica")  # no trigger refuses, and none looks disabled
+
+    def fill(self) -> None:
+        """With what all logs of tests begin with."""
         self.add(1, ACCOUNTS // 2)
-        first = self.seal()
-        self.kept = Kept("kept", first.note)
+        (self.folder / "first.note").write_text(self.seal().note)
         self.add(ACCOUNTS // 2 + 1, ACCOUNTS)
         self.seal()
         assert self.problems() == []
+
+    @property
+    def kept(self) -> Kept:
+        """The first checkpoint, from before anybody could change it."""
+        return Kept("kept", (self.folder / "first.note").read_text())
 
     def answer(self, stream: str) -> Answer:
         """A supplier is set up by a request with an Idempotency-Key, whose answer is remembered."""
@@ -90,11 +103,25 @@ class Log:
         self.admin.execute("TRUNCATE log_tiles")
 
 
+@pytest.fixture(scope="session")
+def filled_log(postgres: PostgresUrls) -> Iterator[Path]:
+    """A sealed log that is filled once: the database `sealed_log`, and a folder of what was kept outside."""
+    with temporary_folder() as folder:
+        log = Log(cloned(postgres, "sealed_log"), folder)
+        log.fill()
+        log.admin.close()
+        yield folder
+
+
 @pytest.fixture
-def log(database: PostgresUrls, folder: Path) -> Iterator[Log]:
-    log = Log(database, folder)
+def log(postgres: PostgresUrls, filled_log: Path, folder: Path) -> Iterator[Log]:
+    """A sealed log of the test's own."""
+    shutil.copytree(filled_log, folder, dirs_exist_ok=True)
+    urls = cloned(postgres, f"log_{next(_numbers)}", template="sealed_log")
+    log = Log(urls, folder)
     yield log
     log.admin.close()
+    drop(urls)
 
 
 def edited(column: str, value: str) -> Callable[[Log], None]:

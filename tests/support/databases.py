@@ -1,0 +1,27 @@
+"""Databases of the tests' Postgres, cloned from others: making one anew by its migrations takes ten times as long."""
+
+import re
+
+import psycopg
+from psycopg.sql import SQL, Identifier
+
+from embedded.postgres import PostgresUrls
+
+
+def renamed(database_url: str, database: str) -> str:
+    """The URL of another database of the same server."""
+    return re.sub(r"/[a-z_0-9]+\?", f"/{database}?", database_url, count=1)
+
+
+def cloned(postgres: PostgresUrls, name: str, *, template: str = "importledger") -> PostgresUrls:
+    """A new database that holds what the template does, which nobody may be connected to."""
+    with psycopg.connect(renamed(postgres.admin, "postgres"), autocommit=True) as connection:
+        connection.execute(SQL("CREATE DATABASE {} TEMPLATE {}").format(Identifier(name), Identifier(template)))
+    return PostgresUrls(renamed(postgres.service, name), renamed(postgres.admin, name))
+
+
+def drop(database: PostgresUrls) -> None:
+    """Whoever is still connected."""
+    with psycopg.connect(renamed(database.admin, "postgres"), autocommit=True) as connection:
+        name = psycopg.conninfo.conninfo_to_dict(database.admin)["dbname"]
+        connection.execute(SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(str(name))))
