@@ -1,21 +1,57 @@
 """Several api processes on one port: any of them answers, and none outlives the service."""
 
+import http.client
 import signal
+import time
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import psutil
 import pytest
 
+from api.api_key import API_KEY
 from cli.roles import processes_for
 from tests.support.folders import temporary_folder
+from tests.support.make import an_account, changed, encoded
 from tests.support.running import RunningService, start_service, wait_for
+
+ACCOUNTS = "/v2/data-import/accounts/"
 
 
 def answering(running: RunningService) -> int:
     """The process that answers on a connection of its own."""
     with urllib.request.urlopen(f"{running.base_url}/livez", timeout=30) as answer:
         return int(msgspec.json.decode(answer.read())["pid"])
+
+
+@contextmanager
+def connected(running: RunningService) -> Iterator[dict[int, http.client.HTTPConnection]]:
+    """A connection to each of two api processes, by its pid."""
+    found: dict[int, http.client.HTTPConnection] = {}
+    try:
+        while len(found) < 2:
+            connection = http.client.HTTPConnection(running.base_url.removeprefix("http://"), timeout=30)
+            pid = int(asked(connection, "GET", "/livez")[1]["pid"])
+            if pid in found:
+                connection.close()
+            else:
+                found[pid] = connection
+        yield found
+    finally:
+        for connection in found.values():
+            connection.close()
+
+
+def asked(
+    connection: http.client.HTTPConnection, method: str, path: str, body: bytes | None = None, api_key: str = ""
+) -> tuple[int, Any]:
+    connection.request(method, path, body, {"Authorization": f"Token {api_key}"} if api_key else {})
+    response = connection.getresponse()
+    return response.status, msgspec.json.decode(response.read())
 
 
 @pytest.mark.parametrize(("cores", "processes"), [(0, 1), (1, 1), (2, 2), (8, 8), (64, 8)])
@@ -41,3 +77,68 @@ def test_two_api_processes_serve_one_port_and_end_with_the_service() -> None:
         running.process.kill()
         _, alive = psutil.wait_procs(children, timeout=40)
         assert not alive
+
+
+def test_each_of_two_api_processes_knows_what_the_other_does() -> None:
+    with temporary_folder() as folder, start_service(folder, "--api-processes", "2") as running:
+        for role in ("api", "relay", "worker"):
+            assert all(role in process.cmdline() for process in running.processes(role))
+            assert running.processes(role)
+        with connected(running) as connections:
+            _directory_is_right(running, connections)
+            _limits_are_right(running, connections)
+            _readiness_is_right(folder, connections)
+            _attempts_are_right(running, connections)
+
+
+def _directory_is_right(running: RunningService, connections: dict[int, http.client.HTTPConnection]) -> None:
+    """A supplier and a key can be used at once, and what is decided about them is in force, in each."""
+    importer = running.importer()
+    body = encoded(an_account(importer.supplier))
+
+    def validated() -> set[int]:
+        return {asked(one, "POST", f"{ACCOUNTS}validate/", body, importer.api_key)[0] for one in connections.values()}
+
+    assert validated() == {200}
+    key_id = API_KEY.match(importer.api_key)
+    assert key_id is not None
+    running.cli("key", "revoke", key_id[1])
+    wait_for(lambda: validated() == {401}, "the key is void in both")
+
+
+def _limits_are_right(running: RunningService, connections: dict[int, http.client.HTTPConnection]) -> None:
+    """A key's rate is one for both."""
+    supplier = running.importer().supplier
+    made = running.cli("key", "create", "Slow", "--supplier", supplier, "--rate", "1/s", "--json")
+    api_key = msgspec.json.decode(made.stdout)["api_key"]
+    path = f"/v1/data-import/pending-account-import-processes/{supplier}/"
+
+    began, taken = time.monotonic(), 0
+    for _ in range(10):
+        taken += sum(asked(one, "GET", path, None, api_key)[0] == 200 for one in connections.values())
+    assert 1 <= taken <= 1 + time.monotonic() - began
+
+
+def _readiness_is_right(folder: Path, connections: dict[int, http.client.HTTPConnection]) -> None:
+    """Both tell of a role that keeps dying."""
+    file = folder / "secrets" / "dying_roles.json"
+    file.write_text('{"worker-1": "importledger: no."}')
+    dying = [asked(one, "GET", "/readyz") for one in connections.values()]
+    file.write_text("{}")
+    ready = [asked(one, "GET", "/readyz") for one in connections.values()]
+    assert [status for status, _ in dying + ready] == [503, 503, 200, 200]
+    assert all("worker-1" in answer["detail"] for _, answer in dying)
+
+
+def _attempts_are_right(running: RunningService, connections: dict[int, http.client.HTTPConnection]) -> None:
+    """What each has refused is found."""
+    importer = running.importer()
+    account = changed(an_account(importer.supplier), "x", "transfer_balance")
+    for one in connections.values():
+        assert asked(one, "POST", ACCOUNTS, encoded(account), importer.api_key)[0] == 400
+
+    def attempts() -> int:
+        found = running.cli("search", account["external_account_number"], "--supplier", importer.supplier, "--json")
+        return sum("refused" in msgspec.json.decode(line) for line in found.stdout.splitlines())
+
+    wait_for(lambda: attempts() == 2, "both attempts are found")
