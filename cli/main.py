@@ -5,6 +5,7 @@ import sys
 
 import click
 
+from cli.ending import Ending
 from cli.log import configure_logging
 from cli.say import guard_terminal, say
 from cli.verbs import Verbs, show_examples
@@ -44,5 +45,15 @@ def main() -> None:
         sys.exit(code if isinstance(code, int) else 0)
 
 
+def run() -> None:
+    """Run a verb in a process of its own, and end that."""
+    ending = Ending()
+    try:
+        main()
+    except SystemExit as ended:
+        ending.code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        raise
+
+
 if __name__ == "__main__":
-    main()
+    run()
