@@ -291,7 +291,15 @@ def serve(
 
     `fds` are listening sockets that this process shares with others, in place of host and port.
     """
-    config = uvicorn.Config(
+    for fd in fds:
+        os.set_inheritable(fd, False)  # whoever is started here must not hold the port
+    config = configuration(app, host=host, port=port, headers=headers)
+    uvicorn.Server(config).run([socket.socket(fileno=fd) for fd in fds] or None)
+
+
+def configuration(app: ASGIApp, *, host: str, port: int, headers: Sequence[tuple[str, str]] = ()) -> uvicorn.Config:
+    """How the server is set up: with our protocol and its limits, and those that uvicorn keeps itself."""
+    return uvicorn.Config(
         app,
         host=host,
         port=port,
@@ -309,6 +317,3 @@ def serve(
         limit_concurrency=MAX_CONNECTIONS,
         backlog=BACKLOG,
     )
-    for fd in fds:
-        os.set_inheritable(fd, False)  # whoever is started here must not hold the port
-    uvicorn.Server(config).run([socket.socket(fileno=fd) for fd in fds] or None)

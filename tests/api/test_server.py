@@ -32,14 +32,8 @@ from tests.support.running import free_port, wait_for
 def serving(app: Starlette) -> Iterator[int]:
     """The application behind the impatient protocol, in a thread."""
     port = free_port()
-    config = uvicorn.Config(
-        app,
-        port=port,
-        http=server.GuardedProtocol,
-        loop="uvloop",
-        log_config=None,  # as the service: uvicorn's own would change the loggers of all tests after this one
-        timeout_graceful_shutdown=1,
-    )
+    config = server.configuration(app, host="127.0.0.1", port=port)
+    config.timeout_graceful_shutdown = 1
     running = uvicorn.Server(config)
     thread = threading.Thread(target=running.run)
     thread.start()
@@ -134,6 +128,28 @@ def test_a_second_header_that_does_not_end_ends_the_connection(monkeypatch: pyte
         assert b"here" in connection.recv(65_536) + connection.recv(65_536)
         connection.sendall(b"GET /qui")
         assert ends(connection)
+
+
+def test_a_connection_on_which_nothing_more_is_asked_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "KEEP_ALIVE_S", 1)
+    with serving(APP) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(b"GET /quick HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert ends(connection)
+
+
+def test_a_client_that_goes_on_after_a_refusal_loses_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "LINGER_S", 0.5)
+    with serving(APP) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(b"no HTTP at all\r\n\r\n")
+        assert ends(connection)
+
+
+def test_connections_beyond_their_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 3)
+    with serving(APP) as port, socket.create_connection(("127.0.0.1", port)):
+        assert answer_to(port, line_of(100))[0] == 200
+        with socket.create_connection(("127.0.0.1", port)):
+            wait_for(lambda: answer_to(port, line_of(100))[0] == 503, "one connection too many is refused")
 
 
 def test_a_client_that_does_not_read_loses_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
