@@ -65,6 +65,18 @@ class NotValid(Exception):
         self.with_tree = with_tree
 
 
+def data_not_valid(*problems: Problem, supplier: str = "") -> NotValid:
+    """What refuses the data of a request that is no account."""
+    detail = Sentence("The data could not be validated.", "Die Daten konnten nicht validiert werden.")
+    return NotValid("validation_error", detail, problems, supplier=supplier)
+
+
+def query_not_valid(*problems: Problem) -> NotValid:
+    """What refuses the parameters of a query."""
+    detail = Sentence("The query could not be understood.", "Die Abfrage wurde nicht verstanden.")
+    return NotValid("validation_error", detail, problems)
+
+
 def not_found(detail: Sentence = _DETAILS[404]) -> ApiError:
     return ApiError(404, detail)
 

@@ -35,12 +35,12 @@ from eventstore.aggregates.run import AccountsReplayed, RunCounted, run_of
 from eventstore.clock import now
 from eventstore.log.columns import SELECT_HEAD
 from projections.error_statistics import failure_name
+from projections.import_status import status_of_row
 from projections.versioning.following import Following
 from projections.versioning.projection import Rows
 from projections.versioning.reading import Seen
 from schemas.base import code_and_path
 from schemas.run import RunError, RunImport, RunRecord
-from schemas.status import LatestError
 
 SPAN_S = 10
 """Ended imports are counted by spans of so many seconds."""
@@ -90,7 +90,7 @@ class _Changes:
         self.counts[(*run, kind, name, path)] += number
 
     def join(self, account: AccountKey, run: str, position: int) -> bool:
-        """Whether the account is new in the run."""
+        """Note that the account belongs to the run; return whether it was new there."""
         runs = self.members.setdefault(account, set())
         if run in runs:
             return False
@@ -100,7 +100,7 @@ class _Changes:
 
 
 class ImportRuns(Following):
-    """See the module."""
+    """The projection of runs, in three tables; the module says what they hold."""
 
     folds_all = True
 
@@ -307,7 +307,7 @@ class RunState(msgspec.Struct, frozen=True):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether anything of it has not ended yet."""
+        """Whether an import of the run has not ended yet."""
         return any(self.record.by_status.get(status) for status in WAITING)
 
 
@@ -384,25 +384,8 @@ async def run_imports(
     return imports, (rows[-1][0], rows[-1][1]) if len(rows) == PAGE else None
 
 
-def _run_import(
-    external: str,
-    status: str,
-    account_number: str | None,
-    created_at: datetime,
-    modified_at: datetime,
-    code: str | None,
-    detail: str | None,
-    domain: str | None,
-) -> RunImport:
-    error = LatestError(code=code, detail=detail or "", domain=domain or "") if code is not None else None
-    return RunImport(
-        external_account_number=external,
-        status=status,
-        service_identifier=account_number,
-        created_at=created_at,
-        modified_at=modified_at,
-        latest_error=error,
-    )
+def _run_import(external: str, *columns: Any) -> RunImport:
+    return RunImport(external_account_number=external, **msgspec.structs.asdict(status_of_row(*columns)))
 
 
 _SELECT_ACCOUNTS = """

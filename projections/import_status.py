@@ -198,11 +198,11 @@ async def import_status(connection: AsyncConnection[Any], supplier: str, externa
     """The v2 status record; None when there is no such process."""
     cursor = await connection.execute(_SELECT_STATUS, (supplier, external), prepare=True)
     row = await cursor.fetchone()
-    return None if row is None else _status(*row)
+    return None if row is None else status_of_row(*row)
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """Which of a supplier's imports: in a status, failed with a code, after a position of creation; so many."""
+    """Which of a supplier's imports to list: by status, by the code they failed with, after a position, how many."""
 
     status: str | None = None
     code: str | None = None
@@ -250,10 +250,10 @@ async def imports_page(connection: AsyncConnection[Any], supplier: str, wanted: 
 
 
 def _listed(external: str, *columns: Any) -> ListedImport:
-    return ListedImport(external_account_number=external, **msgspec.structs.asdict(_status(*columns)))
+    return ListedImport(external_account_number=external, **msgspec.structs.asdict(status_of_row(*columns)))
 
 
-def _status(
+def status_of_row(
     status: str,
     account_number: str | None,
     created_at: datetime,
@@ -262,6 +262,7 @@ def _status(
     detail: str | None,
     domain: str | None,
 ) -> ImportStatus:
+    """The v2 status record, from the columns of `import_status` that say it."""
     error = LatestError(code=code, detail=detail or "", domain=domain or "") if code is not None else None
     return ImportStatus(
         status=status,

@@ -156,7 +156,7 @@ class GraphQL:
 
 @lru_cache(MAX_REMEMBERED)
 def _document(query: str) -> DocumentNode | GraphQLError:
-    """Parsed and validated, or why it cannot be."""
+    """The parsed and validated document, or the errors that say why there is none."""
     if len(query) > MAX_DOCUMENT:
         return _error("GRAPHQL_VALIDATION_FAILED", f"A document has {MAX_DOCUMENT} characters at most.")
     try:

@@ -9,7 +9,7 @@ from api.admission import Call
 from api.auth import AUDITORS
 from api.beside import beside
 from api.database import in_thread, read
-from api.errors import NotValid, not_found
+from api.errors import not_found, query_not_valid
 from api.limits import MAX_ANSWER_BYTES
 from api.operation import ACCOUNT_PATH, ACCOUNTS, Operation, Parameter
 from api.paths import identifier
@@ -53,7 +53,7 @@ def as_of(request: Request) -> AsOf:
     try:
         return AsOf.of(text)
     except ValueError as error:
-        raise _not_valid(Problem("as_of", "invalid", _NO_MOMENT)) from error
+        raise query_not_valid(Problem("as_of", "invalid", _NO_MOMENT)) from error
 
 
 class HistoryQueries:
@@ -83,7 +83,7 @@ class HistoryQueries:
         bodies = []
         for name, digest in zip(("from", "to"), digests, strict=True):
             if digest is None:
-                raise _not_valid(Problem(name, "invalid_choice", _NO_VERSION))
+                raise query_not_valid(Problem(name, "invalid_choice", _NO_VERSION))
             bodies.append(await self._payload(stream_of(supplier, external), digest))
         compared = await beside(max(bodies, key=len), bounded_difference, *bodies, COMPARED, MAX_ANSWER_BYTES)
         return JsonResponse(compared, 200)
@@ -101,14 +101,6 @@ class HistoryQueries:
         if body is None:
             raise not_found(Sentence("A payload was erased.", "Ein Inhalt wurde gelöscht."))
         return body
-
-
-def _not_valid(problem: Problem) -> NotValid:
-    return NotValid(
-        "validation_error",
-        Sentence("The query could not be understood.", "Die Abfrage wurde nicht verstanden."),
-        [problem],
-    )
 
 
 def _version(name: str) -> Parameter:

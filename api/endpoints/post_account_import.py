@@ -15,7 +15,7 @@ from api.admission import Call
 from api.auth import WRITERS
 from api.beside import beside
 from api.database import in_thread, read
-from api.errors import NotValid
+from api.errors import data_not_valid
 from api.operation import AFTER, V1, Operation, example_of
 from api.record_imports import AMOUNT, INVOICE, NOTE, Kind, RecordImports, missing_account
 from api.responses import JsonResponse, refuse_large_answer
@@ -35,7 +35,6 @@ from schemas.echo import echo
 from schemas.energy_amount import EnergyAmountImport
 from schemas.invoice import MarketParticipantInvoiceImport
 from schemas.problems import is_stated
-from schemas.sentence import Sentence
 from schemas.shape import untyped
 
 
@@ -69,9 +68,9 @@ class PostAccountImport:
         terms = entry.terms if entry is not None else Terms()
         problems, dropped = await beside(call.body, self._imports.judged, envelope, misfits, terms, kind)
         if entry is None and is_stated("import_supplier", misfits):
-            raise _not_valid("", UNKNOWN_SUPPLIER, *problems)
+            raise data_not_valid(UNKNOWN_SUPPLIER, *problems)
         if problems:
-            raise _not_valid(supplier if entry is not None else "", *problems)
+            raise data_not_valid(*problems, supplier=supplier if entry is not None else "")
         account_number = await self._account_number(supplier, external)
         body = await beside(call.body, _echoed, call.body, envelope)
         refuse_large_answer(body)
@@ -83,7 +82,7 @@ class PostAccountImport:
         status = await read(self._pool, import_status, supplier, external)
         if status is not None and status.service_identifier is not None:
             return status.service_identifier
-        raise _not_valid(supplier, missing_account(status.status if status is not None else "NEW"))
+        raise data_not_valid(missing_account(status.status if status is not None else "NEW"), supplier=supplier)
 
     def _append(
         self, call: Call, kind: Kind, envelope: Any, account_number: str, body: bytes, dropped: Sequence[str]
@@ -105,20 +104,11 @@ class PostAccountImport:
                 execute(self._imports.as_stored(attached, kind))
         except Refused as refusal:
             problem = Problem(f"{kind.field}.non_field_errors", refusal.code, sentence_of(refusal))
-            raise _not_valid(envelope.import_supplier, problem) from refusal
+            raise data_not_valid(problem, supplier=envelope.import_supplier) from refusal
 
 
 def _echoed(body: bytes, envelope: Any) -> bytes:
     return echo(untyped(body), envelope)
-
-
-def _not_valid(supplier: str, *problems: Problem) -> NotValid:
-    return NotValid(
-        "validation_error",
-        Sentence("The data could not be validated.", "Die Daten konnten nicht validiert werden."),
-        problems,
-        supplier=supplier,
-    )
 
 
 OPERATIONS = (

@@ -13,7 +13,7 @@ from api.admission import Call
 from api.auth import WRITERS
 from api.beside import beside
 from api.database import in_thread, in_time
-from api.errors import NotValid
+from api.errors import data_not_valid
 from api.operation import BEFORE, V1, Operation, example_of
 from api.responses import JsonResponse, encoded, refuse_large_answer
 from api.services import Services
@@ -188,11 +188,7 @@ def _judged(shape: Shape[T], book: RuleBook, body: bytes) -> T:
 
 def _refuse(problems: Sequence[Problem]) -> None:
     if problems:
-        raise NotValid(
-            "validation_error",
-            Sentence("The data could not be validated.", "Die Daten konnten nicht validiert werden."),
-            problems,
-        )
+        raise data_not_valid(*problems)
 
 
 OPERATIONS = (

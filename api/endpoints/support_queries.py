@@ -13,7 +13,7 @@ from api.admission import Call
 from api.auth import AUDITORS, READERS
 from api.catalogue import CATALOGUE
 from api.database import in_thread, read
-from api.errors import NotValid, not_found
+from api.errors import not_found, query_not_valid
 from api.operation import STATUS, V2, Operation, Parameter
 from api.paths import identifier
 from api.problem_sentences import with_sentence
@@ -71,7 +71,7 @@ class SupportQueries:
         _refuse_others(request, "q", "supplier", "after", "limit")
         text = request.query_params.get("q", "").strip()
         if not text or len(text) > MAX_QUERY or "\0" in text:
-            raise _not_valid(Problem("q", "invalid", _NO_TEXT))
+            raise query_not_valid(Problem("q", "invalid", _NO_TEXT))
         suppliers = key.reach
         if (supplier := request.query_params.get("supplier")) is not None:
             if not key.may_touch(supplier):
@@ -85,7 +85,7 @@ class SupportQueries:
         try:
             page = await read(self._pool, query, text, None if suppliers is None else list(suppliers))
         except ValueError as error:
-            raise _not_valid(Problem("after", "invalid", _NO_PLACE)) from error
+            raise query_not_valid(Problem("after", "invalid", _NO_PLACE)) from error
         return json_response(page.accounts, headers=next_page(request, page.next_after))
 
     async def imports(self, request: Request, call: Call) -> Response:
@@ -94,9 +94,9 @@ class SupportQueries:
         _refuse_others(request, "status", "code", "after", "limit")
         status, code = request.query_params.get("status"), request.query_params.get("code")
         if status is not None and status not in STATUSES:
-            raise _not_valid(Problem("status", "invalid_choice", _STATES))
+            raise query_not_valid(Problem("status", "invalid_choice", _STATES))
         if code is not None and not _CODE.match(code):
-            raise _not_valid(Problem("code", "invalid", _NO_CODE))
+            raise query_not_valid(Problem("code", "invalid", _NO_CODE))
         wanted = Wanted(
             status=status,
             code=code,
@@ -125,7 +125,7 @@ def _refuse_others(request: Request, *names: str) -> None:
             f"This is no parameter; there are {' and '.join(names)}.",
             f"Diesen Parameter gibt es nicht; es gibt {' und '.join(names)}.",
         )
-        raise _not_valid(*(Problem(name, "unknown_field", said) for name in others))
+        raise query_not_valid(*(Problem(name, "unknown_field", said) for name in others))
 
 
 def whole_number(request: Request, name: str, default: int, *, least: int, most: int) -> int:
@@ -134,7 +134,7 @@ def whole_number(request: Request, name: str, default: int, *, least: int, most:
     if text is None:
         return default
     if not (text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most):
-        raise _not_valid(
+        raise query_not_valid(
             Problem(
                 name,
                 "invalid",
@@ -162,17 +162,9 @@ def _day(request: Request, name: str) -> date | None:
     try:
         return msgspec.convert(text, date)
     except msgspec.ValidationError as error:
-        raise _not_valid(
+        raise query_not_valid(
             Problem(name, "invalid", Sentence("Give a day as YYYY-MM-DD.", "Anzugeben ist ein Tag als JJJJ-MM-TT."))
         ) from error
-
-
-def _not_valid(*problems: Problem) -> NotValid:
-    return NotValid(
-        "validation_error",
-        Sentence("The query could not be understood.", "Die Abfrage wurde nicht verstanden."),
-        problems,
-    )
 
 
 def _day_parameter(name: str) -> Parameter:
