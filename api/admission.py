@@ -74,7 +74,7 @@ class Call(msgspec.Struct):
         return f"{self.key.organisation}:{self.key.key_id}"
 
     def answer(self, status: int, body: bytes) -> Answer | None:
-        """What is to be remembered with the events of this call."""
+        """The answer to remember with the events of this call; None where the request has no Idempotency-Key."""
         return Answer(command_id_of(self.name), self.request_sha256, status, body) if self.name else None
 
     @property
@@ -92,7 +92,7 @@ Handler = Callable[[Request, Call], Awaitable[Response]]
 
 
 class Admission:
-    """Puts what an operation asks for in front of its handler."""
+    """Puts the checks that an operation asks for in front of its handler."""
 
     def __init__(self, services: Services) -> None:
         self._auth = services.auth

@@ -26,5 +26,5 @@ def new_api_key() -> NewApiKey:
 
 
 def digest_of(api_key: str) -> str:
-    """What is kept of a key."""
+    """The SHA-256 of a key, in hexadecimal: all that is kept of it."""
     return hashlib.sha256(api_key.encode()).hexdigest()

@@ -79,7 +79,7 @@ async def read(pool: AsyncConnectionPool, query: Callable[..., Awaitable[T]], *a
 
 
 class _ReadingConnection(AsyncConnection[Any]):
-    """Knows when it last answered."""
+    """A connection that remembers when it last answered."""
 
     answered_at = 0.0
 

@@ -41,7 +41,7 @@ class Key(msgspec.Struct, frozen=True):
 
     @property
     def reach(self) -> frozenset[str] | None:
-        """The suppliers that it may touch; None for all."""
+        """The codes of the suppliers that the key may touch; None where it may touch all."""
         return None if ALL_SUPPLIERS in self.suppliers else frozenset(self.suppliers)
 
     @property

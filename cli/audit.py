@@ -93,7 +93,7 @@ def history(
 
 
 def market_stream(name: str) -> str:
-    """The stream that stands alone on a command line: participant/CODE or price-sheet/CODE/DOCUMENT."""
+    """The stream that a single argument names: participant/CODE or price-sheet/CODE/DOCUMENT."""
     if not name.startswith(("participant/", "price-sheet/")):
         raise click.UsageError("Name SUPPLIER and EXTERNAL, or participant/CODE, or price-sheet/CODE/DOCUMENT.")
     return name

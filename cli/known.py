@@ -1,4 +1,4 @@
-"""Whether what an operator has typed is there: a supplier, an import. What is missing is named, with what is alike."""
+"""Checks that the supplier or import that an operator has typed exists; if not, it names one that is spelt alike."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches

@@ -1,4 +1,4 @@
-"""Where a service listens: asked before anything is started, so that a taken port or a wrong host is one sentence."""
+"""Checks where a service listens before anything is started: a taken port or a wrong host becomes one sentence."""
 
 import errno
 import socket

@@ -21,7 +21,7 @@ _encode_lines = msgspec.json.Encoder().encode_lines
 
 
 class Unfailing:
-    """A stream whose failures are nobody's: on a full disk, what is lost is the line and not the answer."""
+    """A stream whose errors are ignored: on a full disk the line is lost, and the answer to the client is not."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -63,7 +63,7 @@ def clean(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str
 
 
 def is_for_people(form: str) -> bool:
-    """Whether lines are for eyes: `text`, or `auto` on a terminal."""
+    """Whether lines are read by people: `text`, or `auto` on a terminal."""
     return form == "text" or (form == "auto" and sys.stderr.isatty())
 
 

@@ -1,4 +1,4 @@
-"""How the command prints: nothing that importers chose rules the terminal, whichever verb prints it."""
+"""How the command prints: text that importers chose cannot control the terminal, whichever verb prints it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""How a process is asked to stop."""
+"""How a process learns that it is to stop: by SIGTERM and SIGINT."""
 
 import signal
 import threading

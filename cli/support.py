@@ -1,4 +1,4 @@
-"""The verbs of support staff whose view looks wrong: `projections` and, below it, what mends them."""
+"""The verbs for support staff when a view looks wrong: `projections`, and below it the verbs that mend one."""
 
 import csv
 import json

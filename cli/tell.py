@@ -18,7 +18,7 @@ def tell(sentence: str, told: dict[str, Any], *, as_json: bool) -> None:
 
 
 def text_of(value: Any) -> str:
-    """A value in a line of text, of which it never makes two."""
+    """A value as text within a line; line breaks in it are escaped."""
     match value:
         case None | "":
             return "-"

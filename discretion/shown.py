@@ -118,7 +118,7 @@ def said_by(error: BaseException) -> str:
 
 
 def cleaned_value(value: Any) -> Any:
-    """The same for what a log line is made of: texts anywhere in it, names as well as values."""
+    """`cleaned` for all texts in a value of a log line, names as well as values."""
     match value:
         case str():
             return cleaned(value)
@@ -137,7 +137,7 @@ def cleaned_value(value: Any) -> Any:
 
 
 def cleaned_line(line: str) -> str:
-    """The same for a line that another program prints: JSON stays JSON."""
+    """`cleaned` for a line that another program prints: JSON stays JSON."""
     with contextlib.suppress(ValueError):
         told = json.loads(line)
         if isinstance(told, dict):

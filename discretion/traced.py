@@ -1,4 +1,4 @@
-"""What is told of an error: where it came from and of what kind it is. No values, no local variables."""
+"""Traces of errors without values: where an error came from and of what kind it is, no local variables."""
 
 import sys
 import threading

@@ -87,7 +87,7 @@ class DataFolder:
         return known
 
     def known_secret(self, name: str) -> str | None:
-        """The same, but None where it was not made yet."""
+        """A secret that was made before; None where it was not."""
         try:
             return (self.path / "secrets" / name).read_text()
         except (FileNotFoundError, NotADirectoryError):
@@ -103,7 +103,7 @@ class DataFolder:
         return user.own(run)
 
     def write_connections(self, connections: dict[str, str]) -> None:
-        """Leave word for the command line how to reach the running service."""
+        """Write down for the command line how to reach the running service."""
         file = self.path / "secrets" / "connections.json"
         unfinished = file.with_suffix(".unfinished")
         unfinished.touch(mode=0o600)
@@ -116,7 +116,7 @@ class DataFolder:
         return self.path / "secrets" / "dying_roles.json"
 
     def write_dying_roles(self, dying: dict[str, str]) -> None:
-        """Leave word for the api processes: each such role with its last line. Nothing is written on a full disk."""
+        """Write down for the api processes each dying role and its last line. On a full disk nothing is written."""
         unfinished = self.roles_file.with_suffix(".unfinished")
         with contextlib.suppress(OSError):
             unfinished.touch(mode=0o600)

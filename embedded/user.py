@@ -14,7 +14,7 @@ ADMIN_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class RunAs(msgspec.Struct, frozen=True):
-    """A user and group to drop to; None for both: stay who we are."""
+    """The user and group that a program runs as; None for both keeps those of this process."""
 
     uid: int | None = None
     gid: int | None = None
@@ -48,7 +48,7 @@ class RunAs(msgspec.Struct, frozen=True):
         os.chown(folder, self.uid, self.gid)  # last: a start that is cut off goes on with it
 
     def can_reach(self, path: Path) -> bool:
-        """True when this user can pass all folders above and use the path."""
+        """Whether this user may enter all folders above the path and use it."""
         if self.uid is None:
             return os.access(path, os.X_OK)
         tried = subprocess.run(

@@ -40,7 +40,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Occasion(Enum):
-    """Why an account is judged. When it is processed, its schedule is the past's matter."""
+    """Why an account is judged. When it is processed, its schedule is not judged any more."""
 
     VALIDATE = "validate"
     CREATE = "create"

@@ -79,7 +79,7 @@ ACCESS_KEY = View(
 
 
 def wrong_keys(connection: Connection[Any]) -> Iterator[str]:
-    """Keys in the table that the log has not made so, a sentence each: they would open the service all the same."""
+    """A sentence for each key in the table that differs from the log: such a key would open the service."""
     made: dict[str, tuple[Any, ...]] = {}
     revoked: set[str] = set()
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:

@@ -175,7 +175,7 @@ def search_parameters(text: str, suppliers: Sequence[str] | None, after: str, li
 
 
 def page_of(rows: Sequence[tuple[Any, ...]], limit: int) -> SearchPage:
-    """The page in rows of SELECT_FOUND."""
+    """The page that rows of SELECT_FOUND make; they are one more than `limit` where another page follows."""
     accounts = [_found(*row[2:]) for row in rows[:limit]]
     if len(rows) <= limit:
         return SearchPage(accounts, "")
@@ -204,7 +204,7 @@ def find_accounts(
     after: str = "",
     limit: int = MAX_FOUND,
 ) -> SearchPage:
-    """The same for the command line."""
+    """`found_accounts`, for the command line."""
     parameters = search_parameters(text, suppliers, after, limit)
     with connection.cursor(row_factory=tuple_row) as cursor:
         return page_of(cursor.execute(SELECT_FOUND, parameters).fetchall(), limit)

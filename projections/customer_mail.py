@@ -13,7 +13,7 @@ from projections.versioning.view import View
 
 
 class MailRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One message; every event of it says all that its row shows."""
+    """One message. Each of its events has all that the row shows, so that the last one is enough."""
 
     supplier: str
     external_account_number: str

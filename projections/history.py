@@ -235,7 +235,7 @@ async def _streamed(
 def read_account_history(
     connection: Connection[Any], supplier: str, external: str, as_of: AsOf = NOW
 ) -> list[Recorded]:
-    """The same, for the command line."""
+    """Every event of the account, oldest first, for the command line."""
     return read_history(connection, account_streams(connection, supplier, external), as_of)
 
 
@@ -250,7 +250,7 @@ def read_history(connection: Connection[Any], streams: list[str], as_of: AsOf = 
 
 
 def _closed(events: list[Recorded]) -> list[str]:
-    """The persons whose keys are needed to read these events whole, by their streams."""
+    """The import streams of the persons whose keys are needed to read these events whole."""
     return list({_subject_of(recorded) for recorded in events if has_private(recorded.event)})
 
 

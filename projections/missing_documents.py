@@ -36,7 +36,7 @@ def misses_documents(status: ImportStatus) -> bool:
 
 
 def says(before: str, paths: Sequence[str]) -> Sentence:
-    """What is said of an error, and then which documents are missing."""
+    """The sentence of an error, followed by the paths of the missing documents."""
     return Sentence(
         "{before}. There is no document at {paths}.",
         "{before}. Es gibt kein Dokument unter {paths}.",

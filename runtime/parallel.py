@@ -15,10 +15,10 @@ from runtime.interpreter import tune_interpreter
 
 @contextmanager
 def processes(count: int) -> Iterator[ProcessPoolExecutor]:
-    """So many processes; what has not begun when the block ends is left undone.
+    """A pool of so many processes; work that has not begun when the block ends is left undone.
 
     Forked, so that they share what they have in common: call this before there are threads. Each opens connections
-    of its own. An interrupt from the keyboard is this process's matter.
+    of its own. An interrupt from the keyboard is handled by this process alone.
     """
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(count, mp_context=context, initializer=_belong_to, initargs=(os.getpid(),)) as pool:
@@ -38,7 +38,7 @@ def _belong_to(parent: int) -> None:
 
 
 def _end_with(parent: int) -> None:
-    """A process that was killed cannot tell its children."""
+    """End this process when its parent dies: a parent that is killed cannot tell its children."""
     while os.getppid() == parent:
         time.sleep(0.5)
     os._exit(1)

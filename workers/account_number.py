@@ -31,7 +31,7 @@ def account_number(number: int, key: bytes) -> str:
 
 
 def draw_account_numbers(connection: Connection[Any], count: int) -> Iterator[str]:
-    """So many numbers that were never drawn before. One that is not used is lost, which does no harm."""
+    """Draw as many new numbers as asked for. A number that is then not used stays unused, which does no harm."""
     for row in connection.execute(_DRAW, (count,)):
         yield account_number(row["number"], row["key"])
 

@@ -24,7 +24,7 @@ STREAMS_PER_MESSAGE = 200
 
 
 class Bell(msgspec.Struct, frozen=True):
-    """Who is rung for a kind of stream: a queue, and the actor that takes its messages."""
+    """A queue for one kind of stream, and the actor that takes its messages."""
 
     queue: str
     actor: str
@@ -39,7 +39,7 @@ class BellUnavailable(Exception):
 
 
 class Doorbell(Protocol):
-    """What the relay needs: ring for streams, and see how many messages still wait."""
+    """What the relay needs of a broker: to ring for streams, and to see how many messages still wait."""
 
     def ring(self, streams: Sequence[str], bell: Bell = IMPORTS) -> None: ...
 

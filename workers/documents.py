@@ -33,7 +33,7 @@ def missing_documents(root: str, paths: Collection[str], *, timeout_s: float = T
 
 
 def why_unreachable(root: str, *, timeout_s: float = TIMEOUT_S) -> str | None:
-    """Why nothing can be looked for at the root; None when it can."""
+    """Why documents cannot be looked for at this root, as a sentence; None when they can."""
     try:
         missing_documents(root, [REACHED], timeout_s=timeout_s)
     except DocumentsUnavailable as error:

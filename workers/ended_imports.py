@@ -35,7 +35,7 @@ logger = structlog.get_logger()
 
 
 class _End(msgspec.Struct):
-    """What is told of an ending event; other fields are left alone."""
+    """The fields of an ending event that its line shows; others are not read."""
 
     attempt: int = 0
     code: str | None = None
@@ -65,7 +65,7 @@ class EndedImports:
                 stop.wait(follow.POLL_S)
 
     def tell(self, connection: Connection[Any]) -> bool:
-        """Tell of what has ended since the last time; whether there may be more."""
+        """Write a line for each import that has ended since the last call; return whether there may be more."""
         position = follow.checkpoint(connection, FOLLOWER)
         events, reached = follow.read_after(connection, position, _WATCHED, limit=READ_LIMIT)
         for event in events:

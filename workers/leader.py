@@ -1,4 +1,4 @@
-"""The one of several processes that does a piece of work: who holds its advisory lock; the others stand by."""
+"""How one of several processes is chosen for a piece of work: it holds an advisory lock, and the others stand by."""
 
 import threading
 from collections.abc import Callable

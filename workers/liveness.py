@@ -34,7 +34,7 @@ class Liveness:
             pass
 
     def worker(self) -> int:
-        """The present id. Waits while there is none, a second at most."""
+        """The worker's present id. While there is none, this waits for one, a second at most."""
         self._held.wait(CHECK_S)
         return self._worker
 

@@ -62,7 +62,7 @@ def recipient_of(account: Account) -> Recipient | None:
 def message_about(
     account: Account, recipient: Recipient, *, account_number: str, language: str, sender: str, message_id: str
 ) -> EmailMessage:
-    """The message; `sender` is an address, `message_id` makes a second copy recognisable."""
+    """The message. `sender` is an address; by `message_id` a mail program can recognise a second copy."""
     message = EmailMessage()
     message["Subject"] = _SUBJECT[language]
     message["From"] = on_the_wire(*parseaddr(sender))

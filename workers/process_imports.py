@@ -270,7 +270,7 @@ class ImportProcessor:
 
 
 def _mail_request(one: Ready, account_number: str, language: str) -> dict[str, Command]:
-    """What asks for the customer's e-mail, in the transaction that makes the account."""
+    """The request for the customer's e-mail, which is stored in the transaction that makes the account."""
     staged = one.started.process.staged
     assert staged is not None
     stream = customer_mail.stream_of(*identity_of(one.started.stream))
@@ -307,7 +307,7 @@ def _is_judged(staged: ImportStaged, terms: Terms) -> bool:
 
 
 def _without_chosen_names(problem: Problem) -> Problem:
-    """The log keeps no name that an importer has chosen: a field that is not documented is `*`."""
+    """The problem, at `*` where its field is not documented: the log keeps no name that an importer has chosen."""
     return Problem("*", problem.code, "") if problem.code in (UNKNOWN_FIELD, REPEATED_FIELD) else problem
 
 

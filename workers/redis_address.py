@@ -7,7 +7,7 @@ TIMEOUT_S = 5
 
 
 def is_redis_url(url: str) -> bool:
-    """Whether the broker could use it."""
+    """Whether the broker can read this URL."""
     try:
         parse_url(url)  # type: ignore[no-untyped-call]
     except ValueError:
@@ -16,7 +16,7 @@ def is_redis_url(url: str) -> bool:
 
 
 def why_no_redis(url: str) -> str | None:
-    """Where there should be a Redis, and why it cannot be used; None when it answers."""
+    """The address of Redis and why it cannot be used, for a sentence; None when it answers."""
     client = redis.Redis.from_url(url, socket_connect_timeout=TIMEOUT_S, socket_timeout=TIMEOUT_S)
     try:
         client.ping()

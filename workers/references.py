@@ -51,14 +51,14 @@ class Findings(msgspec.Struct, frozen=True):
     is_unknown: bool = False
 
     def with_problems(self, problems: tuple[Problem, ...], *, are_errors: bool) -> "Findings":
-        """These findings and more."""
+        """The same findings with further problems."""
         if are_errors:
             return Findings((*problems, *self.errors), self.warnings, self.is_unknown)
         return Findings(self.errors, (*problems, *self.warnings), self.is_unknown)
 
 
 class References:
-    """Asks the database; remembers participants, which are never taken back."""
+    """Checks references against the database. Participants that exist are remembered: they are never removed."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -71,7 +71,7 @@ class References:
         return {code: KnownSupplier(code=code) for code in suppliers} | {one.code: one for one in known}
 
     def findings(self, accounts: Sequence[Account], treatments: Treatments) -> list[Findings]:
-        """For each account. `treatments` has all their suppliers."""
+        """The findings of each account, in order. `treatments` must have the supplier of every account."""
         operators = [list(_operators(account)) for account in accounts]
         self._learn({code for places in operators for _, code in places})
         missing = _missing(accounts, treatments)
@@ -113,7 +113,7 @@ class References:
 
 
 def _missing(accounts: Sequence[Account], treatments: Treatments) -> dict[str, set[str] | None]:
-    """The paths without a document by supplier, all of a supplier asked for together; None where nobody can say."""
+    """The paths without a document, by supplier; None for a supplier whose document store does not answer."""
     wanted: dict[str, list[str]] = {}
     for account in accounts:
         if account.statements and treatments[account.import_supplier].documents_check != "off":

@@ -27,7 +27,7 @@ logger = structlog.get_logger()
 
 
 def broker_for(redis_url: str | None) -> dramatiq.Broker:
-    """Redis where there is a URL, this process's memory where there is none."""
+    """A broker on Redis where there is a URL, otherwise one in this process's memory."""
     return redis_broker(redis_url) if redis_url else in_process_broker()
 
 

@@ -20,7 +20,7 @@ _SLOW = re.compile(r"-SLOW-([0-9]{1,2})S\Z")
 
 
 def command_for(stream: str, process: ImportProcess, at: datetime) -> Command | None:
-    """What the import's number asks for in the place of processing, in its present attempt."""
+    """The command that the import's number asks for instead of processing, in its present attempt; None for none."""
     external = identity_of(stream)[1]
     if (match := _ERRORED.search(external)) is not None:
         code = match.group(1)

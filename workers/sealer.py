@@ -48,7 +48,7 @@ class Sealer:
                 due = time.monotonic() + self._every_s
 
     def seal(self, waiting: Sequence[tuple[UUID, bytes]] = ()) -> None:
-        """Once, unless another sealer is at it; then sign the statements that wait for it."""
+        """Seal once, unless another sealer does so now; then sign the statements that wait for that."""
         try:
             with self._ledger.connection() as connection, sealing_lock(connection, waits=False) as is_held:
                 if not is_held:

@@ -90,7 +90,7 @@ class MailSender:
             self._ledger.execute_many({stream: ended}, at=now(), by=self._by)
 
     def _ended(self, server: MailServer, stream: str, mail: CustomerMail) -> Command:
-        """Send, and say what came of it: whatever happens, the attempt ends."""
+        """Send, and give the command that records the outcome: whatever happens, the attempt ends."""
         attempt = mail.attempt
         try:
             message = self._message(server, stream, mail)
@@ -115,7 +115,7 @@ class MailSender:
         return DeliverMail(attempt=attempt, message_id=str(message["Message-ID"]))
 
     def _message(self, server: MailServer, stream: str, mail: CustomerMail) -> EmailMessage | str:
-        """The message, or the code of why there is none."""
+        """The message, or an error code when none can be made."""
         assert mail.requested is not None
         source = import_process.stream_of(*import_process.identity_of(stream))
         body = self._ledger.payloads({source: mail.requested.payload_sha256}).get(source)
@@ -156,7 +156,10 @@ def letter_of(message: EmailMessage) -> Letter:
 
 
 def deliver(url: str, letter: Letter) -> None:
-    """Hand the letter to the mail server. Raises NotSent when it was not taken; anything else leaves that open."""
+    """Hand the letter to the mail server. Raises NotSent when the server has certainly not taken it.
+
+    After any other error nobody knows whether the letter was sent.
+    """
     with _session(url) as session:
         try:
             if letter.is_utf8 and not session.has_extn("smtputf8"):
@@ -176,7 +179,7 @@ def deliver(url: str, letter: Letter) -> None:
 
 @contextmanager
 def _session(url: str) -> Iterator[smtplib.SMTP]:
-    """A session that is ready for a message. Raises NotSent when there is none to be had."""
+    """A session that is ready for a message. Raises NotSent when the mail server cannot be reached."""
     parts = urlsplit(url)
     host, is_wrapped = parts.hostname or "localhost", parts.scheme == "smtps"
     try:

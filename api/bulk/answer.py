@@ -123,7 +123,7 @@ class BulkAnswer(Response):
 
 
 class _Room:
-    """How much is on its way, in the order in which it entered."""
+    """Bounds how many bytes of batches are on their way; they leave in the order in which they entered."""
 
     def __init__(self) -> None:
         self._sizes: list[int] = []
@@ -137,7 +137,7 @@ class _Room:
         self._sizes.append(size)
 
     def leave(self) -> None:
-        """The first has ended."""
+        """Make room: the batch that entered first has ended."""
         self._sizes.pop(0)
         self._left.set()
 

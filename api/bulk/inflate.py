@@ -35,13 +35,13 @@ class Bomb(_NotTaken):
 
 
 class Inflater(Protocol):
-    """Takes what was sent; gives what it stands for."""
+    """Takes compressed bytes piece by piece, and gives the decompressed ones."""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """The pieces that these bytes add, each of bounded size. Raises NotDecodable, Bomb."""
 
     def is_whole(self) -> bool:
-        """Whether nothing is missing, as far as one can see."""
+        """Whether the input ends where a body may end."""
 
 
 class Plain:
@@ -117,7 +117,7 @@ class Zstd:
 
 
 class _Measure:
-    """How much was sent, and how much came of it."""
+    """Counts the bytes before and after decompression, and refuses a body that grows too much."""
 
     def __init__(self) -> None:
         self.taken = 0

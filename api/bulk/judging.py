@@ -84,7 +84,7 @@ def _judged_safely(line: bytes, question: Question, most: int) -> Judged:
 
 
 def unexpected(error: Exception) -> Sentence:
-    """Of a line that could not be judged."""
+    """What is answered for a line whose judging has failed unexpectedly."""
     kind = type(error).__name__
     return Sentence(
         f"An unexpected error occurred: {kind}. Tell the platform team.",

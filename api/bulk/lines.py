@@ -56,11 +56,6 @@ class LineSplitter:
         if self._held:
             yield from self._end()
 
-    @property
-    def held_bytes(self) -> int:
-        """Bytes of the unfinished line."""
-        return min(self._held, MAX_LINE_BYTES)
-
     def _hold(self, piece: bytes) -> None:
         self._held += len(piece)
         if self._held > MAX_LINE_BYTES:

@@ -1,4 +1,4 @@
-"""What is answered for each line, and at the end."""
+"""The receipts of a bulk answer, one for each line, and its last line."""
 
 from collections.abc import Sequence
 from typing import Any, Literal

@@ -14,7 +14,7 @@ class BulkWork(Protocol):
         """All that can be done for a batch before those in front of it have ended; several at a time."""
 
     async def settle(self, prepared: Any) -> list[Receipt]:
-        """Do it, batch by batch, in order; a receipt for each line. What these say is durable."""
+        """Carry the batch out, in order; a receipt for each line. What receipts say is durable."""
 
     async def finish(self) -> None:
         """Called at the end, also of a request that was cut."""

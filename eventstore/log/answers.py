@@ -28,7 +28,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def watched(state: bytes, answer: Answer) -> bytes:
-    """The state of an event, which is a JSON object, with the digest of the answer as its last member."""
+    """An event's state with the answer's digest as one more member: it is a JSON object, and stays one."""
     comma = b"," if len(state) > len(b"{}") else b""
     return state[:-1] + comma + b'"answer_sha256":"' + answer.sha256.encode() + b'"}'
 

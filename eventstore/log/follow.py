@@ -30,7 +30,7 @@ ON CONFLICT (follower) DO UPDATE SET position = excluded.position, updated_at = 
 
 
 class Followed(msgspec.Struct, frozen=True):
-    """An event as a follower sees it."""
+    """An event as a follower reads it: `state` is its stored JSON, not decoded."""
 
     position: int
     stream: str

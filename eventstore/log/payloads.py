@@ -136,7 +136,7 @@ def is_readable(content: bytes, key: bytes | None) -> bool:
 
 
 def read_payload(stream: str, sha256: bytes, content: bytes, key: bytes | None) -> bytes:
-    """The body in a payload. Raises PayloadErased, and ValueError when it is not the one that its digest names."""
+    """The body, from the stored content of a payload. Raises PayloadErased, and ValueError when the digest differs."""
     if not is_readable(content, key):
         raise PayloadErased(f"payload of {stream} cannot be read: its key is not there")
     try:

@@ -74,5 +74,5 @@ def decrypted(event: Event, stream: str, key: bytes | None) -> Event:
 
 
 def _bound_to(stream: str) -> bytes:
-    """Neither another stream's nor a payload's: what is moved cannot be decrypted."""
+    """What the cipher is bound to: text that is moved to another stream, or among payloads, cannot be decrypted."""
     return f"private/{stream}".encode()

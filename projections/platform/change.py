@@ -79,7 +79,7 @@ def price_sheet_change(sheet: PriceSheet, recorded: Recorded) -> PlatformChange:
 
 
 def _erasure(recorded: Recorded, account_number: str) -> PlatformChange:
-    """All that tells of the person is gone; the account's number and keys stay."""
+    """Delete every row that speaks of the person; the account's number and keys stay."""
     row = erased_row(account_number, *import_identity(recorded.stream), recorded.recorded_at)
     return PlatformChange(
         deleted=[(table.name, {"account_number": account_number}) for table in TABLES],

@@ -207,7 +207,7 @@ _CERTAIN_TEXT = "SIZE[len(x := {}.encode())], x"
 
 
 def _compiled(columns: Sequence[Column]) -> Callable[[bytes, Any], bytes]:
-    """The expressions come from the names of fields in `schemas/`, and from nowhere else."""
+    """A function from source code, whose expressions are made of the names of fields in `schemas/` alone."""
     source = "lambda place, v: join((place, " + "".join(f"{column.expression}, " for column in columns) + "))"
     compiled: Callable[[bytes, Any], bytes] = eval(source, _NAMES)  # noqa: S307 - see above
     return compiled

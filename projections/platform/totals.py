@@ -228,14 +228,6 @@ _SUMMED = {place.path: _SUM.format(place.expression, _SOURCES[place.source].rows
 _SELECT_SUMS = f"SELECT {', '.join(_SUMMED[path] for path in _SUMS.values())}"
 
 
-class PathTotal(msgspec.Struct):
-    """How often a path is filled, and the digest of its values."""
-
-    count: int
-    digest: str
-    stored: str
-
-
 class LedgerTotal(msgspec.Struct):
     """What the ledgers of one code add up to."""
 

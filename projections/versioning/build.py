@@ -100,7 +100,7 @@ class _Workers:
     def each(
         self, work: Callable[[Connection[Any], Piece], PieceResult], items: Sequence[Piece]
     ) -> Iterator[PieceResult]:
-        """What the work gives for each item, in any order."""
+        """Do the work for each item; give the results in the order in which they come."""
         if self._jobs == 1 or len(items) == 1:
             for item in items:
                 yield work(self._connection, item)

@@ -186,7 +186,7 @@ def _stream_behind(connection: Connection[Any], key: Mapping[str, Any], schema: 
 def _counts(
     connection: Connection[Any], before: str, after: str, table: str, key: Sequence[str]
 ) -> tuple[int, int, int]:
-    """Changed, added, removed."""
+    """How many rows of a table were changed, added and removed."""
     counting = "count(*) FILTER (WHERE {b} AND {a}), count(*) FILTER (WHERE NOT {b}), count(*) FILTER (WHERE NOT {a})"
     query = SQL("SELECT {} FROM ({}) AS d").format(
         SQL(counting.format(b="is_before", a="is_after")),

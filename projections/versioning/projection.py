@@ -37,7 +37,7 @@ Rows = Mapping[str, Sequence[Any]]
 
 
 class Projection:
-    """The base of all; see the module. One object each, in `projections.PROJECTIONS`."""
+    """The base of all projections, which the module describes. Each is one object in `projections.PROJECTIONS`."""
 
     name: str
     home: ClassVar[str] = "public"
@@ -232,5 +232,5 @@ def _create_statement(table: Table, schema: str) -> Composed:
 
 
 def _said(text: str) -> SQL:
-    """A piece of a declaration, which is written in our own files."""
+    """Text of a declaration as SQL. It is written in our own files, so it needs no quoting."""
     return SQL(text)

@@ -70,7 +70,7 @@ def versions(connection: Connection[Any], name: str) -> list[ProjectionVersion]:
 
 
 def live_version(connection: Connection[Any], name: str) -> ProjectionVersion:
-    """Raises NotPossible where `migrate` has not set it up."""
+    """The live version of a projection. Raises NotPossible where `migrate` has not set it up."""
     for version in versions(connection, name):
         if version.state == "live":
             return version
@@ -144,7 +144,7 @@ def build_version(
 
 
 def make_anew(admin_url: str, connection: Connection[Any], projection: Projection, *, jobs: int = 1) -> None:
-    """Build and switch, keeping nothing of what was live before."""
+    """Build a new version and switch to it; what was live before is dropped."""
     with alone(connection, projection):
         built = build_version(admin_url, connection, projection, jobs=jobs)
         switch(connection, projection, built.version, retires=False)
@@ -280,7 +280,7 @@ def drop_version(connection: Connection[Any], projection: Projection, version: i
 
 
 def park(connection: Connection[Any], name: str, version: int, poisons: Sequence[Poison]) -> None:
-    """Remember what a version leaves out, and from where on."""
+    """Note the streams that a version leaves out, each from the position of its poisoned event on."""
     with connection.cursor() as cursor:
         cursor.executemany(
             "INSERT INTO parked_streams (name, version, stream, position, error) VALUES (%s, %s, %s, %s, %s)"
@@ -302,7 +302,7 @@ def _forget(connection: Connection[Any], projection: Projection, version: int) -
 
 
 def _rights(connection: Connection[Any], schema: str, table: str) -> list[tuple[str, str]]:
-    """(role, right) of a table, but for its owner's."""
+    """The (role, right) pairs that are granted on a table, except its owner's."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         cursor.execute(
             "SELECT grantee, privilege_type FROM information_schema.role_table_grants"

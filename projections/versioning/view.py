@@ -194,5 +194,5 @@ def _types_of(row: type[msgspec.Struct]) -> dict[str, str]:
 
 
 def _said(text: str) -> SQL:
-    """A piece of a declaration, which is written in our own files."""
+    """Text of a declaration as SQL. It is written in our own files, so it needs no quoting."""
     return SQL(text)
