@@ -19,8 +19,10 @@ from importledger_client import (
     Refused,
     Unavailable,
 )
+from importledger_client.batches import Batch
+from importledger_client.protocol import TryLater
 from tests.support.importbook import access_to
-from tests.support.make import an_account, changed
+from tests.support.make import an_account, changed, encoded
 from tests.support.running import RunningService, free_port
 
 SLOW_S = 60.0
@@ -116,3 +118,23 @@ def test_a_failure_says_what_is_wrong_and_where() -> None:
     given_up = Failure(latest_error=LatestError("attempts_exhausted", "Ask a@b about it."))
     assert [(error.code, error.attr) for error in given_up.errors] == [("attempts_exhausted", "")]
     assert Failure().errors == ()
+
+
+def test_empty_lines_count_and_are_not_sent(service: RunningService) -> None:
+    importer = service.importer()
+    account = encoded(an_account(importer.supplier))
+    lines = [account, b"", b" \n", "", b"\xef\xbb\xbf", account, b"{broken", b"\n"]
+    with Client(service.base_url, importer.api_key) as client:
+        receipts = list(client.push(lines, mode="validate"))
+    assert [(receipt.line, receipt.status) for receipt in receipts] == [(1, "VALID"), (6, "VALID"), (7, "REFUSED")]
+
+
+def test_an_answer_that_lacks_lines_is_not_asked_for_again() -> None:
+    batch = Batch([1, 2], [b"{}", b"{}"])
+    batch.content()
+    batch.take('{"line":1,"external_account_number":"","status":"VALID"}')
+    with pytest.raises(TryLater):
+        batch.check()
+    batch.take('{"summary":{"lines":1,"accepted":1,"replayed":0,"refused":0}}')
+    with pytest.raises(ImportLedgerError, match="fewer lines"):
+        batch.check()

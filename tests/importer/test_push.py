@@ -151,6 +151,14 @@ def test_wrong_use_and_nothing_done_are_2(tmp_path: Path, access: Mapping[str, s
         assert importbook("push", "book.ndjson", *words, at=tmp_path, access=access).returncode == 2
 
 
+def test_a_failure_that_was_emptied_is_refused_here(
+    tmp_path: Path, importer: Importer, access: Mapping[str, str]
+) -> None:
+    (tmp_path / "go.failures.ndjson").write_text('{"line":7,"payload":" ","errors":[]}\n')
+    pushed = importbook("push", "go.failures.ndjson", "--json", at=tmp_path, access=access)
+    assert json.loads(pushed.stdout) == {"summary": {"lines": 1, "accepted": 0, "replayed": 0, "refused": 1}}
+
+
 def test_standard_input_and_broken_lines(tmp_path: Path, importer: Importer, access: Mapping[str, str]) -> None:
     write_book(tmp_path, importer.supplier, 2)
     lines = (tmp_path / "book.ndjson").read_bytes().splitlines()

@@ -8,8 +8,8 @@ import msgspec
 import zstandard
 
 from importledger_client.answers import Receipt, Summary
-from importledger_client.errors import Unavailable
-from importledger_client.protocol import TryLater, body_of
+from importledger_client.errors import ImportLedgerError, Unavailable
+from importledger_client.protocol import TryLater, body_of, is_blank
 
 F = TypeVar("F")
 
@@ -29,17 +29,18 @@ _ENDING = msgspec.json.Decoder(_Ending)
 
 
 class Batch:
-    """Some lines, the first of which has number `first`, and their receipts as they come."""
+    """Some lines, their numbers, and their receipts as they come."""
 
     headers = {"Content-Type": "application/x-ndjson", "Content-Encoding": "zstd"}  # noqa: RUF012 - never changed
 
-    def __init__(self, first: int, lines: list[bytes]) -> None:
-        self.first = first
+    def __init__(self, numbers: list[int], lines: list[bytes]) -> None:
+        self.numbers = numbers
         self.lines = lines
         self.size = sum(map(len, lines))
         self.receipts: list[Receipt] = []
         self.answered_bytes = 0
         self._sent_from = 0
+        self._has_summary = False
 
     @property
     def is_complete(self) -> bool:
@@ -47,7 +48,7 @@ class Batch:
 
     def content(self) -> bytes:
         """What is still without a receipt, compressed."""
-        self._sent_from = len(self.receipts)
+        self._sent_from, self._has_summary = len(self.receipts), False
         return zstandard.ZstdCompressor(level=1).compress(b"\n".join(self.lines[self._sent_from :]) + b"\n")
 
     def take(self, line: str) -> None:
@@ -58,15 +59,18 @@ class Batch:
         try:
             if line.startswith('{"summary"'):
                 _ENDING.decode(line)
+                self._has_summary = True
                 return
             receipt = _RECEIPT.decode(line)
-        except msgspec.DecodeError:
+            number = self.numbers[self._sent_from + receipt.line - 1]
+        except (msgspec.DecodeError, IndexError):
             raise TryLater(Unavailable("The answer was cut"), None) from None
-        number = self.first + self._sent_from + receipt.line - 1
         self.receipts.append(msgspec.structs.replace(receipt, line=number))
 
     def check(self) -> None:
-        """Raises TryLater when lines are without receipts at the answer's end."""
+        """Raises TryLater when lines are without receipts at the end of an answer that was cut."""
+        if not self.is_complete and self._has_summary:
+            raise ImportLedgerError("The service has answered fewer lines than were sent.")
         if not self.is_complete:
             raise TryLater(Unavailable("The answer ended early"), None)
 
@@ -77,7 +81,8 @@ class Batcher:
     def __init__(self, most_lines: int | None = None) -> None:
         self._limit = most_lines or MOST_LINES
         self._most = min(32, self._limit)
-        self._next = 1
+        self._count = 0
+        self._numbers: list[int] = []
         self._lines: list[bytes] = []
         self._size = 0
 
@@ -106,17 +111,20 @@ class Batcher:
                 yield batch
 
     def _added(self, line: bytes) -> Batch | None:
-        """Add a line, and give the batch that was full before it."""
+        """Add a line, and give the batch that was full before it. An empty one counts, and is not sent."""
+        self._count += 1
+        if is_blank(line):
+            return None
         is_full = self._lines and (len(self._lines) >= self._most or self._size + len(line) > MOST_BYTES)
         batch = self._cut() if is_full else None
+        self._numbers.append(self._count)
         self._lines.append(line)
         self._size += len(line)
         return batch
 
     def _cut(self) -> Batch:
-        batch = Batch(self._next, self._lines)
-        self._next += len(self._lines)
-        self._lines, self._size = [], 0
+        batch = Batch(self._numbers, self._lines)
+        self._numbers, self._lines, self._size = [], [], 0
         return batch
 
 

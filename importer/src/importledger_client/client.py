@@ -86,9 +86,10 @@ class Client:
     ) -> Iterator[Receipt]:
         """Send any number of accounts; receipts come in the accounts' order, while others are still on their way.
 
-        Never raises for a refusal: that is a receipt with status REFUSED. `mode` is create, validate or dry_run; `run`
-        is a name for all of them. Memory stays flat. Raises NotAllowed for the key, and Unavailable when patience is at
-        its end; the same push again is then cheap, and says `replayed` of what was there.
+        Never raises for a refusal: that is a receipt with status REFUSED. Empty lines count, and have no receipt.
+        `mode` is create, validate or dry_run; `run` is a name for all of them. Memory stays flat. Raises NotAllowed for
+        the key, and Unavailable when patience is at its end; the same push again is then cheap, and says `replayed` of
+        what was there.
         """
         for batch in self.push_batches(map(protocol.body_of, accounts), mode=mode, run=run, connections=connections):
             yield from batch.receipts

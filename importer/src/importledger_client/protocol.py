@@ -27,6 +27,7 @@ LONGEST_WAIT_S = 15.0
 CONNECT_S, READ_S = 10.0, 120.0
 
 _OBTAIN = "mutation($key: String!) { obtainToken(input: {organizationSecretKey: $key}) { token payload } }"
+_BLANKS = b" \t\r\n\v\f\xef\xbb\xbf"
 _MAY_WORK_LATER = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 encode = msgspec.json.Encoder(decimal_format="number").encode
@@ -106,6 +107,11 @@ def body_of(account: Any) -> bytes:
     content = bytes(account).strip()
     # A line break in JSON is white space between values: texts spell it as an escape.
     return content.replace(b"\r", b" ").replace(b"\n", b" ") if b"\n" in content or b"\r" in content else content
+
+
+def is_blank(line: bytes) -> bool:
+    """Whether nothing is in a line: the service gives no receipt for it."""
+    return not line.strip(_BLANKS)
 
 
 def json_of(content: bytes) -> Any:

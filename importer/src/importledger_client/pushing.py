@@ -13,6 +13,7 @@ from importledger_client.batches import Batch
 from importledger_client.display import Pace
 from importledger_client.failures import FailureFiles, shown, value_at
 from importledger_client.notes import Note
+from importledger_client.protocol import is_blank
 from importledger_client.sources import Line, Source, account_in, for_supplier, supplier_of
 from importledger_client.tally import Kind, Sample, Tally, kind_of, masked
 
@@ -50,11 +51,13 @@ class Pushing:
         """The accounts; what cannot be sent is refused here."""
         sent = 0
         for line in self._lines():
+            line.content = account_in(line.content)
+            if line.error is None and is_blank(line.content):
+                line.error = FieldError("", "parse_error", "The account is empty.")
             if line.error is not None:
                 refusal = Receipt(line=line.number, status="REFUSED", code=line.error.code, errors=(line.error,))
                 self._count(line, refusal, files)
                 continue
-            line.content = account_in(line.content)
             if self.supplier:
                 line.content = for_supplier(line.content, self.supplier)
             elif not self.suppliers or sent < JUDGED_FROM:

@@ -13,6 +13,7 @@ import msgspec
 import zstandard
 
 from importledger_client.answers import FieldError
+from importledger_client.protocol import is_blank
 
 LONGEST_LINE = 10 * 2**20
 STDIN = "-"
@@ -80,10 +81,10 @@ class Source:
             content = raw.strip()
             if number == 1:
                 content = content.removeprefix(_BOM)
-            if content:
-                yield Line(number, content)
-            else:
+            if is_blank(content):
                 self.empty_lines += 1
+            else:
+                yield Line(number, content)
 
     def follow(self, stored: BinaryIO) -> None:
         self._stored = stored
