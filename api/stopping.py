@@ -8,6 +8,12 @@ STATE = "stopping"
 """Under this name the application's state holds the event that the server sets (`api/server.py`)."""
 
 
+def is_stopping(scope: Scope) -> bool:
+    """Whether the server stops."""
+    stopping: asyncio.Event | None = scope.get("state", {}).get(STATE)
+    return stopping is not None and stopping.is_set()
+
+
 def until_stopping(receive: Receive, scope: Scope) -> Receive:
     """The same, and a disconnect as soon as the server stops. For one waiter at a time."""
     stopping: asyncio.Event | None = scope.get("state", {}).get(STATE)

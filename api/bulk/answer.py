@@ -8,6 +8,7 @@ and what had a receipt stays; so it is with a body during which the server stops
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator
+from functools import partial
 
 import psycopg
 import structlog
@@ -24,7 +25,7 @@ from api.bulk.workshop import Workshop
 from api.languages import Language, language_headers
 from api.limits import MAX_BULK_AHEAD, MAX_BULK_AHEAD_BYTES
 from api.status_codes import ApiError
-from api.stopping import until_stopping
+from api.stopping import is_stopping, until_stopping
 from eventstore.errors import LedgerError
 
 logger = structlog.get_logger()
@@ -50,10 +51,11 @@ class BulkAnswer(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises ApiError and LedgerError as long as nothing was answered; ends without summary afterwards."""
         with self._workshop.places.place(self._organisation):
-            await self._answer(until_stopping(receive, scope), send)
+            body = BulkBody(until_stopping(receive, scope), self._inflater, partial(is_stopping, scope))
+            await self._answer(body, send)
 
-    async def _answer(self, receive: Receive, send: Send) -> None:
-        body, tally = BulkBody(receive, self._inflater), Tally()
+    async def _answer(self, body: BulkBody, send: Send) -> None:
+        tally = Tally()
         try:
             async with contextlib.aclosing(self._receipts(body, tally)) as chunks:
                 async for chunk in chunks:

@@ -1,10 +1,15 @@
 """Lines are found whatever pieces a body comes in."""
 
+import asyncio
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.types import Message
 
+from api.bulk.body import MAX_BATCH_LINES, BodyCut, BulkBody
+from api.bulk.inflate import Plain
 from api.bulk.lines import Line, LineSplitter
 from api.limits import MAX_LINE_BYTES
 
@@ -49,3 +54,20 @@ def test_pieces_make_no_difference(body: bytes, cuts: list[int]) -> None:
     places = sorted({0, len(body), *(cut for cut in cuts if cut < len(body))})
     pieces = [body[a:b] for a, b in pairwise(places)]
     assert lines_of(*pieces) == lines_of(body)
+
+
+def test_a_server_that_stops_takes_no_more_of_what_has_arrived() -> None:
+    taken = 0
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"{}\n" * 10_000, "more_body": True}
+
+    async def take() -> None:
+        nonlocal taken
+        body = BulkBody(receive, Plain(), lambda: True)
+        async for batch in body.batches():
+            taken += len(batch)
+
+    with pytest.raises(BodyCut):
+        asyncio.run(take())
+    assert taken == MAX_BATCH_LINES
