@@ -51,8 +51,8 @@ MAX_BULK_AT_ONCE, MAX_BULK_OF_ONE = 16, 8
 """Bulk requests of a process at a time, and of one organisation; each holds a few batches."""
 MAX_FOLLOWING_AT_ONCE, MAX_FOLLOWING_OF_ONE = 200, 50
 """Streams of events of a process at a time, and of one organisation; each asks the database once a second."""
-MAX_MANIFEST_BYTES = 2 * 1000 * 1000
-"""Of a source that is compared with a run: what is signed is answered with it."""
+MAX_MANIFEST_BYTES, MAX_MANIFEST_PLACES = 2 * 1000 * 1000, 20_000
+"""Of a source that is compared with a run: what is signed is answered with it. Its ledgers and paths are compared."""
 MAX_BULK_AHEAD, MAX_BULK_AHEAD_BYTES = 4, 8 * MIB
 """Batches of a bulk request that are prepared or wait, and bytes of their lines; a larger batch goes alone."""
 MAX_BATCH_PROBLEMS, FEW_PROBLEMS = 10_000, 50
@@ -140,7 +140,12 @@ LIMITS: tuple[Limit, ...] = (
         _BUSY,
         "the database, the others' share",
     ),
-    Limit("manifest that is compared with a run", "2 MB", _TOO_LARGE, "processor, memory"),
+    Limit(
+        "manifest that is compared with a run",
+        f"2 MB, {MAX_MANIFEST_PLACES:,} ledgers and paths",
+        _TOO_LARGE,
+        "processor, memory",
+    ),
     Limit("problems that an answer lists", f"{MAX_PROBLEMS:,}", _TRUNCATED, "processor, the answer's size"),
     Limit(
         "problems that a receipt lists",

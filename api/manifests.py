@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from api.errors import NotValid
-from api.limits import MAX_MANIFEST_BYTES
+from api.limits import MAX_MANIFEST_BYTES, MAX_MANIFEST_PLACES
 from api.status_codes import ApiError
 from projections.platform.totals import unequal_totals
 from schemas.base import Problem
@@ -18,6 +18,10 @@ from schemas.shape import NotJson, is_shallow
 _NO_JSON = Sentence("The manifest is not JSON.", "Das Manifest ist kein JSON.")
 _TOO_LARGE = Sentence(
     f"A manifest has at most {MAX_MANIFEST_BYTES} bytes.", f"Ein Manifest hat höchstens {MAX_MANIFEST_BYTES} Bytes."
+)
+_TOO_MANY = Sentence(
+    f"A manifest has at most {MAX_MANIFEST_PLACES} ledgers and paths.",
+    f"Ein Manifest hat höchstens {MAX_MANIFEST_PLACES} Buchungskreise und Pfade.",
 )
 _NO_OBJECT = Problem(
     "non_field_errors", "invalid", Sentence("A manifest is an object.", "Ein Manifest ist ein Objekt.")
@@ -38,6 +42,9 @@ def source_manifest(body: bytes) -> dict[str, Any]:
         raise NotJson(DEEP_BODY)
     if not isinstance(manifest, dict):
         raise NotValid("validation_error", _NOT_UNDERSTOOD, [_NO_OBJECT])
+    places = (manifest.get(name) for name in ("by_ledger", "paths", "columns_nowhere"))
+    if sum(len(place) for place in places if isinstance(place, dict | list)) > MAX_MANIFEST_PLACES:
+        raise ApiError(413, _TOO_MANY)
     return manifest
 
 

@@ -1,6 +1,7 @@
 """Promises that a look at the sources and documents holds."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,14 @@ TOLD = {
 def test_the_documents_say_what_operators_must_set(page: str) -> None:
     text = (ROOT / "docs" / page).read_text()
     assert [word for word in TOLD[page] if word not in text] == []
+
+
+def test_images_are_named_by_digest() -> None:
+    """Whatever is started or built upon, but for the image that is built here."""
+    compose, container = (ROOT / "compose.yaml").read_text(), (ROOT / "Containerfile").read_text()
+    named = re.findall(r"^ *(?:image|PYTHON_IMAGE): (.+)$", compose, re.M) + re.findall(
+        r"^ARG \w+=(.+)$", container, re.M
+    )
+    others = [image for image in named if image != "importledger"]
+    assert len(others) == 4
+    assert [image for image in others if not re.search(r"@sha256:[0-9a-f]{64}\}?$", image)] == []

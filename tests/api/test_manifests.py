@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from api.errors import NotValid
-from api.limits import MAX_ANSWER_BYTES, MAX_MANIFEST_BYTES
+from api.limits import MAX_ANSWER_BYTES, MAX_MANIFEST_BYTES, MAX_MANIFEST_PLACES
 from api.manifests import source_manifest, unbalanced
 from api.responses import encoded
 from api.status_codes import ApiError
@@ -27,6 +27,10 @@ def test_a_manifest_that_is_too_large_too_deep_or_no_object_is_refused() -> None
     assert refused.value.code == "parse_error"
     with pytest.raises(NotValid):
         source_manifest(b"[]")
+    many: dict[str, Any] = {"by_ledger": {str(number): {} for number in range(MAX_MANIFEST_PLACES)}, "paths": {"x": {}}}
+    with pytest.raises(ApiError) as refused:
+        source_manifest(encoded(many))
+    assert refused.value.status == 413
 
 
 def test_what_balances_differs_nowhere() -> None:

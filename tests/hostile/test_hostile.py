@@ -56,7 +56,7 @@ def process(service: RunningService) -> psutil.Process:
 @pytest.fixture(scope="module")
 def keys(service: RunningService, importer: Importer) -> dict[str, str]:
     """A key of each role that the catalogue has, for the same supplier, which has a run of the name `hostile`."""
-    assert bulk(service, importer, ndjson(an_account(importer.supplier)), "?run=hostile").status == 200
+    assert bulk(service, importer, ndjson(an_account(importer.supplier, 9_999)), "?run=hostile").status == 200
     made = service.cli("key", "create", "Testers", "--supplier", importer.supplier, "--role", "support", "--json")
     return {"importer": importer.api_key, "support": json.loads(made.stdout)["api_key"]}
 
