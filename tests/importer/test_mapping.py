@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from importledger_client.comparing import compared
-from importledger_client.mapping import MappedSource, converted, read_mapping
+from importledger_client.mapping import MappedSource, MappingError, converted, read_mapping
 from importledger_client.proposing import path_for
 from tests.support.importbook import importbook
 
@@ -198,3 +198,11 @@ def test_lines_of_json_need_no_mapping(tmp_path: Path) -> None:
     said = importbook("map", "init", "book.ndjson", at=tmp_path)
     assert (said.returncode, said.stdout) == (2, "")
     assert "no table" in said.stderr
+
+
+def test_an_alias_is_refused_before_it_stands_for_too_much(folder: Path) -> None:
+    path = folder / "m.yaml"
+    levels = "".join(f"  - &l{level} [{', '.join([f'*l{level - 1}'] * 9)}]\n" for level in range(1, 12))
+    path.write_text(f"key: K\nignore:\n  - &l0 x\n{levels}", encoding="utf-8")
+    with pytest.raises(MappingError, match=r"an alias .* in line 4"):
+        read_mapping(path)

@@ -74,10 +74,20 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True):
     source: dict[str, Any] = {}
 
 
+class _Texts(yaml.BaseLoader):
+    """Texts only, each written where it stands: with aliases, a few lines can stand for more than any memory holds."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            place = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.YAMLError(f"it has an alias (*) in line {place.line + 1}; write out what it stands for")
+        return super().compose_node(parent, index)
+
+
 def read_mapping(path: Path) -> Plan:
     """Raises MappingError."""
     try:
-        said = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)  # noqa: S506 - texts only
+        said = yaml.load(path.read_text(encoding="utf-8"), Loader=_Texts)  # noqa: S506 - texts only
         mapping = msgspec.convert(said, Plan, strict=False)
     except OSError as error:
         raise MappingError(f"{path} cannot be read: {error.strerror}.") from None
