@@ -63,7 +63,7 @@ def clean(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str
 
 
 def is_for_people(form: str) -> bool:
-    """Whether lines are read by people: `text`, or `auto` on a terminal."""
+    """Whether lines are written as text for people: for `text`, and for `auto` on a terminal."""
     return form == "text" or (form == "auto" and sys.stderr.isatty())
 
 

@@ -24,7 +24,7 @@ _ADDS = {"PAYMENT": 1, "CREDIT": 1, "REPAYMENT": -1, "CHARGE": -1, "SUPPLY_CHARG
 
 @reading("transfer_balance", "ledgers[].ledger_balance")
 def _ledgers_sum_up(account: Account) -> bool:
-    """Asked only where both sides are there: the balance that is transferred, and each ledger's."""
+    """Whether the transferred balance is the sum of the ledgers' balances; true where either is absent."""
     if not account.transfer_balance or not account.ledgers:
         return True
     if len(account.ledgers) == 1 and account.ledgers[0].ledger_balance == account.transfer_balance:
@@ -48,7 +48,7 @@ def _identifiers_known(account: Account) -> bool:
     "current_statement_transactions[].amount",
 )
 def _runs_up(ledger: Ledger) -> bool:
-    """The balance is that of the last statement and what has moved since."""
+    """Whether the balance is the last statement's plus the transactions since then."""
     if not ledger.ledger_balance or not ledger.last_statement_balance:
         return True
     moved = sum(

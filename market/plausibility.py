@@ -58,7 +58,7 @@ def _is_not_far_ahead(day: date, now: datetime) -> bool:
 
 
 def _is_not_negative(number: Decimal | int) -> bool:
-    """Also of what is no number: that is a breach of its own."""
+    """Whether the number has no minus sign; another check refuses what is no finite number."""
     return not Decimal(number).is_signed()
 
 
@@ -71,7 +71,7 @@ def _is_price_in_euros(number: str) -> bool:
 
 
 def _is_assigned(postcode: str) -> bool:
-    """Asked of five digits only: another form is a breach of its own."""
+    """Whether the postcode is in an assigned range; true for any other form, which another rule refuses."""
     return not (len(postcode) == 5 and postcode.isdigit()) or not postcode.startswith(UNASSIGNED_REGIONS)
 
 
@@ -113,7 +113,7 @@ def _registers_count_what_is_supplied(point: SupplyPoint) -> bool:
 
 @reading("registeranzahl", "energierichtung", "registers[].active_to")
 def has_its_registers(meter: Meter) -> bool:
-    """Asked of meters for one direction, and of registers that still count."""
+    """Whether a meter for one direction has as many registers in use as its type says; others are not looked at."""
     wanted = _REGISTERS.get(meter.registeranzahl)
     if wanted is None or meter.energierichtung != "EINRICHTUNGSZAEHLER" or not meter.registers:
         return True
@@ -142,7 +142,7 @@ def _runs_forward(register: Register) -> bool:
 
 @reading("active_from", "active_to", "readings[].read_at")
 def _read_while_active(register: Register) -> bool:
-    """With a day of grace on both sides: a meter is read on the day that it is changed."""
+    """Whether readings are of days on which the register was in use, give or take one: a meter is read when changed."""
     first, last = register.active_from, register.active_to
     if first is not UNSET and register.readings and first - min(map(_read_at, register.readings)) >= DAY:
         return False

@@ -159,11 +159,11 @@ _NONE_YET = dict.fromkeys(Severity, -MAX_PROBLEMS)
 
 
 def _never() -> None:
-    """In place of a look at the clock that is never taken."""
+    """Does nothing: values that are small are judged without a look at the clock."""
 
 
 class _Place:
-    """What there is to check at one place, and the places below it."""
+    """The rules at one place, and the places below it."""
 
     def __init__(self) -> None:
         self.rules: list[Rule] = []

@@ -25,7 +25,7 @@ _METER = f"{_MELO}.meters[]"
 
 @reading("[].supply_points[].identifier")
 def _on_one_address(addresses: Sequence[SupplyAddress]) -> bool:
-    """No identifier stands on two addresses; twice on one address is a matter of the address."""
+    """Whether no identifier stands on two addresses; another rule looks for one that an address has twice."""
     return all_different(
         identifier for address in addresses for identifier in {point.identifier for point in address.supply_points}
     )

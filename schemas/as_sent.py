@@ -82,8 +82,9 @@ class SentShape(Generic[T]):
     def at_once(self, body: bytes) -> tuple[T, bytes] | None:
         """The body and its canonical form; None where reading it takes the exact way, or where it does not fit.
 
-        A name that an object repeats is lost with its value, and takes its quotes along. Without escapes, nothing else
-        changes their number but a number that was sent as text, and both only make it smaller.
+        A name that an object repeats is lost in reading, with its value and its quotes, so quotes are counted. In a
+        body without escapes only one other thing changes their number: a number that was sent as text. Both make it
+        smaller.
         """
         if len(body) > LARGE_BYTES or b"\\" in body:
             return None

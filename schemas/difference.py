@@ -95,5 +95,5 @@ def _change_at(
 
 
 def _attr(path: tuple[str, ...]) -> str:
-    """The dotted path, long names cut; "" for the whole."""
+    """The dotted path of a place, with long names cut; "" for the whole body."""
     return attr_of(path) if path else ""

@@ -67,7 +67,7 @@ def expected(what: Sentence, value: Any) -> Sentence:
 
 
 def not_valid(what: Sentence) -> Sentence:
-    """Of a text that is no date or datetime."""
+    """The sentence for a text that is no date or datetime."""
     return Sentence("This is not {what}.", "Dies ist kein gültiger Wert; erwartet wird {what}.", what=_valid(what))
 
 
@@ -79,7 +79,7 @@ def no_choice(choices: Iterable[Any]) -> Sentence:
 
 
 def undocumented(nearest: str) -> Sentence:
-    """Of a name that is probably another one, spelt wrongly."""
+    """The sentence for an undocumented name; it names the documented one that was probably meant."""
     return Sentence("{says} Did you mean {name}?", "{says} Ist {name} gemeint?", says=UNDOCUMENTED, name=nearest)
 
 
@@ -121,7 +121,7 @@ def too_many_decimals(most: float) -> Sentence:
 
 
 def malformed(reason: str) -> Sentence:
-    """Of a body that the decoder refuses for this reason, which it says in English."""
+    """The sentence for a body that the decoder refuses; `reason` is the decoder's own, in English."""
     if "surrogate" in reason or "truncated" in reason:
         return CUT_BODY
     english = reason.removeprefix("JSON is malformed: ").capitalize() + "."

@@ -25,10 +25,11 @@ _encoder = msgspec.json.Encoder()
 
 
 def may_repeat_names(body: bytes, value: Any) -> bool:
-    """False when no object of a body repeats a name: nothing of it was lost in `value`, which it was read as.
+    """False when no object of a body repeats a name; `value` is the body as it was read.
 
-    Cheap, because it is asked of every body: what is lost takes its colon along. A colon that is spelt as an escape
-    only hides a repeated name, and costs nothing else.
+    A repeated field loses its value in reading, and the colon before it, so counting colons is enough: it is cheap,
+    and every body is asked. A colon that is written as an escape in the body can hide a repeated name, and does no
+    other harm.
     """
     return body.count(b":") > _encoder.encode(value).count(b":")
 

@@ -46,7 +46,7 @@ class ProblemList:
         self._others = _Room()
 
     def room(self, code: str) -> "_Room":
-        """What is left for problems of this code."""
+        """The room that is left for problems of this code."""
         return self._fields if code == UNKNOWN_FIELD else self._others
 
     def add(self, problem: Problem) -> None:
@@ -58,7 +58,7 @@ class ProblemList:
             self._listed.append(problem)
 
     def problems(self) -> list[Problem]:
-        """What is listed, and at the end how many are not."""
+        """The listed problems; at the end a `LeftOut` where some are not listed."""
         if number := self._fields.left_out:
             self._listed.append(UnknownLeftOut("non_field_errors", ERRORS_TRUNCATED, _says(number), number))
         if number := self._others.left_out:
@@ -67,7 +67,7 @@ class ProblemList:
 
 
 class _Room:
-    """Room for problems of one kind, and how many had none."""
+    """How many more problems of one kind fit into the list, and how many were left out."""
 
     def __init__(self, most: int = MAX_PROBLEMS) -> None:
         self.left_out = 0

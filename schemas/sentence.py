@@ -24,5 +24,5 @@ class Sentence(str):
 
 
 def german_of(value: Any) -> Any:
-    """A sentence in German; anything else as it is."""
+    """The German form of a sentence; any other value as it is."""
     return value.german if isinstance(value, Sentence) else value

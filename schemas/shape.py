@@ -130,7 +130,7 @@ def untyped(body: bytes, bounds: Bounds = ASKED) -> Any:
 
 
 def _excess(body: bytes, bounds: Bounds) -> Sentence | None:
-    """What a body has more of than it may."""
+    """A sentence for what a body has too much of; None where it keeps the limits."""
     if len(body) <= LARGE_BYTES:
         return None
     if body.count(b"[") + body.count(b"{") > bounds.containers:
@@ -161,7 +161,7 @@ def _read(body: bytes, bounds: Bounds) -> Any:
 
 
 class _Decimals:
-    """Decimal for numbers, as long as there are not too many."""
+    """Decodes numbers as Decimal. Raises TooMuchWork when a body has too many."""
 
     def __init__(self, most: float) -> None:
         self._most = self._left = most
@@ -275,7 +275,7 @@ def _derived(node: inspect.Type, at: str) -> Iterator[Check]:
 
 
 def _plain(value: Decimal) -> str:
-    """The number without exponent; "" where that would be absurdly long."""
+    """The number without exponent; "" where that would be longer than any number may be."""
     return format(value, "f") if -20 < value.adjusted() < 20 and len(value.as_tuple().digits) < 40 else ""
 
 
@@ -526,7 +526,7 @@ def _with_zone(moment: datetime) -> datetime:
 
 
 def _stand_in(node: inspect.Type) -> Any:
-    """Something that fits this place, whatever it says."""
+    """A value that fits this type; what it says has no meaning."""
     match node:
         case inspect.UnionType(types=types):
             return None if any(isinstance(member, inspect.NoneType) for member in types) else _stand_in(types[0])

@@ -78,7 +78,7 @@ def former_canonical_json(body: bytes) -> bytes:
 
 
 def _whole_task(task: TaskParams) -> TaskParams:
-    """How it is processed, whatever of it was sent."""
+    """The task parameters, with defaults for those that were not sent."""
     if not task:
         return _AT_ONCE
     sent = {name: getattr(task, name) for name in TaskParams.__struct_fields__}

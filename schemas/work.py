@@ -50,7 +50,7 @@ class Work:
         return time.thread_time() > self._ends_at
 
     def go_on(self) -> None:
-        """Raises TooMuchWork."""
+        """Look at the clock. Raises TooMuchWork when the time is spent."""
         if self.is_over():
             raise TooMuchWork
 
