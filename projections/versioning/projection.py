@@ -119,9 +119,16 @@ class Platform(Projection):
         self.definition = "; ".join(f"{table.name} {table_columns(table)}" for table in tables)
 
     def create(self, connection: Connection[Any], schema: str) -> None:
-        """Tables as they are declared; `index` makes their keys and indexes."""
+        """Tables as they are declared; `index` makes their keys and indexes.
+
+        Nobody asks by what is in JSON columns: samples of it would cost every ANALYZE, and tell of persons.
+        """
         for table in self._declared:
             connection.execute(_create_statement(table, schema))
+            for name, kind in table_columns(table):
+                if kind in ("json", "jsonb"):
+                    without = SQL("ALTER TABLE {} ALTER COLUMN {} SET STATISTICS 0")
+                    connection.execute(without.format(Identifier(schema, table.name), Identifier(name)))
 
     def declared_columns(self, table: str) -> Sequence[tuple[str, str]]:
         return table_columns(self._table(table))

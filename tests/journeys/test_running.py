@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from cli.working import WORKER_NICENESS
 from embedded.postgres import PostgresUrls
 from importledger_client.book import book
 from tests.support.importing import ImportClient
@@ -52,6 +53,12 @@ def test_two_apis_and_two_workers_share_one_postgres_and_one_redis(
         for client in clients:
             client.close()
     assert not (folder / "unused").exists(), "nothing embedded was started"
+
+
+def test_a_worker_yields_to_intake(service: RunningService) -> None:
+    """Where there is not processor time enough for both, accounts are taken in first and created afterwards."""
+    [api, *_], [worker, *_] = service.processes("api"), service.processes("worker")
+    wait_for(lambda: worker.nice() == min(19, api.nice() + WORKER_NICENESS), "the worker yields")
 
 
 def test_compose_runs_the_same_roles() -> None:
