@@ -1,12 +1,32 @@
-"""House rules of the tests themselves: helpers stand in tests/support, and chance has a seed."""
+"""House rules of the tests themselves: helpers stand in tests/support, modules have mirrors, and chance has a seed."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
 TESTS = Path(__file__).parent
 FILES = sorted(TESTS.rglob("*.py"))
+MODULES = sorted(
+    file
+    for folder in ("eventstore/log", "projections", "workers")
+    for file in (TESTS.parent / folder).rglob("*.py")
+    if file.name != "__init__.py"
+)
+DECLARATIONS = {
+    "projections/platform/account_numbers.py": "names a table and a sequence for backups, whose tests read both",
+}
+"""Modules that hold nothing which could go wrong by itself, and why."""
+TOGETHER = {
+    "projections/platform/totals.py": "api/test_runs.py",
+    "projections/versioning/build.py": "projections/test_rebuild.py",
+    "projections/versioning/forgetting.py": "projections/test_erasure.py",
+    "projections/versioning/healing.py": "projections/test_rebuild.py",
+    "projections/versioning/projection.py": "projections/test_rebuild.py",
+    "projections/versioning/versions.py": "projections/test_rebuild.py",
+}
+"""Modules that a test takes together with others, since neither does anything alone."""
 
 
 def imported(tree: ast.AST) -> set[str]:
@@ -32,3 +52,13 @@ def test_no_test_imports_another_test(file: Path) -> None:
 def test_no_test_depends_on_the_random_seed_of_hash(file: Path) -> None:
     calls = [node.func for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)]
     assert not [call for call in calls if isinstance(call, ast.Name) and call.id == "hash"]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda file: str(file.relative_to(TESTS.parent)))
+def test_a_module_of_log_workers_and_projections_has_its_mirror(module: Path) -> None:
+    name = str(module.relative_to(TESTS.parent))
+    if name in DECLARATIONS:
+        assert not re.search(r"^\s*(async )?def ", module.read_text(), re.M), "it does something by now"
+        return
+    mirror = TESTS / TOGETHER.get(name, f"{name.split('/')[0]}/test_{module.name}")
+    assert mirror.exists(), f"{name} needs {mirror.relative_to(TESTS.parent)}"

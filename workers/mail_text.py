@@ -69,7 +69,6 @@ def message_about(
     message["To"] = on_the_wire(recipient.name, recipient.email)
     message["Message-ID"] = message_id
     message["Auto-Submitted"] = "auto-generated"
-    message["Content-Language"] = language
     message.set_content(
         _TEXT[language].format(
             name=_one_line(recipient.name),
@@ -78,6 +77,7 @@ def message_about(
         ),
         cte="quoted-printable",  # every server takes it
     )
+    message["Content-Language"] = language  # last: setting the content takes such fields away
     return message
 
 

@@ -21,14 +21,12 @@ from eventstore.aggregates.import_process import (
 )
 from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.clock import now
-from eventstore.errors import AlreadyImported, IllegalTransition, LedgerBusy, StoreUnavailable, VersionConflict
+from eventstore.errors import AlreadyImported, IllegalTransition, StoreUnavailable, VersionConflict
 from eventstore.log import follow
 from eventstore.log.answers import Answer
 from eventstore.log.copy_format import COLUMNS, INTEGER, SIZE, text
-from eventstore.log.group_commit import GroupCommitter
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
-from eventstore.log.recorder import Append, LedgerDatastore, LedgerRecorder
 from projections import INLINE
 from projections.platform.writing import copying
 from tests.support.make import NOON, OTHER_DIGEST, errored, processed, stage, staged, start
@@ -216,47 +214,6 @@ def test_a_database_that_is_away_is_said_to_be() -> None:
     ledger.close()
 
 
-def test_the_writer_takes_no_more_than_it_can_hold(database: PostgresUrls, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eventstore.log.group_commit.MAX_WAITING", 0)
-    datastore = LedgerDatastore(database.service, connections=1)
-    committer = GroupCommitter(LedgerRecorder(datastore))
-    with pytest.raises(LedgerBusy):
-        committer.submit_all([Append([])], lambda results: None)
-    committer.close()
-    datastore.close()
-
-
-def test_a_loop_that_found_the_writer_full_goes_on_afterwards(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def begin(name: str) -> int:
-        return await ledger.begin(stream_of("NORDWIND", name), stage(), at=NOON, by="t")
-
-    async def full_and_then_free() -> int:
-        committer = ledger._loop_committer._committer
-        with monkeypatch.context() as patch:
-            patch.setattr(committer, "submit_all", lambda *_: (_ for _ in ()).throw(LedgerBusy("full")))
-            with pytest.raises(LedgerBusy):
-                await begin("1")
-        return await begin("2")
-
-    assert asyncio.run(full_and_then_free()) == 1
-
-
-def test_the_recorder_keeps_the_librarys_contract(ledger: Ledger, database: PostgresUrls) -> None:
-    from eventsourcing.persistence import IntegrityError, StoredEvent
-
-    datastore = LedgerDatastore(database.service, connections=2)
-    recorder = LedgerRecorder(datastore)
-    assert recorder.max_notification_id() is None
-    events = [StoredEvent(STREAM, version, "import_staged.v1", b"{}") for version in (1, 2)]
-    assert list(recorder.insert_events(events) or ()) == [1, 2]
-    with pytest.raises(IntegrityError):
-        recorder.insert_events(events[1:])
-    assert recorder.select_events(STREAM) == events
-    assert [n.id for n in recorder.select_notifications(start=1, limit=10)] == [1, 2]
-    assert recorder.max_notification_id() == 2
-    datastore.close()
-
-
 def test_an_account_that_was_imported_names_its_number(ledger: Ledger) -> None:
     for command in (stage(), start(), CompleteImport(attempt=1, account_number="A-7")):
         ledger.execute(STREAM, command, at=NOON, by="t")
@@ -287,30 +244,3 @@ def _count(database: PostgresUrls, table: str) -> int:
         row = connection.execute(f"SELECT count(*) FROM {table}".encode()).fetchone()
         assert row is not None
         return int(row[0])
-
-
-def test_a_writer_that_stops_after_its_append_keeps_no_lock(
-    ledger: Ledger, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Stopped between the append and what follows it: the commit has gone along, and others go on."""
-    appended, go_on = threading.Event(), threading.Event()
-    append = LedgerRecorder.append
-
-    def and_stop(*arguments: Any, **named: Any) -> int:
-        position = append(*arguments, **named)
-        appended.set()
-        go_on.wait(20)
-        return position
-
-    other = Ledger(database.service, views=INLINE)
-    with monkeypatch.context() as patched:
-        patched.setattr(LedgerRecorder, "append", and_stop)
-        stopped = threading.Thread(
-            target=ledger.execute_many, args=({STREAM: stage()},), kwargs={"at": NOON, "by": "t"}
-        )
-        stopped.start()
-        assert appended.wait(20)
-    assert other.execute("import/NORDWIND/other", stage(), at=NOON, by="t") is not None
-    go_on.set()
-    stopped.join()
-    other.close()

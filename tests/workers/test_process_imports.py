@@ -1,7 +1,6 @@
 """Imports are brought to their end: in batches, each exactly once, and a bad one hurts only itself."""
 
 import threading
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -15,35 +14,15 @@ from eventstore.aggregates.import_process import (
     ImportPostponed,
     ImportProcessed,
     ImportStarted,
-    StartImport,
 )
 from eventstore.clock import now
-from eventstore.log import follow
 from eventstore.log.ledger import Ledger
 from tests.support.make import an_account, changed
-from tests.support.running import wait_for
 from tests.support.staging import SUPPLIER, stage, status
 from workers import process_imports
-from workers.backoff import MAX_BACKOFF_S, backoff
-from workers.broker import BrokerDoorbell, in_process_broker
-from workers.liveness import Liveness
 from workers.process_imports import ImportProcessor
-from workers.relay import GATHER_S, Relay, _messages
-from workers.run import run_worker
-from workers.sweeper import Sweeper
 
 REFUSES_POISON = "ALTER TABLE platform.service_account ADD CHECK (notes #>> '{0,body}' <> 'poison')"
-
-
-@pytest.fixture
-def processor(ledger: Ledger) -> ImportProcessor:
-    return ImportProcessor(ledger, worker=lambda: 7)
-
-
-@pytest.fixture
-def connection(database: PostgresUrls) -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(database.service, autocommit=True, row_factory=psycopg.rows.dict_row) as opened:
-        yield opened
 
 
 def count(connection: psycopg.Connection[Any], table: str) -> int:
@@ -188,155 +167,6 @@ def test_an_erased_payload_is_an_error_that_says_what_to_do(
     error = ledger.history(stream)[-1].event
     assert isinstance(error, ImportErrored)
     assert error.code == "payload_erased"
-
-
-def test_the_relay_rings_for_what_is_new_and_remembers_how_far_it_came(
-    ledger: Ledger, connection: psycopg.Connection[Any]
-) -> None:
-    streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 61)]
-    later = stage(ledger, an_account(SUPPLIER, 61), not_before=now() + timedelta(hours=1))
-    broker = in_process_broker()
-    relay = Relay(ledger, BrokerDoorbell(broker))
-    assert relay._ring_after(connection, 0) == 61
-    assert follow.checkpoint(connection, "relay") == 61
-    assert relay._ring_after(connection, 61) == 61
-    rung = [name for message in queued(broker) for name in message]
-    assert rung == streams
-    assert later not in rung
-
-
-class EndsAtFirstPause(threading.Event):
-    """Ends what waits for it at its first pause, and keeps how long that would have been."""
-
-    pause_s: float | None = None
-
-    def wait(self, timeout: float | None = None) -> bool:
-        self.pause_s = timeout
-        self.set()
-        return True
-
-
-def test_the_relay_rings_at_once_and_gathers_afterwards(ledger: Ledger, connection: psycopg.Connection[Any]) -> None:
-    """One message for each import would cost the relay and the workers more than the imports do."""
-    first = stage(ledger, an_account(SUPPLIER, 1))
-    broker, stop = in_process_broker(), EndsAtFirstPause()
-    Relay(ledger, BrokerDoorbell(broker))._relay(connection, stop)
-    assert [name for message in queued(broker) for name in message] == [first]
-    assert stop.pause_s == GATHER_S
-
-
-def test_a_message_carries_up_to_two_hundred_streams() -> None:
-    assert [len(message) for message in _messages([str(number) for number in range(401)])] == [200, 200, 1]
-
-
-def test_the_sweeper_rings_again_for_what_was_lost(ledger: Ledger, connection: psycopg.Connection[Any]) -> None:
-    lost = stage(ledger, an_account(SUPPLIER, 1))
-    due = stage(ledger, an_account(SUPPLIER, 2), not_before=now() - timedelta(seconds=1))
-    stage(ledger, an_account(SUPPLIER, 3), not_before=now() + timedelta(hours=1))
-    connection.execute("UPDATE import_status SET modified_at = modified_at - interval '1 minute'")
-    broker = in_process_broker()
-    sweeper = Sweeper(ledger, BrokerDoorbell(broker))
-    sweeper.sweep(connection, relayed=3)
-    assert sorted(name for message in queued(broker) for name in message) == sorted([lost, due])
-    sweeper.sweep(connection, relayed=3)
-    assert queued(broker) == [], "not again at once"
-
-
-def test_the_sweeper_gives_a_dead_workers_import_back(
-    ledger: Ledger, processor: ImportProcessor, connection: psycopg.Connection[Any]
-) -> None:
-    """Worker 7 of the fixture holds no lock: it counts as dead. The living one's import stays with it."""
-    liveness = Liveness(ledger)
-    liveness.start(threading.Event())
-    dead, alive = (stage(ledger, an_account(SUPPLIER, number)) for number in (1, 2))
-    lease = now() + timedelta(minutes=1)
-    for stream, worker in ((dead, 7), (alive, liveness.worker())):
-        command = StartImport(worker=worker, lease_until=lease, max_attempts=5)
-        ledger.execute(stream, command, at=now(), by="tester")
-    broker = in_process_broker()
-    Sweeper(ledger, BrokerDoorbell(broker)).sweep(connection, relayed=4)
-    assert [status(ledger, stream) for stream in (dead, alive)] == ["PENDING", "IN_PROGRESS"]
-    postponed = ledger.history(dead)[-1].event
-    assert isinstance(postponed, ImportPostponed)
-    assert postponed.code == "worker_lost"
-    processor.process([dead])
-    assert status(ledger, dead) == "PROCESSED"
-    liveness.stop()
-
-
-def test_a_hanging_worker_loses_its_import_when_the_lease_ends(
-    ledger: Ledger, connection: psycopg.Connection[Any]
-) -> None:
-    liveness = Liveness(ledger)
-    liveness.start(threading.Event())
-    stream = stage(ledger, an_account(SUPPLIER))
-    command = StartImport(worker=liveness.worker(), lease_until=now() - timedelta(seconds=1), max_attempts=5)
-    ledger.execute(stream, command, at=now(), by="tester")
-    Sweeper(ledger, BrokerDoorbell(in_process_broker())).sweep(connection, relayed=2)
-    postponed = ledger.history(stream)[-1].event
-    assert isinstance(postponed, ImportPostponed)
-    assert postponed.code == "lease_expired"
-    liveness.stop()
-
-
-def test_an_import_that_always_loses_its_worker_ends(ledger: Ledger, connection: psycopg.Connection[Any]) -> None:
-    stream = stage(ledger, an_account(SUPPLIER))
-    sweeper = Sweeper(ledger, BrokerDoorbell(in_process_broker()))
-    for _ in range(process_imports.MAX_ATTEMPTS + 1):
-        command = StartImport(
-            worker=7, lease_until=now() + timedelta(minutes=1), max_attempts=process_imports.MAX_ATTEMPTS
-        )
-        ledger.execute(stream, command, at=now(), by="tester")
-        sweeper.sweep(connection, relayed=100)
-    error = ledger.history(stream)[-1].event
-    assert isinstance(error, ImportErrored)
-    assert error.code == "attempts_exhausted"
-
-
-def test_without_redis_one_worker_process_does_it_all(ledger: Ledger, database: PostgresUrls) -> None:
-    stop = threading.Event()
-    worker = threading.Thread(target=run_worker, args=(ledger, None), kwargs={"threads": 2, "stop": stop})
-    worker.start()
-    streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 11)]
-    wait_for(lambda: {status(ledger, stream) for stream in streams} == {"PROCESSED"}, "all are processed")
-    stop.set()
-    worker.join(30)
-    assert not worker.is_alive()
-
-
-@pytest.mark.parametrize("attempt", range(1, 30))
-def test_backing_off_is_bounded(attempt: int) -> None:
-    waited = backoff(attempt).total_seconds()
-    assert 0 < waited <= MAX_BACKOFF_S
-
-
-def queued(broker: Any) -> list[list[str]]:
-    """Take all messages out of the queue."""
-    import dramatiq
-
-    messages = []
-    while broker.queues["imports"].qsize():
-        messages.append(list(dramatiq.Message.decode(broker.queues["imports"].get()).args[0]))
-    return messages
-
-
-def test_a_worker_that_lost_its_connection_comes_back_as_another(ledger: Ledger, database: PostgresUrls) -> None:
-    """What it had in hand is seen to be abandoned at once, and not only when the lease ends."""
-    liveness = Liveness(ledger)
-    liveness.start(threading.Event())
-    before = liveness.worker()
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objid::bigint = %s",
-            (before,),
-        )
-        wait_for(lambda: liveness.worker() != before, "it has another id")
-        held = connection.execute(
-            "SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND objid::bigint = ANY(%s)",
-            ([before, liveness.worker()],),
-        ).fetchall()
-    assert held == [(liveness.worker(),)]
-    liveness.stop()
 
 
 def test_a_database_that_is_away_for_a_moment_holds_nothing_up(

@@ -1,0 +1,33 @@
+"""Followers read on from where they were, by topic, and never beyond what is there."""
+
+import psycopg
+from psycopg.rows import dict_row
+
+from embedded.postgres import PostgresUrls
+from eventstore.aggregates.import_process import CancelImport
+from eventstore.log import follow
+from eventstore.log.ledger import Ledger
+from tests.support.make import NOON, stage
+
+STAGED, CANCELLED = "import_staged.v1", "import_cancelled.v1"
+
+
+def test_a_follower_reads_its_topics_in_order_and_up_to_the_end(ledger: Ledger, database: PostgresUrls) -> None:
+    for stream in ("import/S/1", "import/S/2"):
+        ledger.execute(stream, stage(), at=NOON, by="t")
+        ledger.execute(stream, CancelImport(), at=NOON, by="t")
+    with psycopg.connect(database.service, autocommit=True, row_factory=dict_row) as connection:
+        cancelled, reached = follow.read_after(connection, 0, [CANCELLED], limit=10)
+        assert ([event.position for event in cancelled], reached) == ([2, 4], 4)
+        staged, reached = follow.read_after(connection, 0, [STAGED], limit=1)
+        assert ([event.stream for event in staged], reached) == (["import/S/1"], 1), "it goes on from the last one"
+        assert follow.read_after(connection, 3, [STAGED], limit=10) == ([], 4)
+        assert follow.read_after(connection, 4, [STAGED, CANCELLED], limit=10) == ([], 4)
+
+
+def test_a_follower_keeps_its_place(database: PostgresUrls) -> None:
+    with psycopg.connect(database.service, autocommit=True, row_factory=dict_row) as connection:
+        assert follow.checkpoint(connection, "one") == 0
+        follow.set_checkpoint(connection, "one", 7)
+        follow.set_checkpoint(connection, "one", 9)
+        assert (follow.checkpoint(connection, "one"), follow.checkpoint(connection, "other")) == (9, 0)

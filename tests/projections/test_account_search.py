@@ -1,0 +1,118 @@
+"""People and accounts are found by what is known of them, and the erased are not."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+from embedded.postgres import PostgresUrls
+from eventstore.aggregates.import_process import (
+    CompleteImport,
+    StageImport,
+    stream_of,
+)
+from eventstore.events import Recorded
+from eventstore.log.ledger import Ledger
+from eventstore.log.payloads import Payload
+from projections import FOLLOWING
+from projections.account_search import ACCOUNT_SEARCH, find_accounts, folded, project
+from projections.versioning.reading import Seen
+from tests.support.make import NOON, an_account, encoded, stage, staged, start
+from workers.projector import Projector
+
+
+def person(external: str, given: str, family: str, iban: str = "DE89370400440532013000") -> dict[str, Any]:
+    account = an_account("S", 1) | {"external_account_number": external}
+    account["customers"][0] |= {"given_name": given, "family_name": family, "email": f"{external}@example.com"}
+    account["payment_instructions"][0]["bank_account"]["iban"] = iban
+    return account
+
+
+@pytest.fixture
+def found(ledger: Ledger, database: Any) -> Callable[..., Any]:
+    """What a search finds among four accounts: external numbers, and the next page."""
+    people = [
+        person("1", "Anna Maria", "Groß"),
+        person("2", "Hans", "Müller", "DE02120300000000202051"),
+        person("3", "Müller", "Hans"),
+        person("4", "Hannes", "Müllerschön"),
+    ]
+    for account in people:
+        payload = Payload.of(encoded(account))
+        command = StageImport(payload_sha256=payload.sha256.hex(), content_sha256="c", payload_bytes=1)
+        stream = stream_of("S", account["external_account_number"])
+        ledger.execute(stream, command, at=NOON, by="t", payload=payload)
+    projector = Projector(ledger, FOLLOWING)
+    with ledger.connection() as connection:
+        while projector.advance(connection, ACCOUNT_SEARCH):
+            pass
+
+    def search(text: str, **more: Any) -> tuple[str, str]:
+        with ledger.connection() as connection:
+            page = find_accounts(connection, text, more.pop("suppliers", None), **more)
+        return "".join(one.external_account_number for one in page.accounts), page.next_after
+
+    return search
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Hans Müller", "23"),
+        ("müller hans", "23"),
+        ("MUELLER, Hans", "23"),
+        ("müller han", "234"),
+        ("groß anna", "1"),
+        ("Anna Maria Gross", "1"),
+        ("maria gro", "1"),
+        ("muellersch", "4"),
+        ("DE02 1203 0000 0000 2020 51", "2"),
+        ("de02120300000000202051", "2"),
+        ("2@example.com", "2"),
+        ("hans gross", ""),
+        ("ha", ""),
+        ("%", ""),
+    ],
+)
+def test_people_are_found_by_names_in_any_order_and_by_iban(
+    found: Callable[..., Any], text: str, expected: str
+) -> None:
+    assert found(text) == (expected, "")
+
+
+def test_a_search_says_that_there_are_more_and_goes_on(found: Callable[..., Any]) -> None:
+    externals, after = found("müller", limit=1)
+    seen = externals
+    while after:
+        externals, after = found("müller", limit=1, after=after)
+        seen += externals
+    assert seen == "234"
+    assert found("müller", suppliers=["T"]) == ("", "")
+    for nonsense in ("x", "ÄÖ", "AAAA"):
+        with pytest.raises(ValueError, match="no page"):
+            found("müller", after=nonsense)
+
+
+def test_an_account_is_found_by_its_number(ledger: Ledger, database: PostgresUrls) -> None:
+    for command in (stage(), start(), CompleteImport(attempt=1, account_number="A-7K2M9QXD")):
+        ledger.execute(stream_of("S", "77"), command, at=NOON, by="t")
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO platform.service_account"
+            " (account_number, created_at, external_account_number, import_supplier)"
+            " VALUES ('A-7K2M9QXD', %s, '77', 'S')",
+            (NOON + timedelta(seconds=1),),
+        )
+        for text in ("A-7K2M9QXD", " a-7k2m9qxd "):
+            page = find_accounts(connection, text, None)
+            assert [one.external_account_number for one in page.accounts] == ["77"]
+        assert find_accounts(connection, "A-7K2M9QXD", ["T"]).accounts == []
+
+
+def test_who_is_erased_has_no_row_in_the_search() -> None:
+    recorded = Recorded("import/S/1", 1, staged(), NOON, "S", "t", None, 1, "1")
+    assert list(project(Seen(recorded))) == []
+    [row] = project(Seen(recorded, body=encoded(person("1", "Anna", "Groß"))))
+    assert {"anna", folded("Groß"), "de89370400440532013000"} <= set(row[-1])

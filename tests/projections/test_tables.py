@@ -1,0 +1,42 @@
+"""The platform's tables follow from the account's shape."""
+
+import psycopg
+
+from embedded.postgres import PostgresUrls
+from projections.platform.tables import ACCOUNT_TABLE, MARKET_TABLES, TABLES, rows_of, table_columns
+from schemas.submission import read_submission
+from tests.support.make import NOON, an_account, encoded
+
+
+def test_the_platforms_tables_are_what_the_accounts_shape_says(database: PostgresUrls) -> None:
+    with psycopg.connect(database.service) as connection:
+        for table in (*TABLES, *MARKET_TABLES):
+            columns = connection.execute(
+                "SELECT column_name, CASE data_type WHEN 'ARRAY' THEN 'text[]'"
+                " WHEN 'timestamp with time zone' THEN 'timestamptz' ELSE data_type END"
+                " FROM information_schema.columns WHERE table_schema = 'platform' AND table_name = %s"
+                " ORDER BY ordinal_position",
+                (table.name,),
+            ).fetchall()
+            assert columns == table_columns(table), table.name
+
+
+def test_every_table_gets_rows_from_the_complete_account() -> None:
+    account = read_submission(encoded(an_account())).account
+    rows = rows_of(account, "A-1", NOON)
+    assert set(rows) == {table.name for table in ACCOUNT_TABLE.all()}
+    for table in ACCOUNT_TABLE.all():
+        for row in rows[table.name]:
+            assert len(_values(row)) == int.from_bytes(row[:2]) == len(table_columns(table))
+
+
+def _values(row: bytes) -> list[bytes | None]:
+    """The values of a row in COPY's format."""
+    values: list[bytes | None] = []
+    place = 2
+    while place < len(row):
+        size = int.from_bytes(row[place : place + 4], signed=True)
+        place += 4
+        values.append(row[place : place + size] if size >= 0 else None)
+        place += max(size, 0)
+    return values

@@ -1,0 +1,55 @@
+"""The relay rings for what the log has that is new, and remembers how far it came."""
+
+import threading
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+
+from eventstore.clock import now
+from eventstore.log import follow
+from eventstore.log.ledger import Ledger
+from tests.support.bells import queued
+from tests.support.make import an_account
+from tests.support.staging import SUPPLIER, stage
+from workers.broker import BrokerDoorbell, in_process_broker
+from workers.relay import GATHER_S, Relay, _messages
+
+
+def test_the_relay_rings_for_what_is_new_and_remembers_how_far_it_came(
+    ledger: Ledger, connection: psycopg.Connection[Any]
+) -> None:
+    streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 61)]
+    later = stage(ledger, an_account(SUPPLIER, 61), not_before=now() + timedelta(hours=1))
+    broker = in_process_broker()
+    relay = Relay(ledger, BrokerDoorbell(broker))
+    assert relay._ring_after(connection, 0) == 61
+    assert follow.checkpoint(connection, "relay") == 61
+    assert relay._ring_after(connection, 61) == 61
+    rung = [name for message in queued(broker) for name in message]
+    assert rung == streams
+    assert later not in rung
+
+
+class EndsAtFirstPause(threading.Event):
+    """Ends what waits for it at its first pause, and keeps how long that would have been."""
+
+    pause_s: float | None = None
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.pause_s = timeout
+        self.set()
+        return True
+
+
+def test_the_relay_rings_at_once_and_gathers_afterwards(ledger: Ledger, connection: psycopg.Connection[Any]) -> None:
+    """One message for each import would cost the relay and the workers more than the imports do."""
+    first = stage(ledger, an_account(SUPPLIER, 1))
+    broker, stop = in_process_broker(), EndsAtFirstPause()
+    Relay(ledger, BrokerDoorbell(broker))._relay(connection, stop)
+    assert [name for message in queued(broker) for name in message] == [first]
+    assert stop.pause_s == GATHER_S
+
+
+def test_a_message_carries_up_to_two_hundred_streams() -> None:
+    assert [len(message) for message in _messages([str(number) for number in range(401)])] == [200, 200, 1]

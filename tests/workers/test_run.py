@@ -1,0 +1,21 @@
+"""One process can be all: relay, bell and worker."""
+
+import threading
+
+from embedded.postgres import PostgresUrls
+from eventstore.log.ledger import Ledger
+from tests.support.make import an_account
+from tests.support.running import wait_for
+from tests.support.staging import SUPPLIER, stage, status
+from workers.run import run_worker
+
+
+def test_without_redis_one_worker_process_does_it_all(ledger: Ledger, database: PostgresUrls) -> None:
+    stop = threading.Event()
+    worker = threading.Thread(target=run_worker, args=(ledger, None), kwargs={"threads": 2, "stop": stop})
+    worker.start()
+    streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 11)]
+    wait_for(lambda: {status(ledger, stream) for stream in streams} == {"PROCESSED"}, "all are processed")
+    stop.set()
+    worker.join(30)
+    assert not worker.is_alive()

@@ -1,0 +1,87 @@
+"""The sweeper takes up what was lost: messages, workers that died, leases that ended."""
+
+import threading
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+
+from eventstore.aggregates.import_process import (
+    ImportErrored,
+    ImportPostponed,
+    StartImport,
+)
+from eventstore.clock import now
+from eventstore.log.ledger import Ledger
+from tests.support.bells import queued
+from tests.support.make import an_account
+from tests.support.staging import SUPPLIER, stage, status
+from workers import process_imports
+from workers.broker import BrokerDoorbell, in_process_broker
+from workers.liveness import Liveness
+from workers.process_imports import ImportProcessor
+from workers.sweeper import Sweeper
+
+
+def test_the_sweeper_rings_again_for_what_was_lost(ledger: Ledger, connection: psycopg.Connection[Any]) -> None:
+    lost = stage(ledger, an_account(SUPPLIER, 1))
+    due = stage(ledger, an_account(SUPPLIER, 2), not_before=now() - timedelta(seconds=1))
+    stage(ledger, an_account(SUPPLIER, 3), not_before=now() + timedelta(hours=1))
+    connection.execute("UPDATE import_status SET modified_at = modified_at - interval '1 minute'")
+    broker = in_process_broker()
+    sweeper = Sweeper(ledger, BrokerDoorbell(broker))
+    sweeper.sweep(connection, relayed=3)
+    assert sorted(name for message in queued(broker) for name in message) == sorted([lost, due])
+    sweeper.sweep(connection, relayed=3)
+    assert queued(broker) == [], "not again at once"
+
+
+def test_the_sweeper_gives_a_dead_workers_import_back(
+    ledger: Ledger, processor: ImportProcessor, connection: psycopg.Connection[Any]
+) -> None:
+    """Worker 7 of the fixture holds no lock: it counts as dead. The living one's import stays with it."""
+    liveness = Liveness(ledger)
+    liveness.start(threading.Event())
+    dead, alive = (stage(ledger, an_account(SUPPLIER, number)) for number in (1, 2))
+    lease = now() + timedelta(minutes=1)
+    for stream, worker in ((dead, 7), (alive, liveness.worker())):
+        command = StartImport(worker=worker, lease_until=lease, max_attempts=5)
+        ledger.execute(stream, command, at=now(), by="tester")
+    broker = in_process_broker()
+    Sweeper(ledger, BrokerDoorbell(broker)).sweep(connection, relayed=4)
+    assert [status(ledger, stream) for stream in (dead, alive)] == ["PENDING", "IN_PROGRESS"]
+    postponed = ledger.history(dead)[-1].event
+    assert isinstance(postponed, ImportPostponed)
+    assert postponed.code == "worker_lost"
+    processor.process([dead])
+    assert status(ledger, dead) == "PROCESSED"
+    liveness.stop()
+
+
+def test_a_hanging_worker_loses_its_import_when_the_lease_ends(
+    ledger: Ledger, connection: psycopg.Connection[Any]
+) -> None:
+    liveness = Liveness(ledger)
+    liveness.start(threading.Event())
+    stream = stage(ledger, an_account(SUPPLIER))
+    command = StartImport(worker=liveness.worker(), lease_until=now() - timedelta(seconds=1), max_attempts=5)
+    ledger.execute(stream, command, at=now(), by="tester")
+    Sweeper(ledger, BrokerDoorbell(in_process_broker())).sweep(connection, relayed=2)
+    postponed = ledger.history(stream)[-1].event
+    assert isinstance(postponed, ImportPostponed)
+    assert postponed.code == "lease_expired"
+    liveness.stop()
+
+
+def test_an_import_that_always_loses_its_worker_ends(ledger: Ledger, connection: psycopg.Connection[Any]) -> None:
+    stream = stage(ledger, an_account(SUPPLIER))
+    sweeper = Sweeper(ledger, BrokerDoorbell(in_process_broker()))
+    for _ in range(process_imports.MAX_ATTEMPTS + 1):
+        command = StartImport(
+            worker=7, lease_until=now() + timedelta(minutes=1), max_attempts=process_imports.MAX_ATTEMPTS
+        )
+        ledger.execute(stream, command, at=now(), by="tester")
+        sweeper.sweep(connection, relayed=100)
+    error = ledger.history(stream)[-1].event
+    assert isinstance(error, ImportErrored)
+    assert error.code == "attempts_exhausted"
