@@ -24,6 +24,10 @@ $(VENV)/.ready: requirements/dev.txt pyproject.toml importer/pyproject.toml
 $(GUIDE): $(VENV)/.ready $(GUIDE_SOURCES)
 	$(BIN)/python docs/guide/build.py
 
+$(VENV)/.bench: $(VENV)/.ready requirements/bench.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench.txt
+	touch $@
+
 setup: $(VENV)/.ready $(GUIDE) ## the environment, from pinned and hashed requirements
 
 demo: setup ## import a sample book into a service of its own; ARGS=--exit to end when it is done
@@ -67,8 +71,8 @@ docs: setup ## what is made from the code (docs/errors.md; docs/openapi.json, wh
 	$(BIN)/python -m api.generated
 	$(BIN)/python docs/guide/build.py --strict
 
-bench: setup ## throughput as ratios in one run; BOOK=1 for whole books
-	$(BIN)/python -m bench$(if $(BOOK),.book) $(ARGS)
+bench: setup $(VENV)/.bench ## throughput as ratios in one run; QUICK=1 for three minutes, BOOK=1 for whole books
+	$(BIN)/python -m bench$(if $(BOOK),.book) $(if $(QUICK),--quick) $(ARGS)
 
 benchlog: setup ## a log of EVENTS=1000000: verified, proved, its projections rebuilt under load
 	$(BIN)/python -m bench.log --events $(or $(EVENTS),1000000)
@@ -81,6 +85,7 @@ lock: setup ## resolve the requirements anew; needs uv
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q pyproject.toml --extra dev -o requirements/dev.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q pyproject.toml -c requirements/dev.txt -o requirements/runtime.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q requirements/mutants.in -c requirements/dev.txt -o requirements/mutants.txt
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q requirements/bench.in -c requirements/dev.txt -o requirements/bench.txt
 
 clean: ## throw the environment away
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache *.egg-info build api/guide

@@ -1,6 +1,7 @@
 """The load generator, a process of its own: keep-alive connections that send one account after the other.
 
-Prints one JSON line: requests answered, seconds, and how often each status came.
+Prints one JSON line: requests answered, seconds, how often each status came, the generator's own processor time, and
+with a rate the latencies: from when a request was due, not from when it was sent, so that nobody waits unseen.
 """
 
 import argparse
@@ -31,6 +32,7 @@ class Sender(asyncio.Protocol):
     def __init__(self, load: "Load") -> None:
         self._load = load
         self._buffer = b""
+        self._due = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.WriteTransport, transport)
@@ -47,6 +49,8 @@ class Sender(asyncio.Protocol):
         if len(self._buffer) < end + 4 + length:
             return
         self._load.statuses[self._buffer[9:12].decode()] += 1
+        if self._load.has_rate:
+            self._load.latencies.append(time.monotonic() - self._due)
         self._buffer = b""
         self._send()
 
@@ -54,7 +58,8 @@ class Sender(asyncio.Protocol):
         self._load.ended(self)
 
     def _send(self) -> None:
-        wait_s = self._load.wait_s()
+        self._due = self._load.next_due()
+        wait_s = self._due - time.monotonic()
         if wait_s > 0:
             asyncio.get_running_loop().call_later(wait_s, self._send_now)
         else:
@@ -86,16 +91,21 @@ class Load:
         self._running: set[Sender] = set()
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.statuses: collections.Counter[str] = collections.Counter()
+        self.latencies: list[float] = []
 
     def new_sender(self) -> Sender:
         sender = Sender(self)
         self._running.add(sender)
         return sender
 
-    def wait_s(self) -> float:
-        """How long until the next request is to be sent, where there is a rate; what is late is sent at once."""
+    @property
+    def has_rate(self) -> bool:
+        return self._every_s > 0
+
+    def next_due(self) -> float:
+        """When the next request is to be sent, where there is a rate; what is late is sent at once."""
         self._next += self._every_s
-        return self._next - time.monotonic() if self._every_s else 0.0
+        return self._next if self.has_rate else 0.0
 
     def stop(self) -> None:
         self._deadline = 0.0
@@ -119,13 +129,23 @@ async def run(arguments: argparse.Namespace) -> None:
     loop = asyncio.get_running_loop()
     load = Load(arguments)
     loop.add_signal_handler(signal.SIGTERM, load.stop)
-    started = time.monotonic()
+    started, used_s = time.monotonic(), time.process_time()
     await asyncio.gather(
         *(loop.create_connection(load.new_sender, "127.0.0.1", arguments.port) for _ in range(arguments.connections))
     )
     await load.done
     seconds = time.monotonic() - started
-    print(json.dumps({"requests": load.statuses.total(), "seconds": seconds, "statuses": load.statuses}))
+    report = {"requests": load.statuses.total(), "seconds": seconds, "statuses": load.statuses}
+    print(json.dumps(report | {"processor_s": time.process_time() - used_s, "latency_ms": percentiles(load.latencies)}))
+
+
+def percentiles(latencies: list[float]) -> dict[str, float]:
+    """Milliseconds that so many per cent of the requests took at most."""
+    if not latencies:
+        return {}
+    in_order = sorted(latencies)
+    places = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
+    return {name: 1000 * in_order[min(len(in_order) - 1, int(part * len(in_order)))] for name, part in places.items()}
 
 
 def main() -> None:

@@ -7,16 +7,20 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import psutil
 import psycopg
 
 from api.api_key import new_api_key
+from bench.usage import per_account, usage_of
 from cli.operator import caused_by
 from embedded.folder import DataFolder
 from embedded.service import Connections, Service
@@ -28,6 +32,15 @@ from projections import INLINE
 from tests.support.importing import ImportClient
 
 SUPPLIER = "NORDWIND"
+CREATE, VALIDATE = "/v2/data-import/accounts/", "/v2/data-import/accounts/validate/"
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """Accounts a second, processor microseconds an account by kind of process, and latencies where they were asked."""
+
+    rate: float
+    microseconds: dict[str, float] = {}
+    latency_ms: dict[str, float] = {}
 
 
 class Bench:
@@ -39,6 +52,7 @@ class Bench:
         self._seconds = seconds
         self._first = 0
         self.held_rate = 0.0
+        self._families: dict[str, list[int]] = {}
         self._token_key = secrets.token_urlsafe(32)
         self.connections: Connections = self._service.start_servers(None, None, None)
         self.key = self._prepare()
@@ -46,17 +60,34 @@ class Bench:
     def close(self) -> None:
         self._service.stop()
 
-    def ceiling(self) -> float:
+    def ceiling(self) -> Measured:
         with self.server("bench.ceiling") as port:
-            return self._load(port, "/v2/data-import/accounts/")
+            return self._measured(port, CREATE)
 
     def creates(self) -> float:
+        """Creates a second with nothing else running."""
         with self.server("cli.main", "api", "--port") as port:
-            return self._load(port, "/v2/data-import/accounts/")
+            return self._load(port, CREATE)
 
-    def validations(self, path: str = "validate") -> float:
+    def creates_among_workers(self, api_processes: int, rate: int = 0) -> Measured:
+        """Creates, as fast as they go or so many a second, with relay and worker running and nothing left to do."""
+        self.settle()
+        with self.apis(api_processes) as port, self.role("relay"), self.role("worker"):
+            return self._measured(port, CREATE, rate=rate)
+
+    def validations(self, path: str = "validate") -> Measured:
         with self.server("bench.untyped") as port:
-            return self._load(port, f"/v2/data-import/accounts/{path}/")
+            return self._measured(port, f"/v2/data-import/accounts/{path}/")
+
+    def validations_shared(self, api_processes: int) -> Measured:
+        """Validations by several api processes on one port."""
+        with self.apis(api_processes) as port:
+            return self._measured(port, VALIDATE)
+
+    def peer(self, module: str, path: str) -> Measured:
+        """A contestant's answer to the same load."""
+        with self.server(module) as port:
+            return self._measured(port, path)
 
     def processed(self, count: int) -> float:
         """Accounts a second from the first create until the last is PROCESSED, with api, relay and one worker."""
@@ -171,16 +202,33 @@ class Bench:
             assert row is not None
             return int(row[0])
 
+    def _measured(self, port: int, path: str, rate: int = 0) -> Measured:
+        before = usage_of(self._kinds())
+        report = self._report(port, path, rate=rate)
+        after = usage_of(self._kinds())
+        used = per_account(before, after, report["requests"])
+        used["generator"] = report["processor_s"] * 1e6 / report["requests"]
+        return Measured(report["requests"] / report["seconds"], used, report["latency_ms"])
+
+    def _kinds(self) -> dict[str, list[int]]:
+        servers = {name: [pid] for name, pid in self._service.supervisor.pids().items()}
+        return servers | self._families
+
     def _load(self, port: int, path: str, count: int = 0) -> float:
+        report = self._report(port, path, count)
+        return float(report["requests"] / report["seconds"])
+
+    def _report(self, port: int, path: str, count: int = 0, rate: int = 0) -> dict[str, Any]:
         command = [sys.executable, "-m", "bench.load", "--port", str(port), "--path", path, "--token", self.key]
         command += ["--first", str(self._first), "--count", str(count)]
-        command += ["--seconds", str(600 if count else self._seconds)]
+        command += ["--seconds", str(600 if count else self._seconds), "--rate", str(rate)]
         self._first += 1_000_000
-        report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=600).stdout)
+        told = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600).stdout
+        report: dict[str, Any] = json.loads(told)
         refused = {status: n for status, n in report["statuses"].items() if status not in ("200", "201")}
         if refused:
             raise RuntimeError(f"{path} answered {refused}")
-        return float(report["requests"] / report["seconds"])
+        return report
 
     def _prepare(self) -> str:
         ledger = Ledger(self.connections.admin_url, views=INLINE)
@@ -199,27 +247,38 @@ class Bench:
             probe.bind(("127.0.0.1", 0))
             port = int(probe.getsockname()[1])
         with self._process([sys.executable, "-m", module, *arguments, str(port)]):
-            for _ in range(1_200):  # a minute: importing takes long on a busy machine
-                try:
-                    urllib.request.urlopen(f"http://127.0.0.1:{port}/livez", timeout=1)
-                    break
-                except OSError:
-                    time.sleep(0.05)
+            _wait_for(port)
+            yield port
+
+    @contextmanager
+    def apis(self, count: int) -> Iterator[int]:
+        """So many api processes on one socket."""
+        with socket.socket() as shared, ExitStack() as stack:
+            shared.bind(("127.0.0.1", 0))
+            shared.listen(2048)
+            fd = shared.fileno()
+            for _ in range(count):
+                command = [sys.executable, "-m", "cli.main", "api", "--fd", str(fd)]
+                stack.enter_context(self._process(command, pass_fds=(fd,)))
+            port = int(shared.getsockname()[1])
+            _wait_for(port)
             yield port
 
     @contextmanager
     def role(self, role: str) -> Iterator[None]:
-        with self._process([sys.executable, "-m", "cli.main", role]):
+        with self._process([sys.executable, "-m", "cli.main", role], kind=role):
             yield
 
     @contextmanager
-    def _process(self, command: list[str]) -> Iterator[None]:
+    def _process(self, command: list[str], *, kind: str = "api", pass_fds: tuple[int, ...] = ()) -> Iterator[None]:
         environment = self._environment()
         with (self._folder / "servers.log").open("ab") as log:
-            process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+            process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, pass_fds=pass_fds)
+        self._families.setdefault(kind, []).append(process.pid)
         try:
             yield
         finally:
+            self._families[kind].remove(process.pid)
             process.terminate()
             process.wait(30)
 
@@ -231,3 +290,15 @@ class Bench:
             "IMPORTLEDGER_TOKEN_KEY": self._token_key,
             "IMPORTLEDGER_DATA_DIR": str(self._folder),
         }
+
+
+def _wait_for(port: int) -> None:
+    """Until somebody answers there, whatever he answers."""
+    for _ in range(1_200):  # a minute: importing takes long on a busy machine
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/livez", timeout=1)
+            return
+        except urllib.error.HTTPError:
+            return
+        except OSError:
+            time.sleep(0.05)

@@ -1,0 +1,115 @@
+"""What a run has measured, as JSON, as a page of Markdown and as a chart."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bench.service import Measured
+
+
+class Ratio(msgspec.Struct, frozen=True):
+    """Two rates of one run beside what is asked of them."""
+
+    name: str
+    measured: float
+    bar: float
+
+    @property
+    def is_met(self) -> bool:
+        return self.measured >= self.bar
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """Something that may take so many seconds at most."""
+
+    name: str
+    seconds: float
+    bar: float
+
+    @property
+    def is_met(self) -> bool:
+        return self.seconds <= self.bar
+
+
+class Results(msgspec.Struct, frozen=True):
+    """All of a run: medians of its rounds."""
+
+    machine: str
+    measured_at: str
+    rounds: int
+    measured: dict[str, Measured]
+    ratios: list[Ratio]
+    waits: list[Wait]
+
+    @property
+    def is_met(self) -> bool:
+        return all(ratio.is_met for ratio in self.ratios) and all(wait.is_met for wait in self.waits)
+
+
+def write_results(results: Results, folder: Path) -> None:
+    """`results.json`, `results.md` and, where matplotlib is installed, `results.png`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "results.json").write_text(json.dumps(msgspec.to_builtins(results), indent=1) + "\n")
+    (folder / "results.md").write_text(page(results))
+    draw(results, folder / "results.png")
+
+
+def page(results: Results) -> str:
+    """The run as Markdown."""
+    kinds = sorted({kind for one in results.measured.values() for kind in one.microseconds})
+    lines = [
+        "# Benchmark",
+        "",
+        f"{results.measured_at}, {results.machine}; medians of {results.rounds} rounds in which all took turns.",
+        "",
+        "| ratio | measured | bar | |",
+        "|---|---|---|---|",
+        *(f"| {r.name} | {r.measured:.2f} | {r.bar:.3g} | {'ok' if r.is_met else 'MISSED'} |" for r in results.ratios),
+        "",
+        "Processor microseconds an account, by kind of process:",
+        "",
+        f"| what | accounts/s | {' | '.join(kinds)} |",
+        "|---|---|" + "---|" * len(kinds),
+        *(_row(name, one, kinds) for name, one in results.measured.items()),
+        "",
+        "| latency, open loop | p50 | p90 | p99 | max |",
+        "|---|---|---|---|---|",
+        *(_latencies(name, one) for name, one in results.measured.items() if one.latency_ms),
+        "",
+        "| wait | s | bar |",
+        "|---|---|---|",
+        *(f"| {w.name} | {w.seconds:.3f} | {w.bar} |" for w in results.waits),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _row(name: str, one: Measured, kinds: list[str]) -> str:
+    used = (f"{one.microseconds[kind]:,.0f}" if kind in one.microseconds else "" for kind in kinds)
+    return f"| {name} | {one.rate:,.0f} | {' | '.join(used)} |"
+
+
+def _latencies(name: str, one: Measured) -> str:
+    return f"| {name} | " + " | ".join(f"{one.latency_ms[at]:.1f} ms" for at in ("p50", "p90", "p99", "max")) + " |"
+
+
+def draw(results: Results, file: Path) -> None:
+    """The rates side by side; nothing where the library is missing, which only `make bench` installs."""
+    try:
+        import matplotlib as library
+    except ModuleNotFoundError:
+        return
+    library.use("Agg")
+    from matplotlib import pyplot
+
+    plot: Any = pyplot
+    names = [name for name, one in results.measured.items() if not one.latency_ms]
+    figure, axes = plot.subplots(figsize=(8, 0.42 * len(names) + 1.2))
+    bars = axes.barh(names[::-1], [results.measured[name].rate for name in names[::-1]], color="#3b6ea5")
+    axes.bar_label(bars, fmt="{:,.0f}", padding=3)
+    axes.margins(x=0.12)
+    axes.set_xlabel("accounts a second, medians of one run")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.tight_layout()
+    figure.savefig(file, dpi=110)

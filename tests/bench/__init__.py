@@ -1,0 +1,1 @@
+"""Tests of what the benchmark says, not of what it measures."""
