@@ -15,7 +15,7 @@ from eventstore.aggregates import organisation, participant, post_account, price
 from eventstore.aggregates.aggregate import Aggregate, Command, Event, State
 from eventstore.aggregates.import_process import ImportProcess
 from eventstore.errors import AlreadyImported, IllegalTransition, Refused
-from eventstore.events import AGGREGATES
+from eventstore.events import AGGREGATES, aggregate_of
 from eventstore.replay import _COMMANDS
 from tests.support.make import (
     DIGEST,
@@ -368,11 +368,15 @@ def test_statuses_are_in_the_order_of_a_process_and_two_of_them_are_no_end() -> 
     assert imports.status_after(imports.SubjectErased()) == "CANCELLED"
 
 
-KINDS = {kind for aggregate in AGGREGATES.values() for kind in aggregate.topics.values()} | set(_COMMANDS.values())
+KINDS = (
+    {kind for aggregate in AGGREGATES.values() for kind in aggregate.topics.values()}
+    | set(_COMMANDS.values())
+    | {type(aggregate.initial) for aggregate in AGGREGATES.values()}
+)
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS, key=repr))
-def test_a_field_that_an_event_or_a_command_lacks_says_nothing(kind: type[Event] | type[Command]) -> None:
+def test_a_field_that_is_lacking_says_nothing(kind: type[Event | Command | State]) -> None:
     settings = {field.name: field.default for field in msgspec.structs.fields(supplier.SupplierSettings)}
     for field in msgspec.structs.fields(kind):
         if field.default is NODEFAULT:
@@ -380,6 +384,8 @@ def test_a_field_that_an_event_or_a_command_lacks_says_nothing(kind: type[Event]
         assert msgspec.convert(field.default, field.type) == field.default
         is_setting = issubclass(kind, supplier.SupplierSettings)
         said = "account_import" if field.name == "domain" else is_setting and settings.get(field.name)
+        if issubclass(kind, State) and field.name == "status":
+            continue
         assert field.default == said if said else not field.default
 
 
@@ -450,3 +456,24 @@ def test_every_refusal_is_said_in_both_languages() -> None:
 def test_a_record_or_document_that_differs_is_not_unique() -> None:
     assert (post_account.RecordDiffers.code, price_sheet.DocumentDiffers.code) == ("unique", "unique")
     assert supplier.DocumentsRootMissing.code == "documents_root_missing"
+
+
+def test_a_stream_s_name_begins_with_its_kind_for_good() -> None:
+    named = {
+        "import": (IMPORT, imports.stream_of("S", "1")),
+        "customer-mail": (mail.CUSTOMER_MAIL, mail.stream_of("S", "1")),
+        "organisation": (organisation.ORGANISATION, organisation.stream_of("O")),
+        "participant": (participant.PARTICIPANT, participant.stream_of(1)),
+        "price-sheet": (price_sheet.PRICE_SHEET, price_sheet.stream_of(1, "D")),
+        "refusals": (refusals.REFUSALS, refusals.stream_of("S")),
+        "run": (run.RUN, run.stream_of("S", "R")),
+        "supplier": (supplier.SUPPLIER, supplier.stream_of("S")),
+        "delivery-note": (post_account.DELIVERY_NOTE, post_account.stream_of(post_account.DELIVERY_NOTE, "S", "1")),
+        "energy-amount": (post_account.ENERGY_AMOUNT, post_account.stream_of(post_account.ENERGY_AMOUNT, "S", "1")),
+        "invoice": (post_account.INVOICE, post_account.stream_of(post_account.INVOICE, "S", "1")),
+    }
+    assert named.keys() == AGGREGATES.keys()
+    for prefix, (aggregate, stream) in named.items():
+        assert aggregate.prefix == prefix
+        assert stream.startswith(f"{prefix}/")
+        assert aggregate_of(stream) is aggregate
