@@ -477,3 +477,26 @@ def test_a_stream_s_name_begins_with_its_kind_for_good() -> None:
         assert aggregate.prefix == prefix
         assert stream.startswith(f"{prefix}/")
         assert aggregate_of(stream) is aggregate
+
+
+def test_the_three_kinds_of_records_are_alike() -> None:
+    for aggregate in post_account.POST_ACCOUNT:
+        assert aggregate.topics is post_account.TOPICS
+        assert (aggregate.decide, aggregate.evolve) == (post_account.decide, post_account.evolve)
+        assert aggregate.initial == post_account.Record()
+
+
+def test_every_stream_has_a_state_before_its_first_event() -> None:
+    for aggregate in AGGREGATES.values():
+        assert isinstance(aggregate.initial, State), aggregate.prefix
+
+
+def test_settings_that_are_not_named_stay() -> None:
+    present = state_after(
+        supplier.SUPPLIER, (supplier.SupplierCreated(), supplier.SupplierConfigured(**asdict(SETTINGS)))
+    )
+    assert supplier.SUPPLIER.decide(supplier.ConfigureSupplier(), present, NOON) is None
+
+
+def test_counts_are_empty_until_something_is_counted() -> None:
+    assert run.CountRun(since=NOON, mode="create").counts == {}

@@ -1,6 +1,6 @@
 """`make mutants`: change the pure core in thousands of places, one at a time, and see whether a test notices.
 
-Ends with 1 when a change survives that is not among the accepted ones, or when more than 5 % of them survive.
+Ends with 1 when a change survives that is not among the accepted ones, or when more than 5 % of all survive.
 `ONLY=market/periods.py` takes some files, a folder or one change's function (`market/periods.py:ordered`);
 `SAMPLE=200 SEED=1` takes some changes by chance.
 """
@@ -51,7 +51,7 @@ def main() -> int:
     for group, mutants in parts:
         if mutants:
             results += _tried(group, mutants, options.workers)
-    return _report(results, time.monotonic() - began, is_whole=not options.sample)
+    return _report(results, time.monotonic() - began, options)
 
 
 def _mutants(group: Group, only: str) -> list[Mutant]:
@@ -151,7 +151,7 @@ def _progress(mutant: Mutant, how: Ended, number: int, of: int) -> None:
         print(f"{number} of {of}", flush=True)
 
 
-def _report(results: list[tuple[Mutant, Ended]], seconds: float, *, is_whole: bool) -> int:
+def _report(results: list[tuple[Mutant, Ended]], seconds: float, options: argparse.Namespace) -> int:
     """A table by file, and what is wrong."""
     reasons = accepted()
     left = [mutant for mutant, how in results if how.outcome not in (*NOTICED, "not run")]
@@ -166,9 +166,10 @@ def _report(results: list[tuple[Mutant, Ended]], seconds: float, *, is_whole: bo
     print(f"\n{share:.1%} survived, in {seconds / 60:.0f} minutes; {len(new)} of them without a reason.")
     for mutant in new:
         print(f"{mutant.file}:{mutant.line}\n    {json.dumps(mutant.change, ensure_ascii=False)},")
-    if is_whole:
+    if not options.sample and ":" not in options.only:
         _say_obsolete(results, left, reasons)
-    return 1 if new or share > MAY_SURVIVE or totals["not run"] else 0
+    is_too_much = share > MAY_SURVIVE and not options.only
+    return 1 if new or is_too_much or totals["not run"] else 0
 
 
 def _kind(how: Ended) -> str:

@@ -39,15 +39,17 @@ def functions_of(files: Sequence[str]) -> dict[str, list[FunctionType]]:
 def forget_results() -> None:
     """Empty every cache of results: what a function has answered before, it is not asked again."""
     for thing in gc.get_objects():
-        if isinstance(thing, _lru_cache_wrapper) and Path(thing.__wrapped__.__code__.co_filename).is_relative_to(HERE):
-            thing.cache_clear()
+        if isinstance(thing, _lru_cache_wrapper):
+            code = getattr(thing.__wrapped__, "__code__", None)  # classes have none
+            if code is not None and Path(code.co_filename).is_relative_to(HERE):
+                thing.cache_clear()
 
 
 def exchange(mutant: Mutant, functions: Sequence[FunctionType]) -> None:
     """Give the file's functions the mutant's code. Raises NotExchangeable."""
     path = Path(mutant.file).resolve()
-    olds = list(_codes(compile(path.read_text(), str(path), "exec")))
-    news = list(_codes(compile(mutant.source, str(path), "exec")))
+    olds = list(codes_of(compile(path.read_text(), str(path), "exec")))
+    news = list(codes_of(compile(mutant.source, str(path), "exec")))
     if [code.co_qualname for code in olds] != [code.co_qualname for code in news]:
         raise NotExchangeable
     others = {old: new for old, new in zip(olds, news, strict=True) if old != new}
@@ -60,11 +62,12 @@ def exchange(mutant: Mutant, functions: Sequence[FunctionType]) -> None:
         function.__code__ = new
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
+def codes_of(code: CodeType) -> Iterator[CodeType]:
+    """The code and all that is defined in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _codes(constant)
+            yield from codes_of(constant)
 
 
 def module_of(file: str) -> str:

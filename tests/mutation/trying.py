@@ -10,14 +10,14 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import CodeType, FrameType
 
+import coverage
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from tests.mutation.children import Children, Ended, limit
 from tests.mutation.mutant import Mutant
-from tests.mutation.swapping import Imports, NotExchangeable, exchange, forget_results, functions_of, name_of
+from tests.mutation.swapping import Imports, NotExchangeable, codes_of, exchange, forget_results, functions_of, name_of
 
 OPTIONS = ["-q", "-s", "--noconftest", "--tb=no", "--assert=plain", "-p", "no:cacheprovider", "--no-header"]
 _OWN_FIXTURES = {"request", "monkeypatch", "tmp_path", "capsys", "recwarn", "caplog"}
@@ -26,6 +26,8 @@ NOT_HERE = 4
 """Exit code of a fork in which functions cannot be exchanged."""
 _TIMES, _SPARE_S = 10, 1.0
 """A test may take ten times as long as without a change, and a second."""
+
+AT_IMPORT = "import"
 
 Reached = dict[str, set[str]]
 """Tests by the function that they reach, `file:name`."""
@@ -81,35 +83,29 @@ class Trial(Pure):
     def __init__(self, mutants: dict[int, Mutant], at_most: int, tell: Callable[[int, Ended], None]) -> None:
         self._mutants = mutants
         self._files = {str(Path(mutant.file).resolve()): mutant.file for mutant in mutants.values()}
+        self._coverage = coverage.Coverage(data_file=None, config_file=False, include=list(self._files))
         self._tell = tell
         self._children = Children(at_most, self._ended)
         self._recent = Recent()
-        self._reached: Reached = defaultdict(set)
+        self._reached: Reached = {}
         self._seconds: dict[str, float] = {}
-        self._now = "import"
         self.again: list[int] = []
         """Mutants that need a process of their own, which imports them."""
 
     def pytest_sessionstart(self) -> None:
-        sys.setprofile(self._look)
-
-    def _look(self, frame: FrameType, event: str, argument: object) -> None:
-        if event == "call" and frame.f_code.co_filename in self._files:
-            self._reached[self._key(frame.f_code)].add(self._now)
-
-    def _key(self, code: CodeType) -> str:
-        return f"{self._files[code.co_filename]}:{name_of(code)}"
+        self._coverage.start()
+        self._coverage.switch_context(AT_IMPORT)
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        sys.setprofile(None)
         self._run_unchanged(session)
+        self._reached = reached_by(self._coverage.get_data(), self._files)
         forget_results()
         functions = functions_of(sorted(self._files))
         for number, mutant in self._mutants.items():
             reached = self._reached.get(f"{mutant.file}:{'.'.join(mutant.function)}", set())
             tests = [item for item in session.items if item.nodeid in reached]
             if mutant.runs_at_import or not tests:
-                if mutant.runs_at_import or "import" in reached:
+                if mutant.runs_at_import or AT_IMPORT in reached:
                     self.again.append(number)
                 else:
                     self._tell(number, Ended("unreached", ""))
@@ -131,14 +127,13 @@ class Trial(Pure):
     def _run_unchanged(self, session: pytest.Session) -> None:
         """Every test once, to see which functions it reaches and how long it takes. In this process, as a warm-up."""
         for item in session.items:
-            self._now = item.nodeid
+            self._coverage.switch_context(item.nodeid)
             began = time.process_time()
-            sys.setprofile(self._look)
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
-            sys.setprofile(None)
             self._seconds[item.nodeid] = time.process_time() - began
             if session.testsfailed:
                 raise session.Failed(f"{item.nodeid} fails without a change")
+        self._coverage.stop()
 
     def _ended(self, number: int, ended: Ended) -> None:
         mutant = self._mutants[number]
@@ -151,6 +146,18 @@ class Trial(Pure):
             self.again.append(number)
         else:
             self._tell(number, ended)
+
+
+def reached_by(data: coverage.CoverageData, files: dict[str, str]) -> Reached:
+    """Whose lines were run by what."""
+    found: Reached = defaultdict(set)
+    for path, file in files.items():
+        by_line = data.contexts_by_lineno(path)
+        for code in codes_of(compile(Path(path).read_text(), path, "exec")):
+            lines = {line for _, _, line in code.co_lines()} - {None, 0, code.co_firstlineno}
+            for line in lines or {code.co_firstlineno}:
+                found[f"{file}:{name_of(code)}"].update(by_line.get(line or 0, ()))
+    return found
 
 
 def _run_until_noticed(
