@@ -1,10 +1,13 @@
 """Where a rule draws a line, one account lies just inside and another just outside."""
 
 from datetime import UTC, date, datetime, timedelta
+from itertools import product
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from email_validator import EmailNotValidError, validate_email
+from msgspec import UNSET
 
 import market
 from market.identifiers import (
@@ -277,3 +280,30 @@ def test_two_of_a_kind_are_found_among_two() -> None:
     assert differ([Item(1, 1), Item(1, 2)])
     assert not differ([Item(1, 1), Item(1, 1)])
     assert differ.__dict__["reads"] == ("[].one", "[].two")
+
+
+DAYS = (date(2026, 1, 1), date(2026, 1, 2))
+VALUES: dict[str, tuple[Any, ...]] = {
+    "unknown_occupier": (False, True),
+    "customers": ((), ("somebody",)),
+    "supply_addresses": ((), ("one",), ("one", "two")),
+    "amount": (UNSET, 0, 1),
+    "frequency": (UNSET, "MONTHLY", "WEEKLY"),
+    "day_of_month": (UNSET, 1),
+}
+INLINED = [rule for rule in market.RULES if hasattr(rule.holds, "inlined") and rule.reads]
+
+
+@pytest.mark.parametrize("rule", INLINED, ids=lambda rule: f"{rule.code}@{rule.at}")
+def test_what_is_inlined_says_what_its_check_says(rule: market.Rule) -> None:
+    names = [place[0] for place in rule.reads or ()]
+    source, check = rule.holds.__dict__["inlined"].format(v="v", holds="check"), rule.holds
+    if names[0] == "[]":
+        lists = [[], [SimpleNamespace(**{place[1]: 1 for place in rule.reads or ()})]]
+        values: list[Any] = [*lists, lists[1] * 2]
+    else:
+        chosen = [VALUES.get(name) or (UNSET, *DAYS, *([None] if name is names[-1] else [])) for name in names]
+        values = [SimpleNamespace(**dict(zip(names, each, strict=True))) for each in product(*chosen)]
+    for v in values:
+        inlined = eval(source, {"v": v, "UNSET": UNSET, "check": check})  # the book compiles it likewise
+        assert bool(inlined) is bool(check(v)), v

@@ -22,7 +22,7 @@ import grimp
 
 from tests.mutation.children import CRASHED, Ended
 from tests.mutation.mutant import Mutant
-from tests.mutation.mutants import mutants_of
+from tests.mutation.mutants import Draft, drafts_of, mutants_of
 from tests.mutation.settings import Group, accepted, groups
 from tests.mutation.swapping import module_of
 from tests.mutation.trying import Trial, pytest_main, try_anew
@@ -41,8 +41,8 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="show the changes, and try none")
     options = parser.parse_args()
     began = time.monotonic()
-    parts = [(group, _mutants(group, options.only)) for group in groups()]
-    parts = _sampled(parts, options.sample, options.seed)
+    drafts = _sampled([(group, _drafts(group, options.only)) for group in groups()], options.sample, options.seed)
+    parts = [(group, mutants_of(these)) for group, these in drafts]
     if options.list:
         for mutant in (mutant for _, mutants in parts for mutant in mutants):
             print(f"{mutant.file}:{mutant.line} {mutant.change}")
@@ -54,18 +54,18 @@ def main() -> int:
     return _report(results, time.monotonic() - began, options)
 
 
-def _mutants(group: Group, only: str) -> list[Mutant]:
+def _drafts(group: Group, only: str) -> list[Draft]:
     path, _, function = only.partition(":")
     files = [file for file in group.files if file.startswith(path)]
-    return [mutant for file in files for mutant in mutants_of(file) if not function or function in mutant.function]
+    return [draft for file in files for draft in drafts_of(file) if not function or function in draft.function]
 
 
-def _sampled(parts: list[tuple[Group, list[Mutant]]], number: int, seed: int) -> list[tuple[Group, list[Mutant]]]:
-    every = [mutant for _, mutants in parts for mutant in mutants]
+def _sampled(parts: list[tuple[Group, list[Draft]]], number: int, seed: int) -> list[tuple[Group, list[Draft]]]:
+    every = [draft for _, drafts in parts for draft in drafts]
     if not 0 < number < len(every):
         return parts
     chosen = set(map(id, random.Random(seed).sample(every, number)))
-    return [(group, [mutant for mutant in mutants if id(mutant) in chosen]) for group, mutants in parts]
+    return [(group, [draft for draft in drafts if id(draft) in chosen]) for group, drafts in parts]
 
 
 def _tried(group: Group, mutants: list[Mutant], workers: int) -> list[tuple[Mutant, Ended]]:

@@ -7,10 +7,11 @@ never looked at, such as the size of a cache.
 
 import importlib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,27 @@ _WORDS_OF_A_CODE = 2
 """Texts of more words are sentences."""
 
 
-def mutants_of(file: str) -> list[Mutant]:
+@dataclass(frozen=True)
+class Draft:
+    """A change that is not yet made: making it takes milliseconds, and a sample leaves most of them."""
+
+    file: str
+    line: int
+    function: tuple[str, ...]
+    runs_at_import: bool
+    source: str
+    changed: Callable[[], str]
+
+    def mutant(self) -> Mutant | None:
+        """None where the change is none, or no Python."""
+        changed = self.changed()
+        if changed == self.source or not _compiles(changed):
+            return None
+        was, now = _difference(self.source, changed)
+        return Mutant(self.file, self.line, self.function, self.runs_at_import, was, now, changed)
+
+
+def drafts_of(file: str) -> list[Draft]:
     """Every change of the file, from its top to its end."""
     source = Path(file).read_text()
     wrapper = metadata.MetadataWrapper(cst.parse_module(source))
@@ -37,17 +58,31 @@ def mutants_of(file: str) -> list[Mutant]:
     parts = [module.code_for_node(statement) for statement in module.body]
     before = "".join(map(module.code_for_node, module.header))
     after = "".join(map(module.code_for_node, module.footer))
-    found: dict[str, Mutant] = {}
-    for index, statement in enumerate(module.body):
-        for node, place in _decisive(statement, _Place()):
-            for other in _changes(node):
-                part = module.code_for_node(statement.deep_replace(node, other))
-                changed = "".join((before, *parts[:index], part, *parts[index + 1 :], after))
-                if changed not in found and changed != source and _compiles(changed):
-                    was, now = _difference(source, changed)
-                    line = positions[node].start.line
-                    found[changed] = Mutant(file, line, place.function, place.runs_at_import, was, now, changed)
-    return sorted(found.values(), key=lambda mutant: mutant.line)
+
+    def changed(index: int, node: Any, other: Any) -> str:
+        part = module.code_for_node(module.body[index].deep_replace(node, other))
+        return "".join((before, *parts[:index], part, *parts[index + 1 :], after))
+
+    found = [
+        Draft(
+            file,
+            positions[node].start.line,
+            place.function,
+            place.runs_at_import,
+            source,
+            partial(changed, index, node, other),
+        )
+        for index, statement in enumerate(module.body)
+        for node, place in _decisive(statement, _Place())
+        for other in _changes(node)
+    ]
+    return sorted(found, key=lambda draft: draft.line)
+
+
+def mutants_of(drafts: Iterable[Draft]) -> list[Mutant]:
+    """The changes made, each once."""
+    made = (draft.mutant() for draft in drafts)
+    return list({(mutant.file, mutant.source): mutant for mutant in made if mutant is not None}.values())
 
 
 @dataclass(frozen=True)
