@@ -1,0 +1,338 @@
+"""Every kind of field: what just fits, what just does not, what is said then, and what stands in its place."""
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+import msgspec
+import pytest
+from msgspec import Meta
+
+from schemas import misfits
+from schemas.base import DecimalText, LocalMoment, Moment, Problem, Wire
+from schemas.misfits import MAX_DEPTH
+from schemas.problems import MAX_STEP
+from schemas.shape import (
+    LARGE_BYTES,
+    MAX_HINTS,
+    Misfits,
+    NotJson,
+    Shape,
+    derived_checks,
+    fits_decimal,
+    is_real_moment,
+    is_shallow,
+    shape_problems,
+    untyped,
+)
+from schemas.work import STORED, Bounds, TooMuchWork
+
+
+class Inner(Wire, frozen=True):
+    one: int
+
+
+class Sample(Wire, frozen=True):
+    """A field of each kind."""
+
+    text: Annotated[str, Meta(max_length=3)] = ""
+    named: Annotated[str, Meta(min_length=1, max_length=3)] = "n"
+    trimmed: Annotated[str, Meta(min_length=1, pattern=r"^\S+\Z")] = "t"
+    choice: Literal["A", "B"] = "A"
+    number: Literal[1, 2] = 1
+    count: Annotated[int, Meta(ge=1, le=3)] = 1
+    large: int = 0
+    amount: DecimalText = "0"
+    exact: Decimal = Decimal(0)
+    day: date = date(2000, 1, 1)
+    moment: Moment = datetime(2000, 1, 1, tzinfo=UTC)
+    local: LocalMoment = datetime(2000, 1, 1)  # noqa: DTZ001 - without zone is the point
+    flag: bool = False
+    anything: Any = None
+    names: dict[str, Any] = msgspec.field(default_factory=dict)
+    inner: Inner = Inner(one=1)
+    items: Annotated[tuple[Inner, ...], Meta(max_length=2)] = ()
+    end: Annotated[str, Meta(max_length=3)] | None = None
+
+
+FITS: list[tuple[str, Any]] = [
+    ("text", ""),
+    ("text", "äöü"),
+    ("named", "abc"),
+    ("trimmed", "a"),
+    ("choice", "B"),
+    ("number", 2),
+    ("count", 1),
+    ("count", 3),
+    ("large", 2**63 - 1),
+    ("large", -(2**63)),
+    ("amount", "1" * 18 + "." + "1" * 10),
+    ("amount", -5),
+    ("amount", 10**18 - 1),
+    ("amount", Decimal("1e2")),
+    ("exact", "1.50"),
+    ("day", "2024-02-29"),
+    ("moment", "2026-07-01T12:00"),
+    ("moment", "2026-10-25T02:30:00"),
+    ("local", "2026-07-01T12:00:00"),
+    ("flag", True),
+    ("anything", {"a": ["b", 1, None]}),
+    ("names", {"a": "b"}),
+    ("inner", {"one": 0}),
+    ("items", [{"one": 1}, {"one": 2}]),
+    ("end", None),
+    ("end", "abc"),
+]
+MISFITS: list[tuple[str, Any, str, str, str]] = [
+    ("text", "abcd", "text", "max_length", misfits.too_long(3)),
+    ("text", 5, "text", "invalid", misfits.expected(misfits.STRING, 5)),
+    ("text", None, "text", "null", misfits.NULL),
+    ("text", "\0", "text", "null_characters_not_allowed", misfits.NO_NULL_CHARACTERS),
+    ("named", " ", "named", "blank", misfits.BLANK),
+    ("named", "", "named", "blank", misfits.BLANK),
+    ("trimmed", "a b", "trimmed", "invalid", misfits.OUTER_BLANKS),
+    ("choice", "C", "choice", "invalid_choice", misfits.no_choice(("A", "B"))),
+    ("number", 3, "number", "invalid_choice", misfits.no_choice((1, 2))),
+    ("number", True, "number", "invalid_choice", misfits.no_choice((1, 2))),
+    ("count", 0, "count", "min_value", misfits.too_small(1)),
+    ("count", 4, "count", "max_value", misfits.too_large(3)),
+    ("count", "1", "count", "invalid", misfits.expected(misfits.INTEGER, "1")),
+    ("count", True, "count", "invalid", misfits.expected(misfits.INTEGER, True)),
+    ("large", 2**63, "large", "max_value", misfits.OUT_OF_RANGE),
+    ("large", -(2**63) - 1, "large", "max_value", misfits.OUT_OF_RANGE),
+    ("amount", "1" * 19, "amount", "max_digits", misfits.TOO_MANY_DIGITS),
+    ("amount", "0." + "1" * 11, "amount", "max_digits", misfits.TOO_MANY_DIGITS),
+    ("amount", 10**18, "amount", "max_digits", misfits.TOO_MANY_DIGITS),
+    ("amount", "1e99", "amount", "max_digits", misfits.TOO_MANY_DIGITS),
+    ("amount", "x", "amount", "invalid", misfits.NO_NUMBER),
+    ("amount", [], "amount", "invalid", misfits.expected(misfits.DECIMAL, [])),
+    ("amount", False, "amount", "invalid", misfits.expected(misfits.DECIMAL, False)),
+    ("exact", "1" * 19, "exact", "max_digits", misfits.TOO_MANY_DIGITS),
+    ("exact", "x", "exact", "invalid", misfits.NO_NUMBER),
+    ("day", "2023-02-29", "day", "invalid", misfits.not_valid(misfits.DATE)),
+    ("day", 5, "day", "invalid", misfits.expected(misfits.DATE, 5)),
+    ("moment", "2023-02-29", "moment", "invalid", misfits.not_valid(misfits.DATETIME)),
+    ("moment", 5, "moment", "invalid", misfits.expected(misfits.DATETIME, 5)),
+    ("moment", "2026-03-29T02:00:00", "moment", "invalid", misfits.NO_SUCH_TIME),
+    ("local", "2026-03-29T02:59:59", "local", "invalid", misfits.NO_SUCH_TIME),
+    ("flag", 1, "flag", "invalid", misfits.expected(misfits.BOOLEAN, 1)),
+    ("anything", ["\0"], "anything.0", "null_characters_not_allowed", misfits.NO_NULL_CHARACTERS),
+    ("anything", [1, {"a": "\0"}], "anything.1.a", "null_characters_not_allowed", misfits.NO_NULL_CHARACTERS),
+    ("names", [], "names", "invalid", misfits.expected(misfits.OBJECT, [])),
+    ("names", {"a\0": 1}, "names", "null_characters_not_allowed", misfits.NO_NULL_CHARACTERS),
+    ("names", {"a": "\0"}, "names.a", "null_characters_not_allowed", misfits.NO_NULL_CHARACTERS),
+    ("inner", [], "inner", "invalid", misfits.expected(misfits.OBJECT, [])),
+    ("inner", {}, "inner.one", "required", misfits.REQUIRED),
+    ("items", {}, "items", "not_a_list", misfits.expected(misfits.ARRAY, {})),
+    ("items", [{"one": 1}] * 3, "items", "max_length", misfits.too_many_items(2)),
+    ("items", [{"one": 1}, {"one": "x"}], "items.1.one", "invalid", misfits.expected(misfits.INTEGER, "x")),
+    ("end", "abcd", "end", "max_length", misfits.too_long(3)),
+    ("tect", 1, "tect", "unknown_field", misfits.undocumented("text")),
+    ("zzzzzz", 1, "zzzzzz", "unknown_field", misfits.UNDOCUMENTED),
+]
+
+
+@pytest.mark.parametrize(("field", "value"), FITS)
+def test_what_just_fits_is_taken(field: str, value: Any) -> None:
+    assert shape_problems({field: value}, Sample) == []
+
+
+@pytest.mark.parametrize(("field", "value", "attr", "code", "detail"), MISFITS)
+def test_what_just_does_not_fit_is_told_with_its_limit(
+    field: str, value: Any, attr: str, code: str, detail: str
+) -> None:
+    assert shape_problems({field: value}, Sample) == [Problem(attr, code, detail)]
+
+
+class Needed(Wire, frozen=True):
+    """Nothing of it may be left out."""
+
+    text: str
+    amount: DecimalText
+    choice: Literal["B", "A"]
+    count: Annotated[int, Meta(ge=7)]
+    large: int
+    day: date
+    moment: Moment
+    flag: bool
+    exact: Decimal
+    names: dict[str, Any]
+    inner: Inner
+    items: tuple[Inner, ...]
+    end: str | None
+
+
+def test_something_harmless_stands_in_for_what_is_missing() -> None:
+    with pytest.raises(Misfits, match="13 misfits") as found:
+        Shape(Needed).fit({})
+    assert [(problem.attr, problem.code) for problem in found.value.problems] == [
+        (name, "required") for name in Needed.__struct_fields__
+    ]
+    assert found.value.stand_in == Needed(
+        text="-",
+        amount="0",
+        choice="A",
+        count=7,
+        large=0,
+        day=date(2000, 1, 1),
+        moment=datetime(2000, 1, 1, tzinfo=UTC),
+        flag=False,
+        exact=Decimal(0),
+        names={},
+        inner=Inner(one=0),
+        items=(),
+        end=None,
+    )
+
+
+def test_hints_are_given_for_the_first_names_and_none_for_long_ones() -> None:
+    strange = {f"tex{number}": 1 for number in range(MAX_HINTS + 1)}
+    told = [problem.detail for problem in shape_problems(strange, Sample)]
+    assert told == [misfits.undocumented("text")] * MAX_HINTS + [misfits.UNDOCUMENTED]
+    for length, is_hinted in ((MAX_STEP, True), (MAX_STEP + 1, False)):
+        name = "n" * length
+
+        class Long(Wire, frozen=True, rename={"one": name[:-1] + "m"}):
+            one: int = 1
+
+        [problem] = shape_problems({name: 1}, Long)
+        assert ("Did you mean" in problem.detail) is is_hinted
+
+
+def body_of(count: int, separator: bytes, item: bytes, brackets: bytes = b"[]") -> bytes:
+    return brackets[:1] + separator.join([item] * count) + brackets[1:]
+
+
+def padded(body: bytes, size: int = LARGE_BYTES + 1) -> bytes:
+    return body + b" " * (size - len(body))
+
+
+@pytest.mark.parametrize(
+    ("body", "bounds", "detail"),
+    [
+        (body_of(4, b",", b"[]"), Bounds(containers=4), misfits.too_many_containers(4)),
+        (body_of(4, b",", b"{}"), Bounds(containers=4), misfits.too_many_containers(4)),
+        (body_of(4, b",", b"1"), Bounds(values=2), misfits.too_many_values(2)),
+        (b'{"a":1,"b":1,"c":1}', Bounds(names=1), misfits.too_many_names(1)),
+        (body_of(3, b",", b"1.5"), Bounds(decimals=2), misfits.too_many_decimals(2)),
+    ],
+)
+def test_a_large_body_has_so_much_of_everything_at_most(body: bytes, bounds: Bounds, detail: str) -> None:
+    with pytest.raises(TooMuchWork) as refused:
+        untyped(padded(body), bounds)
+    assert refused.value.detail == detail
+    [name] = [name for name in Bounds.__struct_fields__ if getattr(bounds, name) != getattr(Bounds(), name)]
+    one_more = msgspec.structs.replace(bounds, **{name: getattr(bounds, name) + 1})
+    value = msgspec.json.decode(body)
+    assert untyped(padded(body), one_more) == value
+    assert untyped(padded(body, LARGE_BYTES), bounds) == value
+    assert untyped(padded(body), STORED) == value
+
+
+@pytest.mark.parametrize(
+    ("body", "detail"),
+    [
+        (b" ", misfits.EMPTY_BODY),
+        (b'"\xff"', misfits.NO_UTF8),
+        (b"[" * 5_000, misfits.DEEP_BODY),
+        (b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1), misfits.DEEP_BODY),
+        (b"{", misfits.CUT_BODY),
+    ],
+)
+def test_what_is_no_json_is_told_by_its_own_sentence(body: bytes, detail: str) -> None:
+    for read in (untyped, Shape(Sample).read):
+        with pytest.raises(NotJson) as refused:
+            read(body)
+        assert refused.value.detail == detail
+
+
+def test_a_body_may_be_nested_as_deep_as_is_said() -> None:
+    assert untyped(b"[" * MAX_DEPTH + b"]" * MAX_DEPTH)
+    body = b'{"anything":' + b"[" * (MAX_DEPTH - 1) + b"]" * (MAX_DEPTH - 1) + b"}"
+    assert Shape(Sample).read(body)
+    with pytest.raises(NotJson):
+        Shape(Sample).read(b'{"text":5,"anything":' + b"[" * MAX_DEPTH + b"]" * MAX_DEPTH + b"}")
+
+
+def test_a_stored_body_is_read_as_it_is_examined() -> None:
+    shape = Shape(Sample)
+    assert shape.stored(b'{"text":"a"}') == Sample(text="a")
+    assert shape.stored(b'{"text":5,"named":"x"}') == Sample(text="-", named="x")
+    assert shape.examine(b'{"text":"a"}') == (Sample(text="a"), ())
+    stand_in, problems = shape.examine(b'{"text":5,"count":2}')
+    assert (stand_in, [problem.attr for problem in problems]) == (Sample(text="-", count=2), ["text"])
+
+
+def test_a_repeated_name_and_a_null_character_are_misfits() -> None:
+    _, repeated = Shape(Sample).examine(b'{"text":"a","text":"b"}')
+    assert [(problem.attr, problem.detail) for problem in repeated] == [("text", misfits.REPEATED)]
+    _, nul = Shape(Sample).examine(b'{"text":"\\u0000"}')
+    assert [problem.code for problem in nul] == ["null_characters_not_allowed"]
+
+
+@pytest.mark.parametrize(
+    ("value", "fits"),
+    [
+        (Decimal("9" * 18), True),
+        (Decimal("1" + "0" * 18), False),
+        (Decimal("-" + "9" * 18), True),
+        (Decimal("-1" + "0" * 18), False),
+        (Decimal("0." + "0" * 9 + "1"), True),
+        (Decimal("0." + "0" * 10 + "1"), False),
+        (Decimal("123456789012.5"), True),
+        (Decimal("1.12345678901"), False),
+        (Decimal("1e17"), True),
+        (Decimal("1e18"), False),
+        (Decimal("1e-10"), True),
+        (Decimal("1e-11"), False),
+        (Decimal("NaN"), True),
+        (Decimal("Infinity"), True),
+    ],
+)
+def test_a_decimal_has_18_digits_before_the_point_and_10_after_it(value: Decimal, fits: bool) -> None:
+    assert fits_decimal(value) is fits
+
+
+def test_depth_is_counted_in_objects_and_arrays() -> None:
+    assert is_shallow({"a": 1}, 1)
+    assert not is_shallow({"a": []}, 1)
+    assert is_shallow({"a": []}, 2)
+    assert is_shallow([[], {}], 2)
+    assert not is_shallow([{"a": {}}], 2)
+    assert is_shallow(1, 0)
+    assert not is_shallow({}, 0)
+    assert not is_shallow([], 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_real"),
+    [
+        ("2026-03-29T01:59:59", True),
+        ("2026-03-29T02:00:00", False),
+        ("2026-03-29T02:59:59", False),
+        ("2026-03-29T03:00:00", True),
+        ("2026-03-29T02:30:00+00:00", True),
+        ("0001-01-01T00:00:00", False),
+    ],
+)
+def test_a_local_time_that_the_clocks_leave_out_is_none(text: str, is_real: bool) -> None:
+    assert is_real_moment(datetime.fromisoformat(text)) is is_real
+
+
+def test_what_the_decoder_does_not_look_at_is_checked_afterwards() -> None:
+    found = [(check.at, check.code, check.says) for check in derived_checks(Sample)]
+    assert found == [
+        ("named", "blank", misfits.BLANK),
+        ("exact", "invalid", misfits.NO_NUMBER),
+        ("exact", "max_digits", misfits.TOO_MANY_DIGITS_ON_READING),
+        ("local", "invalid", misfits.NO_SUCH_TIME),
+        ("anything", "invalid", misfits.TOO_DEEP),
+        ("names", "invalid", misfits.TOO_DEEP),
+    ]
+
+    class Outer(Wire, frozen=True):
+        inner: Sample
+        items: tuple[Sample, ...]
+
+    places = [check.at for check in derived_checks(Outer)]
+    assert places == [f"{outer}.{at}" for outer in ("inner", "items[]") for at, _, _ in found]
