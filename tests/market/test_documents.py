@@ -21,6 +21,7 @@ from market.documents import is_below_root, path_below_root
 )
 def test_a_path_below_the_root_is_taken_as_it_is(path: str, below: str) -> None:
     assert path_below_root(path) == below
+    assert is_below_root(path)
 
 
 @pytest.mark.parametrize(
@@ -45,6 +46,11 @@ def test_a_path_below_the_root_is_taken_as_it_is(path: str, below: str) -> None:
 )
 def test_a_path_that_leads_upwards_is_refused(path: str) -> None:
     assert not is_below_root(path)
+
+
+def test_a_path_is_decoded_three_times_and_no_more() -> None:
+    assert not is_below_root("%25252e%25252e/x.pdf")
+    assert is_below_root("%2525252e%2525252e/x.pdf")
 
 
 @given(st.lists(st.sampled_from(["..", ".", "/", "a", "%2e", "%2f", "%", "25", "\\", "//"]), max_size=12))

@@ -83,3 +83,12 @@ def test_what_is_accepted_is_still_in_the_files() -> None:
         for change in changes:
             was = change.partition(": ")[2].partition(" => ")[0]
             assert was in text, change
+
+
+def test_every_file_of_the_core_belongs_to_one_group() -> None:
+    listed = [file for group in groups() for file in group.files]
+    assert len(listed) == len(set(listed))
+    packages = [*Path(ROOT / "market").glob("*.py"), *Path(ROOT / "eventstore/aggregates").glob("*.py")]
+    single = ["schemas/shape.py", "eventstore/proof/merkle.py", "eventstore/replay.py"]
+    assert set(listed) == {str(file.relative_to(ROOT)) for file in packages} | set(single)
+    assert all((ROOT / test).exists() for group in groups() for test in group.tests)
