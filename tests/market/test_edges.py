@@ -55,6 +55,11 @@ def window(start: datetime | None, end: datetime | None) -> list[str]:
 )
 def test_a_window_is_judged_to_the_second(start: datetime | None, end: datetime | None, code: str | None) -> None:
     assert window(start, end) == ([] if code is None else [code])
+    moments = {"schedule_window_start": start, "schedule_window_end": end}
+    submission = read_submission(encoded({"payload": an_account(), "task_params": moments}))
+    edge = "start" if "window_start" in (code or "") else "end"
+    for problem in judge(submission, Terms(), NOW, Occasion.CREATE).problems:
+        assert problem.attr == f"task_params.schedule_window_{edge}"
 
 
 def moved_on(day: str, closed: str) -> dict[str, Any]:

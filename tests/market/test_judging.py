@@ -7,7 +7,9 @@ import msgspec
 import pytest
 
 import market
-from market.judging import Judgement, Occasion, Terms, judge, problem_names
+from market.judging import Judgement, Occasion, Terms, judge, problem_names, without_dropped
+from schemas.base import Problem
+from schemas.problems import UNKNOWN_FIELD, UnknownLeftOut
 from schemas.submission import read_submission
 from schemas.work import TooMuchWork
 from tests.support.make import an_account, changed, encoded
@@ -86,3 +88,20 @@ def test_the_clock_is_asked_only_where_there_is_much_to_judge() -> None:
     market.check(small, NOW, within_s=-1)
     with pytest.raises(TooMuchWork):
         market.check(large, NOW, within_s=-1)
+
+
+def test_what_was_accepted_is_processed_however_long_it_takes() -> None:
+    account = an_account("NORDWIND")
+    large = read_submission(encoded(account | {"notes": account["notes"] * 64}))
+    assert judge(large, Terms(), NOW, Occasion.PROCESS, within_s=-1).problems == ()
+    for occasion in (Occasion.VALIDATE, Occasion.CREATE):
+        with pytest.raises(TooMuchWork):
+            judge(large, Terms(), NOW, occasion, within_s=-1)
+
+
+def test_undocumented_fields_that_are_dropped_count_neither_listed_nor_left_out() -> None:
+    unknown = Problem("loyalty_tier", UNKNOWN_FIELD, "not documented")
+    left_out = UnknownLeftOut("", "errors_truncated", "and 7 more", 7)
+    other = Problem("email", "invalid", "no")
+    assert without_dropped([unknown, left_out, other], Terms(unknown_fields="ignore")) == ([other], ("loyalty_tier",))
+    assert without_dropped([unknown, left_out, other], Terms()) == ([unknown, left_out, other], ())

@@ -22,6 +22,7 @@ from market.identifiers import (
 from market.ordinary import is_ordinary
 from market.periods import follow_each_other
 from market.plausibility import PLAUSIBILITY
+from market.rule import RuleBook
 from market.uniqueness import all_different, unique_by
 from schemas.account import Account
 from schemas.submission import read_submission
@@ -106,6 +107,10 @@ LIMITS: list[tuple[str, Path, Any, Any]] = [
         "2023-06-29T00:00:01+02:00",
         "2023-06-29T00:00:00+02:00",
     ),
+    ("readings_run_backwards", (*READINGS, 1, "read_at"), "2022-01-01T00:00:00+01:00", "2021-12-31T23:59:59+01:00"),
+    ("obis_code_of_other_medium", (*REGISTER, "obis_code"), "1-0:1.8.0", "7-0:3.0.0"),
+    ("obis_code_of_other_medium", (*REGISTER, "obis_code"), "meter 7", "7-meter"),
+    ("implausible_register_count", (*METER, "registeranzahl"), "EINTARIF", "ZWEITARIF"),
     ("date_in_future", ("statements", 0, "bill_period_to_date"), "2026-11-21", "2026-11-22"),
     ("negative_number", ("statements", 0, "annual_consumption"), 0, -1),
     ("date_in_future", (*LEDGER, "last_statement_closing_date"), "2026-11-21", "2026-11-22"),
@@ -152,7 +157,9 @@ def read(account: dict[str, Any]) -> Account:
 
 
 def codes(account: Account) -> set[str]:
-    return {breach.problem.code for breach in market.check(account, NOW)}
+    """What the rules say, also where a first look has found the account ordinary."""
+    breaches = [*market.check(account, NOW), *RuleBook(PLAUSIBILITY).breaches(account, NOW)]
+    return {breach.problem.code for breach in breaches}
 
 
 @pytest.mark.parametrize(
@@ -207,7 +214,27 @@ ORDINARY: list[tuple[Path, Any]] = [
 @pytest.mark.parametrize(("path", "value"), ORDINARY, ids=[f"{'.'.join(map(str, p))}={v}" for p, v in ORDINARY])
 def test_what_is_plausible_is_found_so_at_the_first_look(path: Path, value: Any) -> None:
     """Otherwise the rules say the same, and take longer."""
-    assert is_ordinary(read(changed(an_account(), value, *path)), NOW)
+    account = read(changed(an_account(), value, *path))
+    assert is_ordinary(account, NOW)
+    assert not codes(account) & IMPLAUSIBLE
+
+
+def test_an_agreement_may_begin_next_year_and_not_end() -> None:
+    unended = changed(an_account(), None, *POINT, "supply_end_date")
+    for day, ordinary in (("2027-12-31", True), ("2028-01-01", False)):
+        account = read(changed(unended, day, *AGREEMENT, "effective_from"))
+        assert is_ordinary(account, NOW) is ordinary
+        assert not codes(account) & IMPLAUSIBLE
+
+
+def test_registers_are_counted_of_meters_for_one_direction_that_still_count() -> None:
+    two = changed(an_account(), "ZWEITARIF", *METER, "registeranzahl")
+    assert "implausible_register_count" in codes(read(two))
+    both_ways = changed(two, "ZWEIRICHTUNGSZAEHLER", *METER, "energierichtung")
+    ended = changed(two, "2024-01-01T00:00:00Z", *REGISTER, "active_to")
+    none = changed(two, [], *METER, "registers")
+    for account in (both_ways, ended, none):
+        assert "implausible_register_count" not in codes(read(account))
 
 
 @pytest.mark.parametrize(
