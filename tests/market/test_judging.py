@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 import market
-from market.judging import Judgement, Occasion, Terms, judge, problem_names, without_dropped
+from market.judging import MAX_WINDOW, Judgement, Occasion, Terms, judge, problem_names, without_dropped
 from schemas.base import Problem
 from schemas.problems import UNKNOWN_FIELD, UnknownLeftOut
 from schemas.submission import read_submission
@@ -105,3 +105,11 @@ def test_undocumented_fields_that_are_dropped_count_neither_listed_nor_left_out(
     other = Problem("email", "invalid", "no")
     assert without_dropped([unknown, left_out, other], Terms(unknown_fields="ignore")) == ([other], ("loyalty_tier",))
     assert without_dropped([unknown, left_out, other], Terms()) == ([unknown, left_out, other], ())
+
+
+def test_the_documented_limits_of_a_judgement() -> None:
+    assert timedelta(days=4) == MAX_WINDOW
+    problems = [Problem(str(number), "invalid", "no") for number in range(51)]
+    assert problem_names(problems[:50]) == tuple(f"invalid@{number}" for number in range(50))
+    assert problem_names(problems) == problem_names(problems[:50])
+    assert Terms() == Terms(strictness="standard", unknown_fields="refuse", is_dry_run_only=False)

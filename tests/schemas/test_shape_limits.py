@@ -11,7 +11,7 @@ from msgspec import Meta
 from schemas import misfits
 from schemas.base import DecimalText, LocalMoment, Moment, Problem, Wire
 from schemas.misfits import MAX_DEPTH
-from schemas.problems import MAX_STEP
+from schemas.problems import MAX_PROBLEMS, MAX_STEP, LeftOut
 from schemas.shape import (
     LARGE_BYTES,
     MAX_HINTS,
@@ -336,3 +336,24 @@ def test_what_the_decoder_does_not_look_at_is_checked_afterwards() -> None:
 
     places = [check.at for check in derived_checks(Outer)]
     assert places == [f"{outer}.{at}" for outer in ("inner", "items[]") for at, _, _ in found]
+
+
+def test_a_large_body_whose_names_are_wrong_is_told_so() -> None:
+    stand_in, problems = Shape(Sample).examine(padded(b'{"zz":1,"text":"a","named":"b"}'), Bounds(names=1))
+    assert stand_in == Sample()
+    assert problems[0] == Problem("non_field_errors", "max_length", misfits.too_many_names(1))
+    assert "zz" in [problem.attr for problem in problems]
+
+
+def test_what_is_left_out_is_counted() -> None:
+    class Many(Wire, frozen=True):
+        items: tuple[int, ...]
+
+    *listed, rest = shape_problems({"items": ["x"] * (MAX_PROBLEMS + 7)}, Many)
+    assert len(listed) == MAX_PROBLEMS
+    assert isinstance(rest, LeftOut)
+    assert rest.left_out == 7
+    *listed, rest = shape_problems({"items": [], **{f"name{n}": 1 for n in range(MAX_PROBLEMS + 7)}}, Many)
+    assert len(listed) == MAX_PROBLEMS
+    assert isinstance(rest, LeftOut)
+    assert rest.left_out == 7
