@@ -16,15 +16,14 @@ class Group:
 
 
 def groups() -> list[Group]:
-    """`[[tool.mutants.group]]` of pyproject.toml; `files` are patterns."""
-    listed = tomllib.loads(Path("pyproject.toml").read_text())["tool"]["mutants"]["group"]
-    return [
-        Group(
-            tuple(sorted({str(path) for pattern in entry["files"] for path in Path().glob(pattern)})),
-            tuple(entry["tests"]),
-        )
-        for entry in listed
-    ]
+    """`[[tool.mutants.group]]` of pyproject.toml; `files` are patterns, and a file belongs to the first it fits."""
+    found: list[Group] = []
+    taken: set[str] = set()
+    for entry in tomllib.loads(Path("pyproject.toml").read_text())["tool"]["mutants"]["group"]:
+        files = {str(path) for pattern in entry["files"] for path in Path().glob(pattern)} - taken
+        found.append(Group(tuple(sorted(files)), tuple(entry["tests"])))
+        taken |= files
+    return found
 
 
 def accepted(file: Path = ACCEPTED) -> dict[str, set[str]]:
