@@ -26,7 +26,7 @@ from eventstore.operations.export import export as write_export
 from eventstore.replay import Replay
 from market.judging import Terms
 from projections.history import AsOf
-from workers.process_imports import account_of
+from workers.process_imports import judged_account
 
 MAX_TOLD = 100
 
@@ -102,7 +102,7 @@ def _judgement(replayed: Replay, recorded: Recorded, bodies: dict[str, tuple[str
     digest, body = bodies[recorded.stream]
     if process is None or process.staged is None or process.staged.payload_sha256 != digest:
         return
-    findings = account_of(body, process, _terms(replayed, recorded.supplier or ""), recorded.recorded_at)
+    findings = judged_account(body, process, _terms(replayed, recorded.supplier or ""), recorded.recorded_at)
     is_refused = not hasattr(findings, "external_account_number")
     if isinstance(recorded.event, ImportProcessed) and is_refused:
         yield f"was processed; today's rules refuse it: {getattr(findings, 'detail', '')}"

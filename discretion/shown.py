@@ -39,7 +39,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
 )
 """What is taken out, and what stands there instead. Lengths are bounded, so that hostile text costs no time."""
 _ACCOUNT = re.compile(
-    r"(?i)(?<![A-Z0-9])[A-Z]{2}[0-9]{2}(?:[A-Z0-9]{11,30}|(?:[ -][A-Z0-9]{4}){2,7}(?:[ -][A-Z0-9]{1,4})?)(?![A-Z0-9])"
+    r"(?ia)(?<![A-Z0-9])[A-Z]{2}[0-9]{2}(?:[A-Z0-9]{11,30}|(?:[ -][A-Z0-9]{4}){2,7}(?:[ -][A-Z0-9]{1,4})?)(?![A-Z0-9])"
 )
 
 _MARKS = frozenset("@:=,")

@@ -281,16 +281,26 @@ def _mail_request(one: Ready, account_number: str, language: str) -> dict[str, C
 
 
 def account_of(body: bytes | None, process: ImportProcess, terms: Terms, at: datetime) -> Account | FailImport:
-    """The account in a stored payload, or why it cannot become one: judged again where the rules may say otherwise.
+    """The account in a stored payload, or why it cannot become one: judged again where the rules may say otherwise."""
+    staged = process.staged
+    if body is None:
+        code, detail = "payload_erased", "The payload was erased; send it again."
+        return FailImport(attempt=process.attempt, code=code, detail=detail)
+    if staged is None or not _is_judged(staged, terms):
+        return judged_account(body, process, terms, at)
+    try:
+        return imported_account(body)
+    except NotJson as error:
+        return _invalid(process.attempt, [Problem("non_field_errors", "parse_error", error.detail)])
+
+
+def judged_account(body: bytes, process: ImportProcess, terms: Terms, at: datetime) -> Account | FailImport:
+    """The same, judged by today's rules whatever has taken it before.
 
     Fields that were dropped when the payload was staged are dropped again, whatever the terms say by now.
     """
     attempt, staged = process.attempt, process.staged
-    if body is None:
-        return FailImport(attempt=attempt, code="payload_erased", detail="The payload was erased; send it again.")
     try:
-        if staged is not None and _is_judged(staged, terms):
-            return imported_account(body)
         submission = stored_submission(body)
     except NotJson as error:
         return _invalid(attempt, [Problem("non_field_errors", "parse_error", error.detail)])

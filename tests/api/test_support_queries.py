@@ -156,7 +156,11 @@ def test_a_search_has_pages_and_a_sign_that_there_are_more(service: RunningServi
             extra = changed(an_account(importer.supplier, number + 10), postcode, "billing_postcode")
             assert importer.client.create(encoded(extra)).status == 201
     search = f"/v2/data-import/search/?q={postcode}"
-    wait_for(lambda: len(page(service, key, search)[1]) == 3, "all are found")
+
+    def are_processed() -> bool:
+        return [one["status"] for one in page(service, key, search)[1]] == ["PROCESSED"] * 3
+
+    wait_for(are_processed, "all are found, and nothing about them changes any more")
     path: str | None = f"{search}&limit=1"
     found = []
     while path is not None:

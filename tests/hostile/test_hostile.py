@@ -162,7 +162,7 @@ def test_token_requests_that_never_end_take_no_room_from_importers(service: Runn
         for connection in many(begun, 300, (host, int(port))):
             connections.enter_context(connection)
         large = json.dumps(an_account(importer.supplier) | {"sales_channel": " " * 5_000_000}).encode()
-        for number in range(5):
+        for number in range(1, 6):
             began = time.monotonic()
             assert importer.client.create(encoded(an_account(importer.supplier, number))).status == 201
             assert time.monotonic() - began < 5
