@@ -4,7 +4,6 @@ A body is `{detail, code}`; with problems it is `{detail, code, errors: [{detail
 account endpoints the nested tree of the fields stands beside that.
 """
 
-import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api.limits import MAX_LOGGED_PATH
+from api.request_id import new_request_id
 from api.request_log import REQUEST_ID
 from api.responses import spoken_response
 from api.status_codes import CODES as _CODES
@@ -147,7 +147,7 @@ def _unavailable(request: Request, error: Exception) -> Response:
 
 
 def _unexpected(request: Request, error: Exception) -> Response:
-    request_id = request.scope.get(REQUEST_ID) or secrets.token_hex(8)
+    request_id = request.scope.get(REQUEST_ID) or new_request_id()
     logger.error("unexpected error", request_id=request_id, path=_path(request), exc_info=error)
     kind = type(error).__name__
     detail = Sentence(

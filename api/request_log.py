@@ -1,18 +1,21 @@
-"""One line for each request: method, route, status, duration_ms, request_id, organisation. No path and no value.
+"""What surrounds every request: its id, which the answer carries, and one line of the log.
 
-Lines gather for a moment and are written together: on the hot path a line costs some microseconds.
+A line has method, route, status, duration_ms, request_id, organisation; no path and no value. Lines gather for a
+moment and are written together: on the hot path a line costs some microseconds.
 """
 
 import asyncio
-import secrets
 from collections.abc import Callable, MutableMapping
 from datetime import UTC, datetime
-from itertools import count
 from time import perf_counter
 from typing import Any
 
 import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.request_id import HEADER, request_id_of
+from eventstore.events import Metadata
+from eventstore.log.origin import origin
 
 REQUEST_ID = "importledger.request_id"
 ORGANISATION = "importledger.organisation"
@@ -36,14 +39,12 @@ class RequestLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RequestLog:
-    """ASGI middleware around everything, the framework's own error handling included."""
+    """ASGI middleware around everything, the framework's own error handling included. Without `write`, no lines."""
 
-    def __init__(self, app: ASGIApp, write: Callable[[list[RequestLine]], None]) -> None:
+    def __init__(self, app: ASGIApp, write: Callable[[list[RequestLine]], None] | None = None) -> None:
         self._app = app
         self._write = write
         self._lines: list[RequestLine] = []
-        self._prefix = secrets.token_hex(4)
-        self._numbers = count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -51,18 +52,23 @@ class RequestLog:
             self._flush()
             return
         began, status = perf_counter(), None
-        request_id = scope[REQUEST_ID] = f"{self._prefix}{next(self._numbers):08x}"
+        request_id = scope[REQUEST_ID] = request_id_of(scope["headers"])
+        field = (HEADER, request_id.encode())
+        token = origin.set(Metadata(request_id))
 
         async def sending(message: Message) -> None:
             nonlocal status
             if status is None and message["type"] == "http.response.start":
                 status = message["status"]
+                message["headers"] = [*message.get("headers", ()), field]
             await send(message)
 
         try:
             await self._app(scope, receive, sending)
         finally:
-            self._add(_line_of(scope, request_id, status, perf_counter() - began))
+            origin.reset(token)
+            if self._write is not None:
+                self._add(_line_of(scope, request_id, status, perf_counter() - began))
 
     def _add(self, line: RequestLine) -> None:
         if not self._lines:
@@ -71,7 +77,7 @@ class RequestLog:
 
     def _flush(self) -> None:
         lines, self._lines = self._lines, []
-        if lines:
+        if lines and self._write is not None:
             self._write(lines)
 
 

@@ -38,6 +38,7 @@ from api.limits import (
     READ_TIMEOUT_S,
     STOPPING_S,
 )
+from api.request_id import HEADER, new_request_id
 from api.responses import WHOLE_BODY
 from api.status_codes import CODES
 from api.stopping import STATE
@@ -231,6 +232,7 @@ class GuardedProtocol(HttpToolsProtocol):
         body = JSON[language].encode({"detail": detail, "code": code})
         head = f"HTTP/1.1 {status} {http.HTTPStatus(status).phrase}\r\ncontent-type: application/json\r\n"
         head += "".join(f"{name.lower()}: {value}\r\n" for name, value in language_headers(language).items())
+        head += f"{HEADER.decode()}: {new_request_id()}\r\n"  # the header with the caller's may not have been read
         self.transport.write(f"{head}content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body)
         self.flow.resume_reading()
         self.loop.call_later(LINGER_S, self.transport.close)

@@ -33,5 +33,5 @@ def api(host: str, port: int, fds: tuple[int, ...]) -> None:
         open_ledger=opener(service_database(settings), settings.durability),
     )
     is_told = settings.log_level in ("debug", "info")
-    told = RequestLog(app, write_requests(settings.log_format)) if is_told else app
+    told = RequestLog(app, write_requests(settings.log_format) if is_told else None)
     serve(told, host=host, port=port, fds=fds, headers=SANDBOX_HEADERS if settings.is_sandbox else ())

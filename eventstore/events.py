@@ -39,6 +39,19 @@ class Unreadable(Event, frozen=True):
     error: str
 
 
+class Metadata(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What is known of the request that caused an event; "" where nothing is. Stored beside the event's own members.
+
+    `request_id` is the request's X-Request-Id, `traceparent` its place in a trace (W3C). Both are bounded and in clear.
+    """
+
+    request_id: str = ""
+    traceparent: str = ""
+
+
+NO_METADATA = Metadata()
+
+
 class Recorded(msgspec.Struct, frozen=True, gc=False):
     """An event where it stands in the log. `recorded_at` is UTC; `position` is 0 until it is appended."""
 
@@ -51,6 +64,7 @@ class Recorded(msgspec.Struct, frozen=True, gc=False):
     command_id: str | None = None
     position: int = 0
     code_version: str = ""
+    metadata: Metadata = NO_METADATA
 
     @property
     def topic(self) -> str:
@@ -58,7 +72,33 @@ class Recorded(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def state(self) -> bytes:
-        return _encoder.encode(self.event)
+        state = _encoder.encode(self.event)
+        if self.metadata is NO_METADATA:
+            return state
+        return with_member(state, b"metadata", _encoder.encode(self.metadata))
+
+
+def with_member(state: bytes, name: bytes, value: bytes) -> bytes:
+    """An event's state with one more member, which is JSON: it is a JSON object, and stays one."""
+    comma = b"," if len(state) > len(b"{}") else b""
+    return state[:-1] + comma + b'"' + name + b'":' + value + b"}"
+
+
+class _WithMetadata(msgspec.Struct, frozen=True):
+    metadata: Metadata = NO_METADATA
+
+
+_with_metadata = msgspec.json.Decoder(_WithMetadata)
+
+
+def metadata_of(state: bytes) -> Metadata:
+    """What the stored state says of the request; nothing for events from before there was that."""
+    if b'"metadata":' not in state:
+        return NO_METADATA
+    try:
+        return _with_metadata.decode(state).metadata
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return NO_METADATA
 
 
 def aggregate_of(stream: str) -> Aggregate:

@@ -85,6 +85,8 @@ class HistoryEntry(Wire, frozen=True, kw_only=True):
     """Edition of the rules (Regelstand); null where none were asked."""
     payload_sha256: str | None
     """Digest of the payload (Prüfsumme des Inhalts), or null."""
+    request_id: str | None = None
+    """X-Request-Id of the request that caused it (Anfragekennung); null where no request did, or in older events."""
     data: dict[str, Any]
     """The event itself (Ereignisdaten)."""
 
@@ -104,6 +106,7 @@ def history_entry(recorded: Recorded) -> HistoryEntry:
         code_version=recorded.code_version,
         rules_edition=data.get("rules_edition"),
         payload_sha256=data.get("payload_sha256"),
+        request_id=recorded.metadata.request_id or None,
         data=data,
     )
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from functools import partial
 from typing import Any, TypeVar
 
@@ -31,8 +32,9 @@ class Workshop:
         self.places = Shares(MAX_BULK_AT_ONCE, MAX_BULK_OF_ONE, _FULL)
 
     async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
-        """What a blocking call gives."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *arguments))
+        """What a blocking call gives, which knows for which request it works."""
+        known = partial(copy_context().run, work, *arguments)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, known)
 
     async def close(self) -> None:
         await self.judges.close()

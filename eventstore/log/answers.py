@@ -11,6 +11,8 @@ from typing import Any
 import msgspec
 from psycopg import AsyncConnection
 
+from eventstore.events import with_member
+
 
 class Answer(msgspec.Struct, frozen=True):
     """The answer to a request: `command_id` names the request, `request_sha256` is the digest of its body."""
@@ -28,9 +30,8 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def watched(state: bytes, answer: Answer) -> bytes:
-    """An event's state with the answer's digest as one more member: it is a JSON object, and stays one."""
-    comma = b"," if len(state) > len(b"{}") else b""
-    return state[:-1] + comma + b'"answer_sha256":"' + answer.sha256.encode() + b'"}'
+    """An event's state with the answer's digest as one more member."""
+    return with_member(state, b"answer_sha256", b'"' + answer.sha256.encode() + b'"')
 
 
 _SELECT = """

@@ -17,11 +17,20 @@ from psycopg.errors import DeadlockDetected, UniqueViolation
 
 from eventstore.aggregates.aggregate import Command, Event
 from eventstore.errors import IllegalTransition, Refused, StreamUnreadable, VersionConflict
-from eventstore.events import UNREADABLE, Recorded, aggregate_of, read_event, subject_of, supplier_of
+from eventstore.events import (
+    UNREADABLE,
+    Recorded,
+    aggregate_of,
+    metadata_of,
+    read_event,
+    subject_of,
+    supplier_of,
+)
 from eventstore.log.answers import Answer
 from eventstore.log.bell import CommitBell
 from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.group_commit import GroupCommitter, LoopCommitter
+from eventstore.log.origin import origin
 from eventstore.log.payloads import Payload, keys_for, random_key, read_payloads, refuse_erased
 from eventstore.log.private import encrypted, is_private
 from eventstore.log.recorder import CODE_VERSION, Append, InlineView, LedgerDatastore, LedgerRecorder, store_errors
@@ -118,7 +127,7 @@ class Ledger:
             command = encrypted(command, stream, key) if is_private(command) else command
         event = aggregate.decide(command, aggregate.initial, at)
         assert event is not None, "a command on a new stream has an effect"
-        recorded = Recorded(stream, 1, event, at, supplier_of(stream), by, answer.command_id if answer else None)
+        recorded = _recorded(stream, 1, event, at, by, answer.command_id if answer else None)
         return self._loop_committer.submit(
             Append([recorded], {stream: payload} if payload else {}, {0: answer} if answer else {})
         )
@@ -147,7 +156,7 @@ class Ledger:
             if event is None:
                 return None
             command_id = answer.command_id if answer else None
-            recorded = Recorded(stream, loaded.version + 1, event, at, supplier_of(stream), by, command_id)
+            recorded = _recorded(stream, loaded.version + 1, event, at, by, command_id)
             kept = self._encrypted({stream: payload} if payload else {})
             append = Append([recorded], kept, {0: answer} if answer else {})
             try:
@@ -278,7 +287,7 @@ class Ledger:
             if event is None:
                 outcomes.append(Decision(stream, loaded.state))
                 continue
-            recorded = Recorded(stream, loaded.version + 1, event, at, supplier_of(stream), by, command_id)
+            recorded = _recorded(stream, loaded.version + 1, event, at, by, command_id)
             outcomes.append(Decision(stream, aggregate.evolve(loaded.state, event), recorded))
         return outcomes
 
@@ -324,6 +333,11 @@ class Ledger:
         }
 
 
+def _recorded(stream: str, version: int, event: Event, at: datetime, by: str, command_id: str | None) -> Recorded:
+    """The event as it is appended, with what is known of the request that caused it."""
+    return Recorded(stream, version, event, at, supplier_of(stream), by, command_id, metadata=origin.get())
+
+
 def _is_outrun(connection: Connection[Any], append: Append, error: psycopg.Error) -> bool:
     """Whether rows that go in before the log have met another writer of the same streams."""
     if isinstance(error, DeadlockDetected):
@@ -344,4 +358,5 @@ def recorded_of(row: Mapping[str, Any], *, read: Callable[[str, bytes], Event] =
         command_id=row["command_id"],
         position=row["position"],
         code_version=row["code_version"],
+        metadata=metadata_of(row["state"]),
     )
