@@ -22,6 +22,7 @@ _OBJECT_STORES = ("file", "s3", "gs", "az")
 _SMTP = ("smtp", "smtps")
 _LEVELS = ("debug", "info", "warning", "error")
 _Count = Annotated[int, Meta(ge=1, le=64)]
+_Port = Annotated[int, Meta(ge=1, le=65_535)]
 _Interval = Annotated[float, Meta(ge=1, le=86_400)]
 
 
@@ -54,6 +55,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     log_level: str
     log_format: str
     """`auto`: text on a terminal, JSON elsewhere."""
+    health_port: int | None
+    """Where a relay or a worker answers supervisors; nowhere unless it is said."""
     roles_file: Path | None
     """For an api process below a supervisor: the file in which the supervisor names the roles that keep dying."""
 
@@ -80,6 +83,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             ),
             log_level=log_level(environment),
             log_format=_choice(environment, "IMPORTLEDGER_LOG_FORMAT", ("auto", "text", "json"), "auto"),
+            health_port=_port(environment, "IMPORTLEDGER_HEALTH_PORT"),
             roles_file=Path(environment["IMPORTLEDGER_ROLES_FILE"])
             if environment.get("IMPORTLEDGER_ROLES_FILE")
             else None,
@@ -203,6 +207,13 @@ def _converted(environment: Mapping[str, str], name: str, kind: Any, default: st
 def _count(environment: Mapping[str, str], name: str, default: str) -> int:
     count: int = _converted(environment, name, _Count, default, "a whole number from 1 to 64")
     return count
+
+
+def _port(environment: Mapping[str, str], name: str) -> int | None:
+    if not environment.get(name):
+        return None
+    port: int = _converted(environment, name, _Port, "", "a port from 1 to 65535")
+    return port
 
 
 def _seconds(environment: Mapping[str, str], name: str) -> float:

@@ -8,6 +8,7 @@ import click
 
 from cli.opening import opener
 from cli.prove import outside, sealing_key
+from cli.role_health import answer_health
 from cli.roles import required, role_settings, service_database
 from cli.settings import Settings
 from cli.signals import stop_on_signals
@@ -68,6 +69,7 @@ def _ledger(settings: Settings, *, connections: int) -> Ledger:
     """The log on the database of the settings; it opens when the database has been judged. Raises UnsafeStore."""
     url = service_database(settings)
     ledger = Ledger(url, views=INLINE, connections=connections, is_open=False)
+    answer_health(ledger, settings.health_port)
     opener(url, settings.durability)(ledger)
     return ledger
 

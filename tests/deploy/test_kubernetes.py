@@ -1,0 +1,235 @@
+"""The manifests of deploy/kubernetes: right by the schemas of Kubernetes, and what they promise about every role."""
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import pytest
+import yaml
+
+from cli.verbs import VERBS
+
+ROOT = Path(__file__).parent.parent.parent
+FOLDER = ROOT / "deploy" / "kubernetes"
+EXAMPLES = FOLDER / "examples"
+CLUSTER = EXAMPLES / "postgres-cloudnativepg.yaml"
+MANIFESTS = [
+    path
+    for path in (*sorted(FOLDER.glob("*.yaml")), *sorted(EXAMPLES.glob("*.yaml")))
+    if path.name != "kustomization.yaml" and path != CLUSTER
+]
+VALIDATE = Path(sys.executable).parent / "kubernetes-validate"
+
+
+def objects(*kinds: str) -> Iterator[dict[str, Any]]:
+    for path in MANIFESTS:
+        for one in yaml.safe_load_all(path.read_text()):
+            if not kinds or one["kind"] in kinds:
+                yield one
+
+
+def name_of(one: dict[str, Any]) -> str:
+    return f"{one['kind']}/{one['metadata']['name']}"
+
+
+PODS = list(objects("Deployment", "StatefulSet", "Job"))
+ROLES = {
+    name: next(o for o in PODS if o["metadata"]["name"] == f"importledger-{name}")
+    for name in ("api", "relay", "worker")
+}
+
+
+@pytest.mark.skipif(not VALIDATE.exists(), reason="kubernetes-validate is not in this environment: make setup")
+def test_every_manifest_is_right_by_the_schemas_of_kubernetes() -> None:
+    validated = subprocess.run(
+        [str(VALIDATE), "--strict", "--quiet", *map(str, MANIFESTS)], capture_output=True, text=True, check=False
+    )
+    assert validated.returncode == 0, validated.stdout + validated.stderr
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl here")
+@pytest.mark.parametrize("folder", [FOLDER, EXAMPLES], ids=lambda path: path.name)
+def test_kustomize_puts_every_manifest_together(folder: Path) -> None:
+    built = subprocess.run(
+        ["kubectl", "kustomize", str(folder)], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert built.returncode == 0, built.stderr
+    listed = yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]
+    assert set(listed) == {path.name for path in folder.glob("*.yaml")} - {"kustomization.yaml"}
+    count = sum(len(list(yaml.safe_load_all((folder / name).read_text()))) for name in listed)
+    assert len(list(yaml.safe_load_all(built.stdout))) == count
+
+
+@pytest.mark.parametrize("pods", PODS, ids=name_of)
+def test_every_pod_is_without_root_with_a_read_only_root_and_limits(pods: dict[str, Any]) -> None:
+    pod = pods["spec"]["template"]["spec"]
+    context = pod["securityContext"]
+    assert context["runAsNonRoot"] is True
+    assert context["runAsUser"] > 0
+    assert context["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert pod["automountServiceAccountToken"] is False
+    for container in pod["containers"]:
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        for part in ("requests", "limits"):
+            assert {"cpu", "memory"} <= container["resources"][part].keys()
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_role_has_probes_a_budget_and_a_rolling_update(role: str) -> None:
+    spec = ROLES[role]["spec"]
+    [container] = spec["template"]["spec"]["containers"]
+    assert container["args"][0] == role
+    [port] = container["ports"]
+    paths = {"startupProbe": "/livez", "livenessProbe": "/livez", "readinessProbe": "/readyz"}
+    for probe, path in paths.items():
+        assert container[probe]["httpGet"] == {"path": path, "port": port["name"]}
+    assert spec["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
+    [budget] = [one for one in objects("PodDisruptionBudget") if one["metadata"]["name"] == f"importledger-{role}"]
+    assert budget["spec"]["selector"] == spec["selector"]
+    assert spec["selector"]["matchLabels"].items() <= spec["template"]["metadata"]["labels"].items()
+
+
+def test_the_ports_are_those_that_the_roles_are_told() -> None:
+    [configuration] = objects("ConfigMap")
+    ports = {role: spec["spec"]["template"]["spec"]["containers"][0]["ports"][0] for role, spec in ROLES.items()}
+    assert ports["relay"] == ports["worker"]
+    assert str(ports["relay"]["containerPort"]) == configuration["data"]["IMPORTLEDGER_HEALTH_PORT"]
+    [api] = ROLES["api"]["spec"]["template"]["spec"]["containers"]
+    assert api["args"] == ["api", "--host", "0.0.0.0", "--port", str(ports["api"]["containerPort"])]
+    [service] = [one for one in objects("Service") if one["metadata"]["name"] == "importledger"]
+    assert service["spec"]["ports"][0]["targetPort"] == ports["api"]["name"]
+
+
+def test_secrets_are_references_and_the_administrators_is_the_migrations_alone() -> None:
+    assert not list(objects("Secret"))
+    for path in MANIFESTS:
+        assert not re.search(r"postgres(ql)?://|redis://|password:", path.read_text(), re.I), path
+    for pods in PODS:
+        for container in pods["spec"]["template"]["spec"]["containers"]:
+            secrets = [one["valueFrom"]["secretKeyRef"]["name"] for one in container.get("env", ())]
+            assert secrets == (["importledger-admin"] if pods["kind"] == "Job" else [])
+
+
+def test_settings_and_verbs_are_those_that_there_are() -> None:
+    told = (ROOT / "docs" / "operations.md").read_text()
+    [configuration] = objects("ConfigMap")
+    assert [name for name in configuration["data"] if f"`{name}`" not in told] == []
+    mine = [p for p in PODS if p["metadata"]["labels"]["app.kubernetes.io/name"] == "importledger"]
+    assert {p["spec"]["template"]["spec"]["containers"][0]["args"][0] for p in mine} <= VERBS.keys()
+
+
+def test_image_and_migration_are_of_this_version() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    [job] = objects("Job")
+    assert job["metadata"]["name"] == f"importledger-migrate-{version.replace('.', '-')}"
+    images = {c["image"] for p in PODS for c in p["spec"]["template"]["spec"]["containers"]}
+    others = images - {f"importledger:{version}"}
+    assert all(re.search(r"@sha256:[0-9a-f]{64}$", image) for image in others)
+    [image] = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())["images"]
+    assert image["newTag"] == version
+
+
+def test_network_policies_select_pods_that_there_are_and_refuse_the_rest() -> None:
+    labels = [pods["spec"]["template"]["metadata"]["labels"] for pods in PODS]
+    for policy in objects("NetworkPolicy"):
+        selected = policy["spec"]["podSelector"]["matchLabels"]
+        assert any(selected.items() <= one.items() for one in labels), name_of(policy)
+    [general] = [one for one in objects("NetworkPolicy") if one["metadata"]["name"] == "importledger"]
+    assert general["spec"]["policyTypes"] == ["Ingress", "Egress"]
+    assert general["spec"]["ingress"] == []
+
+
+class _Strict(msgspec.Struct, forbid_unknown_fields=True, rename="camel", kw_only=True):
+    """Fields as CloudNativePG 1.28 has them; what it does not know is refused there as well."""
+
+
+class _SecretName(_Strict):
+    name: str
+
+
+class _Synchronous(_Strict):
+    method: Literal["any", "first"]
+    number: int
+    data_durability: Literal["required", "preferred"]
+    failover_quorum: bool
+
+
+class _Postgresql(_Strict):
+    synchronous: _Synchronous
+    parameters: dict[str, str]
+
+
+class _Initdb(_Strict):
+    database: str
+    owner: str
+    secret: _SecretName
+    encoding: str
+    locale_collate: str
+    locale_c_type: str = msgspec.field(name="localeCType")
+
+
+class _Bootstrap(_Strict):
+    initdb: _Initdb
+
+
+class _Role(_Strict):
+    name: str
+    ensure: Literal["present", "absent"]
+    login: bool
+    password_secret: _SecretName
+    in_roles: list[str] = []
+
+
+class _Managed(_Strict):
+    roles: list[_Role]
+
+
+class _Storage(_Strict):
+    size: str
+
+
+class _Affinity(_Strict):
+    enable_pod_anti_affinity: bool
+    topology_key: str
+    pod_anti_affinity_type: Literal["required", "preferred"]
+
+
+class _ClusterSpec(_Strict):
+    instances: int
+    primary_update_strategy: Literal["unsupervised", "supervised"]
+    primary_update_method: Literal["switchover", "restart"]
+    postgresql: _Postgresql
+    bootstrap: _Bootstrap
+    managed: _Managed
+    storage: _Storage
+    wal_storage: _Storage
+    resources: dict[str, dict[str, str]]
+    affinity: _Affinity
+
+
+class _Cluster(_Strict):
+    api_version: Literal["postgresql.cnpg.io/v1"]
+    kind: Literal["Cluster"]
+    metadata: dict[str, Any]
+    spec: _ClusterSpec
+
+
+def test_the_example_cluster_acknowledges_nothing_alone() -> None:
+    cluster = msgspec.convert(yaml.safe_load(CLUSTER.read_text()), _Cluster)
+    synchronous = cluster.spec.postgresql.synchronous
+    assert cluster.spec.instances == 3
+    assert (synchronous.method, synchronous.number, synchronous.data_durability) == ("any", 1, "required")
+    assert synchronous.failover_quorum
+    roles = {role.name for role in cluster.spec.managed.roles}
+    assert roles == {"importledger", cluster.spec.bootstrap.initdb.owner}
+    assert f"{cluster.metadata['name']}-ca" in (FOLDER / "api.yaml").read_text()
