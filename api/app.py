@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -34,12 +34,14 @@ def create_app(
     roles_file: Path | None = None,
     durability: Durability = "local",
     open_ledger: Callable[[Ledger], None] = Ledger.open,
+    more_routes: Callable[[Services], Iterable[Route]] = lambda services: (),
 ) -> Starlette:
     """The service's HTTP side on this database. Opens nothing before its lifespan begins.
 
     Rates are shared through Redis, where there is one. `has_graphiql` adds a page for trying GraphQL. In `roles_file`
     a supervisor says which roles die whenever they are started. `/readyz` looks whether the durability that was asked
-    for is there, and says when this is a sandbox. `open_ledger` opens the log when it may be written to.
+    for is there, and says when this is a sandbox. `open_ledger` opens the log when it may be written to. `more_routes`
+    are served beside those of the api.
     """
     services = Services.on(
         database_url,
@@ -59,7 +61,7 @@ def create_app(
         async with services.running():
             yield {STATE: asyncio.Event()}
 
-    routes = [*_operations(services), *_pages(services, has_graphiql=has_graphiql)]
+    routes = [*_operations(services), *_pages(services, has_graphiql=has_graphiql), *more_routes(services)]
     app = Starlette(
         routes=routes,
         exception_handlers=errors.HANDLERS,

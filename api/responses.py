@@ -141,13 +141,15 @@ def release(scope: Scope) -> None:
         room.release(count)
 
 
-async def read_body(request: Request, room: Room = CALLERS) -> bytes:
-    """The JSON body's bytes. Raises ApiError for a wrong content type or coding, and for too many or too slow bytes."""
+async def read_body(request: Request, room: Room = CALLERS, *, is_form: bool = False) -> bytes:
+    """The bytes of a JSON body, or of a form.
+
+    Raises ApiError for a wrong content type or coding, and for too many or too slow bytes.
+    """
     content_type = request.headers.get("content-type")
-    if content_type is not None and not _is_json(content_type):
-        raise ApiError(
-            415, Sentence("The body is expected as application/json.", "Der Inhalt wird als application/json erwartet.")
-        )
+    if content_type is not None and not (_is_form(content_type) if is_form else _is_json(content_type)):
+        media = _FORM if is_form else "application/json"
+        raise ApiError(415, Sentence(f"The body is expected as {media}.", f"Der Inhalt wird als {media} erwartet."))
     coding = request.headers.get("content-encoding")
     if coding is not None and coding.strip().lower() not in ("", "identity"):
         raise ApiError(415, _NO_ENCODING, headers={"Accept-Encoding": "identity"})
@@ -207,6 +209,17 @@ _TOO_SLOW = Sentence("The body did not arrive in time.", "Der Inhalt kam nicht r
 _GONE = Sentence("The client went away.", "Der Client hat die Verbindung beendet.")
 
 
+_FORM = "application/x-www-form-urlencoded"
+
+
 def _is_json(content_type: str) -> bool:
-    kind = content_type.split(";", 1)[0].strip().lower()
+    kind = _kind_of(content_type)
     return kind == "application/json" or kind.endswith("+json")
+
+
+def _is_form(content_type: str) -> bool:
+    return _kind_of(content_type) == _FORM
+
+
+def _kind_of(content_type: str) -> str:
+    return content_type.split(";", 1)[0].strip().lower()

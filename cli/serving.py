@@ -1,5 +1,7 @@
 """The verb that runs the HTTP side. It reads nothing of the workers', so that it starts sooner."""
 
+from functools import partial
+
 import click
 
 from api.app import create_app
@@ -9,6 +11,7 @@ from cli.listening import refuse_taken
 from cli.log import write_requests
 from cli.opening import opener
 from cli.roles import role_settings, service_database
+from console.routes import console_routes
 from embedded.folder import DataFolder
 
 
@@ -31,6 +34,7 @@ def api(host: str, port: int, fds: tuple[int, ...]) -> None:
         is_sandbox=settings.is_sandbox,
         durability=settings.durability,
         open_ledger=opener(service_database(settings), settings.durability),
+        more_routes=partial(console_routes, settings=settings.console),
     )
     is_told = settings.log_level in ("debug", "info")
     told = RequestLog(app, write_requests(settings.log_format) if is_told else None)

@@ -1,5 +1,6 @@
 """The settings of a process: read once from the environment, at its entry point."""
 
+import ipaddress
 import os
 import re
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ import msgspec
 import psycopg
 from msgspec import Meta
 
+from console.settings import ConsoleSettings, Network
 from eventstore.log.connecting import guarded
 from eventstore.operations.fitness import Durability
 from eventstore.proof.checkpoints import KeyNotUsable, LogKey
@@ -59,6 +61,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Where a relay or a worker answers supervisors; nowhere unless it is said."""
     roles_file: Path | None
     """For an api process below a supervisor: the file in which the supervisor names the roles that keep dying."""
+    console: ConsoleSettings
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
@@ -87,6 +90,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             roles_file=Path(environment["IMPORTLEDGER_ROLES_FILE"])
             if environment.get("IMPORTLEDGER_ROLES_FILE")
             else None,
+            console=_console(environment),
         )
 
     def refuse_incomplete(self) -> None:
@@ -148,6 +152,21 @@ def _redis_url(environment: Mapping[str, str]) -> str | None:
     if not is_redis_url(value):
         raise SettingError("REDIS_URL must be a URL such as redis://host:6379/0 or unix:///path.sock.")
     return value
+
+
+def _console(environment: Mapping[str, str]) -> ConsoleSettings:
+    return ConsoleSettings(trusted_proxies=_networks(environment, "IMPORTLEDGER_TRUSTED_PROXIES"))
+
+
+def _networks(environment: Mapping[str, str], name: str) -> tuple[Network, ...]:
+    try:
+        return tuple(
+            ipaddress.ip_network(one.strip()) for one in (environment.get(name) or "").split(",") if one.strip()
+        )
+    except ValueError:
+        raise SettingError(
+            f"{name} must be addresses or networks with commas between them: 10.0.0.5, fd00::/8."
+        ) from None
 
 
 def _smtp_url(environment: Mapping[str, str]) -> str | None:

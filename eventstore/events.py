@@ -6,6 +6,7 @@ import msgspec
 
 from eventstore.aggregates.aggregate import Aggregate, Event
 from eventstore.aggregates.customer_mail import CUSTOMER_MAIL
+from eventstore.aggregates.disclosure import DISCLOSURE
 from eventstore.aggregates.import_process import IMPORT_PROCESS
 from eventstore.aggregates.import_process import stream_of as import_stream
 from eventstore.aggregates.organisation import ORGANISATION
@@ -16,11 +17,16 @@ from eventstore.aggregates.price_sheet import PRICE_SHEET
 from eventstore.aggregates.refusals import REFUSALS
 from eventstore.aggregates.run import RUN
 from eventstore.aggregates.supplier import SUPPLIER
+from eventstore.aggregates.user import USER
 
-_ALL = (IMPORT_PROCESS, SUPPLIER, ORGANISATION, PARTICIPANT, PRICE_SHEET, *POST_ACCOUNT, CUSTOMER_MAIL, REFUSALS, RUN)
+_ALL = (
+    *(IMPORT_PROCESS, SUPPLIER, ORGANISATION, PARTICIPANT, PRICE_SHEET, *POST_ACCOUNT, CUSTOMER_MAIL, REFUSALS, RUN),
+    *(USER, DISCLOSURE),
+)
 AGGREGATES = {aggregate.prefix: aggregate for aggregate in _ALL}
 _OF_SUPPLIERS = {
-    aggregate.prefix for aggregate in (IMPORT_PROCESS, SUPPLIER, *POST_ACCOUNT, CUSTOMER_MAIL, REFUSALS, RUN)
+    aggregate.prefix
+    for aggregate in (IMPORT_PROCESS, SUPPLIER, *POST_ACCOUNT, CUSTOMER_MAIL, REFUSALS, RUN, DISCLOSURE)
 }
 _OF_ACCOUNTS = {aggregate.prefix for aggregate in POST_ACCOUNT}
 

@@ -7,6 +7,7 @@ from eventstore.aggregates.price_sheet import PriceSheetImported
 from projections.access_key import ACCESS_KEY
 from projections.account_record import ACCOUNT_RECORD
 from projections.account_search import ACCOUNT_SEARCH
+from projections.console_user import CONSOLE_USER
 from projections.customer_mail import CUSTOMER_MAIL
 from projections.error_statistics import ERROR_STATISTICS
 from projections.import_progress import IMPORT_PROGRESS
@@ -18,7 +19,7 @@ from projections.versioning.following import Following
 from projections.versioning.projection import Platform, Projection
 from projections.versioning.view import View
 
-INLINE: tuple[View, ...] = (IMPORT_STATUS, IMPORT_SUPPLIER, ACCESS_KEY, ACCOUNT_RECORD, CUSTOMER_MAIL)
+INLINE: tuple[View, ...] = (IMPORT_STATUS, IMPORT_SUPPLIER, ACCESS_KEY, ACCOUNT_RECORD, CUSTOMER_MAIL, CONSOLE_USER)
 """Written in the append's own transaction: whoever posts and then reads sees the write."""
 
 FOLLOWING: tuple[Following, ...] = (IMPORT_PROGRESS, ERROR_STATISTICS, ACCOUNT_SEARCH, IMPORT_RUN)

@@ -19,6 +19,7 @@ from eventstore.events import Recorded
 from eventstore.log import locks
 from eventstore.log.ledger import Ledger
 from eventstore.log.refused_attempts import DELETE_ATTEMPTS
+from eventstore.log.typed_reasons import DELETE_REASONS
 from projections import PROJECTIONS
 from projections.history import read_account_history
 from projections.platform.change import platform_change
@@ -33,6 +34,7 @@ _ERASE = (
     " (SELECT command_id FROM events WHERE stream = ANY(%(streams)s) AND command_id IS NOT NULL)",
     "INSERT INTO payload_keys (stream, erased_at) VALUES (%(subject)s, %(at)s)"
     " ON CONFLICT (stream) DO UPDATE SET key = NULL, erased_at = excluded.erased_at",
+    DELETE_REASONS,
     "UPDATE parked_streams SET error = split_part(error, ':', 1) WHERE stream = ANY(%(streams)s)",
 )
 
@@ -120,7 +122,15 @@ def _forget_samples(connection: Connection[Any]) -> None:
             connection.execute(SQL("ANALYZE {}").format(Identifier(*place)))
 
 
-_HELD = ("payloads", "payload_keys", "remembered_answers", "refused_attempts", "import_status", "parked_streams")
+_HELD = (
+    "payloads",
+    "payload_keys",
+    "remembered_answers",
+    "refused_attempts",
+    "typed_reasons",
+    "import_status",
+    "parked_streams",
+)
 _CAN_CLEAR = 180_000
 _CLEAR_SAMPLES = """
 SELECT pg_clear_attribute_stats(schemaname, tablename, attname, inherited)

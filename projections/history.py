@@ -12,7 +12,7 @@ import msgspec
 from psycopg import AsyncConnection, Connection
 from psycopg.rows import dict_row
 
-from eventstore.aggregates import customer_mail, import_process
+from eventstore.aggregates import customer_mail, disclosure, import_process
 from eventstore.errors import StreamUnreadable
 from eventstore.events import Recorded, Unreadable, aggregate_of, shown_event, subject_of
 from eventstore.log.columns import SELECT_EVENTS
@@ -297,5 +297,5 @@ def of_import(events: list[Recorded]) -> list[Recorded]:
 
 
 def _streams(supplier: str, external: str, records: list[str]) -> list[str]:
-    own = (import_process.stream_of(supplier, external), customer_mail.stream_of(supplier, external))
+    own = [aggregate.stream_of(supplier, external) for aggregate in (import_process, customer_mail, disclosure)]
     return [*own, *records]

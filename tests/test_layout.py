@@ -19,6 +19,10 @@ DECLARATIONS = {
 }
 """Modules that hold nothing which could go wrong by itself, and why."""
 TOGETHER = {
+    "eventstore/log/sessions.py": "console/test_signing_in.py",
+    "eventstore/log/typed_reasons.py": "console/test_signing_in.py",
+    "eventstore/log/user_details.py": "console/test_signing_in.py",
+    "projections/console_user.py": "console/test_signing_in.py",
     "projections/platform/totals.py": "api/test_runs.py",
     "projections/versioning/build.py": "projections/test_rebuild.py",
     "projections/versioning/forgetting.py": "projections/test_erasure.py",

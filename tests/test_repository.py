@@ -17,7 +17,7 @@ from eventstore.errors import LedgerError
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = (
-    *("api", "cli", "discretion", "embedded", "eventstore"),
+    *("api", "cli", "console", "discretion", "embedded", "eventstore"),
     *("market", "projections", "runtime", "schemas", "workers"),
 )
 

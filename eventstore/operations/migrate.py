@@ -74,6 +74,8 @@ def _grant(connection: "psycopg.Connection", role: str) -> None:
         "GRANT SELECT ON schema_migrations, stored_events, readable_events TO {role}",
         "GRANT SELECT, INSERT, UPDATE, DELETE ON checkpoints, log_tiles, statement_requests TO {role}",
         "GRANT SELECT, INSERT, DELETE ON refused_attempts TO {role}",
+        "GRANT SELECT, INSERT, UPDATE, DELETE ON user_details, sign_in_links, user_sessions, failed_sign_ins,"
+        " typed_reasons TO {role}",
         "GRANT EXECUTE ON FUNCTION synchronous_standbys() TO {role}",
     )
     with connection.transaction():

@@ -176,11 +176,10 @@ class View(Projection):
         name = Identifier(column)
         if column in self._relative:
             return SQL("appended.base + n.{}").format(name)
-        if self._types[column] == "text[]":
-            return SQL("string_to_array(n.{}, ',')").format(name)
+        value = SQL("string_to_array(n.{}, ',')" if self._types[column] == "text[]" else "n.{}").format(name)
         if self._leaves_none and column not in self._key and column not in self._first:
-            return SQL("coalesce(n.{0}, old.{0})").format(name)
-        return SQL("n.{}").format(name)
+            return SQL("coalesce({}, old.{})").format(value, name)
+        return value
 
 
 def _hints(row: type[msgspec.Struct]) -> list[tuple[str, Any]]:

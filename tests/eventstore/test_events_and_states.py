@@ -10,8 +10,18 @@ from msgspec import NODEFAULT
 from msgspec.structs import asdict
 
 from eventstore.aggregates import customer_mail as mail
+from eventstore.aggregates import (
+    disclosure,
+    organisation,
+    participant,
+    post_account,
+    price_sheet,
+    refusals,
+    run,
+    supplier,
+    user,
+)
 from eventstore.aggregates import import_process as imports
-from eventstore.aggregates import organisation, participant, post_account, price_sheet, refusals, run, supplier
 from eventstore.aggregates.aggregate import Aggregate, Command, Event, State
 from eventstore.aggregates.import_process import ImportProcess
 from eventstore.errors import AlreadyImported, IllegalTransition, Refused
@@ -472,6 +482,8 @@ def test_a_stream_s_name_begins_with_its_kind_for_good() -> None:
         "refusals": (refusals.REFUSALS, refusals.stream_of("S")),
         "run": (run.RUN, run.stream_of("S", "R")),
         "supplier": (supplier.SUPPLIER, supplier.stream_of("S")),
+        "user": (user.USER, user.stream_of("u_1")),
+        "disclosure": (disclosure.DISCLOSURE, disclosure.stream_of("S", "1")),
         "delivery-note": (post_account.DELIVERY_NOTE, post_account.stream_of(post_account.DELIVERY_NOTE, "S", "1")),
         "energy-amount": (post_account.ENERGY_AMOUNT, post_account.stream_of(post_account.ENERGY_AMOUNT, "S", "1")),
         "invoice": (post_account.INVOICE, post_account.stream_of(post_account.INVOICE, "S", "1")),

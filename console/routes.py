@@ -1,0 +1,60 @@
+"""The console's addresses: its screens, the files that its pages load, and a page for all others."""
+
+import asyncio
+import gzip
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from api.errors import not_found
+from api.paths import both_forms, only_form
+from api.services import Services
+from console.rendering import ASSETS, HEADERS
+from console.screens import SCREENS
+from console.settings import ConsoleSettings
+from console.visit import ROOT, Console, Screen, Visit
+
+_TYPES = {
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+
+def console_routes(services: Services, *, settings: ConsoleSettings | None = None) -> Iterator[Route]:
+    """All routes of the console."""
+    console = Console(services, settings or ConsoleSettings(), SCREENS)
+    for screen in SCREENS:
+        yield from both_forms(ROOT + screen.path, console.handler(screen), screen.method)
+    yield from only_form(f"{ROOT}/assets/{{name}}", _asset_answer, "GET")
+    nowhere = console.handler(_NOWHERE)
+    yield from only_form(f"{ROOT}/{{path:path}}", nowhere, "GET", "POST")
+
+
+async def _nowhere(visit: Visit) -> Response:
+    raise not_found()
+
+
+_NOWHERE = Screen(function=_nowhere, path="/", method="GET", roles=None)
+"""Whatever is no page of the console; strangers learn no more of it than that."""
+
+
+async def _asset_answer(request: Request) -> Response:
+    """A script or style sheet; its address changes with its content, so that it may be kept."""
+    file = ASSETS.get(request.path_params["name"])
+    if file is None:
+        raise not_found()
+    is_compressed = "gzip" in request.headers.get("accept-encoding", "")
+    headers = HEADERS | {"Cache-Control": "public, max-age=31536000, immutable", "Vary": "Accept-Encoding"}
+    headers |= {"Content-Encoding": "gzip"} if is_compressed else {}
+    content = await asyncio.to_thread(_content, file, is_compressed)
+    return Response(content, media_type=_TYPES[file.suffix], headers=headers)
+
+
+@cache
+def _content(file: Path, is_compressed: bool) -> bytes:
+    return gzip.compress(file.read_bytes(), 9, mtime=0) if is_compressed else file.read_bytes()

@@ -1,0 +1,11 @@
+"""Every screen of the console, in the order of the navigation."""
+
+from console.screens import signing_in, start
+from console.visit import Screen
+
+_FILES = (
+    start,
+    signing_in,
+)
+
+SCREENS: tuple[Screen, ...] = tuple(screen for file in _FILES for screen in file.SCREENS)

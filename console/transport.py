@@ -1,0 +1,74 @@
+"""How a request has come: over TLS or not, from where, from a page of ours or not."""
+
+import ipaddress
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+
+from console.settings import Network
+
+
+class Transport:
+    """One request, as far as it can be believed: a proxy's word counts only where the proxy is configured."""
+
+    def __init__(self, request: Request, trusted: tuple[Network, ...] = ()) -> None:
+        self._headers = request.headers
+        peer = request.client.host if request.client else ""
+        is_trusted = _is_in(peer, trusted)
+        self.scheme: str = request.scope.get("scheme", "http")
+        self.address = peer
+        if is_trusted:
+            self.scheme = self._headers.get("x-forwarded-proto", self.scheme).split(",")[0].strip().lower()
+            self.address = self._client(trusted) or peer
+
+    @property
+    def host(self) -> str:
+        """Name and port that the client has asked for."""
+        return self._headers.get("host", "").lower()
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether it came over TLS."""
+        return self.scheme == "https"
+
+    @property
+    def is_safe_to_sign_in(self) -> bool:
+        """Over TLS; without, only where nothing leaves the machine."""
+        return self.is_secure or (_is_loopback(self.address) and _is_loopback(_name_of(self.host)))
+
+    @property
+    def origin(self) -> str:
+        return f"{self.scheme}://{self.host}"
+
+    @property
+    def is_from_elsewhere(self) -> bool:
+        """Whether a browser says that another site's page has sent it."""
+        if self._headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            return True
+        origin = self._headers.get("origin")
+        return origin is not None and urlsplit(origin).netloc.lower() != self.host
+
+    def _client(self, trusted: tuple[Network, ...]) -> str:
+        """The last address that a proxy of ours has seen and that is none of ours."""
+        told = [one.strip() for one in self._headers.get("x-forwarded-for", "").split(",")]
+        return next((one for one in reversed(told) if one and not _is_in(one, trusted)), "")
+
+
+def _name_of(host: str) -> str:
+    """A host without its port."""
+    return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def _is_in(address: str, networks: tuple[Network, ...]) -> bool:
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    return any(parsed in network for network in networks)

@@ -1,0 +1,148 @@
+"""What lets a user in: open sessions, links that sign in once, and how often signing in has failed.
+
+Tokens are 256 random bits; only their SHA-256 is kept, so that whoever reads the tables cannot sign in.
+"""
+
+import hashlib
+import secrets
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+from psycopg import AsyncConnection, Connection
+from psycopg.rows import class_row, tuple_row
+
+SESSION_LASTS = timedelta(hours=8)
+LINK_LASTS = timedelta(minutes=15)
+FAILURES_KEPT = timedelta(days=1)
+
+
+def new_token() -> str:
+    """256 random bits, as text for a cookie or a link; they need no slow hash."""
+    return secrets.token_urlsafe(32)
+
+
+def token_sha256(token: str) -> bytes:
+    """All that is kept of a token."""
+    return hashlib.sha256(token.encode()).digest()
+
+
+class OpenSession(msgspec.Struct, frozen=True, kw_only=True):
+    """A session that has not ended, and what its user may do and see at this moment."""
+
+    session: str
+    user_id: str
+    organisation: str
+    role: str
+    suppliers: list[str]
+    began_at: datetime
+    expires_at: datetime
+    email: str
+    name: str
+
+
+_SELECT_SESSION = """
+SELECT s.session, s.user_id, u.organisation, u.role, u.suppliers, s.began_at, s.expires_at, d.email, d.name
+FROM user_sessions AS s
+JOIN console_user AS u USING (user_id)
+JOIN user_details AS d USING (user_id)
+WHERE s.token_sha256 = %s AND s.expires_at > %s AND u.status = 'active'
+"""
+_INSERT_SESSION = """
+INSERT INTO user_sessions (token_sha256, session, user_id, began_at, expires_at)
+VALUES (%(token)s, %(session)s, %(user_id)s, %(at)s, %(expires_at)s)
+"""
+_DELETE_SESSION = "DELETE FROM user_sessions WHERE session = %s"
+_DELETE_SESSIONS = "DELETE FROM user_sessions WHERE user_id = %s AND session <> %s"
+_DELETE_EXPIRED = "DELETE FROM user_sessions WHERE expires_at <= %s"
+
+_INSERT_LINK = "INSERT INTO sign_in_links (token_sha256, user_id, expires_at) VALUES (%s, %s, %s)"
+_SELECT_LINK = "SELECT user_id FROM sign_in_links WHERE token_sha256 = %s AND expires_at > %s"
+_DELETE_LINK = "DELETE FROM sign_in_links WHERE token_sha256 = %s AND expires_at > %s RETURNING user_id"
+_DELETE_LINKS = "DELETE FROM sign_in_links WHERE user_id = %s"
+_DELETE_OLD_LINKS = "DELETE FROM sign_in_links WHERE expires_at <= %s"
+
+_COUNT_FAILURE = """
+INSERT INTO failed_sign_ins AS f (who_sha256, failures, last_at) VALUES (%(who)s, 1, %(at)s)
+ON CONFLICT (who_sha256) DO UPDATE
+SET failures = CASE WHEN f.last_at < %(since)s THEN 1 ELSE f.failures + 1 END, last_at = excluded.last_at
+"""
+_SELECT_FAILURES = """
+SELECT who_sha256, failures, last_at FROM failed_sign_ins WHERE who_sha256 = ANY(%s) AND last_at >= %s
+"""
+_DELETE_FAILURES = "DELETE FROM failed_sign_ins WHERE who_sha256 = %s OR last_at < %s"
+
+
+async def open_session(connection: AsyncConnection[Any], token: str, at: datetime) -> OpenSession | None:
+    """The session that the token opens; None when it has ended, or its user may not sign in any more."""
+    async with connection.cursor(row_factory=class_row(OpenSession)) as cursor:
+        return await (await cursor.execute(_SELECT_SESSION, (token_sha256(token), at))).fetchone()
+
+
+def begin_session(connection: Connection[Any], token: str, session: str, user_id: str, at: datetime) -> None:
+    """Open a session of 8 hours; those that have expired are cleared away."""
+    connection.execute(_DELETE_EXPIRED, (at,))
+    row = {"token": token_sha256(token), "session": session, "user_id": user_id, "at": at}
+    connection.execute(_INSERT_SESSION, row | {"expires_at": at + SESSION_LASTS})
+
+
+def end_session(connection: Connection[Any], session: str) -> None:
+    connection.execute(_DELETE_SESSION, (session,))
+
+
+def end_sessions(connection: Connection[Any], user_id: str, *, but: str = "") -> None:
+    """End the user's sessions, all or all but one, and void the links that would begin another."""
+    connection.execute(_DELETE_SESSIONS, (user_id, but))
+    connection.execute(_DELETE_LINKS, (user_id,))
+
+
+def write_link(connection: Connection[Any], token: str, user_id: str, at: datetime) -> datetime:
+    """Keep a link that signs in once within 15 minutes, in the place of the user's former ones; when it expires."""
+    expires_at = at + LINK_LASTS
+    connection.execute(_DELETE_LINKS, (user_id,))
+    connection.execute(_DELETE_OLD_LINKS, (at,))
+    connection.execute(_INSERT_LINK, (token_sha256(token), user_id, expires_at))
+    return expires_at
+
+
+async def link_user(connection: AsyncConnection[Any], token: str, at: datetime) -> str | None:
+    """Whom the link signs in; None for one that was used or has expired."""
+    async with connection.cursor(row_factory=tuple_row) as cursor:
+        row = await (await cursor.execute(_SELECT_LINK, (token_sha256(token), at))).fetchone()
+    return row[0] if row else None
+
+
+def use_link(connection: Connection[Any], token: str, at: datetime) -> bool:
+    """Use the link up, with what follows from it in one transaction; False when somebody else has."""
+    return connection.execute(_DELETE_LINK, (token_sha256(token), at)).rowcount == 1
+
+
+class Failures(msgspec.Struct, frozen=True):
+    """How often in a row, and when last."""
+
+    number: int
+    last_at: datetime
+
+
+def who_sha256(who: str) -> bytes:
+    """Under which name failures are counted: nobody reads in the table who has tried."""
+    return hashlib.sha256(who.encode()).digest()
+
+
+async def failures_of(connection: AsyncConnection[Any], who: list[str], at: datetime) -> dict[str, Failures]:
+    """How often signing in has failed in the last day; who has not failed is missing."""
+    names = {who_sha256(one): one for one in who}
+    async with connection.cursor(row_factory=tuple_row) as cursor:
+        rows = await (await cursor.execute(_SELECT_FAILURES, (list(names), at - FAILURES_KEPT))).fetchall()
+    return {names[bytes(digest)]: Failures(number, last_at) for digest, number, last_at in rows}
+
+
+async def count_failures(connection: AsyncConnection[Any], who: list[str], at: datetime) -> None:
+    """Count one more for each of them."""
+    for digest in sorted(map(who_sha256, who)):
+        await connection.execute(_COUNT_FAILURE, {"who": digest, "at": at, "since": at - FAILURES_KEPT})
+
+
+def forget_failures(connection: Connection[Any], who: str, at: datetime) -> None:
+    """Begin again after a success; what is older than a day goes as well."""
+    connection.execute(_DELETE_FAILURES, (who_sha256(who), at - FAILURES_KEPT))

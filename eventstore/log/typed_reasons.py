@@ -1,0 +1,51 @@
+"""Reasons that users have typed, by the id that events carry: rows, deleted with their subject or their user."""
+
+import secrets
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from psycopg import AsyncConnection, Connection
+from psycopg.rows import class_row
+
+MAX_REASON = 500
+
+
+class TypedReason(msgspec.Struct, frozen=True, kw_only=True):
+    """Why somebody did something. `subject` is the stream that it is about: of an import, the person's."""
+
+    reason: str
+    user_id: str
+    subject: str
+    at: datetime
+    content: str
+
+
+def new_reason_id() -> str:
+    return f"r_{secrets.token_hex(8)}"
+
+
+_INSERT = """
+INSERT INTO typed_reasons (reason, user_id, subject, at, content)
+VALUES (%(reason)s, %(user_id)s, %(subject)s, %(at)s, %(content)s)
+"""
+_SELECT = "SELECT reason, user_id, subject, at, content FROM typed_reasons WHERE reason = ANY(%s)"
+DELETE_REASONS = "DELETE FROM typed_reasons WHERE subject = ANY(%(streams)s)"
+_DELETE_OF_USER = "DELETE FROM typed_reasons WHERE user_id = %s"
+
+
+def write_reason(connection: Connection[Any], reason: TypedReason) -> None:
+    """Keep it, in the transaction of the event that names it."""
+    connection.execute(_INSERT, msgspec.structs.asdict(reason))
+
+
+def delete_reasons_of_user(connection: Connection[Any], user_id: str) -> None:
+    connection.execute(_DELETE_OF_USER, (user_id,))
+
+
+async def reasons_of(connection: AsyncConnection[Any], ids: Collection[str]) -> dict[str, TypedReason]:
+    """By id; what was erased is missing."""
+    async with connection.cursor(row_factory=class_row(TypedReason)) as cursor:
+        rows = await (await cursor.execute(_SELECT, (list(ids),))).fetchall()
+    return {row.reason: row for row in rows}

@@ -1,0 +1,166 @@
+"""Signing in and out, as a browser without script does it."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from embedded.postgres import PostgresUrls
+from eventstore.aggregates.user import (
+    DisableUser,
+    PasswordSet,
+    UserCreated,
+    UserSignedIn,
+    UserSignedOut,
+    stream_of,
+)
+from eventstore.clock import now
+from eventstore.log.ledger import Ledger
+from tests.support.console import COOKIE, console_app, new_link, new_user, send, signed_in, visitor, words_of
+
+PASSWORD = "three plain words"
+
+
+def test_a_link_signs_in_once_and_asks_for_a_password(database: PostgresUrls, ledger: Ledger) -> None:
+    user_id = new_user(ledger, email="Anna@Example.org")
+    token = new_link(ledger, user_id)
+
+    async def run() -> None:
+        async with console_app(database) as app, visitor(app) as anna, visitor(app) as other:
+            page = await anna.get(f"/console/sign-in/{token}/")
+            assert "Anna@Example.org" in page.text
+            answer = await send(anna, f"/console/sign-in/{token}/")
+            assert (answer.status_code, answer.headers["location"]) == (303, "/console/password/")
+            cookie = next(one for one in answer.headers.get_list("set-cookie") if one.startswith(f"{COOKIE}="))
+            assert {"HttpOnly", "SameSite=lax", "Max-Age=28800", "Path=/"} <= set(cookie.split("; "))
+            short = await send(anna, "/console/password/", {"password": "short", "again": "short"})
+            assert short.status_code == 400
+            done = await send(anna, "/console/password/", {"password": PASSWORD, "again": PASSWORD})
+            assert done.headers["location"] == "/console/"
+            assert "Your password is set." in (await anna.get("/console/")).text
+            assert "Your password is set." not in (await anna.get("/console/")).text
+            again = await other.get(f"/console/sign-in/{token}/")
+            assert (again.status_code, "used already" in again.text) == (403, True)
+            signed = await send(other, "/console/sign-in/", {"email": "anna@example.ORG", "password": PASSWORD})
+            assert signed.headers["location"] == "/console/"
+            await send(other, "/console/sign-out/", at="/console/")
+            assert (await other.get("/console/")).headers["location"] == "/console/sign-in/"
+
+    asyncio.run(run())
+    events = [recorded.event for recorded in ledger.history(stream_of(user_id))]
+    assert [type(event) for event in events] == [UserCreated, UserSignedIn, PasswordSet, UserSignedIn, UserSignedOut]
+    assert [event.method for event in events if isinstance(event, UserSignedIn)] == ["link", "password"]
+    assert "nna" not in "".join(recorded.state.decode() for recorded in ledger.history(stream_of(user_id)))
+
+
+def test_a_page_wants_a_session_and_leads_back_to_where_one_was_going(database: PostgresUrls, ledger: Ledger) -> None:
+    async def run() -> None:
+        async with console_app(database) as app, visitor(app) as browser:
+            answer = await browser.get("/console/password/?x=1")
+            assert answer.headers["location"] == "/console/sign-in/?next=%2Fconsole%2Fpassword%2F%3Fx%3D1"
+            live = await browser.get("/console/", headers={"HX-Request": "true"})
+            assert (live.status_code, live.headers["hx-redirect"]) == (401, "/console/sign-in/")
+        async with console_app(database) as app, visitor(app, signed_in(ledger)) as browser:
+            assert (await browser.get("/console/password/")).status_code == 200
+            assert (await browser.get("/console/sign-in/")).status_code == 303
+
+    asyncio.run(run())
+
+
+def test_unknown_and_known_addresses_are_refused_alike_and_guessing_is_slowed_down(
+    database: PostgresUrls, ledger: Ledger
+) -> None:
+    new_user(ledger, email="anna@example.org")
+
+    async def run() -> None:
+        async with console_app(database) as app, visitor(app) as browser:
+            said = set()
+            for email in ("anna@example.org", "nobody@example.org"):
+                answers = [
+                    await send(browser, "/console/sign-in/", {"email": email, "password": "wrong"}) for _ in range(6)
+                ]
+                assert [one.status_code for one in answers] == [403] * 5 + [429]
+                said.add(words_of(answers[0].text))
+            assert len(said) == 1
+
+    asyncio.run(run())
+
+
+def test_another_session_begins_at_each_sign_in(database: PostgresUrls, ledger: Ledger) -> None:
+    user_id = new_user(ledger)
+    before = signed_in(ledger)
+
+    async def run() -> None:
+        async with console_app(database) as app, visitor(app, before) as browser:
+            answer = await send(browser, f"/console/sign-in/{new_link(ledger, user_id)}/")
+            assert answer.status_code == 303
+            assert browser.cookies[COOKIE] != before[COOKIE]
+        async with console_app(database) as app, visitor(app, before) as browser:
+            assert (await browser.get("/console/")).status_code == 303
+
+    asyncio.run(run())
+
+
+def test_a_disabled_user_is_signed_out_at_once(database: PostgresUrls, ledger: Ledger) -> None:
+    user_id = new_user(ledger)
+    token = new_link(ledger, user_id)
+
+    async def run() -> None:
+        async with console_app(database) as app, visitor(app) as browser:
+            await send(browser, f"/console/sign-in/{token}/")
+            assert (await browser.get("/console/")).status_code == 200
+            ledger.execute(stream_of(user_id), DisableUser(), at=now(), by="operator:test")
+            assert (await browser.get("/console/")).status_code == 303
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("base", "client", "settings"),
+    [("http://ledger.example:8000", "10.1.2.3", {}), ("http://ledger.example:8000", "127.0.0.1", {})],
+)
+def test_beyond_loopback_signing_in_needs_tls(
+    database: PostgresUrls, ledger: Ledger, base: str, client: str, settings: dict[str, Any]
+) -> None:
+    token = new_link(ledger, new_user(ledger))
+
+    async def run() -> None:
+        async with console_app(database, client=client, **settings) as app, visitor(app, base=base) as browser:
+            for path in ("/console/sign-in/", f"/console/sign-in/{token}/"):
+                assert "Signing in needs TLS" in (await browser.get(path)).text
+            answer = await send(browser, "/console/sign-in/", {"email": "a@b.de", "password": "x"})
+            assert (answer.status_code, "Signing in needs TLS" in answer.text) == (403, True)
+
+    asyncio.run(run())
+
+
+def test_a_form_of_another_site_or_session_is_refused(database: PostgresUrls, ledger: Ledger) -> None:
+    async def run() -> None:
+        async with console_app(database) as app, visitor(app, signed_in(ledger)) as browser:
+            for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example"}):
+                answer = await browser.post("/console/sign-out/", headers=headers)
+                assert answer.status_code == 403
+            assert (await browser.post("/console/sign-out/", data={"csrf": "0" * 64})).status_code == 403
+            assert (await browser.post("/console/sign-out/")).status_code == 403
+            assert (await browser.get("/console/")).status_code == 200
+
+    asyncio.run(run())
+
+
+def test_the_language_is_that_of_the_browser_until_another_is_chosen(database: PostgresUrls) -> None:
+    async def run() -> None:
+        async with console_app(database) as app, visitor(app, language="de-AT") as browser:
+            page = await browser.get("/console/sign-in/")
+            assert ('<html lang="de">' in page.text, page.headers["content-language"]) == (True, "de")
+            answer = await send(
+                browser, "/console/language/", {"language": "en", "next": "/console/x"}, at="/console/sign-in/"
+            )
+            assert answer.headers["location"] == "/console/x"
+            page = await browser.get("/console/nothing")
+            assert (page.status_code, "There is nothing here" in page.text) == (404, True)
+            for other in ("//evil.example", "https://evil.example", "/console/\\evil"):
+                fields = {"language": "de", "next": other}
+                answer = await send(browser, "/console/language/", fields, at="/console/sign-in/")
+                assert answer.headers["location"] == "/console/"
+
+    asyncio.run(run())

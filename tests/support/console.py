@@ -1,0 +1,112 @@
+"""Talks to the console as a browser without script does: cookies, forms, redirects."""
+
+import re
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from html import unescape
+from typing import Any
+
+import httpx
+from psycopg import Connection
+
+from api.app import create_app
+from console.routes import console_routes
+from embedded.postgres import PostgresUrls
+from eventstore.aggregates.user import CreateUser, SignIn, UserRole, stream_of
+from eventstore.clock import now
+from eventstore.events import Recorded
+from eventstore.log.ledger import Ledger
+from eventstore.log.sessions import begin_session, new_token, write_link
+from eventstore.log.user_details import UserDetails, write_user_details
+
+BASE = "http://127.0.0.1:8000"
+COOKIE = "importledger-session"
+_CSRF = re.compile(r'name="csrf" value="([0-9a-f]{64})"')
+
+
+def new_user(
+    ledger: Ledger,
+    *,
+    role: UserRole = "support",
+    suppliers: Sequence[str] = ("*",),
+    organisation: str = "Nordwind Energie",
+    email: str = "",
+    name: str = "",
+) -> str:
+    """The id of a fresh user."""
+    user_id = f"u_{secrets.token_hex(6)}"
+    details = UserDetails(user_id=user_id, email=email or f"{user_id}@example.org", name=name)
+    ledger.execute(
+        stream_of(user_id),
+        CreateUser(organisation=organisation, role=role, suppliers=tuple(suppliers)),
+        at=now(),
+        by="operator:test",
+        beside=lambda connection, events: write_user_details(connection, details, now()),
+    )
+    return user_id
+
+
+def new_session(ledger: Ledger, user_id: str) -> str:
+    """The token of a fresh session of the user, for the cookie."""
+    session, token = f"s_{secrets.token_hex(8)}", new_token()
+
+    def beside(connection: Connection[Any], events: Sequence[Recorded]) -> None:
+        begin_session(connection, token, session, user_id, now())
+
+    command = SignIn(session=session, method="link")
+    ledger.execute(stream_of(user_id), command, at=now(), by=f"user:{user_id}", beside=beside)
+    return token
+
+
+def new_link(ledger: Ledger, user_id: str) -> str:
+    """A fresh link's token."""
+    token = new_token()
+    with ledger.connection() as connection:
+        write_link(connection, token, user_id, now())
+    return token
+
+
+def signed_in(ledger: Ledger, *, role: UserRole = "support", suppliers: Sequence[str] = ("*",)) -> dict[str, str]:
+    """The cookies of a fresh user who has signed in."""
+    return {COOKIE: new_session(ledger, new_user(ledger, role=role, suppliers=suppliers))}
+
+
+@asynccontextmanager
+async def console_app(database: PostgresUrls, *, client: str = "127.0.0.1", **settings: Any) -> AsyncIterator[Any]:
+    """The application with the console, in this process, as an ASGI transport for clients."""
+    app = create_app(database.service, b"k" * 32, more_routes=lambda services: console_routes(services, **settings))
+    async with app.router.lifespan_context(app):
+        yield httpx.ASGITransport(app, client=(client, 1234))
+
+
+def visitor(
+    transport: Any, cookies: dict[str, str] | None = None, *, base: str = BASE, language: str = "en", **headers: str
+) -> httpx.AsyncClient:
+    """A browser without script, with these cookies."""
+    said = {"Accept-Language": language} | headers
+    jar = httpx.Cookies()
+    for name, value in (cookies or {}).items():
+        jar.set(name, value, domain=httpx.URL(base).host)  # of the site, as those that it sets
+    return httpx.AsyncClient(transport=transport, base_url=base, cookies=jar, headers=said)
+
+
+def csrf_in(page: str) -> str:
+    """What the forms of a page carry."""
+    match = _CSRF.search(page)
+    assert match is not None, page
+    return match[1]
+
+
+async def send(
+    browser: httpx.AsyncClient, path: str, fields: dict[str, Any] | None = None, *, at: str = ""
+) -> httpx.Response:
+    """Send a form as it stands on a page: at this address, or at the form's own."""
+    page = await browser.get(at or path)
+    return await browser.post(path, data={"csrf": csrf_in(page.text), **(fields or {})})
+
+
+def words_of(page: str) -> str:
+    """What a page says, without its markup."""
+    body = page.partition("<main")[2] or page
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", body.partition(">")[2])).split())
