@@ -72,13 +72,18 @@ def failure_sentence(error: Exception) -> str | None:
 
 
 def fail(error: Exception) -> None:
-    """Say why, and end. What nobody has expected is logged as well, with where it came from."""
+    """Say why, and end."""
+    tell_failure(error)
+    sys.exit(1)
+
+
+def tell_failure(error: Exception) -> None:
+    """Say why. What nobody has expected is logged as well, with where it came from."""
     told = failure_sentence(error)
     if told is None:
         told = f"This should not have happened ({type(error).__name__}); the line above says where."
         structlog.get_logger().error("unexpected error", exc_info=error)
     say(f"importledger: {cleaned(told)}", err=True)
-    sys.exit(1)
 
 
 def _line(text: str) -> str:

@@ -7,9 +7,8 @@ from collections.abc import Callable
 
 import structlog
 
-from cli.say import say
 from eventstore.log.ledger import Ledger
-from eventstore.operations.fitness import Durability, UnsafeStore, refuse_unsafe
+from eventstore.operations.fitness import Durability, refuse_unsafe
 
 RETRY_S = 0.5
 
@@ -19,8 +18,8 @@ logger = structlog.get_logger()
 def opener(database_url: str, durability: Durability) -> Callable[[Ledger], None]:
     """What opens a ledger on this database, for the start of a role. Raises UnsafeStore where it cannot be the log's.
 
-    Where it is away or takes no writes, the ledger opens later; if the database turns out to be unfit then, the process
-    says so and ends with exit code 1.
+    Where it is away or takes no writes, the ledger opens later; if the database turns out to be unfit then, or cannot
+    be judged for want of rights, the process says so and ends with exit code 1.
     """
     is_judged = refuse_unsafe(database_url, durability)
 
@@ -36,10 +35,10 @@ def opener(database_url: str, durability: Durability) -> Callable[[Ledger], None
             while not refuse_unsafe(database_url, durability):
                 time.sleep(RETRY_S)
             ledger.open()
-        except UnsafeStore as error:
-            from cli.failures import failure_sentence  # it knows the errors of every verb, and so imports all of them
+        except Exception as error:  # a thread that ends in silence leaves a role that waits for ever
+            from cli.failures import tell_failure  # it knows the errors of every verb, and so imports all of them
 
-            say(f"importledger: {failure_sentence(error)}", err=True)
+            tell_failure(error)
             os._exit(1)  # nothing has been acknowledged: the log was never open
 
     return open_ledger
