@@ -8,7 +8,7 @@ import msgspec
 from api.errors import NotValid
 from api.limits import MAX_MANIFEST_BYTES, MAX_MANIFEST_PLACES
 from api.status_codes import ApiError
-from projections.platform.totals import unequal_totals
+from projections.platform.totals import LEFT_OUT, unequal_totals
 from schemas.base import Problem
 from schemas.misfits import DEEP_BODY
 from schemas.problems import attr_of, bounded
@@ -42,7 +42,7 @@ def source_manifest(body: bytes) -> dict[str, Any]:
         raise NotJson(DEEP_BODY)
     if not isinstance(manifest, dict):
         raise NotValid("validation_error", _NOT_UNDERSTOOD, [_NO_OBJECT])
-    places = (manifest.get(name) for name in ("by_ledger", "paths", "columns_nowhere"))
+    places = (manifest.get(name) for name in ("by_ledger", "paths", *LEFT_OUT))
     if sum(len(place) for place in places if isinstance(place, dict | list)) > MAX_MANIFEST_PLACES:
         raise ApiError(413, _TOO_MANY)
     return manifest

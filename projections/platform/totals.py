@@ -329,9 +329,10 @@ def unequal_totals(
         if source != platform:
             told += 1
             yield place, _differ(_said(source), _said(platform)) if told <= MAX_PROBLEMS else _ALSO
-    if isinstance(left_out := manifest.get("columns_nowhere"), list):
-        for number in range(len(left_out)):
-            yield ("columns_nowhere", str(number)), _LEFT_OUT
+    for name, sentence in LEFT_OUT.items():
+        if isinstance(left_out := manifest.get(name), list):
+            for number in range(len(left_out)):
+                yield (name, str(number)), sentence
 
 
 def _compared(
@@ -358,10 +359,21 @@ def _compared(
 
 
 _LEDGER_NAMES = tuple(msgspec.to_builtins(LedgerTotal()))
-_LEFT_OUT = Sentence(
-    "A column of the source is in no account, and its mapping does not ignore it.",
-    "Eine Spalte der Quelle steht in keinem Konto, und die Zuordnung lässt sie nicht ausdrücklich weg.",
-)
+LEFT_OUT = {
+    "columns_nowhere": Sentence(
+        "A column of the source is in no account, and its mapping does not ignore it.",
+        "Eine Spalte der Quelle steht in keinem Konto, und die Zuordnung lässt sie nicht ausdrücklich weg.",
+    ),
+    "values_nowhere": Sentence(
+        "Rows of one account differ in a column of which it has one value.",
+        "Zeilen eines Kontos unterscheiden sich in einer Spalte, von der es nur einen Wert hat.",
+    ),
+    "rows_nowhere": Sentence(
+        "Rows of a table of the source belong to no account.",
+        "Zeilen einer Tabelle der Quelle gehören zu keinem Konto.",
+    ),
+}
+"""Members of a manifest that name what was in the source and is in no account, each with its sentence."""
 COMMON = ("import_supplier", "accounts", *_COUNTED, "balances", "sums", "by_ledger", "paths")
 """The members that a manifest and totals have in common."""
 CONTRACT = frozenset(place.path for place in PLACES)

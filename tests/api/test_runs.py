@@ -187,10 +187,14 @@ def test_what_the_tables_say_is_what_was_sent_and_is_certified(service: RunningS
     other = totals | {"customers": totals["customers"] + 1}
     other["paths"] = totals["paths"] | {"customers.shoe_size": {"count": 1, "digest": "0" * 16}}
     other["columns_nowhere"] = ["Bemerkung"]
+    other["values_nowhere"] = ["Name"]
+    other["rows_nowhere"] = ["zaehler"]
     answer, _ = service.request("POST", place, encoded(other), headers)
     assert (answer.status, answer.body["code"]) == (409, "not_balanced")
     assert [error["attr"] for error in answer.body["errors"]] == [
         "customers",
         "paths.customers.shoe_size",
         "columns_nowhere.0",
+        "values_nowhere.0",
+        "rows_nowhere.0",
     ]

@@ -132,6 +132,45 @@ def test_a_column_that_a_mapping_drops_keeps_a_book_from_balancing(tmp_path: Pat
     assert importbook("manifest", file, "--mapping", "m.yaml", "-o", "m.json", at=tmp_path).returncode == 0
 
 
+def test_values_and_rows_that_a_mapping_would_lose_are_named(tmp_path: Path) -> None:
+    (tmp_path / "zaehler.csv").write_text("Kunde,Zähler,Ort\nK1,Z1,Bonn\nK9,Z2,Köln\nK1,,Ulm\n", encoding="utf-8")
+    meter: dict[str, Any] = {"from": "zaehler", "each": ["Zähler"], "meter_number": "Zähler", "location": "Ort"}
+    further = {"path": "zaehler.csv", "key": "Kunde"}
+    mapping: dict[str, Any] = {
+        "key": "Nr",
+        "files": {"zaehler": further},
+        "account": {
+            "external_account_number": "Nr",
+            "customers": [{"family_name": "Name"}],
+            "supply_addresses": [{"supply_points": [{"melos": [{"meters": [meter]}]}]}],
+        },
+    }
+    file = table(tmp_path, ["Nr", "Name"], [["K1", "Groß"], ["K1", "Klein"], ["K2", "Lang"], ["K2", "Lang"]])
+    accounts(tmp_path, mapping, file)
+    checked = importbook("map", "check", "m.yaml", file, at=tmp_path)
+    assert checked.returncode == 1
+    assert (
+        "column Name: in 1 accounts rows have a value that gets into no account; the first is 'Klein' of account K1."
+        in checked.stdout
+    )
+    assert "column zaehler.Ort: in 1 accounts rows have a value" in checked.stdout
+    assert "table zaehler: 1 rows belong to no account; the first is row 3." in checked.stdout
+    counted = importbook("manifest", file, "--mapping", "m.yaml", "-o", "m.json", at=tmp_path)
+    assert counted.returncode == 1
+    said = msgspec.json.decode((tmp_path / "m.json").read_bytes())
+    assert said["values_nowhere"] == ["Name", "zaehler.Ort"]
+    assert said["rows_nowhere"] == ["zaehler"]
+    platform = {name: value for name, value in said.items() if not name.endswith("_nowhere")}
+    assert [found.name for found in compared(said, platform).differences] == [
+        "values of column Name",
+        "values of column zaehler.Ort",
+        "rows of table zaehler",
+    ]
+    meant = {"files": {"zaehler": further | {"unmatched": "ignore"}}, "ignore": ["Name", "Ort"]}
+    accounts(tmp_path, mapping | meant, file)
+    assert importbook("manifest", file, "--mapping", "m.yaml", "-o", "m.json", at=tmp_path).returncode == 0
+
+
 def test_repeated_rows_and_a_second_file_give_one_to_many(tmp_path: Path) -> None:
     (tmp_path / "zaehler.csv").write_text(
         "Kunde,Zähler,Stand\nK2,Z9,1\nK1,Z1,10\nK1,Z1,20\nK1,Z2,5\n", encoding="utf-8"

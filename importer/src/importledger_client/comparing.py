@@ -21,6 +21,14 @@ class Difference(msgspec.Struct, frozen=True):
     note: str = ""
 
 
+LEFT_OUT = {
+    "columns_nowhere": ("column", "the mapping leaves it out"),
+    "values_nowhere": ("values of column", "rows of one account differ, and one value gets into it"),
+    "rows_nowhere": ("rows of table", "they belong to no account"),
+}
+"""Members of a manifest that name what was in the source's tables and is in no account."""
+
+
 class Comparison(msgspec.Struct, frozen=True):
     """What differs, and what became of the paths of the source."""
 
@@ -39,8 +47,8 @@ def compared(manifest: Mapping[str, Any], totals: Mapping[str, Any]) -> Comparis
     differences = [*_of_counts(manifest, totals), *_of_ledgers(manifest, totals)]
     said, held = manifest.get("paths", {}), totals.get("paths", {})
     differences += _of_paths(said, held, dropped, is_ignoring=totals.get("unknown_fields") == "ignore")
-    for column in manifest.get("columns_nowhere", ()):
-        differences.append(Difference(f"column {column}", "in the table", "–", "the mapping leaves it out"))
+    for name, (what, why) in LEFT_OUT.items():
+        differences += [Difference(f"{what} {one}", "in the table", "–", why) for one in manifest.get(name, ())]
     if erased := totals.get("erased"):
         differences.append(Difference("erased", "0", str(erased), "erased persons have no records any more"))
     stored = sum(path in held for path in said)

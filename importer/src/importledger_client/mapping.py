@@ -5,8 +5,8 @@ dates: DD.MM.YYYY              # how dates are written
 decimals: 1.234,56             # how numbers are written
 tables: {anrede: {H: Herr, F: Frau}}
 files:                         # further tables, joined by key
-  zaehler: {path: zaehler.csv, key: Kundennummer}
-ignore: [Bemerkung]            # columns that are meant to go nowhere
+  zaehler: {path: zaehler.csv, key: Kundennummer}   # `unmatched: ignore` for rows that belong to no account
+ignore: [Bemerkung]            # columns that are meant to go nowhere, or of which one row's value is enough
 account:
   external_account_number: Kundennummer                      # a column
   sales_channel: {constant: DIRECT}                          # the same for all
@@ -31,13 +31,14 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import yaml
 
 from importledger_client.answers import FieldError
 from importledger_client.contract import ACCOUNT, Field
+from importledger_client.losses import Losses, Strays
 from importledger_client.sources import Line, Source, Unreadable
 from importledger_client.tables import Dialect, Row, rows_of
 
@@ -59,6 +60,8 @@ class File(msgspec.Struct, forbid_unknown_fields=True):
 
     path: str
     key: str
+    unmatched: Literal["refuse", "ignore"] = "refuse"
+    """What becomes of rows that belong to no account: named as lost, or meant so."""
 
 
 class Plan(msgspec.Struct, forbid_unknown_fields=True):
@@ -96,6 +99,8 @@ def read_mapping(path: Path) -> Plan:
     mapping.key = mapping.key or _column(mapping.account.get("external_account_number"))
     if not mapping.key:
         raise MappingError(f"{path} does not say which column is the account's number.")
+    if "" in mapping.files:
+        raise MappingError(f"{path} has a further table without a name.")
     for file in mapping.files.values():
         file.path = str(path.parent / file.path)
     return mapping
@@ -108,22 +113,28 @@ def _column(spec: Any) -> str:
 
 
 class Mapped:
-    """Accounts out of rows. `unfit` collects the values that are not written as the mapping says, by column."""
+    """Accounts out of rows.
+
+    `unfit` collects the values that are not written as the mapping says, by column; `losses` what gets into no account.
+    """
 
     def __init__(self, mapping: Plan, supplier: str | None) -> None:
         self._mapping = mapping
         self._supplier = supplier
         self.unfit: dict[str, str] = {}
+        keys = {alias: file.key for alias, file in mapping.files.items()}
+        self.losses = Losses(mapping.account, keys, mapping.ignore)
 
-    def account(self, rows: list[Row], others: Mapping[str, list[Row]]) -> dict[str, Any]:
+    def account(self, key: str, rows: list[Row], others: Mapping[str, list[Row]]) -> dict[str, Any]:
         """One account."""
-        made = self._object(self._mapping.account, ACCOUNT, rows, others)
+        made = self._object(self._mapping.account, ACCOUNT, _Rows("", rows), others)
+        self.losses.end_account(key, {"": rows, **others})
         if self._supplier:
             made["import_supplier"] = self._supplier
         return made
 
     def _object(
-        self, spec: Mapping[str, Any], fields: Mapping[str, Field], rows: list[Row], others: Mapping[str, list[Row]]
+        self, spec: Mapping[str, Any], fields: Mapping[str, Field], rows: "_Rows", others: Mapping[str, list[Row]]
     ) -> dict[str, Any]:
         made: dict[str, Any] = {}
         for name, inner in spec.items():
@@ -135,35 +146,38 @@ class Mapped:
             elif isinstance(inner, Mapping) and not _LEAF & inner.keys():
                 value = self._object(inner, field.fields, rows, others)
             else:
-                value = self._value(inner, field, rows[0])
+                value = self._value(inner, field, rows)
             if value not in (None, "", [], {}):
                 made[name] = value
         return made
 
     def _items(
-        self, spec: Any, field: Field, rows: list[Row], others: Mapping[str, list[Row]]
+        self, spec: Any, field: Field, rows: "_Rows", others: Mapping[str, list[Row]]
     ) -> Iterator[dict[str, Any] | Any]:
         """The objects of a list: one, or one for each group of rows."""
         if not isinstance(spec, Mapping):
-            yield self._value(spec, Field(field.name, "text", {}, False), rows[0])
+            yield self._value(spec, Field(field.name, "text", {}, False), rows)
             return
         if "from" in spec:
-            rows = others.get(str(spec["from"]), [])
+            rows = _Rows(str(spec["from"]), others.get(str(spec["from"]), []))
         each = spec.get("each", [])
         columns = [each] if isinstance(each, str) else list(each)
-        whole = [[row] for row in rows] if "from" in spec else [rows]
-        groups = _grouped(rows, columns) if columns else whole
+        whole = [[row] for row in rows.rows] if "from" in spec else [rows.rows]
+        groups = _grouped(rows.rows, columns) if columns else whole
         for group in groups:
-            made = self._object(spec, field.fields, group, others)
+            made = self._object(spec, field.fields, _Rows(rows.table, group), others)
             if any(not _is_constant(spec.get(name)) for name in made):
+                for column in columns:
+                    self.losses.read(rows.table, column, group[0].get(column))
                 yield made
 
-    def _value(self, spec: Any, field: Field, row: Row) -> Any:
+    def _value(self, spec: Any, field: Field, rows: "_Rows") -> Any:
         if isinstance(spec, Mapping) and "constant" in spec:
             return self._converted(spec["constant"], field, {"decimals": "1234.56", "format": "YYYY-MM-DD"}, field.name)
         options: Mapping[str, Any] = spec if isinstance(spec, Mapping) else {}
         column = _column(spec)
-        value = row.get(column)
+        value = rows.rows[0].get(column)
+        self.losses.read(rows.table, column, value)
         if isinstance(value, str):
             value = value.strip()
         if "table" in options and value not in (None, ""):
@@ -185,6 +199,13 @@ class Mapped:
         except ValueError:
             self.unfit.setdefault(column, str(value))
             return value
+
+
+class _Rows(NamedTuple):
+    """Rows of one table, "" for the main one: of the values that are asked for once, the first row's is taken."""
+
+    table: str
+    rows: list[Row]
 
 
 def _is_constant(spec: Any) -> bool:
@@ -258,15 +279,22 @@ class MappedSource(Source):
         self.mapped = Mapped(mapping, supplier)
         self._mapping = mapping
 
+    def left_out(self) -> Iterator[str]:
+        return (f"{what}: {sentence}" for what, sentence in self.mapped.losses.sentences())
+
     def lines(self) -> Iterator[Line]:
         with tempfile.TemporaryDirectory(prefix="importbook-") as folder:
             store = _Store(Path(folder) / "rows.db")
             try:
-                store.fill("main", self._rows(self.name, self), self._mapping.key)
+                store.fill("", self._rows(self.name, self), self._mapping.key)
                 for alias, file in self._mapping.files.items():
                     store.fill(alias, self._rows(file.path, None), file.key)
-                for key, numbered in store.groups("main"):
+                for key, numbered in store.groups(""):
                     yield self._line(key, numbered, {alias: store.rows(alias, key) for alias in self._mapping.files})
+                for alias, file in self._mapping.files.items():
+                    strays = store.strays(alias)
+                    if strays.rows and file.unmatched == "refuse":
+                        self.mapped.losses.rows[alias] = strays
             finally:
                 store.close()
 
@@ -279,7 +307,7 @@ class MappedSource(Source):
         number = numbered[0][0]
         if not key:
             return Line(number, b"", FieldError("external_account_number", "required", "This field is required."))
-        return Line(number, _encode(self.mapped.account([row for _, row in numbered], others)))
+        return Line(number, _encode(self.mapped.account(key, [row for _, row in numbered], others)))
 
 
 class _Store:
@@ -319,6 +347,15 @@ class _Store:
     def rows(self, alias: str, key: str) -> list[Row]:
         found = self._db.execute("SELECT content FROM row WHERE alias = ? AND key = ? ORDER BY number", (alias, key))
         return [_decode(content) for (content,) in found]
+
+    def strays(self, alias: str) -> Strays:
+        """The rows of a further table that belong to no row of the main one."""
+        found = self._db.execute(
+            "SELECT count(*), coalesce(min(number), 0) FROM row WHERE alias = ?1"
+            " AND NOT EXISTS (SELECT 1 FROM row AS main WHERE main.alias = '' AND main.key = row.key)",
+            (alias,),
+        )
+        return Strays(*found.fetchone())
 
 
 def _key(value: Any) -> str:

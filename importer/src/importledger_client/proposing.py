@@ -9,6 +9,7 @@ import msgspec
 import yaml
 
 from importledger_client.contract import ACCOUNT, Field, paths
+from importledger_client.losses import columns_read, named
 from importledger_client.mapping import Plan
 from importledger_client.tables import Row, columns_of
 
@@ -155,9 +156,9 @@ def columns_nowhere(plan: Plan, file: str) -> list[str]:
     Those of a further table are named with it: `zaehler.Stand`. Raises Unreadable.
     """
     tables = {"": (plan.key, file)} | {alias: (table.key, table.path) for alias, table in plan.files.items()}
-    used = set(_columns(plan.account, ""))
+    used = set(columns_read(plan.account))
     return [
-        f"{alias}.{column}" if alias else column
+        named(alias, column)
         for alias, (key, name) in tables.items()
         for column in columns_of(name)
         if column != key and (alias, column) not in used and column not in plan.ignore
@@ -175,25 +176,6 @@ def gaps(plan: Plan, nowhere: list[str]) -> list[Gap]:
     if "billing_address1" not in account and not account.get("supply_addresses"):
         found.append(Gap("billing_address1", "A billing address or a supply address is required.", False))
     return found
-
-
-def _columns(spec: Any, table: str) -> Iterator[tuple[str, str]]:
-    """All columns that a mapping reads, each with its table, "" for the main one."""
-    match spec:
-        case str():
-            yield table, spec
-        case list():
-            for item in spec:
-                yield from _columns(item, table)
-        case dict() if "constant" in spec:
-            return
-        case dict() if "column" in spec:
-            yield table, str(spec["column"])
-        case dict():
-            of_table = str(spec.get("from", table))
-            for name, inner in spec.items():
-                if name != "from":
-                    yield from _columns(inner, of_table)
 
 
 def _missing(spec: Mapping[str, Any], fields: Mapping[str, Field], before: str) -> Iterator[str]:

@@ -86,6 +86,10 @@ class Source:
             else:
                 yield Line(number, content)
 
+    def left_out(self) -> Iterator[str]:
+        """Sentences about what was in the source and is in no line, after all lines were read."""
+        return iter(())
+
     def follow(self, stored: BinaryIO) -> None:
         self._stored = stored
 

@@ -11,7 +11,7 @@ from importledger_client.commands.common import NOTHING_DONE, OK, SOME_REFUSED, 
 from importledger_client.commands.inputs import mapping_option, sources_of
 from importledger_client.display import number
 from importledger_client.manifest import FORMAT, Counting, NoAccount
-from importledger_client.mapping import read_mapping
+from importledger_client.mapping import MappedSource, read_mapping
 from importledger_client.notes import run_named_after, run_of_files
 from importledger_client.proposing import columns_nowhere
 from importledger_client.sources import STDIN, Source, account_in
@@ -27,8 +27,8 @@ SHOWN = ("accounts", "customers", "supply_points", "meters", "registers", "readi
 def manifest(files: tuple[str, ...], output: Path, supplier: str | None, mapping: Path | None) -> int:
     """Count a book and add it up, without the service: what the platform has to hold in the end.
 
-    Exit code 1 when a line is no account, an account is there twice, or a column gets into no account and is not
-    ignored: such a book cannot balance.
+    Exit code 1 when a line is no account, an account is there twice, or something of a table gets into no account and
+    is not ignored (a column, a value where rows differ, a row without an account): such a book cannot balance.
     """
     sources = sources_of(files, mapping, supplier)
     counting, bad = Counting(), 0
@@ -48,7 +48,8 @@ def manifest(files: tuple[str, ...], output: Path, supplier: str | None, mapping
     said = counting.manifest(next(iter(suppliers)) if len(suppliers) == 1 else "")
     nowhere = _columns_nowhere(files, mapping)
     written = {"format": FORMAT, "source": _source(sources), "lines": counting.accounts + bad, **said}
-    written |= {"columns_nowhere": nowhere} if nowhere else {}
+    lost = {"columns_nowhere": nowhere, **_lost(sources)}
+    written |= {name: places for name, places in lost.items() if places}
     output.write_bytes(msgspec.json.format(msgspec.json.encode(written), indent=2) + b"\n")
     say(out(), " · ".join(f"{name.replace('_', ' ')} {number(said[name])}" for name in SHOWN))
     say(out(), " · ".join(f"sum of {name} {value}" for name, value in said["sums"].items()))
@@ -57,9 +58,12 @@ def manifest(files: tuple[str, ...], output: Path, supplier: str | None, mapping
         say(out(), f"{number(counting.repeated)} accounts are there more than once: the platform will have each once.")
     for column in nowhere:
         say(out(), f"column {column}: the mapping leaves it out and does not ignore it. The book cannot balance.")
+    left_out = [sentence for source in sources for sentence in source.left_out()]
+    for sentence in left_out:
+        say(out(), f"{sentence} The book cannot balance.")
     run = run_of_files(files, Path.cwd()) or run_named_after(files[0], "create")
     next_step(out(), "reconcile", run, "--manifest", str(output))
-    return SOME_REFUSED if bad or counting.repeated or nowhere else OK
+    return SOME_REFUSED if bad or counting.repeated or nowhere or left_out else OK
 
 
 def _columns_nowhere(files: tuple[str, ...], mapping: Path | None) -> list[str]:
@@ -68,6 +72,15 @@ def _columns_nowhere(files: tuple[str, ...], mapping: Path | None) -> list[str]:
         return []
     plan = read_mapping(mapping)
     return list(dict.fromkeys(column for file in files for column in columns_nowhere(plan, file)))
+
+
+def _lost(sources: list[Source]) -> dict[str, list[str]]:
+    """What is in the tables and gets into no account, although its column or table is read: by a manifest's names."""
+    losses = [source.mapped.losses for source in sources if isinstance(source, MappedSource)]
+    return {
+        "values_nowhere": sorted({column for one in losses for column in one.values}),
+        "rows_nowhere": sorted({table for one in losses for table in one.rows}),
+    }
 
 
 def _source(sources: list[Source]) -> dict[str, Any]:

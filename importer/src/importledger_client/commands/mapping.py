@@ -55,8 +55,12 @@ def check(mapping: Path, file: str, supplier: str | None) -> int:
         say(console, f"column {gap.name}: {gap.sentence}" if gap.is_column else f"{gap.name}: {gap.sentence}")
     for column, value in sorted(source.mapped.unfit.items()):
         say(console, f"column {column}: {value!r} is not written as the mapping says.")
-    say(console, f"{accounts:,} accounts · open: {len(open_) + len(source.mapped.unfit)}")
-    if open_ or source.mapped.unfit:
+    left_out = list(source.left_out())
+    for sentence in left_out:
+        say(console, sentence)
+    is_open = len(open_) + len(source.mapped.unfit) + len(left_out)
+    say(console, f"{accounts:,} accounts · open: {is_open}")
+    if is_open:
         return SOME_REFUSED
     words = [] if "import_supplier" in plan.account and not supplier else ["--supplier", supplier or "CODE"]
     next_step(console, "push", file, "--mapping", str(mapping), *words, "--mode", "validate")

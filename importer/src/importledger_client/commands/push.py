@@ -171,6 +171,9 @@ def _report(console: Console, pushing: Pushing) -> None:
         console,
         f"accepted {number(said.accepted)} · replayed {number(said.replayed)} · refused {number(said.refused)}",
     )
+    for source in pushing.sources:
+        for sentence in source.left_out():
+            say(console, f"{source.name}, {sentence}")
     _report_refusals(console, pushing)
     if pushing.ending:
         say(console, pushing.ending)
