@@ -11,9 +11,10 @@ from api.status_codes import ApiError
 from projections.platform.totals import LEFT_OUT, unequal_totals
 from schemas.base import Problem
 from schemas.misfits import DEEP_BODY
+from schemas.nesting import is_shallow
 from schemas.problems import attr_of, bounded
 from schemas.sentence import Sentence
-from schemas.shape import NotJson, is_shallow
+from schemas.shape import NotJson
 
 _NO_JSON = Sentence("The manifest is not JSON.", "Das Manifest ist kein JSON.")
 _TOO_LARGE = Sentence(
@@ -31,7 +32,10 @@ _OTHER_SUPPLIER = Sentence("The source is another supplier's.", "Die Quelle gehÃ
 
 
 def source_manifest(body: bytes) -> dict[str, Any]:
-    """Raises ApiError, NotJson, NotValid."""
+    """The manifest in a request's body, of which only size, depth and kind are checked.
+
+    Raises ApiError, NotJson, NotValid.
+    """
     if len(body) > MAX_MANIFEST_BYTES:
         raise ApiError(413, _TOO_LARGE)
     try:
@@ -49,7 +53,7 @@ def source_manifest(body: bytes) -> dict[str, Any]:
 
 
 def unbalanced(manifest: Mapping[str, Any], totals: Mapping[str, Any]) -> list[Problem]:
-    """All that source and platform do not say alike, as far as an answer lists it. Raises TooMuchWork."""
+    """A problem for each place where manifest and totals differ, as many as an answer lists. Raises TooMuchWork."""
 
     def unequal() -> Iterator[Problem]:
         if manifest.get("import_supplier") not in (None, totals["import_supplier"]):

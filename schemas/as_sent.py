@@ -14,6 +14,7 @@ import msgspec
 from msgspec import NODEFAULT, UNSET, UnsetType
 
 from schemas.base import Wire
+from schemas.nesting import is_read_shallow
 from schemas.shape import LARGE_BYTES, Shape
 
 T = TypeVar("T")
@@ -91,6 +92,8 @@ class SentShape(Generic[T]):
         try:
             sent = self._decode(body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return None
+        if not is_read_shallow(sent, self.shape.wire_type):
             return None
         canonical = canonical_json(sent)
         return (sent, canonical) if canonical.count(b'"') == body.count(b'"') else None

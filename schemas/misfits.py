@@ -35,7 +35,6 @@ NO_SUCH_TIME = Sentence(
     "This local time does not exist: the clocks were put forward.",
     "Diese Ortszeit gibt es nicht: Die Uhren wurden vorgestellt.",
 )
-TOO_DEEP = Sentence(f"Nested deeper than {MAX_DEPTH} levels.", f"Tiefer als {MAX_DEPTH} Ebenen verschachtelt.")
 
 EMPTY_BODY = Sentence(
     "The body is empty; a JSON document is expected.", "Der Inhalt ist leer; erwartet wird ein JSON-Dokument."

@@ -21,8 +21,8 @@ from msgspec import inspect
 
 from schemas import misfits
 from schemas.base import DECIMAL_PATTERN, MARKET_TIME, Problem, instant
-from schemas.misfits import MAX_DEPTH
 from schemas.names import has_larger_object, may_repeat_names, names_at_fault, repeated_names
+from schemas.nesting import is_read_shallow, is_shallow
 from schemas.problems import MAX_STEP, UNKNOWN_FIELD, ProblemList, attr_of
 from schemas.sentence import Sentence
 from schemas.work import ASKED, STORED, Bounds, TooMuchWork, Work
@@ -82,10 +82,14 @@ class Shape(Generic[T]):
         repeats = may_repeat_names(body, value)
         if not repeats and b"\\u0000" not in body:
             try:
-                return msgspec.convert(value, self.wire_type)
+                typed = msgspec.convert(value, self.wire_type)
             except (msgspec.ValidationError, RecursionError):
                 pass
-        if not is_shallow(value):
+            else:
+                if not is_read_shallow(typed, self.wire_type, bounds.depth):
+                    raise NotJson(misfits.DEEP_BODY)
+                return typed
+        if not is_shallow(value, bounds.depth):
             raise NotJson(misfits.DEEP_BODY)
         return self.fit(value, repeated_names(body) if repeats else (), bounds)
 
@@ -155,7 +159,7 @@ def _read(body: bytes, bounds: Bounds) -> Any:
         raise NotJson(misfits.DEEP_BODY) from None
     except msgspec.DecodeError as error:
         raise NotJson(misfits.malformed(str(error))) from None
-    if not is_shallow(value):
+    if not is_shallow(value, bounds.depth):
         raise NotJson(misfits.DEEP_BODY)
     return value
 
@@ -185,26 +189,6 @@ def _refuse_deep(beginning: bytes) -> None:
 def shape_problems(value: Any, wire_type: type) -> list[Problem]:
     """Every misfit of an untyped value, in the order of the shape's fields."""
     return _fitted(value, wire_type, ASKED)[1]
-
-
-_CONTAINERS = frozenset((dict, list))
-
-
-def is_shallow(value: Any, levels: int = MAX_DEPTH) -> bool:
-    """Walks level by level, so that no input can exhaust the stack."""
-    if type(value) is dict and levels and _CONTAINERS.isdisjoint(map(type, value.values())):
-        return True
-    layer = [value] if isinstance(value, dict | list) else []
-    for _ in range(levels):
-        if not layer:
-            return True
-        layer = [
-            child
-            for item in layer
-            for child in (item.values() if isinstance(item, dict) else item)
-            if type(child) is dict or type(child) is list
-        ]
-    return not layer
 
 
 @lru_cache(4096)
@@ -268,8 +252,6 @@ def _derived(node: inspect.Type, at: str) -> Iterator[Check]:
         case inspect.DecimalType():
             yield Check(at, Decimal.is_finite, "invalid", misfits.NO_NUMBER)
             yield Check(at, fits_decimal, "max_digits", misfits.TOO_MANY_DIGITS_ON_READING)
-        case inspect.AnyType() | inspect.DictType():
-            yield Check(at, is_shallow, "invalid", misfits.TOO_DEEP)
         case _:
             pass
 

@@ -5,6 +5,7 @@ import time
 
 import msgspec
 
+from schemas.misfits import MAX_DEPTH
 from schemas.sentence import Sentence
 
 MAX_VALUES = 450_000
@@ -63,11 +64,17 @@ class Bounds(msgspec.Struct, frozen=True):
     containers: float = MAX_CONTAINERS
     decimals: float = MAX_DECIMALS
     walk_s: float = MAX_WALK_S
+    depth: int = MAX_DEPTH
 
 
 ASKED = Bounds()
 """For a body that is part of a request: nobody is to wait for it."""
 COMPARED = Bounds(values=MAX_VALUES // 2, containers=MAX_CONTAINERS // 2, decimals=MAX_DECIMALS // 2)
 """For each of two bodies that are compared in a request."""
-STORED = Bounds(values=math.inf, names=math.inf, containers=math.inf, decimals=math.inf, walk_s=math.inf)
-"""For a body that is in the log: it was accepted, if by another version, and is read whatever it costs."""
+STORED = Bounds(
+    values=math.inf, names=math.inf, containers=math.inf, decimals=math.inf, walk_s=math.inf, depth=2 * MAX_DEPTH
+)
+"""For a body that is in the log: it was accepted, if by another version, and is read whatever it costs.
+
+Versions before this took bodies with some levels more than may be sent today.
+"""

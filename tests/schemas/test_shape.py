@@ -17,7 +17,7 @@ from schemas.account import Account
 from schemas.base import MARKET_TIME
 from schemas.misfits import MAX_DEPTH
 from schemas.sentence import german_of
-from schemas.shape import Misfits, NotJson, is_real_moment, is_shallow, shape_problems
+from schemas.shape import Misfits, NotJson, is_real_moment, shape_problems
 from schemas.submission import ACCOUNT, read_submission
 from tests.support.german import is_german
 from tests.support.make import an_account, changed, encoded
@@ -198,14 +198,6 @@ def test_what_is_no_json_is_said_to_be(body: bytes, says: str) -> None:
 def test_a_body_that_is_no_object_is_a_misfit(body: bytes) -> None:
     [problem] = read_submission(body).misfits
     assert problem.attr == "non_field_errors"
-
-
-def test_depth_is_counted_without_recursion() -> None:
-    deep: Any = 1
-    for _ in range(MAX_DEPTH):
-        deep = [deep]
-    assert is_shallow(deep)
-    assert not is_shallow([deep])
 
 
 def test_the_wrapped_form_is_read_and_its_paths_are_those_of_the_account() -> None:

@@ -1,0 +1,78 @@
+"""How deeply is a body nested? Counted without recursion, and in a body that fits its shape only where it may be deep.
+
+What the shape describes has a few levels. Only its places for any JSON value can hold more, so a body that was read
+is looked at there alone, which costs next to nothing.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, NamedTuple
+
+from msgspec import inspect
+
+from schemas.misfits import MAX_DEPTH
+
+
+def is_shallow(value: Any, levels: int = MAX_DEPTH) -> bool:
+    """Walks level by level, so that no input can exhaust the stack."""
+    layer = [value] if isinstance(value, dict | list) else []
+    for _ in range(levels):
+        if not layer:
+            return True
+        layer = [
+            child
+            for item in layer
+            for child in (item.values() if isinstance(item, dict) else item)
+            if type(child) is dict or type(child) is list
+        ]
+    return not layer
+
+
+def is_read_shallow(value: Any, wire_type: type, levels: int = MAX_DEPTH) -> bool:
+    """The same of a body that was read as its shape: true when it has so many levels at most, its own among them."""
+    return _is_shallow_below(value, _places_below(wire_type), levels - 1)
+
+
+class _Place(NamedTuple):
+    """A field that holds any JSON value, or something that does; `many` when it is an array of such."""
+
+    name: str
+    many: bool
+    below: tuple["_Place", ...]
+    """Empty where any JSON value stands."""
+
+
+@cache
+def _places_below(wire_type: type) -> tuple[_Place, ...]:
+    node = inspect.type_info(wire_type)
+    assert isinstance(node, inspect.StructType)
+    return tuple(place for field in node.fields for place in _places(field.type, field.name))
+
+
+def _places(node: inspect.Type, name: str, *, many: bool = False) -> Iterator[_Place]:
+    match node:
+        case inspect.UnionType(types=types):
+            for member in types:
+                yield from _places(member, name)
+        case inspect.VarTupleType(item_type=item):
+            yield from _places(item, name, many=True)
+        case inspect.StructType(cls=cls):
+            if below := _places_below(cls):
+                yield _Place(name, many, below)
+        case inspect.AnyType() | inspect.DictType():
+            yield _Place(name, many, ())
+        case _:
+            pass
+
+
+def _is_shallow_below(value: Any, places: tuple[_Place, ...], levels: int) -> bool:
+    """`levels` are those that may stand below the value, which is a struct."""
+    for name, many, below in places:
+        inner = getattr(value, name)
+        if not inner or type(inner) is str:  # most metadata are texts; what is absent is false
+            continue
+        for item in inner if many else (inner,):
+            left = levels - many
+            if not (_is_shallow_below(item, below, left - 1) if below else is_shallow(item, left)):
+                return False
+    return True
