@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from bench.recorders import ledger_rate, stock_rate
-from bench.results import Ratio, Results, Wait, page, write_results
+from bench.results import Bar, Results, page, write_results
 from bench.service import CREATE, VALIDATE, Bench, Measured
 from bench.usage import processor_model
 
@@ -60,10 +60,10 @@ def main() -> None:
     sys.exit(0 if results.is_met else 1)
 
 
-def ratios_of(measured: Mapping[str, Measured]) -> list[Ratio]:
+def ratios_of(measured: Mapping[str, Measured]) -> list[Bar]:
     """The ratios of what was measured; contestants are missing where their libraries are not installed."""
     return [
-        Ratio(name, measured[one].rate / measured[other].rate, bar)
+        Bar(name, measured[one].rate / measured[other].rate, bar)
         for name, one, other, bar in BARS
         if one in measured and other in measured
     ]
@@ -107,11 +107,11 @@ def median(turns: Sequence[Measured]) -> Measured:
     return Measured(rate, of([one.microseconds for one in turns]), of([one.latency_ms for one in turns]))
 
 
-def slowest(bench: Bench) -> list[Wait]:
+def slowest(bench: Bench) -> list[Bar]:
     return [
-        Wait("create to PROCESSED on the idle service, slowest of 20", bench.idle_latency(), 1.0),
-        Wait("a supplier's status in force in the api, slowest of 10", bench.pause_latency(), 1.0),
-        Wait("503 while Postgres hangs, slowest of 10", bench.hang_latency(), 2.0),
+        Bar("create to PROCESSED on the idle service, slowest of 20", bench.idle_latency(), 1.0, is_most=True),
+        Bar("a supplier's status in force in the api, slowest of 10", bench.pause_latency(), 1.0, is_most=True),
+        Bar("503 while Postgres hangs, slowest of 10", bench.hang_latency(), 2.0, is_most=True),
     ]
 
 

@@ -9,28 +9,17 @@ import msgspec
 from bench.service import Measured
 
 
-class Ratio(msgspec.Struct, frozen=True):
-    """Two rates of one run beside what is asked of them."""
+class Bar(msgspec.Struct, frozen=True):
+    """A figure of one run beside what is asked of it: so much at least, or at most."""
 
     name: str
     measured: float
     bar: float
+    is_most: bool = False
 
     @property
     def is_met(self) -> bool:
-        return self.measured >= self.bar
-
-
-class Wait(msgspec.Struct, frozen=True):
-    """Something that may take so many seconds at most."""
-
-    name: str
-    seconds: float
-    bar: float
-
-    @property
-    def is_met(self) -> bool:
-        return self.seconds <= self.bar
+        return self.measured <= self.bar if self.is_most else self.measured >= self.bar
 
 
 class Results(msgspec.Struct, frozen=True):
@@ -40,12 +29,14 @@ class Results(msgspec.Struct, frozen=True):
     measured_at: str
     rounds: int
     measured: dict[str, Measured]
-    ratios: list[Ratio]
-    waits: list[Wait]
+    ratios: list[Bar]
+    """One rate over another of the same run."""
+    waits: list[Bar]
+    """Seconds that something may take at most."""
 
     @property
     def is_met(self) -> bool:
-        return all(ratio.is_met for ratio in self.ratios) and all(wait.is_met for wait in self.waits)
+        return all(bar.is_met for bar in (*self.ratios, *self.waits))
 
 
 def write_results(results: Results, folder: Path) -> None:
@@ -80,7 +71,7 @@ def page(results: Results) -> str:
         "",
         "| wait | s | bar |",
         "|---|---|---|",
-        *(f"| {w.name} | {w.seconds:.3f} | {w.bar} |" for w in results.waits),
+        *(f"| {w.name} | {w.measured:.3f} | {w.bar} |" for w in results.waits),
     ]
     return "\n".join(lines) + "\n"
 

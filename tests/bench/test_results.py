@@ -10,7 +10,7 @@ import pytest
 
 from bench.__main__ import median
 from bench.load import percentiles
-from bench.results import Ratio, Results, Wait, page, write_results
+from bench.results import Bar, Results, page, write_results
 from bench.service import Measured
 from bench.usage import per_account, usage_of
 
@@ -23,8 +23,8 @@ RESULTS = Results(
         "create, workers running": Measured(900.0, {"api": 380.0, "relay": 90.0, "worker": 500.0, "generator": 41.0}),
         "create at 200/s": Measured(200.0, {"api": 400.0}, {"p50": 4.0, "p90": 6.0, "p99": 9.5, "max": 31.0}),
     },
-    ratios=[Ratio("create / ceiling", 0.45, 0.5)],
-    waits=[Wait("create to PROCESSED", 0.25, 1.0)],
+    ratios=[Bar("create / ceiling", 0.45, 0.5)],
+    waits=[Bar("create to PROCESSED", 0.25, 1.0, is_most=True)],
 )
 
 
