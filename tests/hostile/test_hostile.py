@@ -89,7 +89,10 @@ def harm(
     return least_harm(service.base_url, measured, other.api_key, bearable_s=MAX_WAIT_S * SLACK)
 
 
-@pytest.mark.parametrize("hostile", [h for h in HOSTILE if h.is_quick or IS_WHOLE], ids=lambda hostile: hostile.name)
+EACH = [hostile for hostile in (*HOSTILE, *STREAMS) if hostile.is_quick or IS_WHOLE]
+
+
+@pytest.mark.parametrize("hostile", EACH, ids=lambda hostile: hostile.name)
 def test_one_connection_cannot_stop_the_others(
     service: RunningService,
     watched: Processes,
@@ -98,20 +101,7 @@ def test_one_connection_cannot_stop_the_others(
     keys: dict[str, str],
     hostile: Hostile,
 ) -> None:
-    seen = harm(service, watched, importer, other, keys[hostile.role], hostile)
-    assert_harmless(seen, hostile.statuses)
-
-
-@pytest.mark.parametrize("hostile", [h for h in STREAMS if h.is_quick or IS_WHOLE], ids=lambda hostile: hostile.name)
-def test_hostile_lines_and_questions_cannot_stop_the_others(
-    service: RunningService,
-    watched: Processes,
-    importer: Importer,
-    other: Importer,
-    keys: dict[str, str],
-    hostile: Hostile,
-) -> None:
-    """What one request may cost, each line may; memory and the others' waiting are bounded for all of them."""
+    """What one request may cost, each of its lines may; memory and the others' waiting are bounded for all of them."""
     seen = harm(service, watched, importer, other, keys[hostile.role], hostile)
     assert_harmless(seen, hostile.statuses, hostile.lines)
 
