@@ -23,12 +23,6 @@ TOGETHER = {
     "eventstore/log/typed_reasons.py": "console/test_signing_in.py",
     "eventstore/log/user_details.py": "console/test_signing_in.py",
     "projections/console_user.py": "console/test_signing_in.py",
-    "projections/platform/totals.py": "api/test_runs.py",
-    "projections/versioning/build.py": "projections/test_rebuild.py",
-    "projections/versioning/forgetting.py": "projections/test_erasure.py",
-    "projections/versioning/healing.py": "projections/test_rebuild.py",
-    "projections/versioning/projection.py": "projections/test_rebuild.py",
-    "projections/versioning/versions.py": "projections/test_rebuild.py",
 }
 """Modules that a test takes together with others, since neither does anything alone."""
 

@@ -1,7 +1,5 @@
 """Imports are listed by status and code, page by page; rebuilt they are what they were live."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +12,6 @@ from embedded.postgres import PostgresUrls
 from eventstore.aggregates.import_process import (
     CancelImport,
     CompleteImport,
-    FailImport,
     stream_of,
 )
 from eventstore.errors import Refused
@@ -22,30 +19,17 @@ from eventstore.log.ledger import Ledger
 from projections.import_status import IMPORT_STATUS, SELECT_EXTERNALS, Wanted, imports_page
 from tests.support.commands import COMMANDS
 from tests.support.make import NOON, stage, start
-from tests.support.problems import INVALID, MISSING
-from tests.support.rows import live_rows
-
-
-def asked(url: str, query: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
-    async def ask() -> Any:
-        async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
-            return await query(connection, *arguments)
-
-    return asyncio.run(ask())
-
-
-def fail(ledger: Ledger, external: str, code: str, *problems: str) -> None:
-    for command in (stage(), start(), FailImport(attempt=1, code=code, detail="No.", problems=problems)):
-        ledger.execute(stream_of("S", external), command, at=NOON, by="t")
+from tests.support.problems import INVALID, MISSING, failed
+from tests.support.rows import asked, live_rows
 
 
 @pytest.fixture
 def imports(ledger: Ledger) -> None:
     """Of supplier S: 1 pending, 2 and 4 failed with problems, 3 given up, 5 processed, 6 cancelled; of T: 9."""
     ledger.execute(stream_of("S", "1"), stage(), at=NOON, by="t")
-    fail(ledger, "2", INVALID, MISSING, "invalid_iban@payment_instructions.0")
-    fail(ledger, "3", "attempts_exhausted")
-    fail(ledger, "4", INVALID, MISSING)
+    failed(ledger, "2", INVALID, MISSING, "invalid_iban@payment_instructions.0")
+    failed(ledger, "3", "attempts_exhausted")
+    failed(ledger, "4", INVALID, MISSING)
     for command in (stage(), start(), CompleteImport(attempt=1, account_number="A-00000005")):
         ledger.execute(stream_of("S", "5"), command, at=NOON, by="t")
     for other in (stage(), CancelImport()):

@@ -1,0 +1,40 @@
+"""What tests of projections begin with: an empty log, or, where they ask for `history`, an eventful one."""
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+from embedded.postgres import PostgresUrls
+from eventstore.log.ledger import Ledger
+from projections.versioning.build import administrator
+from tests.support.databases import cloned, drop
+from tests.support.eventful_log import eventful_log
+
+__all__ = ["eventful_log"]
+
+_numbers = count(1)
+
+
+@pytest.fixture
+def database(request: pytest.FixtureRequest, postgres: PostgresUrls) -> Iterator[PostgresUrls]:
+    """A database of the test's own, cloned from the template or from the eventful log."""
+    template = request.getfixturevalue("eventful_log") if "history" in request.fixturenames else "importledger"
+    urls = cloned(postgres, f"projected_{next(_numbers)}", template=template)
+    yield urls
+    drop(urls)
+
+
+@pytest.fixture
+def history(ledger: Ledger) -> Ledger:
+    """A log with something for every projection, which all of them are up with."""
+    return ledger
+
+
+@pytest.fixture
+def admin(history: Ledger, database: PostgresUrls) -> Iterator[Connection[Any]]:
+    """Of a database with a history."""
+    with administrator(database.admin) as connection:
+        yield connection

@@ -1,0 +1,97 @@
+"""A projection's rows are made in bulk, by several processes, or event by event: they are the same."""
+
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+from embedded.postgres import PostgresUrls
+from projections import PROJECTIONS
+from projections.versioning.build import _Workers, administrator, apply_events, build, make_tables
+from projections.versioning.compare import compare, verify
+from projections.versioning.projection import Projection
+from projections.versioning.reading import head
+from projections.versioning.versions import (
+    alone,
+    build_version,
+    parked_streams,
+    switch,
+    versions,
+)
+
+BY_NAME = {projection.name: projection for projection in PROJECTIONS}
+STATUS = BY_NAME["import_status"]
+each = pytest.mark.parametrize("projection", PROJECTIONS, ids=lambda projection: projection.name)
+
+
+@each
+def test_bulk_and_event_by_event_come_to_the_same(
+    admin: Connection[Any], database: PostgresUrls, projection: Projection
+) -> None:
+    for schema in ("bulk", "single"):
+        admin.execute(f"CREATE SCHEMA {schema}".encode())
+        make_tables(admin, projection, schema)
+    upto = head(admin)
+    assert build(database.admin, admin, projection, "bulk", upto=upto, jobs=2) == []
+    for table in projection.tables:
+        projection.index(admin, "single", table)
+    for position in range(upto):
+        assert apply_events(admin, projection, "single", after=position, upto=position + 1) == []
+    assert compare(admin, projection, "single", "bulk", limit=3).first == ()
+    assert compare(admin, projection, projection.home, "bulk", limit=3).first == ()
+
+
+def poison(admin: Connection[Any], projection: Projection) -> str:
+    """Make the last event of a stream unreadable; the stream."""
+    admin.execute("ALTER TABLE events DISABLE TRIGGER USER")
+    row = admin.execute(
+        "UPDATE events SET state = '\\xff7b' WHERE position = ("
+        " SELECT max(position) FROM events AS e WHERE topic = ANY(%s) AND NOT EXISTS ("
+        "  SELECT FROM events AS o WHERE o.stream = e.stream AND o.topic = 'subject_erased.v1')) RETURNING stream",
+        (projection.topics,),
+    ).fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+@each
+def test_a_poison_event_parks_its_own_stream_only(
+    admin: Connection[Any], database: PostgresUrls, projection: Projection
+) -> None:
+    table = f"{projection.home}.{projection.tables[0]}"
+    before = admin.execute(f"SELECT count(*) FROM {table}".encode()).fetchone()
+    stream = poison(admin, projection)
+    with alone(admin, projection):
+        built = build_version(database.admin, admin, projection)
+        assert parked_streams(admin, projection.name, built.version) == [stream]
+        switch(admin, projection, built.version)
+    after = admin.execute(f"SELECT count(*) FROM {table}".encode()).fetchone()
+    assert before is not None
+    assert after is not None
+    assert before[0] - 1 <= after[0] <= before[0]
+    assert verify(database.admin, admin, projection, limit=3).parked == 1
+
+
+def test_what_a_killed_rebuild_leaves_behind_is_cleared_away(
+    admin: Connection[Any], database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with alone(admin, STATUS):
+        monkeypatch.setattr("projections.versioning.versions.build", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            build_version(database.admin, admin, STATUS)
+        assert [one.version for one in versions(admin, "import_status")] == [1]
+        monkeypatch.undo()
+        admin.execute("CREATE SCHEMA import_status_v2")
+        admin.execute("INSERT INTO projection_versions VALUES ('import_status', 2, 'building', 0, '')")
+        assert build_version(database.admin, admin, STATUS).version == 2
+
+
+def interrupted(*arguments: Any, **named: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_processes_do_work_that_cannot_be_pickled(database: PostgresUrls) -> None:
+    """A restore or rebuild by two processes hung once a projection held a function without a name."""
+    with administrator(database.admin) as connection:
+        workers = _Workers(database.admin, connection, 2)
+        assert sorted(workers.each(lambda _, item: item * 2, [1, 2, 3])) == [2, 4, 6]

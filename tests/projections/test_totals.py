@@ -1,0 +1,83 @@
+"""What source and platform do not say alike is told place by place, and nothing where they balance."""
+
+import copy
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from projections.platform.totals import CONTRACT, Totals, decimal_text, unequal_totals
+from schemas.sentence import german_of
+from tests.support.german import is_german
+
+NOTHING = Totals().record()
+FAMILY_NAMES = {"count": 2, "digest": "0000000000000001", "stored": "platform.customer.family_name"}
+
+
+def totals() -> dict[str, Any]:
+    """Of a book of two accounts."""
+    ledger = {"ledgers": 2, "balances": 1, "balance_sum": "-1.50", "transactions": 0, "transaction_sum": "0"}
+    paths = {"customers.family_name": FAMILY_NAMES}
+    return copy.deepcopy(NOTHING) | {"accounts": 2, "by_ledger": {"L": ledger}, "paths": paths}
+
+
+def unequal(manifest: dict[str, Any], *, drops_unknown: bool = False) -> dict[str, str]:
+    told = unequal_totals(manifest, totals(), drops_unknown=drops_unknown)
+    return {".".join(place): str(sentence) for place, sentence in told}
+
+
+def test_a_source_that_says_the_same_balances() -> None:
+    assert unequal(totals()) == {}
+    assert unequal(totals(), drops_unknown=True) == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "place", "sentence"),
+    [
+        ({"accounts": 3}, "accounts", "The source says 3, the platform says 2."),
+        (
+            {"sums": NOTHING["sums"] | {"balances": "1.00"}},
+            "sums.balances",
+            "The source says 1.00, the platform says 0.",
+        ),
+        ({"by_ledger": {}}, "by_ledger.L.ledgers", "The source says nothing, the platform says 2."),
+        ({"by_ledger": []}, "by_ledger.L.balance_sum", "The source says nothing, the platform says -1.50."),
+        ({"paths": {}}, "paths.customers.family_name", "The source says nothing, the platform says 2."),
+        (
+            {"paths": {"customers.family_name": FAMILY_NAMES | {"digest": "2"}}},
+            "paths.customers.family_name",
+            "The source says 2, the platform says 0000000000000001.",
+        ),
+        (
+            {"columns_nowhere": ["Bemerkung"]},
+            "columns_nowhere.0",
+            "A column of the source is in no account, and its mapping does not ignore it.",
+        ),
+    ],
+)
+def test_what_differs_is_told_with_both_values(change: dict[str, Any], place: str, sentence: str) -> None:
+    assert unequal(totals() | change)[place] == sentence
+    for _, told in unequal_totals(totals() | change, totals(), drops_unknown=False):
+        assert is_german(german_of(told))
+
+
+def test_a_place_that_the_platform_lacks_is_unaccounted_for_unless_its_supplier_has_such_fields_dropped() -> None:
+    shoes = {"customers.shoe_size": {"count": 1, "digest": "0"}}
+    manifest = totals() | {"paths": totals()["paths"] | shoes}
+    assert list(unequal(manifest)) == ["paths.customers.shoe_size"]
+    assert unequal(manifest, drops_unknown=True) == {}
+    documented = totals() | {"paths": totals()["paths"] | {"customers.email": {"count": 1, "digest": "0"}}}
+    assert "customers.email" in CONTRACT
+    assert list(unequal(documented, drops_unknown=True)) == ["paths.customers.email"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(None, "0"), (Decimal("1E+3"), "1000"), (Decimal("1.50"), "1.50"), (Decimal(0), "0")]
+)
+def test_a_sum_is_told_in_its_scale(value: Decimal | None, text: str) -> None:
+    assert decimal_text(value) == text
+
+
+def test_nothing_adds_up_to_nothing() -> None:
+    assert (NOTHING["accounts"], NOTHING["erased"], NOTHING["paths"], NOTHING["by_ledger"]) == (0, 0, {}, {})
+    assert set(NOTHING["sums"].values()) == {"0"}

@@ -1,0 +1,117 @@
+"""A log with something for every projection, which is filled once and cloned for each test."""
+
+from typing import Any
+
+import pytest
+
+from api.operation import example_of
+from embedded.postgres import PostgresUrls
+from eventstore.aggregates import participant, price_sheet
+from eventstore.aggregates.organisation import CreateKey, RevokeKey
+from eventstore.aggregates.refusals import CountRefusals
+from eventstore.aggregates.run import CountRun, ReplayAccounts
+from eventstore.aggregates.run import stream_of as run_stream
+from eventstore.aggregates.supplier import ChangeSupplierStatus, ConfigureSupplier, CreateSupplier
+from eventstore.aggregates.supplier import stream_of as supplier_stream
+from eventstore.clock import now
+from eventstore.log.ledger import Ledger
+from eventstore.log.payloads import Payload
+from projections import INLINE
+from projections.erasure import erase
+from projections.platform.change import participant_change, price_sheet_change
+from projections.platform.writing import changing
+from schemas.market_participant import MarketParticipant
+from schemas.price_sheet import PriceSheet
+from schemas.shape import Shape
+from tests.support.databases import cloned
+from tests.support.following import attach, follow
+from tests.support.make import an_account, changed, encoded
+from tests.support.staging import SUPPLIER, stage
+from workers.process_imports import ImportProcessor
+
+
+@pytest.fixture(scope="session")
+def eventful_log(postgres: PostgresUrls) -> str:
+    """The name of a database that nobody is connected to."""
+    name = "eventful_log"
+    urls = cloned(postgres, name)
+    ledger, owner = Ledger(urls.service, views=INLINE), Ledger(urls.admin, views=INLINE)
+    fill(ledger, owner, urls)
+    ledger.close()
+    owner.close()
+    return name
+
+
+def fill(ledger: Ledger, owner: Ledger, database: PostgresUrls) -> None:
+    """With something for every projection, an erased account included; all of them are up with it."""
+    supplier, organisation = supplier_stream(SUPPLIER), "organisation/O"
+    for command in (
+        CreateSupplier(),
+        ChangeSupplierStatus(status="paused"),
+        ChangeSupplierStatus(status="ongoing", reason="r"),
+        ConfigureSupplier(sends_customer_emails=True),
+    ):
+        ledger.execute(supplier, command, at=now(), by="t")
+    key = CreateKey(key_id="k", secret_sha256="d", role="auditor", suppliers=("A",), rate_per_s=5)
+    owner.execute(organisation, key, at=now(), by="t")
+    owner.execute(organisation, RevokeKey(key_id="k"), at=now(), by="t")
+    processor = ImportProcessor(ledger, worker=lambda: 7)
+    streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 6)]
+    wrong = changed(an_account(SUPPLIER, 6), "999999.99", "transfer_balance")
+    processor.process([*streams[:4], stage(ledger, wrong)])
+    stage(ledger, wrong)
+    for number in (1, 2):
+        attach(ledger, database, number, is_cancelled=False)
+    attach(ledger, database, 2, is_cancelled=True)
+    import_market_records(ledger)
+    counts = CountRefusals(since=now(), counts={"required@customers.[].family_name": 3})
+    ledger.execute(f"refusals/{SUPPLIER}", counts, at=now(), by="t")
+    send_runs(ledger, processor, wrong)
+    for number in (1, 5):
+        external = an_account(SUPPLIER, number)["external_account_number"]
+        assert erase(owner, SUPPLIER, external, reason="r", at=now(), by="t") is not None
+    follow(ledger)
+
+
+def import_market_records(ledger: Ledger) -> None:
+    """A participant with contacts, and a price sheet of it."""
+    body = encoded(example_of("market_participant"))
+    read, payload = Shape(MarketParticipant).read(body), Payload.of(body)
+    ledger.execute(
+        participant.stream_of(read.code),
+        participant.ImportParticipant(payload_sha256=payload.sha256.hex()),
+        at=now(),
+        by="t",
+        payload=payload,
+        beside=changing(lambda recorded: participant_change(read, recorded)),
+    )
+    [written] = example_of("price_sheets")["price_sheets"]
+    sheet, payload = Shape(PriceSheet).read(encoded(written)), Payload.of(encoded(written))
+    stream = price_sheet.stream_of(sheet.market_participant_code, sheet.document_number)
+    command = price_sheet.ImportPriceSheet(
+        payload_sha256=payload.sha256.hex(),
+        price_sheet_type="",
+        active_from=sheet.active_from,
+        article_prices=len(sheet.article_prices),
+        is_unused=False,
+        preceding_document_number="",
+    )
+    ledger.execute_many(
+        {stream: command},
+        at=now(),
+        by="t",
+        payloads={stream: payload},
+        beside=changing(lambda recorded: price_sheet_change(sheet, recorded)),
+    )
+
+
+def send_runs(ledger: Ledger, processor: ImportProcessor, wrong: dict[str, Any]) -> None:
+    """One account in two runs, sent again and replayed; refusals, and lines that were validated only."""
+    erring = changed(wrong, "W-8", "external_account_number")
+    processor.process([stage(ledger, erring, run="r1")])
+    stage(ledger, changed(erring, "0.00", "transfer_balance"), run="r2")
+    accounts = tuple(an_account(SUPPLIER, number)["external_account_number"] for number in (1, 2, 3))
+    counts = {"required@customers.[].family_name": 1}
+    count = CountRun(since=now(), mode="validate", valid=3, refused=1, counts=counts)
+    ledger.execute(run_stream(SUPPLIER, "r2"), count, at=now(), by="t")
+    ledger.execute(run_stream(SUPPLIER, "r2"), ReplayAccounts(accounts=accounts, mode="create"), at=now(), by="t")
