@@ -37,7 +37,7 @@ def language_headers(language: Language) -> dict[str, str]:
 
 
 def _weight(header: str, language: Language) -> tuple[float, int]:
-    """How much a language is preferred: its quality, then how early it stands. What stands for it by `*` comes last."""
+    """How much the header prefers a language: by quality, then by order. A language that only `*` covers comes last."""
     named: list[tuple[float, int]] = []
     by_star: list[tuple[float, int]] = []
     for place, part in enumerate(header.split(",")):

@@ -41,7 +41,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     roles: frozenset[str] | None = None
     """Who may call it; None where no token is needed. Enforced by `api.admission`, not by the handler."""
     is_foreign_empty: bool = False
-    """Whether a foreign supplier's list is empty; all else of a foreign supplier is 404."""
+    """Whether the list of a supplier that the caller may not see is empty; other operations answer 404 for it."""
     body: type | None = None
     is_body_optional: bool = False
     example: Any = None

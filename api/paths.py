@@ -20,7 +20,7 @@ ANSWER_HEADERS = "importledger.answer_headers"
 
 
 class RawPath:
-    """ASGI middleware: the router sees the path as it was sent, and only where it names something."""
+    """ASGI middleware: the router gets the path as it was sent; a path without identifiers is answered without it."""
 
     def __init__(self, app: ASGIApp, routes: Iterable[Route] = ()) -> None:
         self._app = app
@@ -65,7 +65,7 @@ class Endpoint:
         await self._answer(Request(scope, receive, send), scope, receive, send)
 
     async def refusing(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The same, with what refuses the request answered here. Raises what nobody expected."""
+        """Call the handler, and answer the exceptions that refuse a request. Unexpected ones are raised."""
         request, is_begun = Request(scope, receive, send), False
 
         async def sending(message: Message) -> None:

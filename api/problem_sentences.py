@@ -19,7 +19,7 @@ _UNKNOWN = Sentence("The catalogue does not know this code.", "Der Katalog kennt
 
 
 def told(name: str) -> Problem:
-    """The problem behind code@path. No values: the log has none. Pure."""
+    """The problem that the log names as code@path, with its sentence and without values: the log has none. Pure."""
     code, attr = code_and_path(name)
     says = _OF_RULE.get((code, place_of(attr))) or _OF_CODE.get(code, _UNKNOWN)
     return Problem(documented_path(attr or "non_field_errors"), code, says)

@@ -158,14 +158,14 @@ def missing_account(status: str) -> Problem:
 
 
 def _meaning(record: Any, kind: Kind) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the record says, without and of its cancellation."""
+    """What the record says, in two parts: all but its cancellation, and its cancellation."""
     fields = meaning(record)
     cancellation = {name: fields.pop(name, None) or None for name in kind.cancellation}
     return fields, cancellation
 
 
 def _digests(record: Any, kind: Kind) -> tuple[str, str]:
-    """Digests of the record as it is spelt, without and of its cancellation."""
+    """Digests of the record as it is spelt: of all but its cancellation, and of its cancellation."""
     fields = msgspec.to_builtins(record)
     cancellation = {name: fields.pop(name, None) or None for name in kind.cancellation}
     return _sha256(fields), _sha256(cancellation)

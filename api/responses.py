@@ -131,7 +131,7 @@ WHOLE_BODY = "importledger.whole_body"
 CALLERS = Room(of_body=MAX_BODY_BYTES, of_all=MAX_HELD_BYTES, timeout_s=BODY_TIMEOUT_S)
 """For bodies of callers who have shown their credentials."""
 STRANGERS = Room(of_body=MAX_STRANGER_BODY_BYTES, of_all=MAX_STRANGER_HELD_BYTES, timeout_s=STRANGER_BODY_TIMEOUT_S)
-"""For everybody else's: whatever they send, callers find their room as it was."""
+"""For bodies of all others: they have room of their own, so that they take none from callers."""
 
 
 def release(scope: Scope) -> None:

@@ -65,7 +65,7 @@ _FIELD_ENDS = len(": \r\n")
 
 
 class _Refused(Exception):
-    """Ends the parsing of what a client sends; it has been answered."""
+    """Stops the parsing of what a client sends. The refusal has been written by then."""
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -189,7 +189,7 @@ class GuardedProtocol(HttpToolsProtocol):
     # What the server says.
 
     def shutdown(self) -> None:
-        """The server stops: answers without an end are told so, and who does not read is not waited for."""
+        """Called when the server stops: endless answers are told to end, and a client that does not read is cut off."""
         if (stopping := self.app_state.get(STATE)) is not None:
             stopping.set()
         if self._reading_timer is not None:
@@ -203,7 +203,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._refuse(431, _LARGE_HEADER, CODES[431])
 
     def _refuse_in_a_hurry(self) -> None:
-        """Small pieces are refused where they come many at a time; who sends line by line, as lines are made, may."""
+        """Refuse a body of many small pieces at once. Single lines, sent as they come about, are few a second."""
         if self._pieces > MAX_PIECES + PIECES_PER_S * (self.loop.time() - self._body_began):
             self._refuse(400, _SMALL_PIECES, "parse_error")
 
@@ -262,7 +262,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._header_timer = None
 
     def _look_at_body(self) -> None:
-        """A body whose request has been answered has had its time; for others the handler looks at the clock."""
+        """Cut off a body that is still coming in after its answer. Before the answer, the handler watches the time."""
         self._body_timer = None
         if self.cycle is None or self.cycle.response_complete:
             self._lose_patience()

@@ -24,7 +24,7 @@ from projections import INLINE
 
 @dataclass(frozen=True)
 class Services:
-    """See the module. `lists` is a pool of its own, so that slow readers of lists starve nobody."""
+    """What each endpoint gets. `lists` is a pool of its own, so that slow readers of lists starve nobody."""
 
     ledger: Ledger
     pool: AsyncConnectionPool
@@ -39,7 +39,7 @@ class Services:
     operations: Sequence[Operation]
     """Every endpoint of the service, for what describes it."""
     roles_file: Path | None = None
-    """Where a supervisor says which roles die whenever they are started."""
+    """The file in which a supervisor names the roles that die every time they are started; None without one."""
     is_sandbox: bool = False
     durability: Durability = "local"
     open_ledger: Callable[[Ledger], None] = Ledger.open

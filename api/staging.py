@@ -27,7 +27,7 @@ _LEFT_OUT = Sentence(
 
 
 def not_ongoing(status: str) -> tuple[Problem, Sentence]:
-    """The problem of a supplier in this state, which takes no accounts, and its sentence."""
+    """What refuses an account of a supplier that is paused or closed: the problem, and its sentence alone."""
     detail = Sentence(
         f"The import supplier is {status}; it takes no accounts now.",
         f"Der Lieferant ist im Status {status}; er nimmt jetzt keine Konten an.",
@@ -56,7 +56,7 @@ def staging_of(judged: Judgement, payload: Payload, run: str = "") -> StageImpor
 
 
 def comparable(command: StageImport, body: bytes) -> StageImport:
-    """The same with the digest of the form that content had before, for comparing with what was staged under it."""
+    """The same command with `former_sha256`, so that it compares with content that was staged in the former form."""
     former = hashlib.sha256(former_canonical_json(body)).hexdigest()
     return msgspec.structs.replace(command, former_sha256=former)
 

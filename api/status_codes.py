@@ -24,7 +24,7 @@ CODES = {
 
 
 def sentence_of(refusal: Refused) -> Sentence:
-    """What the log says of a command that it refuses, which has both languages of its own."""
+    """Why the log refuses a command, in both languages."""
     return Sentence(str(refusal), refusal.german)
 
 

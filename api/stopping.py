@@ -15,7 +15,7 @@ def is_stopping(scope: Scope) -> bool:
 
 
 def until_stopping(receive: Receive, scope: Scope) -> Receive:
-    """The same, and a disconnect as soon as the server stops. For one waiter at a time."""
+    """`receive`, which tells of a disconnect also when the server stops. Only one task at a time may wait for it."""
     stopping: asyncio.Event | None = scope.get("state", {}).get(STATE)
     if stopping is None:
         return receive

@@ -32,7 +32,7 @@ def typed_number(body: bytes | None) -> str:
 def storable_number(text: str) -> str:
     """The number as refused attempts are stored and found by: without blanks around it, and not longer than any may be.
 
-    "" for one that no table takes: a single one would keep those of others from being stored.
+    "" for text that Postgres cannot store: attempts are stored together, and one of these would stop all of them.
     """
     number = text.strip()[:MAX_NUMBER].strip()
     try:

@@ -42,7 +42,7 @@ _REMEMBERED_BATCHES = 8
 
 
 class _Names(msgspec.Struct, gc=False):
-    """What tells accounts apart, of a line that is perhaps no account at all."""
+    """The fields that identify an account, as a line has them that may be anything."""
 
     import_supplier: str = ""
     external_account_number: str = ""
@@ -144,7 +144,7 @@ class AccountWork:
         await self._counts.append()
 
     def _look(self, items: Sequence[AccountItem]) -> None:
-        """Read what there is of the items' accounts; same bytes as accepted before make an item a replay."""
+        """Read the state of the items' accounts. An item whose bytes were accepted before is a replay."""
         states = self._ledger.look_at({item.stream for item in items})
         for item in items:
             item.before = before = states[item.stream]
@@ -174,12 +174,12 @@ class AccountWork:
         return suppliers[judged.supplier].status == "ongoing"
 
     async def _staged(self, items: Sequence[AccountItem]) -> dict[str, Decision]:
-        """What became of the commands, by stream."""
+        """Stage the items in one transaction; the outcome of each, by stream."""
         if not items:
             return {}
         try:
             return await self._workshop.in_thread(self._stage, items)
-        except AccountErased:  # one of them has just been erased: the others are not to suffer for it
+        except AccountErased:  # one of them has just been erased: each is staged by itself
             outcomes: dict[str, Decision] = {}
             for item in items:
                 try:
@@ -229,7 +229,7 @@ class AccountWork:
         return Receipt(line=number, external_account_number=item.external, status="PENDING", warnings=judged.warnings)
 
     def _not_staged(self, item: AccountItem, judged: Judged, suppliers: Mapping[str, KnownSupplier]) -> Receipt:
-        """Refused before the log was asked: what is taken already comes first, as at the single endpoint."""
+        """The receipt of a line that was not staged. As at the single endpoint, what the log refuses comes first."""
         state = item.before.state if isinstance(item.before, Loaded) and item.stream else None
         if state is not None and self._mode != "validate":
             if _is_in_force(state, judged):
@@ -280,7 +280,7 @@ def _named(lines: Sequence[Line]) -> list[AccountItem]:
 
 
 def _item(line: Line) -> AccountItem:
-    """Whom the line seems to concern; judging says it for certain."""
+    """The line, with the account that it seems to name. Judging says for certain which it is."""
     if line.body is None:
         return AccountItem(line)
     try:
@@ -293,7 +293,7 @@ def _item(line: Line) -> AccountItem:
 
 
 def _waves(items: Sequence[AccountItem]) -> list[list[AccountItem]]:
-    """The items in order, in turns that meet no account twice."""
+    """The items in their order, in groups of which none has an account twice."""
     waves: list[list[AccountItem]] = [[]]
     met: set[str] = set()
     for item in items:

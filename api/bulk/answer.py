@@ -110,7 +110,7 @@ class BulkAnswer(Response):
     async def _read(
         self, body: BulkBody, queue: "asyncio.Queue[asyncio.Task[object] | BaseException | None]", room: "_Room"
     ) -> None:
-        """Begin to prepare each batch as there is room for it; the end is None, or what has cut it."""
+        """Queue the preparation of each batch, as there is room for it; last None, or the error that cut the body."""
         try:
             async with contextlib.aclosing(body.batches()) as batches:
                 async for batch in batches:

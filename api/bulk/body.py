@@ -119,7 +119,7 @@ class BulkBody:
 
 
 class _CutAfter(Exception):
-    """The body ends here, and not as it should; what has come before is taken first."""
+    """The body was cut here, for this reason, which is raised after the lines before it are taken."""
 
     def __init__(self, reason: Exception) -> None:
         super().__init__()

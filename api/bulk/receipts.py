@@ -112,7 +112,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 def refusals_of(receipts: Sequence[Receipt]) -> dict[int, Refusal]:
-    """By line. Of many errors it takes a while: call it in a thread."""
+    """The refused receipts by line number. With many errors this takes a while: call it in a thread."""
     return {
         receipt.line: Refusal(places_of(receipt.errors), names_of(receipt.errors))
         for receipt in receipts

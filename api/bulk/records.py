@@ -144,7 +144,7 @@ class RecordWork:
         )
 
     def _judge(self, items: Sequence[RecordItem], suppliers: Mapping[str, KnownSupplier], so_far: int) -> int:
-        """How many problems are listed, after so many of the same batch."""
+        """Set the items' problems; how many of them are listed. `so_far` are listed already, which leaves less room."""
         listed = 0
         for item in items:
             if item.envelope is None:
@@ -181,7 +181,7 @@ class RecordWork:
         return [_receipt(item, outcomes.get(item.line.number), self._kind) for item in prepared.items]
 
     def _appended(self, items: Sequence[RecordItem]) -> dict[int, Decision]:
-        """What became of these, by line; no two are of one record."""
+        """Attach the items, no two of which are one record; the outcome of each, by line number."""
         of_stream = {item.attached.stream: item for item in items if item.attached}
         commands = {stream: item.attached.command for stream, item in of_stream.items() if item.attached}
         payloads = {stream: item.attached.payload for stream, item in of_stream.items() if item.attached}
@@ -205,7 +205,7 @@ class RecordWork:
         return by_line
 
     def _as_stored(self, item: RecordItem) -> Decision:
-        """The same record in another spelling is no other record."""
+        """Attach the record in the stored spelling, if it is the same in another one; else the refusal stands."""
         attached = item.attached
         assert attached is not None
         try:
@@ -224,7 +224,7 @@ class RecordWork:
 
 
 def _waves(items: Sequence[RecordItem]) -> list[list[RecordItem]]:
-    """The items in order, in turns that meet no record twice."""
+    """The items in their order, in groups of which none has a record twice."""
     waves: list[list[RecordItem]] = [[]]
     met: set[str] = set()
     for item in items:

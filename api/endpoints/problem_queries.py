@@ -96,7 +96,7 @@ def _left_out(path: str) -> Problem:
 
 
 def _naming(told: ImportProblems, paths: tuple[str, ...]) -> ImportProblems:
-    """The same, with the paths of missing documents, which the payload has."""
+    """The problems, with the paths of missing documents put in, which stand in the payload."""
 
     def named(problem: Problem) -> Problem:
         step = problem.attr.split(".")[1:2]

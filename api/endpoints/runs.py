@@ -178,7 +178,7 @@ class Runs:
         after: tuple[int, str] | None,
         language: Language,
     ) -> AsyncIterator[bytes]:
-        """A connection is held for a page at a time, so that slow readers starve nobody."""
+        """The lines, page by page. A connection is held for one page only, so that slow readers starve nobody."""
         while True:
             yield b"".join([encode_line(with_sentence(one), language) + b"\n" for one in imports])
             if after is None:

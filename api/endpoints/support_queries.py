@@ -119,7 +119,7 @@ class SupportQueries:
 
 
 def _refuse_others(request: Request, *names: str) -> None:
-    """A mistyped parameter would be an answer to another question."""
+    """Refuse parameters that there are not: without a mistyped one, the answer would be to another question."""
     if others := [name for name in request.query_params if name not in names]:
         said = Sentence(
             f"This is no parameter; there are {' and '.join(names)}.",

@@ -166,6 +166,6 @@ COMMANDS: dict[type[Event], type[Command]] = {
     MailDelivered: DeliverMail,
     MailFailed: FailMail,
 }
-"""What was asked for when an event followed."""
+"""The command that each event follows from. A replay asks it again."""
 
 CUSTOMER_MAIL = Aggregate("customer-mail", TOPICS, CustomerMail(), decide, evolve, COMMANDS)

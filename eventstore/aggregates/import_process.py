@@ -102,14 +102,14 @@ class DryRunErrored(Event, frozen=True):
 
 
 class ImportCancelled(Event, frozen=True):
-    """Somebody decided that this import is not to be processed. The reason is `private` since there is that."""
+    """Somebody decided that this import is not processed. Older events hold the reason in clear, not `private`."""
 
     reason: str = ""
     private: str = ""
 
 
 class ImportRetried(Event, frozen=True):
-    """The kept payload is to be processed once more. The reason is `private` since there is that."""
+    """The kept payload is to be processed once more. Older events hold the reason in clear, not `private`."""
 
     reason: str = ""
     private: str = ""
@@ -438,7 +438,7 @@ def _moved(
     due_at: datetime | None = None,
     account_number: str = "",
 ) -> ImportProcess:
-    """The process in the status that the event leaves; what is not named is as it is for a process without worker."""
+    """The process in the status that the event leaves; no worker holds it, unless the arguments say so."""
     return ImportProcess(
         status=status_after(event),
         staged=process.staged,
@@ -461,6 +461,6 @@ COMMANDS: dict[type[Event], type[Command]] = {
     ImportRetried: RetryImport,
     SubjectErased: EraseSubject,
 }
-"""What was asked for when an event followed."""
+"""The command that each event follows from. A replay asks it again."""
 
 IMPORT_PROCESS = Aggregate("import", TOPICS, ImportProcess(), decide, evolve, COMMANDS)

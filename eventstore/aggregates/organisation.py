@@ -103,6 +103,6 @@ COMMANDS: dict[type[Event], type[Command]] = {
     KeyCreated: CreateKey,
     KeyRevoked: RevokeKey,
 }
-"""What was asked for when an event followed."""
+"""The command that each event follows from. A replay asks it again."""
 
 ORGANISATION = Aggregate("organisation", TOPICS, Organisation(), decide, evolve, COMMANDS)

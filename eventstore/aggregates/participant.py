@@ -55,6 +55,6 @@ def stream_of(code: int) -> str:
 COMMANDS: dict[type[Event], type[Command]] = {
     ParticipantImported: ImportParticipant,
 }
-"""What was asked for when an event followed."""
+"""The command that each event follows from. A replay asks it again."""
 
 PARTICIPANT = Aggregate("participant", TOPICS, Participant(), decide, evolve, COMMANDS)

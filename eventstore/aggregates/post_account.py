@@ -153,7 +153,7 @@ COMMANDS: dict[type[Event], type[Command]] = {
     RecordImported: ImportRecord,
     RecordCancellationChanged: ImportRecord,
 }
-"""What was asked for when an event followed."""
+"""The command that each event follows from. A replay asks it again."""
 
 DELIVERY_NOTE = Aggregate("delivery-note", TOPICS, Record(), decide, evolve, COMMANDS)
 ENERGY_AMOUNT = Aggregate("energy-amount", TOPICS, Record(), decide, evolve, COMMANDS)

@@ -84,6 +84,6 @@ def stream_of(participant_code: int, document_number: str) -> str:
 COMMANDS: dict[type[Event], type[Command]] = {
     PriceSheetImported: ImportPriceSheet,
 }
-"""What was asked for when an event followed."""
+"""The command that each event follows from. A replay asks it again."""
 
 PRICE_SHEET = Aggregate("price-sheet", TOPICS, PriceSheetState(), decide, evolve, COMMANDS)

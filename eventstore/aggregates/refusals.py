@@ -27,7 +27,7 @@ class CountRefusals(Command, frozen=True):
 
 
 class Refusals(State, frozen=True):
-    """Nothing depends on what was refused before."""
+    """A state without content: no decision depends on what was refused before."""
 
 
 def decide(command: CountRefusals, refusals: Refusals, at: datetime) -> RequestsRefused | None:
@@ -53,6 +53,6 @@ def stream_of(supplier: str) -> str:
 COMMANDS: dict[type[Event], type[Command]] = {
     RequestsRefused: CountRefusals,
 }
-"""What was asked for when an event followed."""
+"""The command that each event follows from. A replay asks it again."""
 
 REFUSALS = Aggregate("refusals", TOPICS, Refusals(), decide, evolve, COMMANDS)

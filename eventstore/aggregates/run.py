@@ -53,7 +53,7 @@ class ReplayAccounts(Command, frozen=True):
 
 
 class Run(State, frozen=True):
-    """Nothing depends on what was sent before."""
+    """A state without content: no decision depends on what was sent before."""
 
 
 def decide(command: CountRun | ReplayAccounts, run: Run, at: datetime) -> RunCounted | AccountsReplayed | None:
@@ -89,6 +89,6 @@ COMMANDS: dict[type[Event], type[Command]] = {
     RunCounted: CountRun,
     AccountsReplayed: ReplayAccounts,
 }
-"""What was asked for when an event followed."""
+"""The command that each event follows from. A replay asks it again."""
 
 RUN = Aggregate("run", TOPICS, Run(), decide, evolve, COMMANDS)

@@ -160,6 +160,6 @@ COMMANDS: dict[type[Event], type[Command]] = {
     SupplierStatusChanged: ChangeSupplierStatus,
     SupplierConfigured: ConfigureSupplier,
 }
-"""What was asked for when an event followed."""
+"""The command that each event follows from. A replay asks it again."""
 
 SUPPLIER = Aggregate("supplier", TOPICS, Supplier(), decide, evolve, COMMANDS)

@@ -54,7 +54,7 @@ class Drawn(msgspec.Struct, frozen=True):
 
     @property
     def tables(self) -> dict[str, tuple[str, str]]:
-        """As TABLES has them."""
+        """The key's table, as TABLES names tables."""
         return {self.table[1]: (".".join(self.table), self.order)}
 
 
@@ -70,7 +70,7 @@ _FORMER_COLUMNS = {"payloads": ("stream", "sha256", "recorded_at", "received_byt
 
 
 _NOT_COUNTED = -1
-"""What backups said once instead of the number of rows."""
+"""Stands for the number of rows in backups from before rows were counted."""
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -81,7 +81,7 @@ class Part(msgspec.Struct, frozen=True):
     columns: tuple[str, ...] = ()
 
     def columns_of(self, name: str) -> tuple[str, ...]:
-        """Also for backups that did not say them, from before payloads were encrypted."""
+        """The columns of this table. Backups from before payloads were encrypted do not name them."""
         return self.columns or _FORMER_COLUMNS.get(name, ())
 
 

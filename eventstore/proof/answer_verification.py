@@ -1,6 +1,6 @@
 """Verification of remembered answers: each is compared with the digest that an event carries.
 
-Answers that were remembered before events carried digests are counted as unwatched. What was erased is rightly gone.
+Answers from before events carried digests are counted as unwatched. Answers about erased persons have to be gone.
 """
 
 from typing import Any

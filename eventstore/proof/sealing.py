@@ -181,7 +181,7 @@ def continue_from(
 
 
 def _lost_upto(read: ReadTile, head: int, position: int, signed: Sequence[Checkpoint]) -> int:
-    """Up to which position events were signed that are not there any more, nor were said to be lost."""
+    """The last position that was signed and is lost, without a continuation that says so. Raises SealRefused."""
     continued = [checkpoint.continued for checkpoint in signed if checkpoint.continued]
     lost: list[int] = []
     kept = [0]

@@ -191,7 +191,7 @@ def _checkpoints(
 def _without_lost(
     checkpoints: dict[int, list[tuple[Checkpoint, str]]], told: list[str]
 ) -> dict[int, list[tuple[Checkpoint, str]]]:
-    """Without those that speak of what was openly lost; the sentences about the losses go into `told`."""
+    """The checkpoints, without those of events that were openly lost. A sentence for each loss goes into `told`."""
     continued = sorted({one.continued for kept in checkpoints.values() for one, _ in kept if one.continued})
     left: dict[int, list[tuple[Checkpoint, str]]] = {}
     lost: dict[Continued, set[str]] = {one: set() for one in continued}
