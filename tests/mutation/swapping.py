@@ -7,11 +7,12 @@ the module was imported has left its results behind, so that such a mutant needs
 import gc
 import importlib.util
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import _lru_cache_wrapper
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
+from typing import Any
 
 from tests.mutation.mutant import Mutant
 
@@ -36,13 +37,20 @@ def functions_of(files: Sequence[str]) -> dict[str, list[FunctionType]]:
     return found
 
 
-def forget_results() -> None:
-    """Empty every cache of results: what a function has answered before, it is not asked again."""
+def caches() -> list[Any]:
+    """The project's functions that keep their results: what they have answered before, they are not asked again."""
+    found = []
     for thing in gc.get_objects():
         if isinstance(thing, _lru_cache_wrapper):
             code = getattr(thing.__wrapped__, "__code__", None)  # classes have none
             if code is not None and Path(code.co_filename).is_relative_to(HERE):
-                thing.cache_clear()
+                found.append(thing)
+    return found
+
+
+def forget_results(functions: Iterable[Any]) -> None:
+    for function in functions:
+        function.cache_clear()
 
 
 def exchange(mutant: Mutant, functions: Sequence[FunctionType]) -> None:

@@ -17,7 +17,16 @@ from hypothesis import HealthCheck, Phase, settings
 
 from tests.mutation.children import Children, Ended, limit
 from tests.mutation.mutant import Mutant
-from tests.mutation.swapping import Imports, NotExchangeable, codes_of, exchange, forget_results, functions_of, name_of
+from tests.mutation.swapping import (
+    Imports,
+    NotExchangeable,
+    caches,
+    codes_of,
+    exchange,
+    forget_results,
+    functions_of,
+    name_of,
+)
 
 OPTIONS = ["-q", "-s", "--noconftest", "--tb=no", "--assert=plain", "-p", "no:cacheprovider", "--no-header"]
 _OWN_FIXTURES = {"request", "monkeypatch", "tmp_path", "capsys", "recwarn", "caplog"}
@@ -103,7 +112,7 @@ class Trial(Pure):
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         self._run_unchanged(session)
         self._reached = reached_by(self._coverage.get_data(), self._files)
-        forget_results()
+        forget_results(caches())
         functions = functions_of(sorted(self._files))
         for number, mutant in self._mutants.items():
             reached = self._reached.get(f"{mutant.file}:{'.'.join(mutant.function)}", set())
@@ -130,7 +139,9 @@ class Trial(Pure):
 
     def _run_unchanged(self, session: pytest.Session) -> None:
         """Every test once, to see which functions it reaches and how long it takes. In this process, as a warm-up."""
+        keeping = caches()
         for item in session.items:
+            forget_results(keeping)  # else only the first test would reach what they call
             self._coverage.switch_context(item.nodeid)
             began = time.process_time()
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
