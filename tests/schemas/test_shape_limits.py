@@ -18,6 +18,7 @@ from schemas.shape import (
     Misfits,
     NotJson,
     Shape,
+    _fields,
     derived_checks,
     fits_decimal,
     is_real_moment,
@@ -106,6 +107,9 @@ MISFITS: list[tuple[str, Any, str, str, str]] = [
     ("amount", "x", "amount", "invalid", misfits.NO_NUMBER),
     ("amount", [], "amount", "invalid", misfits.expected(misfits.DECIMAL, [])),
     ("amount", False, "amount", "invalid", misfits.expected(misfits.DECIMAL, False)),
+    ("text", "a\0b", "text", "null_characters_not_allowed", misfits.NO_NULL_CHARACTERS),
+    ("text", False, "text", "invalid", misfits.expected(misfits.STRING, False)),
+    ("exact", [], "exact", "invalid", misfits.expected(misfits.DECIMAL, [])),
     ("exact", "1" * 19, "exact", "max_digits", misfits.TOO_MANY_DIGITS),
     ("exact", "x", "exact", "invalid", misfits.NO_NUMBER),
     ("day", "2023-02-29", "day", "invalid", misfits.not_valid(misfits.DATE)),
@@ -134,6 +138,41 @@ MISFITS: list[tuple[str, Any, str, str, str]] = [
 @pytest.mark.parametrize(("field", "value"), FITS)
 def test_what_just_fits_is_taken(field: str, value: Any) -> None:
     assert shape_problems({field: value}, Sample) == []
+    assert isinstance(Shape(Sample).fit({field: value}), Sample)
+
+
+def test_a_time_keeps_the_zone_that_its_field_has() -> None:
+    sample = Shape(Sample).fit({"local": "2026-07-01T12:00:00", "moment": "2026-07-01T12:00:00"})
+    assert sample.local.isoformat() == "2026-07-01T12:00:00"
+    assert sample.moment.isoformat() == "2026-07-01T12:00:00+02:00"
+
+
+SEEN_AT_ONCE: list[tuple[str, Any]] = [
+    ("text", ""),
+    ("text", "äöü"),
+    ("named", "abc"),
+    ("choice", "B"),
+    ("amount", "1" * 18 + "." + "1" * 10),
+    ("moment", "2026-07-01T12:00:00Z"),
+    ("flag", True),
+    ("flag", False),
+    ("end", None),
+    ("end", "abc"),
+]
+
+
+@pytest.mark.parametrize(("field", "value"), SEEN_AT_ONCE)
+def test_what_is_sent_most_often_fits_at_the_first_look(field: str, value: Any) -> None:
+    """The walk says the same of it, and takes longer."""
+    _, fits = _fields(Sample)[field]
+    assert fits(value) is True
+    assert shape_problems({field: value}, Sample) == []
+
+
+@pytest.mark.parametrize(("field", "value"), [(field, value) for field, value, *_ in MISFITS if hasattr(Sample, field)])
+def test_no_first_look_takes_what_does_not_fit(field: str, value: Any) -> None:
+    _, fits = _fields(Sample)[field]
+    assert fits(value) is False
 
 
 @pytest.mark.parametrize(("field", "value", "attr", "code", "detail"), MISFITS)
@@ -240,9 +279,35 @@ def test_a_large_body_has_so_much_of_everything_at_most(body: bytes, bounds: Bou
 )
 def test_what_is_no_json_is_told_by_its_own_sentence(body: bytes, detail: str) -> None:
     for read in (untyped, Shape(Sample).read):
-        with pytest.raises(NotJson) as refused:
-            read(body)
-        assert refused.value.detail == detail
+        for sent in (body, padded(body)):
+            with pytest.raises(NotJson) as refused:
+                read(sent)
+            assert refused.value.detail == detail
+
+
+def test_a_body_that_is_read_has_so_many_decimals_at_most() -> None:
+    body, bounds = b'{"items":' + body_of(3, b",", b"1.5") + b"}", Bounds(decimals=2)
+
+    class Numbers(Wire, frozen=True):
+        items: tuple[Decimal, ...] = ()
+
+    assert len(Shape(Numbers).read(padded(body, LARGE_BYTES), bounds).items) == 3
+    with pytest.raises(TooMuchWork) as refused:
+        Shape(Numbers).read(padded(body), bounds)
+    assert refused.value.detail == misfits.too_many_decimals(2)
+
+
+@pytest.mark.parametrize("beginning", [b"[", b'["\xff",'])
+def test_what_is_too_much_to_read_is_told_as_that(beginning: bytes) -> None:
+    with pytest.raises(TooMuchWork) as refused:
+        Shape(Sample).read(padded(beginning + b"[],[],[]"), Bounds(containers=2))
+    assert refused.value.detail == misfits.too_many_containers(2)
+
+
+def test_what_is_too_much_to_read_and_too_deep_is_told_to_be_deep() -> None:
+    with pytest.raises(NotJson) as refused:
+        Shape(Sample).read(b"[" * (LARGE_BYTES + 1), Bounds(containers=2))
+    assert refused.value.detail == misfits.DEEP_BODY
 
 
 @pytest.mark.parametrize("before", [b"", b'"text":5,'], ids=["without a misfit", "beside a misfit"])
@@ -351,3 +416,24 @@ def test_what_is_left_out_is_counted() -> None:
     assert len(listed) == MAX_PROBLEMS
     assert isinstance(rest, LeftOut)
     assert rest.left_out == 7
+
+
+def test_undocumented_names_of_all_objects_are_counted_together() -> None:
+    names = {f"name{n}": 1 for n in range(MAX_PROBLEMS)}
+    *listed, rest = shape_problems({"inner": {"one": 1, **names}, **names, "zzz": 1}, Sample)
+    assert len(listed) == MAX_PROBLEMS
+    assert isinstance(rest, LeftOut)
+    assert rest.left_out == MAX_PROBLEMS + 1
+    inner = {f"name{n}": 1 for n in range(MAX_PROBLEMS + 2)}
+    *_, rest = shape_problems({"inner": {"one": 1, **inner}, **names}, Sample)
+    assert isinstance(rest, LeftOut)
+    assert rest.left_out == MAX_PROBLEMS + 2
+
+
+def test_undocumented_names_have_room_of_their_own() -> None:
+    class Many(Wire, frozen=True):
+        items: tuple[int, ...]
+
+    problems = shape_problems({"items": ["x"] * MAX_PROBLEMS, "zzzz": 1, "yyyy": 2}, Many)
+    assert [problem.attr for problem in problems[-2:]] == ["zzzz", "yyyy"]
+    assert len(problems) == MAX_PROBLEMS + 2
