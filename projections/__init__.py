@@ -10,11 +10,13 @@ from projections.account_search import ACCOUNT_SEARCH
 from projections.console_user import CONSOLE_USER
 from projections.customer_mail import CUSTOMER_MAIL
 from projections.error_statistics import ERROR_STATISTICS
+from projections.import_failure import IMPORT_FAILURE
 from projections.import_progress import IMPORT_PROGRESS
 from projections.import_run import IMPORT_RUN
 from projections.import_status import IMPORT_STATUS
 from projections.import_supplier import IMPORT_SUPPLIER
 from projections.platform.tables import FORMER_TABLES, MARKET_TABLES, TABLES
+from projections.throughput import THROUGHPUT
 from projections.versioning.following import Following
 from projections.versioning.projection import Platform, Projection
 from projections.versioning.view import View
@@ -22,7 +24,14 @@ from projections.versioning.view import View
 INLINE: tuple[View, ...] = (IMPORT_STATUS, IMPORT_SUPPLIER, ACCESS_KEY, ACCOUNT_RECORD, CUSTOMER_MAIL, CONSOLE_USER)
 """Written in the append's own transaction: whoever posts and then reads sees the write."""
 
-FOLLOWING: tuple[Following, ...] = (IMPORT_PROGRESS, ERROR_STATISTICS, ACCOUNT_SEARCH, IMPORT_RUN)
+FOLLOWING: tuple[Following, ...] = (
+    IMPORT_PROGRESS,
+    ERROR_STATISTICS,
+    ACCOUNT_SEARCH,
+    IMPORT_RUN,
+    THROUGHPUT,
+    IMPORT_FAILURE,
+)
 """Kept up with the log by the projector, each from its own position."""
 
 PLATFORM = Platform(

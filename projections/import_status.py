@@ -183,7 +183,7 @@ LIMIT %(limit)s
 _MAX_CANDIDATES = 10_000
 """So many failed imports are asked for a problem's code at a time; a page may then be short, and says how to go on."""
 
-_STATUS_CONDITIONS: dict[str, LiteralString] = {status: f" AND status = '{status}'" for status in STATUSES}
+STATUS_CONDITIONS: dict[str, LiteralString] = {status: f" AND status = '{status}'" for status in STATUSES}
 """A condition for each status, which names it in the query's text, so that Postgres uses the partial indexes."""
 
 PENDING_STATES = ("PENDING", "IN_PROGRESS", "ERRORED", "DRY_RUN_SUCCEEDED", "DRY_RUN_ERRORED")
@@ -221,7 +221,7 @@ class ImportPage(msgspec.Struct, frozen=True):
 
 async def imports_page(connection: AsyncConnection[Any], supplier: str, wanted: Wanted) -> ImportPage:
     """A page of a supplier's imports. Every page costs the same, however many imports there are."""
-    conditions: LiteralString = _STATUS_CONDITIONS[wanted.status] if wanted.status is not None else ""
+    conditions: LiteralString = STATUS_CONDITIONS[wanted.status] if wanted.status is not None else ""
     matches: LiteralString = "true"
     most = wanted.limit + 1
     if wanted.code is not None and wanted.is_problem:
