@@ -111,7 +111,7 @@ def verify(  # long: a verb with eight options, which it hands to one check each
     Exit code 1 and a sentence for everything that is wrong.
     """
     settings = Settings.from_environment()
-    trusted = keys or (_known_key(settings),)
+    trusted = keys or (known_key(settings),)
     began = time.monotonic()
     problems: list[str] = []
     signed = _certificates(certificates, trusted, problems)
@@ -272,7 +272,7 @@ def _certificates(files: Sequence[Path], keys: Sequence[str], problems: list[str
     return certificates
 
 
-def _known_key(settings: Settings) -> str:
+def known_key(settings: Settings) -> str:
     """The verifier key of this installation. Raises SettingError where there is none."""
     secret = settings.sealing_key or DataFolder(settings.data_dir).known_secret(SEALING_KEY)
     if secret is None:

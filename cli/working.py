@@ -6,6 +6,7 @@ import threading
 
 import click
 
+from cli.log_check import log_verifier
 from cli.opening import opener
 from cli.prove import outside, sealing_key
 from cli.role_health import answer_health
@@ -15,6 +16,7 @@ from cli.signals import stop_on_signals
 from eventstore.log.ledger import Ledger
 from projections import FOLLOWING, INLINE
 from workers.ended_imports import EndedImports
+from workers.owner_tasks import OwnerTasks
 from workers.projector import Projector
 from workers.run import run_relay, run_worker
 from workers.sealer import Sealer
@@ -77,7 +79,11 @@ def _ledger(settings: Settings, *, connections: int) -> Ledger:
 def _followers(ledger: Ledger, settings: Settings, stop: threading.Event) -> list[threading.Thread]:
     """What follows the log beside the relay, each in a thread of its own: the sealer and the projector."""
     sealer = Sealer(ledger, sealing_key(settings), outside(settings), every_s=settings.seal_every_s)
-    return [sealer.start(stop), Projector(ledger, FOLLOWING).start(stop), EndedImports(ledger).start(stop)]
+    followers = [sealer.start(stop), Projector(ledger, FOLLOWING).start(stop), EndedImports(ledger).start(stop)]
+    if settings.database_admin_url is not None:  # without it, what users ask the owner for waits
+        verifier = log_verifier(settings, service_database(settings))
+        followers.append(OwnerTasks(ledger, settings.database_admin_url, verifier).start(stop))
+    return followers
 
 
 def _mail_server(settings: Settings) -> MailServer | None:

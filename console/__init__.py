@@ -36,9 +36,16 @@ What a function raises is shown as a page: `ApiError`, `NotValid`, `Refused`, an
 `N_("…")` where the language is not known yet. Each text stands in German in a `.po` file of `console/locale/de/`, one
 for each screen; a test names those that are missing. Every form has `{{ csrf }}` in it. There are no `style` and no
 `on…` attributes: the policy forbids them. Filters: `moment`, `day`, `ago`, `number`, `percent`, `euros`, `size`,
-`duration`, and `said` for a `Sentence` of the API. `asset("console.css")` is the address of a file in `console/assets/`
-or `console/vendor/`. For a live part give an element `hx-get`, `hx-trigger="every 2s"` and `hx-swap="outerHTML"`; the
-same address without script must be a page (`visit.is_partial` says which is asked for).
+`duration`, `segment` for a step of an address, and `said` for a `Sentence` of the API. `asset("console.css")` is the
+address of a file in `console/assets/` or `console/vendor/`. For a live part give an element `hx-get`,
+`hx-trigger="every 2s"` and `hx-swap="outerHTML"`; the same address without script must be a page (`visit.is_partial`
+says which is asked for).
+
+**Personal data** is masked by `console.masking`. `await is_shown(visit, supplier, external)` of `console.disclosing`
+says whether the person has asked for an account's; `{% include "show_personal.html" %}` is the form to ask with.
+
+**What needs the rights of the database's owner** is asked for by `await visit.ask(kind, arguments, reason)`, which
+gives the task's id; `projections.owner_task` has the queries for how far it is.
 
 **Tests** make a user with a session by `tests.support.console.signed_in`.
 """

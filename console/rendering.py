@@ -7,6 +7,7 @@ import hashlib
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
@@ -44,6 +45,11 @@ def asset(name: str) -> str:
     return f"/console/assets/{name}?v={_version(name)}"
 
 
+def segment(text: str) -> str:
+    """A supplier's code or an account's number as one step of an address, whatever stands in it."""
+    return quote(text, safe="")
+
+
 @cache
 def _version(name: str) -> str:
     return hashlib.sha256(ASSETS[name].read_bytes()).hexdigest()[:12]
@@ -63,7 +69,7 @@ def environment(language: Language) -> Environment:
     )
     made.policies["ext.i18n.trimmed"] = True
     made.install_gettext_translations(translations(language), newstyle=True)  # type: ignore[attr-defined]
-    made.filters.update(Formats(language).filters())
+    made.filters.update(Formats(language).filters(), segment=segment)
     made.globals.update(asset=asset, language=language, languages=LANGUAGES)
     return made
 

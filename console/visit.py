@@ -5,6 +5,7 @@ allowed, the supplier in the path is one that the person sees, and a form has co
 """
 
 import hmac
+import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -12,6 +13,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 from markupsafe import Markup
+from psycopg import Connection
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -30,11 +32,14 @@ from console.rendering import HEADERS, OVER_TLS, rendered
 from console.settings import ConsoleSettings
 from console.texts import LANGUAGES, N_, translations
 from console.transport import Transport
+from eventstore.aggregates import import_process, owner_task
 from eventstore.aggregates.aggregate import Command
+from eventstore.aggregates.owner_task import OwnerTaskKind
 from eventstore.clock import now
 from eventstore.events import Recorded
 from eventstore.log.ledger import Beside
 from eventstore.log.sessions import new_token, open_session
+from eventstore.log.typed_reasons import MAX_REASON, TypedReason, new_reason_id, write_reason
 from schemas.sentence import Sentence
 
 T = TypeVar("T")
@@ -160,6 +165,29 @@ class Visit:
     async def written(self, work: Callable[..., T], *arguments: Any, **named: Any) -> T:
         """What a call that writes gives, which runs in a thread."""
         return await in_thread(work, *arguments, **named)
+
+    async def ask(self, kind: OwnerTaskKind, arguments: dict[str, str], reason: str = "") -> str:
+        """Ask for what needs the rights of the database's owner; the id of the task, which the relay carries out.
+
+        A typed reason goes with the person whom the task is about, but for that of an erasure, which outlives them.
+        """
+        task_id, at = f"t_{secrets.token_hex(8)}", now()
+        stream = owner_task.stream_of(task_id)
+        is_about_person = "external" in arguments and kind != "erase"
+        subject = import_process.stream_of(arguments["supplier"], arguments["external"]) if is_about_person else stream
+        typed = TypedReason(
+            reason=new_reason_id(), user_id=self.person.user_id, subject=subject, at=at, content=reason[:MAX_REASON]
+        )
+
+        def beside(connection: Connection[Any], events: Sequence[Recorded]) -> None:
+            if reason:
+                write_reason(connection, typed)
+
+        command = owner_task.RequestOwnerTask(
+            kind=kind, arguments=arguments, user=self.person.user_id, reason=typed.reason if reason else ""
+        )
+        await self.execute(stream, command, beside=beside)
+        return task_id
 
     @property
     def csrf_token(self) -> str:

@@ -48,7 +48,19 @@ _MAY_BE_ONE = re.compile(r"[A-Za-z]{2}[0-9]{2}|(?i:token|bearer|jwt|basic) ")
 """What a longer text has where it holds an IBAN, or a token after its kind."""
 
 OURS = frozenset(
-    {"api", "cli", "discretion", "embedded", "eventstore", "market", "projections", "runtime", "schemas", "workers"}
+    {
+        "api",
+        "cli",
+        "console",
+        "discretion",
+        "embedded",
+        "eventstore",
+        "market",
+        "projections",
+        "runtime",
+        "schemas",
+        "workers",
+    }
 )
 """Packages whose errors are sentences of ours."""
 _QUOTED = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"|`[^`\n]*`")

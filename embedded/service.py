@@ -88,14 +88,15 @@ class Service:
             settings["IMPORTLEDGER_LOG_FORMAT"] = "text"  # the roles see a pipe
         self._folder.write_dying_roles({})
         settings.pop("DATABASE_ADMIN_URL", None)
+        as_owner = settings | {"DATABASE_ADMIN_URL": connections.admin_url}
         fds = tuple(one.fileno() for one in listening)
         serving = ["api", *(part for fd in fds for part in ("--fd", str(fd)))]
         roles = [self._role(f"api-{n}", serving, settings, fds) for n in range(1, api_processes + 1)]
         if connections.redis_url:
-            roles.append(self._role("relay", ["relay"], settings))
+            roles.append(self._role("relay", ["relay"], as_owner))
             roles += [self._role(f"worker-{n}", ["worker"], settings) for n in range(1, workers + 1)]
         else:
-            roles.append(self._role("worker-1", ["worker"], settings))
+            roles.append(self._role("worker-1", ["worker"], as_owner))
         self.supervisor.start(*roles)
 
     def api_pids(self) -> set[int]:

@@ -10,6 +10,7 @@ from eventstore.aggregates.disclosure import DISCLOSURE
 from eventstore.aggregates.import_process import IMPORT_PROCESS
 from eventstore.aggregates.import_process import stream_of as import_stream
 from eventstore.aggregates.organisation import ORGANISATION
+from eventstore.aggregates.owner_task import OWNER_TASK
 from eventstore.aggregates.participant import PARTICIPANT
 from eventstore.aggregates.post_account import POST_ACCOUNT
 from eventstore.aggregates.post_account import identity_of as record_identity
@@ -21,7 +22,7 @@ from eventstore.aggregates.user import USER
 
 _ALL = (
     *(IMPORT_PROCESS, SUPPLIER, ORGANISATION, PARTICIPANT, PRICE_SHEET, *POST_ACCOUNT, CUSTOMER_MAIL, REFUSALS, RUN),
-    *(USER, DISCLOSURE),
+    *(USER, DISCLOSURE, OWNER_TASK),
 )
 AGGREGATES = {aggregate.prefix: aggregate for aggregate in _ALL}
 _OF_SUPPLIERS = {

@@ -9,19 +9,30 @@ from projections.account_record import ACCOUNT_RECORD
 from projections.account_search import ACCOUNT_SEARCH
 from projections.console_user import CONSOLE_USER
 from projections.customer_mail import CUSTOMER_MAIL
+from projections.disclosure import DISCLOSURE_VIEW
 from projections.error_statistics import ERROR_STATISTICS
 from projections.import_failure import IMPORT_FAILURE
 from projections.import_progress import IMPORT_PROGRESS
 from projections.import_run import IMPORT_RUN
 from projections.import_status import IMPORT_STATUS
 from projections.import_supplier import IMPORT_SUPPLIER
+from projections.owner_task import OWNER_TASK_VIEW
 from projections.platform.tables import FORMER_TABLES, MARKET_TABLES, TABLES
 from projections.throughput import THROUGHPUT
 from projections.versioning.following import Following
 from projections.versioning.projection import Platform, Projection
 from projections.versioning.view import View
 
-INLINE: tuple[View, ...] = (IMPORT_STATUS, IMPORT_SUPPLIER, ACCESS_KEY, ACCOUNT_RECORD, CUSTOMER_MAIL, CONSOLE_USER)
+INLINE: tuple[View, ...] = (
+    IMPORT_STATUS,
+    IMPORT_SUPPLIER,
+    ACCESS_KEY,
+    ACCOUNT_RECORD,
+    CUSTOMER_MAIL,
+    CONSOLE_USER,
+    OWNER_TASK_VIEW,
+    DISCLOSURE_VIEW,
+)
 """Written in the append's own transaction: whoever posts and then reads sees the write."""
 
 FOLLOWING: tuple[Following, ...] = (

@@ -1,10 +1,11 @@
 """Every screen of the console, in the order of the navigation."""
 
-from console.screens import signing_in, start
+from console.screens import personal_data, signing_in, start
 from console.visit import Screen
 
 _FILES = (
     start,
+    personal_data,
     signing_in,
 )
 

@@ -24,6 +24,8 @@ ERASURE = 7015007
 erasure (`projections.versioning.forgetting`)."""
 ENDED_IMPORTS = 7015008
 """The one follower that writes a line for each import that ends."""
+OWNER_TASKS = 7015010
+"""The one process that carries out what needs the rights of the database's owner."""
 
 WORKERS = 7015
 """A class of locks: each worker holds the one of its own number while it lives."""

@@ -40,6 +40,8 @@ TABLES: dict[str, tuple[str, str]] = {
     "remembered_answers": ("public.remembered_answers", "command_id"),
     "log_tiles": ("public.log_tiles", "level, index"),
     "log_checkpoints": ("public.log_checkpoints", "size"),
+    "user_details": ("public.user_details", "user_id"),
+    "typed_reasons": ("public.typed_reasons", "reason"),
     KEYS: ("public.payload_keys", "stream"),
 }
 """By file name: the table, and the order of its rows."""

@@ -13,6 +13,7 @@ from eventstore.aggregates import customer_mail as mail
 from eventstore.aggregates import (
     disclosure,
     organisation,
+    owner_task,
     participant,
     post_account,
     price_sheet,
@@ -483,6 +484,7 @@ def test_a_stream_s_name_begins_with_its_kind_for_good() -> None:
         "run": (run.RUN, run.stream_of("S", "R")),
         "supplier": (supplier.SUPPLIER, supplier.stream_of("S")),
         "user": (user.USER, user.stream_of("u_1")),
+        "owner-task": (owner_task.OWNER_TASK, owner_task.stream_of("t_1")),
         "disclosure": (disclosure.DISCLOSURE, disclosure.stream_of("S", "1")),
         "delivery-note": (post_account.DELIVERY_NOTE, post_account.stream_of(post_account.DELIVERY_NOTE, "S", "1")),
         "energy-amount": (post_account.ENERGY_AMOUNT, post_account.stream_of(post_account.ENERGY_AMOUNT, "S", "1")),

@@ -8,15 +8,19 @@ from html import unescape
 from typing import Any
 
 import httpx
+import msgspec
 from psycopg import Connection
 
 from api.app import create_app
 from console.routes import console_routes
 from embedded.postgres import PostgresUrls
+from eventstore.aggregates.import_process import StageImport
+from eventstore.aggregates.import_process import stream_of as import_stream
 from eventstore.aggregates.user import CreateUser, SignIn, UserRole, stream_of
 from eventstore.clock import now
 from eventstore.events import Recorded
 from eventstore.log.ledger import Ledger
+from eventstore.log.payloads import Payload
 from eventstore.log.sessions import begin_session, new_token, write_link
 from eventstore.log.user_details import UserDetails, write_user_details
 
@@ -110,3 +114,12 @@ def words_of(page: str) -> str:
     """What a page says, without its markup."""
     body = page.partition("<main")[2] or page
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", body.partition(">")[2])).split())
+
+
+def stage_account(ledger: Ledger, supplier: str, external: str, **fields: Any) -> None:
+    """An import of this account, as it was sent."""
+    body = msgspec.json.encode({"import_supplier": supplier, "external_account_number": external, **fields})
+    payload = Payload.of(body)
+    digest = payload.sha256.hex()
+    command = StageImport(payload_sha256=digest, content_sha256=digest, payload_bytes=len(body))
+    ledger.execute(import_stream(supplier, external), command, at=now(), by="tester", payload=payload)

@@ -1,0 +1,124 @@
+"""Personal data as it stands on pages until somebody asks for it and says why. Pure.
+
+What is left says which of two persons is meant, and not who they are. In a payload everything is masked that is not
+known to be harmless: a field that nobody has thought of does not show a person.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+DOTS = "•••"
+_NAMES = """
+active_from active_from_date active_to active_to_date adjustment_percent adjustment_type agreed_at amount
+annual_consumption annual_nighttime_usage article_id article_type balancing_group bill_period_from_date
+bill_period_to_date calorific_value cancelled code communication_method condition_value
+custom_price custom_price_quantity custom_price_quantity_unit customer_at_supply_address_from_date day_of_month
+decimal_places digits effective_from effective_to energierichtung factor fernschaltung frequency import_supplier
+is_dry_run is_pinned is_relevant_for_billing is_transfer_reading last_billed_to_date last_statement_balance
+last_statement_closing_date ledger_balance ledger_code means messwerterfassung meter_sub_type meter_type
+monthly_standing_charge municipal_rebate_percent net_monthly_standing_charge net_night_unit_rate_per_kwh
+net_unit_rate_per_kwh night_unit_rate_per_kwh number_of_individual_assets obis_code origin payment_type
+period_end_at period_start_at previous_supplier_id price_per_individual_asset_per_day product_code qualifier
+quantity quantity_in read_at registeranzahl sales_channel sales_subchannel schedule_window_end schedule_window_start
+scheme_name signed_at slug start_date status supply_end_date supply_start_date supply_start_type supply_type
+time_of_use_definition time_of_use_register total_estimated_annual_bill_in_euros transaction_date transfer_balance
+type type_of_read unit_rate_per_kwh unknown_occupier valid_from valid_to vendor
+"""
+HARMLESS = frozenset(_NAMES.split())
+"""Names of fields whose values say nothing of a person: codes, days, kinds, quantities and prices."""
+_CLOSED = frozenset({"metadata", "notes", "network_charges", "references", "paid_in_advance_amounts"})
+"""Importers put whatever they like below these."""
+_VALUES = {"value": ("readings",), "namespace": ("references",)}
+"""Names that are harmless only directly below these."""
+
+
+def mask_name(name: str | None) -> str:
+    """`Anna Müller` is `A••• M•••`."""
+    return " ".join(f"{word[0]}{DOTS}" for word in (name or "").split())
+
+
+def mask_email(email: str | None) -> str:
+    """`anna@example.org` is `a•••@e•••.org`."""
+    if not email:
+        return ""
+    local, _, domain = email.rpartition("@")
+    host, _, top = domain.rpartition(".")
+    return f"{local[:1]}{DOTS}@{host[:1]}{DOTS}.{top}" if local and host else DOTS
+
+
+def mask_phone(number: str | None) -> str:
+    """`+49 170 1234567` is `••• 67`."""
+    digits = re.sub(r"\D", "", number or "")
+    return "" if not number else f"{DOTS} {digits[-2:]}" if len(digits) > 4 else DOTS
+
+
+def mask_iban(iban: str | None) -> str:
+    """`DE02 1203 0000 0000 2020 51` is `DE•• ••• 51`."""
+    plain = re.sub(r"\s", "", iban or "")
+    return "" if not plain else f"{plain[:2].upper()}•• {DOTS} {plain[-2:]}" if len(plain) > 8 else DOTS
+
+
+def mask_address(line: str | None) -> str:
+    """`Hauptstraße 5` is `H•••`."""
+    return f"{line.strip()[:1]}{DOTS}" if line and line.strip() else ""
+
+
+def mask_postcode(postcode: str | None) -> str:
+    """`10115` is `10•••`."""
+    return f"{postcode.strip()[:2]}{DOTS}" if postcode and postcode.strip() else ""
+
+
+def mask_date(day: object) -> str:
+    """`1980-05-17` is `1980-••-••`."""
+    text = str(day) if day else ""
+    return f"{text[:4]}-••-••" if re.match(r"[0-9]{4}-", text) else DOTS if text else ""
+
+
+def mask_text(text: object) -> str:
+    """Anything else: its first character, and that there is more."""
+    said = "" if text is None else str(text).strip()
+    return f"{said[:1]}{DOTS}" if len(said) > 3 else DOTS if said else ""
+
+
+_BY_NAME: Mapping[str, Any] = {
+    "email": mask_email,
+    "mobile": mask_phone,
+    "landline": mask_phone,
+    "iban": mask_iban,
+    "given_name": mask_name,
+    "family_name": mask_name,
+    "account_holder": mask_name,
+    "date_of_birth": mask_date,
+    "billing_postcode": mask_postcode,
+    "supply_postcode": mask_postcode,
+}
+
+
+def masked_tree(value: Any, shown: Collection[str] = (), *, path: tuple[str, ...] = ()) -> Any:
+    """A payload in the same shape with every leaf masked that may tell of a person.
+
+    `shown` are dotted paths, with indexes, that stay as they are, and everything below them.
+    """
+    if ".".join(path) in shown:
+        return value
+    if isinstance(value, Mapping):
+        return {name: masked_tree(below, shown, path=(*path, str(name))) for name, below in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [masked_tree(below, shown, path=(*path, str(index))) for index, below in enumerate(value)]
+    return value if value is None or isinstance(value, bool) or is_harmless(path) else masked_leaf(path, value)
+
+
+def is_harmless(path: Sequence[str]) -> bool:
+    """Whether the leaf at this path says nothing of a person, whatever stands there."""
+    names = [step for step in path if not step.isdigit()]
+    if not names or _CLOSED.intersection(names[:-1]):
+        return False
+    parents = _VALUES.get(names[-1])
+    return names[-1] in HARMLESS if parents is None else len(names) > 1 and names[-2] in parents
+
+
+def masked_leaf(path: Sequence[str], value: Any) -> str:
+    """The leaf at this path as it stands on a page."""
+    name = next((step for step in reversed(path) if not step.isdigit()), "")
+    return str(_BY_NAME.get(name, mask_text)(value if value is None else str(value)))

@@ -1,0 +1,148 @@
+"""What needs the rights of the database's owner: a user requests it, the relay, which has them, carries it out. Pure.
+
+A task is carried out once. Where the relay dies on the way, it is taken up again; whatever it does can be repeated.
+"""
+
+from datetime import datetime
+from typing import Literal, assert_never
+
+import msgspec
+
+from eventstore.aggregates.aggregate import Aggregate, Command, Event, State
+from eventstore.errors import IllegalTransition
+
+OwnerTaskKind = Literal[
+    "erase",
+    "heal",
+    "projection_verify",
+    "projection_rebuild",
+    "projection_diff",
+    "projection_switch",
+    "log_verify",
+    "key_create",
+    "key_revoke",
+]
+MAX_ATTEMPTS = 3
+
+
+class OwnerTaskRequested(Event, frozen=True):
+    """A user asks for something that needs the owner's rights; `reason` is the id of what they typed."""
+
+    kind: OwnerTaskKind
+    arguments: dict[str, str]
+    user: str
+    reason: str = ""
+
+
+class OwnerTaskStarted(Event, frozen=True):
+    """The relay begins to carry it out."""
+
+    attempt: int
+
+
+class OwnerTaskFinished(Event, frozen=True):
+    """It is carried out."""
+
+
+class OwnerTaskFailed(Event, frozen=True):
+    """It could not be carried out, and is not tried again; `error` names no person."""
+
+    error: str
+
+
+OwnerTaskEvent = OwnerTaskRequested | OwnerTaskStarted | OwnerTaskFinished | OwnerTaskFailed
+
+TOPICS: dict[str, type[Event]] = {
+    "owner_task_requested.v1": OwnerTaskRequested,
+    "owner_task_started.v1": OwnerTaskStarted,
+    "owner_task_finished.v1": OwnerTaskFinished,
+    "owner_task_failed.v1": OwnerTaskFailed,
+}
+
+
+class RequestOwnerTask(Command, frozen=True):
+    """Ask for it."""
+
+    kind: OwnerTaskKind
+    arguments: dict[str, str]
+    user: str
+    reason: str = ""
+
+
+class StartOwnerTask(Command, frozen=True):
+    """Take it up."""
+
+
+class FinishOwnerTask(Command, frozen=True):
+    """Say that it is done."""
+
+
+class FailOwnerTask(Command, frozen=True):
+    """Say that it cannot be done."""
+
+    error: str
+
+
+OwnerTaskCommand = RequestOwnerTask | StartOwnerTask | FinishOwnerTask | FailOwnerTask
+
+
+class OwnerTaskState(State, frozen=True):
+    """How far it is."""
+
+    status: Literal["unknown", "requested", "running", "done", "failed"] = "unknown"
+    attempts: int = 0
+
+
+def decide(command: OwnerTaskCommand, task: OwnerTaskState, at: datetime) -> OwnerTaskEvent | None:
+    """The event that follows, or none. Raises IllegalTransition."""
+    match command, task.status:
+        case RequestOwnerTask(kind=kind, arguments=arguments, user=user, reason=reason), "unknown":
+            return OwnerTaskRequested(kind=kind, arguments=arguments, user=user, reason=reason)
+        case RequestOwnerTask(), _:
+            return None
+        case StartOwnerTask(), "requested" | "running":
+            if task.attempts >= MAX_ATTEMPTS:
+                return OwnerTaskFailed(error=f"given up after {task.attempts} attempts")
+            return OwnerTaskStarted(attempt=task.attempts + 1)
+        case FinishOwnerTask(), "running":
+            return OwnerTaskFinished()
+        case FailOwnerTask(error=error), "requested" | "running":
+            return OwnerTaskFailed(error=error)
+        case (FinishOwnerTask(), "done") | (FailOwnerTask(), "failed"):
+            return None
+    raise IllegalTransition(task.status, type(command).__name__)
+
+
+def evolve(task: OwnerTaskState, event: OwnerTaskEvent) -> OwnerTaskState:
+    """The state after the event."""
+    match event:
+        case OwnerTaskRequested():
+            return OwnerTaskState(status="requested")
+        case OwnerTaskStarted(attempt=attempt):
+            return OwnerTaskState(status="running", attempts=attempt)
+        case OwnerTaskFinished():
+            return msgspec.structs.replace(task, status="done")
+        case OwnerTaskFailed():
+            return msgspec.structs.replace(task, status="failed")
+        case _:
+            assert_never(event)
+
+
+def stream_of(task_id: str) -> str:
+    return f"owner-task/{task_id}"
+
+
+def identity_of(stream: str) -> str:
+    """The id of a stream's task."""
+    return stream.split("/", 1)[1]
+
+
+COMMANDS: dict[type[Event], type[Command]] = {
+    OwnerTaskRequested: RequestOwnerTask,
+    OwnerTaskStarted: StartOwnerTask,
+    OwnerTaskFinished: FinishOwnerTask,
+    OwnerTaskFailed: FailOwnerTask,
+}
+"""What was asked for when an event followed."""
+
+OWNER_TASK = Aggregate("owner-task", TOPICS, OwnerTaskState(), decide, evolve, COMMANDS)

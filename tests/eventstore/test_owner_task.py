@@ -1,0 +1,84 @@
+"""What users ask of the database's owner: requested once, carried out once."""
+
+import pytest
+
+from eventstore.aggregates.owner_task import (
+    MAX_ATTEMPTS,
+    FailOwnerTask,
+    FinishOwnerTask,
+    OwnerTaskCommand,
+    OwnerTaskEvent,
+    OwnerTaskFailed,
+    OwnerTaskFinished,
+    OwnerTaskRequested,
+    OwnerTaskStarted,
+    OwnerTaskState,
+    RequestOwnerTask,
+    StartOwnerTask,
+    decide,
+    evolve,
+    identity_of,
+    stream_of,
+)
+from eventstore.clock import now
+from eventstore.errors import IllegalTransition
+
+AT = now()
+REQUEST = RequestOwnerTask(kind="heal", arguments={"supplier": "NW", "external": "1"}, user="u", reason="r")
+REQUESTED = OwnerTaskRequested(kind="heal", arguments={"supplier": "NW", "external": "1"}, user="u", reason="r")
+STARTED = OwnerTaskStarted(attempt=1)
+
+
+def after(*events: OwnerTaskEvent) -> OwnerTaskState:
+    task = OwnerTaskState()
+    for event in events:
+        task = evolve(task, event)
+    return task
+
+
+def test_a_task_is_requested_once() -> None:
+    assert decide(REQUEST, OwnerTaskState(), AT) == REQUESTED
+    assert decide(REQUEST, after(REQUESTED), AT) is None
+
+
+def test_a_task_is_started_finished_and_then_left_alone() -> None:
+    assert decide(StartOwnerTask(), after(REQUESTED), AT) == STARTED
+    assert decide(FinishOwnerTask(), after(REQUESTED, STARTED), AT) == OwnerTaskFinished()
+    done = after(REQUESTED, STARTED, OwnerTaskFinished())
+    assert decide(FinishOwnerTask(), done, AT) is None
+    for command in (StartOwnerTask(), FailOwnerTask(error="x")):
+        with pytest.raises(IllegalTransition):
+            decide(command, done, AT)
+
+
+def test_a_task_that_was_cut_off_is_taken_up_again_and_given_up_in_the_end() -> None:
+    task = after(REQUESTED, STARTED)
+    for attempt in range(2, MAX_ATTEMPTS + 1):
+        event = decide(StartOwnerTask(), task, AT)
+        assert event == OwnerTaskStarted(attempt=attempt)
+        task = evolve(task, event)
+    assert decide(StartOwnerTask(), task, AT) == OwnerTaskFailed(error="given up after 3 attempts")
+
+
+def test_a_task_fails_for_good() -> None:
+    failed = OwnerTaskFailed(error="no")
+    for before in (after(REQUESTED), after(REQUESTED, STARTED)):
+        assert decide(FailOwnerTask(error="no"), before, AT) == failed
+    assert decide(FailOwnerTask(error="no"), after(REQUESTED, STARTED, failed), AT) is None
+    with pytest.raises(IllegalTransition):
+        decide(StartOwnerTask(), after(REQUESTED, failed), AT)
+
+
+@pytest.mark.parametrize("command", [StartOwnerTask(), FinishOwnerTask(), FailOwnerTask(error="x")])
+def test_nothing_is_carried_out_that_nobody_has_asked_for(command: OwnerTaskCommand) -> None:
+    with pytest.raises(IllegalTransition):
+        decide(command, OwnerTaskState(), AT)
+
+
+def test_what_has_not_begun_is_not_finished() -> None:
+    with pytest.raises(IllegalTransition):
+        decide(FinishOwnerTask(), after(REQUESTED), AT)
+
+
+def test_a_stream_names_its_task() -> None:
+    assert identity_of(stream_of("t_1")) == "t_1"

@@ -1,0 +1,131 @@
+"""What users ask of the database's owner is carried out once, for those who may ask."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from embedded.postgres import PostgresUrls
+from eventstore.aggregates.owner_task import OwnerTaskKind, RequestOwnerTask, StartOwnerTask, stream_of
+from eventstore.aggregates.user import ChangeUserRole
+from eventstore.aggregates.user import stream_of as user_stream
+from eventstore.clock import now
+from eventstore.log.ledger import Ledger
+from projections.access_key import SELECT_KEYS
+from projections.owner_task import OwnerTask, read_owner_task
+from tests.support.console import new_user, stage_account
+from workers.owner_tasks import OwnerTasks
+
+
+def ask(ledger: Ledger, user: str, kind: OwnerTaskKind, **arguments: str) -> str:
+    task_id = f"t_{kind}"
+    command = RequestOwnerTask(kind=kind, arguments=arguments, user=user, reason="r_1")
+    ledger.execute(stream_of(task_id), command, at=now(), by=f"user:{user}")
+    return task_id
+
+
+def told(ledger: Ledger, task_id: str) -> OwnerTask:
+    with ledger.connection() as connection:
+        return read_owner_task(connection, task_id)
+
+
+def verified(asked: Any, progress: Any) -> dict[str, Any]:
+    progress(1)
+    return {"events": 7, "problems": []}
+
+
+@pytest.fixture
+def tasks(ledger: Ledger, database: PostgresUrls) -> OwnerTasks:
+    return OwnerTasks(ledger, database.admin, verified)
+
+
+def test_a_person_is_erased_once_by_whoever_asked(ledger: Ledger, tasks: OwnerTasks) -> None:
+    stage_account(ledger, "NW", "1")
+    user = new_user(ledger, role="operator", suppliers=["NW"])
+    task_id = ask(ledger, user, "erase", supplier="NW", external="1")
+    ledger.execute(stream_of(task_id), StartOwnerTask(), at=now(), by="relay")  # and then the relay was killed
+    tasks.carry_out(task_id)
+    task = told(ledger, task_id)
+    assert (task.status, task.outcome) == ("DONE", '{"is_erased":true,"is_new":true}')
+    [erased] = [one for one in ledger.history("import/NW/1") if type(one.event).__name__ == "SubjectErased"]
+    assert erased.caused_by == f"user:{user}"
+
+
+@pytest.mark.parametrize(("role", "suppliers"), [("support", ["*"]), ("operator", ["SW"])])
+def test_who_may_not_do_it_is_refused_by_the_relay_too(
+    ledger: Ledger, tasks: OwnerTasks, role: Any, suppliers: list[str]
+) -> None:
+    stage_account(ledger, "NW", "1")
+    task_id = ask(ledger, new_user(ledger, role=role, suppliers=suppliers), "erase", supplier="NW", external="1")
+    tasks.carry_out(task_id)
+    assert (told(ledger, task_id).status, told(ledger, task_id).error) == ("FAILED", "whoever asked may not do this")
+
+
+def test_a_role_that_was_taken_away_counts_before_the_task_begins(ledger: Ledger, tasks: OwnerTasks) -> None:
+    stage_account(ledger, "NW", "1")
+    user = new_user(ledger, role="operator")
+    task_id = ask(ledger, user, "heal", supplier="NW", external="1")
+    command = ChangeUserRole(role="auditor", suppliers=("*",))
+    ledger.execute(user_stream(user), command, at=now(), by="operator:test")
+    tasks.carry_out(task_id)
+    assert told(ledger, task_id).status == "FAILED"
+
+
+def test_a_projection_is_verified_rebuilt_and_switched(ledger: Ledger, tasks: OwnerTasks) -> None:
+    stage_account(ledger, "NW", "1")
+    user = new_user(ledger, role="operator")
+    outcomes = {}
+    for kind, arguments in (
+        ("projection_verify", {"name": "import_supplier"}),
+        ("projection_rebuild", {"name": "import_supplier"}),
+        ("projection_diff", {"name": "import_supplier"}),
+        ("projection_switch", {"name": "import_supplier", "version": "2"}),
+        ("log_verify", {"all": "yes"}),
+        ("heal", {"supplier": "NW", "external": "1"}),
+    ):
+        tasks.carry_out(ask(ledger, user, kind, **arguments))  # type: ignore[arg-type]
+        task = told(ledger, f"t_{kind}")
+        assert (task.status, task.error) == ("DONE", "")
+        outcomes[kind] = task.outcome
+    assert '"is_changed":true' in outcomes["projection_switch"]
+    assert '"changed":0,"added":0,"removed":0' in outcomes["projection_diff"]
+
+
+def test_what_cannot_be_done_says_why(ledger: Ledger, tasks: OwnerTasks) -> None:
+    user = new_user(ledger, role="operator")
+    task_id = ask(ledger, user, "projection_switch", name="import_supplier", version="9")
+    tasks.carry_out(task_id)
+    assert told(ledger, task_id).status == "FAILED"
+    assert told(ledger, task_id).error
+
+
+def test_keys_are_created_and_revoked_by_those_whose_they_are(ledger: Ledger, tasks: OwnerTasks) -> None:
+    own = {"organisation": "Nordwind Energie", "key_id": "abcd1234"}
+    new = own | {"secret_sha256": "0" * 64, "role": "importer", "suppliers": "NW"}
+    user = new_user(ledger, role="operator", suppliers=["NW"])
+    tasks.carry_out(ask(ledger, user, "key_create", **new))
+    tasks.carry_out(ask(ledger, user, "key_revoke", **own))
+    assert [told(ledger, f"t_{kind}").status for kind in ("key_create", "key_revoke")] == ["DONE", "DONE"]
+    with ledger.connection() as connection:
+        [key] = connection.execute(SELECT_KEYS, (0,)).fetchall()
+    assert (key["organisation"], key["revoked_at"] is not None) == ("Nordwind Energie", True)
+
+
+def test_no_key_reaches_further_than_who_asked_for_it(ledger: Ledger, tasks: OwnerTasks) -> None:
+    new = {"organisation": "Nordwind Energie", "key_id": "abcd1234", "secret_sha256": "0" * 64, "role": "importer"}
+    user = new_user(ledger, role="operator", suppliers=["NW"])
+    tasks.carry_out(ask(ledger, user, "key_create", **new, suppliers="NW,SW"))
+    assert told(ledger, "t_key_create").status == "FAILED"
+
+
+def test_tasks_are_carried_out_while_the_relay_runs(ledger: Ledger, tasks: OwnerTasks) -> None:
+    stop = threading.Event()
+    thread = tasks.start(stop)
+    task_id = ask(ledger, new_user(ledger, role="operator"), "log_verify")
+    for _ in range(600):
+        if not told(ledger, task_id).is_open:
+            break
+        stop.wait(0.1)
+    stop.set()
+    thread.join()
+    assert told(ledger, task_id).status == "DONE"

@@ -1,0 +1,251 @@
+"""Carries out what users have asked for and what needs the rights of the database's owner, which the relay alone has.
+
+One process does so at a time, by an advisory lock. Before a task begins it is looked up whether whoever asked may do
+so now. Each task can be repeated: one that was cut off is taken up again, three times at most.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+import psycopg
+import structlog
+from psycopg import Connection
+
+from discretion.shown import said_by
+from eventstore.aggregates import organisation
+from eventstore.aggregates.owner_task import (
+    FailOwnerTask,
+    FinishOwnerTask,
+    OwnerTaskFailed,
+    StartOwnerTask,
+    stream_of,
+)
+from eventstore.aggregates.user import stream_of as user_stream
+from eventstore.clock import now
+from eventstore.errors import Refused, StoreUnavailable, first_line
+from eventstore.log import follow, locks
+from eventstore.log.ledger import Ledger
+from eventstore.log.task_progress import write_progress
+from projections import INLINE, PROJECTIONS
+from projections.erasure import erase, forget_attempts
+from projections.history import account_streams
+from projections.owner_task import OwnerTask, next_open_task, read_owner_task
+from projections.versioning.build import Progress, administrator
+from projections.versioning.compare import compare, side_by_side, verify
+from projections.versioning.healing import heal
+from projections.versioning.projection import Projection
+from projections.versioning.reading import head
+from projections.versioning.versions import (
+    NotPossible,
+    alone,
+    build_version,
+    catch_up,
+    drop_versions,
+    live_version,
+    parked_streams,
+    switch,
+    versions,
+)
+from workers.leader import lead
+
+TOLD_EVERY_S = 0.5
+JOBS = 2
+VerifyLog = Callable[[Mapping[str, str], Progress], dict[str, Any]]
+"""Verifies the log as the verb does; what it found."""
+
+logger = structlog.get_logger()
+_BY_NAME = {projection.name: projection for projection in PROJECTIONS}
+_OPERATORS = ("operator",)
+_LOOKING = ("auditor", "support", "operator")
+_ROLES = dict.fromkeys(("projection_verify", "projection_diff", "log_verify"), _LOOKING)
+"""Who may ask for what; operators for all else."""
+
+
+class OwnerTasks:
+    """Runs until `stop` is set; survives the loss of Postgres."""
+
+    def __init__(self, ledger: Ledger, admin_url: str, verify_log: VerifyLog) -> None:
+        self._ledger = ledger
+        self._admin_url = admin_url
+        self._verify_log = verify_log
+
+    def start(self, stop: threading.Event) -> threading.Thread:
+        thread = threading.Thread(target=self.run, args=(stop,), name="owner's tasks", daemon=True)
+        thread.start()
+        return thread
+
+    def run(self, stop: threading.Event) -> None:
+        lead(self._ledger, locks.OWNER_TASKS, "carrier of the owner's tasks", self._work, stop)
+
+    def _work(self, connection: Connection[Any], stop: threading.Event) -> None:
+        while not stop.is_set():
+            task_id = next_open_task(connection)
+            if task_id is None:
+                follow.wait(connection)
+            else:
+                self.carry_out(task_id)
+
+    def carry_out(self, task_id: str) -> None:
+        """Carry one task out, and say what came of it. Raises StoreUnavailable; it is taken up again then."""
+        stream, by = stream_of(task_id), "relay"
+        started = self._ledger.execute(stream, StartOwnerTask(), at=now(), by=by)
+        if started is None or isinstance(started.event, OwnerTaskFailed):
+            return
+        with self._ledger.connection() as connection:
+            task = read_owner_task(connection, task_id)
+        logger.info("owner's task begins", task=task_id, kind=task.kind)
+        try:
+            self._refuse_stranger(task)
+            outcome = self._done(task)
+        except (StoreUnavailable, psycopg.OperationalError) as error:
+            raise StoreUnavailable(first_line(error)) from error
+        except Exception as error:  # whatever a task raises ends it, and not the relay
+            told = str(error) if isinstance(error, Refused | NotPossible | NotAllowed) else said_by(error)
+            logger.warning("owner's task failed", task=task_id, kind=task.kind, reason=type(error).__name__)
+            self._ledger.execute(stream, FailOwnerTask(error=told), at=now(), by=by)
+            return
+        text = msgspec.json.encode(outcome).decode()
+        self._ledger.execute(
+            stream,
+            FinishOwnerTask(),
+            at=now(),
+            by=by,
+            beside=lambda connection, events: write_progress(
+                connection, task_id, now(), done=outcome.get("events", 0), total=outcome.get("events", 0), outcome=text
+            ),
+        )
+        logger.info("owner's task is done", task=task_id, kind=task.kind)
+
+    def _refuse_stranger(self, task: OwnerTask) -> None:
+        """Raises NotAllowed where the user may not ask for this, or not any more."""
+        stream = user_stream(task.user_id)
+        user = self._ledger.load([stream])[stream].state
+        supplier = task.arguments.get("supplier")
+        sees = "*" in user.suppliers or (supplier is not None and supplier in user.suppliers)
+        if task.kind in ("key_create", "key_revoke"):
+            named = set(filter(None, task.arguments.get("suppliers", "").split(",")))
+            is_own = user.organisation == task.arguments.get("organisation")
+            sees = "*" in user.suppliers or (is_own and named <= set(user.suppliers))
+        if user.status != "active" or user.role not in _ROLES.get(task.kind, _OPERATORS) or not sees:
+            raise NotAllowed
+
+    def _done(self, task: OwnerTask) -> dict[str, Any]:
+        """Do it; what came of it."""
+        said, by = task.arguments, f"user:{task.user_id}"
+        match task.kind:
+            case "erase":
+                return self._erase(said["supplier"], said["external"], task.reason, by)
+            case "heal":
+                return self._heal(said["supplier"], said["external"])
+            case "log_verify":
+                return self._verify_log(said, self._progress(task.task_id))
+            case "key_create":
+                return self._create_key(said, by)
+            case "key_revoke":
+                command = organisation.RevokeKey(key_id=said["key_id"], reason=task.reason)
+                return self._as_owner(organisation.stream_of(said["organisation"]), command, by)
+            case _:
+                return self._of_projection(task, _BY_NAME[said["name"]])
+
+    def _erase(self, supplier: str, external: str, reason: str, by: str) -> dict[str, Any]:
+        ledger = Ledger(self._admin_url, views=INLINE)
+        try:
+            done = erase(ledger, supplier, external, reason=reason, at=now(), by=by)
+            forget_attempts(ledger, supplier, external)
+        finally:
+            ledger.close()
+        return {"is_erased": True, "is_new": done is not None}
+
+    def _heal(self, supplier: str, external: str) -> dict[str, Any]:
+        with administrator(self._admin_url) as connection:
+            streams = account_streams(connection, supplier, external)
+            healed = [heal(connection, projection, streams) for projection in PROJECTIONS]
+        return {"projections": [msgspec.to_builtins(one) for one in healed]}
+
+    def _create_key(self, said: Mapping[str, str], by: str) -> dict[str, Any]:
+        command = organisation.CreateKey(
+            key_id=said["key_id"],
+            secret_sha256=said["secret_sha256"],
+            role=msgspec.convert(said["role"], organisation.Role),
+            suppliers=tuple(said["suppliers"].split(",")),
+            rate_per_s=int(said.get("rate_per_s", "0")),
+        )
+        return self._as_owner(organisation.stream_of(said["organisation"]), command, by)
+
+    def _as_owner(self, stream: str, command: organisation.OrganisationCommand, by: str) -> dict[str, Any]:
+        ledger = Ledger(self._admin_url, views=INLINE)
+        try:
+            done = ledger.execute(stream, command, at=now(), by=by)
+        finally:
+            ledger.close()
+        return {"is_changed": done is not None}
+
+    def _of_projection(self, task: OwnerTask, projection: Projection) -> dict[str, Any]:
+        with administrator(self._admin_url) as connection, alone(connection, projection):
+            total = head(connection)
+            progress = self._progress(task.task_id, total)
+            version = int(task.arguments.get("version") or 0)
+            if task.kind == "projection_verify":
+                verified = verify(self._admin_url, connection, projection, limit=0, progress=progress)
+                return _counts(verified) | {"parked": verified.parked, "events": total}
+            if task.kind == "projection_switch":
+                return _switched(connection, projection, version)
+            if task.kind == "projection_diff":
+                return _differing(self._admin_url, connection, projection, version)
+            built = build_version(self._admin_url, connection, projection, jobs=JOBS, progress=progress)
+            parked = len(parked_streams(connection, projection.name, built.version))
+            outcome = {"version": built.version, "events": total, "parked": parked, "is_switched": False}
+            if task.arguments.get("switch") == "yes":
+                outcome |= _switched(connection, projection, built.version) | {"is_switched": True}
+            return outcome
+
+    def _progress(self, task_id: str, total: int = 0) -> Progress:
+        """Tells how far a task is, not more often than can be looked at."""
+        told_at = 0.0
+
+        def tell(done: int) -> None:
+            nonlocal told_at
+            if time.monotonic() - told_at < TOLD_EVERY_S:
+                return
+            told_at = time.monotonic()
+            with self._ledger.connection() as connection:
+                write_progress(connection, task_id, now(), done=done, total=total)
+
+        return tell
+
+
+class NotAllowed(Exception):
+    """Whoever asked may not do this now."""
+
+    def __str__(self) -> str:
+        return "whoever asked may not do this"
+
+
+def _counts(comparison: Any) -> dict[str, Any]:
+    return {"changed": comparison.changed, "added": comparison.added, "removed": comparison.removed}
+
+
+def _switched(connection: Connection[Any], projection: Projection, version: int) -> dict[str, Any]:
+    former = live_version(connection, projection.name)
+    if former.version == version:
+        return {"version": version, "is_changed": False}
+    position = switch(connection, projection, version)
+    drop_versions(connection, projection, unfinished=False)
+    return {"version": version, "is_changed": True, "position": position, "former": former.version}
+
+
+def _differing(admin_url: str, connection: Connection[Any], projection: Projection, version: int) -> dict[str, Any]:
+    """What would change if another version were live: how many rows."""
+    if live_version(connection, projection.name).definition != projection.definition:
+        raise NotPossible(f"{projection.name} is outdated. Rebuild it.")
+    beside = [one for one in versions(connection, projection.name) if one.state in ("ready", "retired")]
+    chosen = [one for one in beside if version in (0, one.version) and one.definition == projection.definition]
+    if not chosen:
+        raise NotPossible(f"There is no such version of {projection.name} beside the live one.")
+    catch_up(connection, projection, chosen[-1].version)
+    with side_by_side(admin_url, connection, projection, chosen[-1]):
+        comparison = compare(connection, projection, projection.home, chosen[-1].schema, limit=0)
+    return _counts(comparison) | {"version": chosen[-1].version}
