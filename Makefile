@@ -9,7 +9,7 @@ ARGS ?=
 NEAR := tests/schemas tests/market tests/eventstore tests/projections tests/workers tests/discretion
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test test-fast coverage mutants check fuzz simulate chaos docs bench benchlog fmt lock clean
+.PHONY: help setup demo run test test-fast coverage mutants check fuzz simulate chaos failover docs bench benchlog fmt lock clean
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -67,6 +67,13 @@ simulate: setup ## many histories of the pure core among faults; SEED=0 IMPORTS=
 chaos: setup ## faults at a running service under load, SEED=1 MINUTES=10; BOOK=1: kills during a push of 20,000
 	$(BIN)/python -m tests.faults$(if $(BOOK),.book $(ARGS), --minutes $(or $(MINUTES),10)) --seed $(or $(SEED),1)
 
+$(VENV)/.failover: $(VENV)/.ready requirements/failover.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/failover.txt
+	touch $@
+
+failover: setup $(VENV)/.failover ## a cluster of thirteen machines in network namespaces (as root), its faults under load; RATE=40 ONLY=split FORMER=v1
+	$(BIN)/python -m tests.failover --rate $(or $(RATE),40) --only "$(ONLY)" --former "$(FORMER)" $(ARGS)
+
 docs: setup ## what is made from the code (docs/errors.md; docs/openapi.json, which may only grow), and the guide
 	$(BIN)/python -m api.generated
 	$(BIN)/python docs/guide/build.py --strict
@@ -85,6 +92,7 @@ lock: setup ## resolve the requirements anew; needs uv
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q pyproject.toml --extra dev -o requirements/dev.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q pyproject.toml -c requirements/dev.txt -o requirements/runtime.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q requirements/mutants.in -c requirements/dev.txt -o requirements/mutants.txt
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q requirements/failover.in -c requirements/dev.txt -o requirements/failover.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q requirements/bench.in -c requirements/dev.txt -o requirements/bench.txt
 
 clean: ## throw the environment away

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-from tests.faults.world import Findings, World
+from tests.faults.account import Findings
+from tests.faults.world import World
 
 SIZE_MB = 700
 FULL_S = 6.0

@@ -15,11 +15,7 @@ import psutil
 import psycopg
 from psycopg.rows import dict_row
 
-from eventstore.events import aggregate_of
-from eventstore.log.ledger import recorded_of
-from projections import PROJECTIONS
-from projections.versioning.compare import verify
-from tests.simulation.simulator import LEGAL
+from tests.faults.account import Findings, findings_of
 from tests.support.importing import ImportClient
 from tests.support.make import an_account, changed, encoded
 from tests.support.running import Importer, RunningService, free_port, start_service, wait_for
@@ -28,21 +24,6 @@ from tests.support.whole import admin_url
 WORKERS = 2
 REST_TIMEOUT_S = 180.0
 ALREADY = ("account_import_process_already_imported",)
-
-
-class Findings:
-    """What the invariants have to say: how much was acknowledged, and what became of it that must not."""
-
-    def __init__(self) -> None:
-        self.acknowledged = self.lost = self.doubled = self.illegal = 0
-        self.sentences: list[str] = []
-
-    def note(self, sentence: str) -> None:
-        self.sentences.append(sentence)
-
-    @property
-    def is_whole(self) -> bool:
-        return not (self.lost or self.doubled or self.illegal or self.sentences)
 
 
 class Load:
@@ -198,97 +179,14 @@ class World:
 
     def findings(self) -> Findings:
         """Check everything that must hold, at rest."""
-        findings = Findings()
-        acknowledged = self.acknowledged()
-        findings.acknowledged = len(acknowledged)
-        if unreadable := sum(load.unreadable for load in (self.load, *self._further)):
-            findings.note(f"{unreadable} answers were no JSON")
         with self.connection() as connection:
             connection.execute("SET statement_timeout = 0")
-            self._check_log(connection, acknowledged, findings)
-            self._check_streams(connection, findings)
-            self._check_views(connection, findings)
-        self._check_answers(acknowledged, findings)
-        self.service.cli("seal")
-        verified = self.service.cli("verify", "--all", check=False)
-        if verified.returncode:
-            findings.note(f"the log does not verify: {verified.stderr}")
-        return findings
-
-    def _check_log(
-        self, connection: psycopg.Connection[dict[str, Any]], acknowledged: set[str], findings: Findings
-    ) -> None:
-        def numbers(query: str) -> dict[str, Any]:
-            row = connection.execute(query.encode()).fetchone()
-            assert row is not None
-            return row
-
-        staged = {
-            row["stream"].split("/", 2)[2]
-            for row in connection.execute(
-                "SELECT DISTINCT stream FROM events WHERE topic = 'import_staged.v1' AND supplier = %s",
-                (self.importer.supplier,),
+            findings = findings_of(
+                self.service, self.importer, connection, admin_url(self.service), self.acknowledged(), self.random
             )
-        }
-        findings.lost = len(acknowledged - staged)
-        doubled = numbers(
-            "SELECT (SELECT count(*) FROM (SELECT FROM platform.service_account"
-            " GROUP BY import_supplier, external_account_number HAVING count(*) > 1) AS a) +"
-            " (SELECT count(*) FROM (SELECT FROM events WHERE topic = 'import_processed.v1'"
-            " GROUP BY stream HAVING count(*) > 1) AS e) AS n"
-        )
-        findings.doubled = doubled["n"]
-        dense = numbers("SELECT count(*) AS events, coalesce(max(position), 0) AS last FROM events")
-        if dense["events"] != dense["last"]:
-            findings.note(f"positions have a gap: {dense}")
-        sums = numbers(
-            "SELECT (SELECT count(*) FROM events WHERE topic = 'import_processed.v1') AS events,"
-            " (SELECT count(*) FROM platform.service_account) AS accounts,"
-            " (SELECT count(*) FROM import_status WHERE status = 'PROCESSED') AS shown"
-        )
-        if len(set(sums.values())) != 1:
-            findings.note(f"counts do not add up: {sums}")
-        unfinished = numbers("SELECT count(*) AS n FROM import_status WHERE status IN ('PENDING', 'IN_PROGRESS')")
-        if unfinished["n"]:
-            findings.note(f"{unfinished['n']} imports have not ended")
-
-    def _check_streams(self, connection: psycopg.Connection[dict[str, Any]], findings: Findings) -> None:
-        """Fold every import's stream: each step must be one that is allowed."""
-        states: dict[str, Any] = {}
-        with connection.transaction(), connection.cursor("streams", binary=True) as cursor:
-            cursor.itersize = 2_000
-            cursor.execute("SELECT * FROM events WHERE stream LIKE 'import/%' ORDER BY position")
-            for row in cursor:
-                recorded = recorded_of(row)
-                aggregate = aggregate_of(recorded.stream)
-                version, state = states.get(recorded.stream, (0, aggregate.initial))
-                following = aggregate.evolve(state, recorded.event)
-                if recorded.version != version + 1 or following.status not in LEGAL[state.status]:
-                    findings.illegal += 1
-                states[recorded.stream] = (recorded.version, following)
-
-    def _check_views(self, connection: psycopg.Connection[dict[str, Any]], findings: Findings) -> None:
-        for projection in PROJECTIONS:
-            if found := verify(admin_url(self.service), connection, projection, limit=3).first:
-                findings.note(f"{projection.name} is not what the log says: {found}")
-
-    def _check_answers(self, acknowledged: set[str], findings: Findings) -> None:
-        """The v1 and v2 answers agree, for a sample; the lists are complete."""
-        client, supplier = self.importer.client, self.importer.supplier
-        imported = {item["external_account_number"] for item in client.imported(supplier).body}
-        pending = {item["external_account_number"] for item in client.pending(supplier).body}
-        if missing := acknowledged - imported - pending:
-            findings.note(f"{len(missing)} acknowledged accounts are in no list")
-        for external in self.random.sample(sorted(imported), min(20, len(imported))):
-            shown = client.status(supplier, external).body
-            if shown["status"] != "PROCESSED" or not shown["service_identifier"]:
-                findings.note(f"{external} is listed as imported and shown as {shown['status']}")
-            path = f"/v1/data-import/account-transfer-status/{supplier}/{external}/"
-            headers = {"Authorization": f"Token {self.importer.api_key}"}
-            transferred = self.service.request("GET", path, None, headers)[0].body
-            expected = {"status": "COMPLETED", "service_account_number": shown["service_identifier"]}
-            if transferred != expected:
-                findings.note(f"v1 shows {external} as {transferred}, v2 as {shown}")
+        if unreadable := sum(load.unreadable for load in (self.load, *self._further)):
+            findings.note(f"{unreadable} answers were no JSON")
+        return findings
 
 
 class DataConnections:

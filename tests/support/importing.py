@@ -36,12 +36,13 @@ class Answer(msgspec.Struct, frozen=True):
 class ImportClient:
     """One importer's client. Safe to use from several threads; each request takes an idle connection, or a new one."""
 
-    def __init__(self, base_url: str, api_key: str, *, tries: int = TRIES) -> None:
+    def __init__(self, base_url: str, api_key: str, *, tries: int = TRIES, timeout_s: float = TIMEOUT_S) -> None:
         parts = urlsplit(base_url)
         assert parts.hostname is not None
         self._address = (parts.hostname, parts.port or 80)
         self._api_key = api_key
         self._tries = tries
+        self._timeout_s = timeout_s
         self._idle: queue.LifoQueue[http.client.HTTPConnection] = queue.LifoQueue()
         self._token_lock = threading.Lock()
         self._token = ""
@@ -98,7 +99,7 @@ class ImportClient:
         try:
             connection = self._idle.get_nowait()
         except queue.Empty:
-            connection = http.client.HTTPConnection(*self._address, timeout=TIMEOUT_S)
+            connection = http.client.HTTPConnection(*self._address, timeout=self._timeout_s)
         try:
             connection.request(method, path, body, headers | {"Content-Type": "application/json"})
             response = connection.getresponse()

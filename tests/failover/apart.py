@@ -1,0 +1,59 @@
+"""A run apart from the machine: a mount, pid and network namespace of its own, which end with it, however it ends."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+IS_APART = "IMPORTLEDGER_FAILOVER_APART"
+_UNSHARE = ["unshare", "--mount", "--pid", "--net", "--fork", "--kill-child", "--mount-proc"]
+
+NOBODY = ("unshare", "--user", "--map-user=65534", "--map-group=65534", "--")
+"""Postgres refuses to run as root: it sees another user, and the files are root's all the same."""
+
+
+class NotHere(Exception):
+    """This machine or this user cannot run it; the message says why."""
+
+
+def go_apart(module: str) -> None:
+    """Returns in a process of the new namespaces. The first process there ends with its exit code. Raises NotHere."""
+    if IS_APART not in os.environ:
+        _refuse()
+        os.execvpe("unshare", [*_UNSHARE, sys.executable, "-m", module, *sys.argv[1:]], os.environ | {IS_APART: "yes"})
+    child = os.fork()
+    if child == 0:
+        return
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    while True:  # the first process of a pid namespace inherits every orphan
+        ended, status = os.wait()
+        if ended == child:
+            os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+
+
+def _refuse() -> None:
+    if sys.platform != "linux" or os.geteuid() != 0:
+        raise NotHere("network namespaces need root on Linux")
+    for program in ("unshare", "ip", "mount"):
+        if shutil.which(program) is None:
+            raise NotHere(f"the program {program} is missing (Debian: util-linux, iproute2, mount)")
+    for probe in ((*NOBODY, "true"), ("ip", "link", "add", "whole", "type", "bridge")):
+        tried = subprocess.run([*_UNSHARE, *probe], capture_output=True, text=True, check=False)
+        if tried.returncode != 0:
+            raise NotHere(f"namespaces of users and networks cannot be made: {tried.stderr.strip()}")
+
+
+def need_programs() -> None:
+    """etcd and HAProxy, from Debian's packages where they are missing. Raises NotHere."""
+    wanted = {"etcd": "etcd-server", "haproxy": "haproxy"}
+    missing = [package for program, package in wanted.items() if shutil.which(program) is None]
+    if not missing:
+        return
+    if shutil.which("apt-get") is None:
+        raise NotHere(f"{' and '.join(missing)} are missing, and there is no apt-get to install them")
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    for words in (["update", "-q"], ["install", "-q", "-y", "--no-install-recommends", *missing]):
+        done = subprocess.run(["apt-get", *words], env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise NotHere(f"{' and '.join(missing)} could not be installed: {done.stderr.strip()[-200:]}")

@@ -1,0 +1,61 @@
+"""What a fault did to those who send: how long nobody got a 201, how much of that the manager took."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import pairwise
+
+import msgspec
+
+AFTER_THE_MANAGER_S = 5.0
+"""How much longer than the manager itself the service may take."""
+
+
+class Bar(msgspec.Struct, frozen=True):
+    """What is allowed: a gap of its own, or so much more than the manager needs."""
+
+    beyond_manager_s: float = AFTER_THE_MANAGER_S
+    alone_s: float | None = None
+
+    def allowed_s(self, manager_s: float | None) -> float:
+        return self.alone_s if self.alone_s is not None else (manager_s or 0.0) + self.beyond_manager_s
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """A fault that is over: the longest gap of each api, and when the manager had a new primary, if it made one."""
+
+    fault: str
+    gaps_s: dict[str, float]
+    manager_s: float | None
+    bar: Bar
+    acknowledged: int
+
+    @property
+    def gap_s(self) -> float:
+        return max(self.gaps_s.values())
+
+    @property
+    def is_missed(self) -> bool:
+        return self.gap_s > self.bar.allowed_s(self.manager_s)
+
+    @property
+    def line(self) -> str:
+        gaps = ", ".join(f"{name} {gap:.1f} s" for name, gap in self.gaps_s.items())
+        manager = f"{self.manager_s:.1f} s" if self.manager_s is not None else "-"
+        verdict = "MISSED" if self.is_missed else "ok"
+        allowed = self.bar.allowed_s(self.manager_s)
+        return (
+            f"{self.fault:<22} gap {self.gap_s:5.1f} s ({gaps})  manager {manager:>6}  allowed {allowed:5.1f} s  "
+            f"{self.acknowledged:5} acknowledged  {verdict}"
+        )
+
+
+def longest_gap(times: Sequence[float], begins: float, ends: float) -> float:
+    """The longest time without an entry between two moments. `times` ascend."""
+    inside = times[bisect_left(times, begins) : bisect_left(times, ends)]
+    marks = [begins, *inside, ends]
+    return max(later - earlier for earlier, later in pairwise(marks))
+
+
+def number_within(times: Sequence[float], begins: float, ends: float) -> int:
+    """How many entries there are between two moments. `times` ascend."""
+    return bisect_left(times, ends) - bisect_left(times, begins)
