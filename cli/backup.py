@@ -34,6 +34,7 @@ from eventstore.operations.backup import restore as restore_log
 from eventstore.operations.migrate import role_of
 from eventstore.proof.verification import Kept
 from projections import INLINE, PROJECTIONS
+from projections.archiving import all_put_back
 from projections.erasure import erase
 from projections.platform.account_numbers import ACCOUNT_NUMBERS
 from projections.versioning.build import administrator
@@ -110,7 +111,8 @@ def restore(
     with _empty_database(data_dir) as (service_url, admin_url):
         restore_log(admin_url, folder, manifest, ACCOUNT_NUMBERS, keys=keys)
         report.say(f"The log is restored up to position {manifest.position}.")
-        with administrator(admin_url) as connection:
+        signers = _signers(settings, target, own, vkeys)
+        with administrator(admin_url) as connection, all_put_back(connection, signers):
             for projection in PROJECTIONS:
                 make_anew(admin_url, connection, projection, jobs=2)
         report.say("The views and the platform's records are made anew.")
@@ -129,6 +131,12 @@ def restore(
             _tell(problems + _different_views(admin_url), counts, report)
     report.say("Start the service; work that was in progress is taken up again.")
     report.end()
+
+
+def _signers(settings: Settings, target: DataFolder, own: OwnCheckpoint | None, named: Sequence[str]) -> Sequence[str]:
+    """The verifier keys that an archive of the restored log may be signed with."""
+    here = known_key(settings, target)
+    return [*named, *([here.verifier] if here else []), *([own.key] if own else [])]
 
 
 class Report:

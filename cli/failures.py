@@ -21,10 +21,13 @@ from eventstore.operations.backup import BackupError
 from eventstore.operations.export import ExportError
 from eventstore.operations.fitness import UnsafeStore
 from eventstore.operations.migrate import MigrationError
+from eventstore.proof.archive import ArchiveDamaged
 from eventstore.proof.checkpoints import KeyNotUsable, OutsideUnavailable
 from eventstore.proof.proof import NotProvable
 from eventstore.proof.sealing import SealRefused
 from eventstore.proof.verifier import Invalid
+from projections.archiving import NotArchivable
+from projections.versioning.reading import PayloadsDetached
 from projections.versioning.versions import NotPossible
 
 EXPECTED = (
@@ -43,6 +46,9 @@ EXPECTED = (
     SealRefused,
     NotProvable,
     NotPossible,
+    NotArchivable,
+    ArchiveDamaged,
+    PayloadsDetached,
     Invalid,
 )
 """Errors whose message is the sentence."""

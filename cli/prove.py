@@ -68,8 +68,8 @@ def seal_log(former_key: str | None, position: int | None, reason: str | None, a
         raise click.UsageError("--continue-from and --reason belong together.")
     settings = Settings.from_environment()
     key = sealing_key(settings)
-    with _connected() as connection:
-        sealed = _sealed(connection, key, settings, former_key, position, reason)
+    with connected() as connection:
+        sealed = sealed_now(connection, key, settings, former_key, position, reason)
     if sealed is None:
         raise click.ClickException("The log is empty: there is nothing to seal.")
     if as_json:
@@ -117,7 +117,7 @@ def verify(  # long: a verb with eight options, which it hands to one check each
     signed = _certificates(certificates, trusted, problems)
     # Before the snapshot: the log goes on, and is sealed.
     elsewhere = [*signed, *_kept_outside(settings, against, problems)]
-    with _connected() as connection, connection.transaction(), contextlib.ExitStack() as stack:
+    with connected() as connection, connection.transaction(), contextlib.ExitStack() as stack:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         opening = stack.enter_context(verifying_payloads(connection, database_url(), jobs=jobs)) if whole else None
         progress = stack.enter_context(progress_bar("events"))
@@ -133,6 +133,7 @@ def verify(  # long: a verb with eight options, which it hands to one check each
     if as_json:
         told = msgspec.to_builtins(events) | {"problems": problems, "unanchored": tail, "seconds": took_s}
         told |= {"payloads": payloads.matching, "erased": payloads.erased} if payloads else {}
+        told |= {"detached": payloads.detached, "archives": payloads.archives} if payloads else {}
         told |= {"answers": answers.matching, "unwatched": answers.unwatched} if answers else {}
         told |= {"certificates": len(signed)} if certificates else {}
         click.echo(json.dumps(told))
@@ -146,6 +147,10 @@ def verify(  # long: a verb with eight options, which it hands to one check each
         click.echo(f"{events.hashed:,} events{rest} hashed again in {took_s:.1f} s, {rate:,.0f} a second")
         if payloads:
             click.echo(f"{payloads.matching:,} payloads match their digests, {payloads.erased:,} persons were erased")
+            for code, url in payloads.archives.items():
+                click.echo(f"DETACHED  payloads of {code} lie in {url}: `importledger archive verify {code}`")
+            if payloads.detached:
+                click.echo(f"{payloads.detached:,} payloads are not here, and in archives by the log")
         if answers:
             older = f", {answers.unwatched:,} from before digests were kept are unwatched" if answers.unwatched else ""
             click.echo(f"{answers.matching:,} remembered answers match their digests{older}")
@@ -178,9 +183,9 @@ def proof(
     """Write what happened to EXTERNAL of SUPPLIER as a file that proves itself: `python verify.py` is in it."""
     settings = Settings.from_environment()
     key = sealing_key(settings)
-    with _connected() as connection:
+    with connected() as connection:
         require_import(connection, supplier_code, external)
-        sealed = _sealed(connection, key, settings, None)
+        sealed = sealed_now(connection, key, settings, None)
         streams = account_streams(connection, supplier_code, external)
         if sealed is None:
             raise click.ClickException("The log is empty: there is nothing to prove.")
@@ -196,7 +201,7 @@ def proof(
     tell(f"{sentence}\n{check}", told | {"key": key.verifier}, as_json=as_json)
 
 
-def _sealed(
+def sealed_now(
     connection: Connection[Any],
     key: LogKey,
     settings: Settings,
@@ -281,7 +286,8 @@ def known_key(settings: Settings) -> str:
 
 
 @contextlib.contextmanager
-def _connected() -> Iterator[Connection[Any]]:
+def connected() -> Iterator[Connection[Any]]:
+    """A connection of the service's role, in autocommit, in UTC, without a limit of time."""
     with psycopg.connect(database_url(), autocommit=True) as connection:
         connection.execute("SET statement_timeout = 0; SET TIME ZONE 'UTC'")
         yield connection

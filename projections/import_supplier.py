@@ -8,7 +8,9 @@ from psycopg.sql import SQL, Identifier
 
 from eventstore.aggregates.supplier import (
     SUPPLIER,
+    ArchiveAttached,
     Supplier,
+    SupplierArchived,
     SupplierConfigured,
     SupplierCreated,
     SupplierSettings,
@@ -19,6 +21,7 @@ from market.judging import Terms
 from projections.versioning.view import View
 
 _SETTINGS = SupplierSettings.__struct_fields__
+_NOT_ARCHIVED = {"archive_url": "", "archived_upto": 0}
 
 
 _FIELDS = [(field.name, type(field.default) | None, None) for field in msgspec.structs.fields(SupplierSettings)]
@@ -30,6 +33,8 @@ SupplierRow = msgspec.defstruct(
         ("status", str | None, None),
         ("reason", str | None, None),
         *_FIELDS,
+        ("archive_url", str | None, None),
+        ("archived_upto", int | None, None),
         ("created_at", datetime),
         ("modified_at", datetime),
         ("position", int),
@@ -63,11 +68,15 @@ def supplier_row(recorded: Recorded, position: int) -> msgspec.Struct | None:
     match recorded.event:
         case SupplierCreated():
             new = Supplier()
-            said: dict[str, Any] = {"status": "ongoing", "reason": ""} | _settings(new)
+            said: dict[str, Any] = {"status": "ongoing", "reason": ""} | _settings(new) | _NOT_ARCHIVED
         case SupplierStatusChanged() as event:
             said = {"status": event.status, "reason": event.reason}
         case SupplierConfigured() as event:
             said = _settings(event)
+        case SupplierArchived() as event:
+            said = {"archive_url": event.url, "archived_upto": event.position}
+        case ArchiveAttached():
+            said = _NOT_ARCHIVED
         case _:
             return None
     return SupplierRow(
@@ -97,7 +106,7 @@ IMPORT_SUPPLIER = View(
     first=("created_at",),
     leaves_none=True,
     folds_all=True,
-    defaults=msgspec.structs.asdict(SupplierSettings()),
+    defaults=msgspec.structs.asdict(SupplierSettings()) | _NOT_ARCHIVED,
 )
 
 _COLUMNS = SQL(", ").join(map(Identifier, KnownSupplier.__struct_fields__))

@@ -50,6 +50,18 @@ class DocumentsRootMissing(Refused):
         )
 
 
+class AlreadyArchived(Refused):
+    """The supplier's payloads lie in an archive already."""
+
+    code = "supplier_already_archived"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The supplier is archived already: attach that archive first.",
+            "Der Lieferant ist bereits archiviert: zuerst ist dieses Archiv anzuhängen.",
+        )
+
+
 class SupplierCreated(Event, frozen=True):
     """The platform team has set the supplier up; it takes accounts."""
 
@@ -72,12 +84,32 @@ class SupplierConfigured(SupplierSettings, Event, frozen=True):
     is_dry_run_only: bool
 
 
-SupplierEvent = SupplierCreated | SupplierStatusChanged | SupplierConfigured
+class SupplierArchived(Event, frozen=True):
+    """What the log holds of the supplier lies in an archive as well; its payloads may lie there alone from now on.
+
+    `position` is the last one of the log that the archive, a file with this digest, speaks of.
+    """
+
+    url: str
+    sha256: str
+    position: int
+    payloads: int
+
+
+class ArchiveAttached(Event, frozen=True):
+    """The payloads of the archive with this digest are in the database again, but for those of erased persons."""
+
+    sha256: str
+
+
+SupplierEvent = SupplierCreated | SupplierStatusChanged | SupplierConfigured | SupplierArchived | ArchiveAttached
 
 TOPICS: dict[str, type[Event]] = {
     "supplier_created.v1": SupplierCreated,
     "supplier_status_changed.v1": SupplierStatusChanged,
     "supplier_configured.v1": SupplierConfigured,
+    "supplier_archived.v1": SupplierArchived,
+    "archive_attached.v1": ArchiveAttached,
 }
 
 
@@ -104,13 +136,27 @@ class ConfigureSupplier(Command, frozen=True):
     email_language: EmailLanguage | None = None
 
 
-SupplierCommand = CreateSupplier | ChangeSupplierStatus | ConfigureSupplier
+class ArchiveSupplier(Command, frozen=True):
+    """Say that the supplier is archived; its payloads are detached after that."""
+
+    url: str
+    sha256: str
+    position: int
+    payloads: int
+
+
+class AttachArchive(Command, frozen=True):
+    """Say that the payloads of the archive are back."""
+
+
+SupplierCommand = CreateSupplier | ChangeSupplierStatus | ConfigureSupplier | ArchiveSupplier | AttachArchive
 
 
 class Supplier(SupplierSettings, State, frozen=True):
-    """The state of a supplier: its status and its settings."""
+    """The state of a supplier: its status, its settings, and the archive that its payloads lie in, if any."""
 
     status: str = "new"
+    archive: SupplierArchived | None = None
 
 
 def decide(command: SupplierCommand, supplier: Supplier, at: datetime) -> SupplierEvent | None:
@@ -130,6 +176,10 @@ def decide(command: SupplierCommand, supplier: Supplier, at: datetime) -> Suppli
             if configured.documents_check != "off" and not configured.documents_root:
                 raise DocumentsRootMissing
             return None if evolve(supplier, configured) == supplier else configured
+        case ArchiveSupplier(), "complete":
+            return _archived(command, supplier)
+        case AttachArchive(), "ongoing" | "paused" | "complete":
+            return ArchiveAttached(sha256=supplier.archive.sha256) if supplier.archive else None
     raise IllegalTransition(supplier.status, type(command).__name__)
 
 
@@ -142,6 +192,10 @@ def evolve(supplier: Supplier, event: SupplierEvent) -> Supplier:
             return replace(supplier, status=status)
         case SupplierConfigured():
             return replace(supplier, **asdict(event))
+        case SupplierArchived():
+            return replace(supplier, archive=event)
+        case ArchiveAttached():
+            return replace(supplier, archive=None)
         case _:
             assert_never(event)
 
@@ -149,6 +203,14 @@ def evolve(supplier: Supplier, event: SupplierEvent) -> Supplier:
 def _configured(command: ConfigureSupplier, supplier: Supplier) -> SupplierConfigured:
     present = {name: getattr(supplier, name) for name in SupplierSettings.__struct_fields__}
     return SupplierConfigured(**present | {name: new for name, new in asdict(command).items() if new is not None})
+
+
+def _archived(command: ArchiveSupplier, supplier: Supplier) -> SupplierArchived | None:
+    """None where it is archived in this file. Raises AlreadyArchived where it is in another."""
+    archived = SupplierArchived(**asdict(command))
+    if supplier.archive is not None and supplier.archive != archived:
+        raise AlreadyArchived
+    return None if supplier.archive else archived
 
 
 def stream_of(code: str) -> str:
@@ -159,6 +221,8 @@ COMMANDS: dict[type[Event], type[Command]] = {
     SupplierCreated: CreateSupplier,
     SupplierStatusChanged: ChangeSupplierStatus,
     SupplierConfigured: ConfigureSupplier,
+    SupplierArchived: ArchiveSupplier,
+    ArchiveAttached: AttachArchive,
 }
 """The command that each event follows from. A replay asks it again."""
 

@@ -1,6 +1,7 @@
 """Verification of payloads: each is opened and compared with the digest in the log; who was erased has none.
 
-A payload that no event speaks of is warned of: nobody has sent it.
+A payload that no event speaks of is warned of: nobody has sent it. One that the log says to lie in an archive may be
+missing here: whether it is there, `projections.archiving` finds out.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +15,8 @@ from psycopg.rows import tuple_row
 from psycopg.sql import SQL
 
 from eventstore.aggregates.customer_mail import MailRequested
-from eventstore.events import AGGREGATES
+from eventstore.aggregates.supplier import SupplierArchived
+from eventstore.events import AGGREGATES, shown_event
 from eventstore.log.payloads import read_payload
 from runtime.parallel import processes
 
@@ -36,10 +38,9 @@ FROM payloads
 LEFT JOIN payload_keys ON payload_keys.stream = coalesce(subject, payloads.stream)
 WHERE abs(hashtext(payloads.stream)::bigint) %% %s = %s
 """
-_SELECT_WITHOUT_PAYLOAD = """
-SELECT position, stream
+_WITHOUT_PAYLOAD = """
 FROM (
-    SELECT position, stream,
+    SELECT position, stream, supplier,
            split_part(split_part(encode(state, 'escape'), '"payload_sha256":"', 2), '"', 1) AS digest
     FROM events
     WHERE topic = ANY(%(topics)s)
@@ -50,8 +51,26 @@ WHERE NOT EXISTS (
       SELECT FROM events AS erasure
       WHERE erasure.topic = 'subject_erased.v1'
         AND erasure.stream = regexp_replace(speaking.stream, '^(?!import/)[^/]+/(.*)/[^/]*$', 'import/\\1'))
+"""
+_IS_DETACHED = """EXISTS (
+      SELECT FROM unnest(%(suppliers)s::text[], %(upto)s::bigint[]) AS archived (code, last)
+      WHERE code = speaking.supplier AND speaking.position <= last)
+"""
+_SELECT_WITHOUT_PAYLOAD = f"""
+SELECT position, stream
+{_WITHOUT_PAYLOAD} AND NOT {_IS_DETACHED}
 ORDER BY position
 LIMIT 5
+"""
+_COUNT_DETACHED = f"""
+SELECT count(DISTINCT (stream, digest))
+{_WITHOUT_PAYLOAD} AND {_IS_DETACHED}
+"""
+_SELECT_ARCHIVED = """
+SELECT DISTINCT ON (stream) stream, topic, state
+FROM events
+WHERE topic IN ('supplier_archived.v1', 'archive_attached.v1')
+ORDER BY stream, version DESC
 """
 _SELECT_UNERASED = """
 SELECT erasure.stream
@@ -64,18 +83,25 @@ LIMIT 5
 
 
 class VerifiedPayloads(msgspec.Struct, kw_only=True):
-    """How many payloads match the digests in the log, how many persons were erased, and what is wrong."""
+    """How many payloads match the digests in the log, how many persons were erased, and what is wrong.
+
+    `archives` are the suppliers whose payloads lie in an archive by the log, each with its place; `detached` counts the
+    payloads that lie there alone.
+    """
 
     matching: int = 0
     erased: int = 0
+    detached: int = 0
+    archives: dict[str, str] = {}
     problems: list[str] = []
 
 
 def verify_payloads(connection: Connection[Any]) -> VerifiedPayloads:
     """Open every payload, in the connection's transaction; whoever was erased by the log has none, the others have."""
-    verified = open_payloads(connection, 0, 1)
-    verified.problems += missing_payloads(connection)
-    verified.erased = _erased(connection)
+    verified = missing_payloads(connection)
+    opened = open_payloads(connection, 0, 1)
+    verified.matching = opened.matching
+    verified.problems += opened.problems
     return verified
 
 
@@ -90,12 +116,11 @@ def verifying_payloads(
         parts = [pool.submit(_open_payloads_alone, database_url, snapshot, part, jobs) for part in range(jobs)]
 
         def all_of_them() -> VerifiedPayloads:
-            verified = VerifiedPayloads(problems=missing_payloads(connection))
+            verified = missing_payloads(connection)
             for part in parts:
                 opened_there = part.result()
                 verified.matching += opened_there.matching
                 verified.problems += opened_there.problems
-            verified.erased = _erased(connection)
             return verified
 
         yield all_of_them
@@ -128,15 +153,37 @@ def open_payloads(connection: Connection[Any], part: int, parts: int) -> Verifie
     return verified
 
 
-def missing_payloads(connection: Connection[Any]) -> list[str]:
-    """Events that speak of payloads which are not there, and payloads of persons who were erased."""
-    problems = []
+def missing_payloads(connection: Connection[Any]) -> VerifiedPayloads:
+    """Events that speak of payloads which are not there, and payloads of persons who were erased; none is opened."""
+    verified = VerifiedPayloads(erased=_erased(connection))
+    archives = _archives(connection)
+    verified.archives = {code: event.url for code, event in archives.items()}
+    values = {
+        "topics": _TOPICS_WITH_PAYLOAD,
+        "suppliers": list(archives),
+        "upto": [event.position for event in archives.values()],
+    }
     with connection.cursor(row_factory=tuple_row) as cursor:
-        for position, stream in cursor.execute(_SELECT_WITHOUT_PAYLOAD, {"topics": _TOPICS_WITH_PAYLOAD}):
-            problems.append(f"PAYLOAD  position {position} ({stream}): its payload is not there, nor was it erased")
+        for position, stream in cursor.execute(_SELECT_WITHOUT_PAYLOAD, values):
+            verified.problems.append(
+                f"PAYLOAD  position {position} ({stream}): its payload is not there, nor was it erased"
+            )
         for (stream,) in cursor.execute(_SELECT_UNERASED):
-            problems.append(f"PAYLOAD  {stream} was erased, and has a payload or a key all the same")
-    return problems
+            verified.problems.append(f"PAYLOAD  {stream} was erased, and has a payload or a key all the same")
+        if archives:
+            [verified.detached] = cursor.execute(_COUNT_DETACHED, values).fetchone() or (0,)
+    return verified
+
+
+def _archives(connection: Connection[Any]) -> dict[str, SupplierArchived]:
+    """The suppliers whose payloads may lie in an archive alone, by the log."""
+    archives = {}
+    with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
+        for stream, topic, state in cursor.execute(_SELECT_ARCHIVED):
+            event = shown_event(topic, state)
+            if isinstance(event, SupplierArchived) and stream.startswith("supplier/"):
+                archives[stream.split("/", 1)[1]] = event
+    return archives
 
 
 def _erased(connection: Connection[Any]) -> int:

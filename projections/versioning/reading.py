@@ -17,11 +17,14 @@ from eventstore.aggregates.import_process import ImportProcessed, ImportStaged
 from eventstore.aggregates.participant import ParticipantImported
 from eventstore.aggregates.post_account import RecordCancellationChanged, RecordImported
 from eventstore.aggregates.price_sheet import PriceSheetImported
-from eventstore.events import AGGREGATES, UNREADABLE, Recorded, read_event
+from eventstore.events import AGGREGATES, UNREADABLE, Recorded, read_event, subject_of
 from eventstore.log.columns import SELECT_HEAD, columns_of
 from eventstore.log.payloads import read_payloads
 
 BATCH = 1_000
+
+_SELECT_ARCHIVES = "SELECT code, archive_url FROM import_supplier WHERE code = ANY(%s) AND archived_upto > 0"
+_SELECT_IS_ERASED = "SELECT FROM payload_keys WHERE stream = %s AND key IS NULL"
 
 
 class Seen(msgspec.Struct, frozen=True, gc=False):
@@ -178,6 +181,20 @@ def slices(connection: Connection[Any], count: int, *, upto: int) -> list[Slice]
     return [Slice(one, other) for one, other in zip([None, *different], [*different, None], strict=True)]
 
 
+class PayloadsDetached(Exception):
+    """Payloads are needed that lie in a supplier's archive; the message says what to type."""
+
+    def __init__(self, code: str, url: str) -> None:
+        super().__init__(code, url)
+        self.code, self.url = code, url
+
+    def __str__(self) -> str:
+        return (
+            f"The payloads of {self.code} are needed, and lie in {self.url}: say "
+            f"`importledger archive attach {self.code}` first."
+        )
+
+
 def with_bodies(connection: Connection[Any], batch: Sequence[Seen]) -> list[Seen | Poison]:
     """The same with the payloads that the events speak of; what was erased stays without."""
     try:
@@ -204,7 +221,21 @@ def _with_bodies(connection: Connection[Any], batch: Sequence[Seen]) -> list[See
         else:
             places.append(wanted.get(stream, (stream, "")))
     bodies = read_payloads(connection, {place for place in places if place[1]})
+    missing = [seen for seen, place in zip(batch, places, strict=True) if place[1] and place not in bodies]
+    if missing:
+        _refuse_detached(connection, missing)
     return [msgspec.structs.replace(seen, body=bodies.get(place)) for seen, place in zip(batch, places, strict=True)]
+
+
+def _refuse_detached(connection: Connection[Any], missing: Sequence[Seen]) -> None:
+    """Raises PayloadsDetached where one of them lies in an archive, and was not erased."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        codes = list({seen.recorded.supplier for seen in missing})
+        archives: dict[str, str] = dict(cursor.execute(_SELECT_ARCHIVES, (codes,)).fetchall())
+        for seen in missing if archives else ():
+            url = archives.get(seen.recorded.supplier or "")
+            if url and not cursor.execute(_SELECT_IS_ERASED, (subject_of(seen.stream),)).fetchone():
+                raise PayloadsDetached(seen.recorded.supplier or "", url)
 
 
 def head(connection: Connection[Any]) -> int:

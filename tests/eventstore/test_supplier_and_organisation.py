@@ -4,9 +4,14 @@ from eventstore.aggregates.aggregate import Event
 from eventstore.aggregates.organisation import ORGANISATION, CreateKey, KeyCreated, KeyRevoked, RevokeKey
 from eventstore.aggregates.supplier import (
     SUPPLIER,
+    AlreadyArchived,
+    ArchiveAttached,
+    ArchiveSupplier,
+    AttachArchive,
     ChangeSupplierStatus,
     ConfigureSupplier,
     CreateSupplier,
+    SupplierArchived,
     SupplierConfigured,
     SupplierCreated,
     SupplierStatusChanged,
@@ -52,6 +57,20 @@ def test_settings_are_changed_one_by_one_and_stay_when_the_status_changes() -> N
     supplier(SupplierCreated(), strict, paused).when(ConfigureSupplier(is_dry_run_only=True)).then(both)
     supplier(SupplierCreated(), strict, paused).when(ConfigureSupplier(strictness="strict")).then()
     supplier().when(ConfigureSupplier(strictness="strict")).refuses(IllegalTransition)
+
+
+def test_a_complete_supplier_is_archived_once_and_attached_again() -> None:
+    complete = SupplierStatusChanged(status="complete")
+    archived = SupplierArchived(url="file:///a/A-9.archive.zip", sha256="d", position=9, payloads=2)
+    archive = ArchiveSupplier(url="file:///a/A-9.archive.zip", sha256="d", position=9, payloads=2)
+    other = ArchiveSupplier(url="file:///a/A-12.archive.zip", sha256="e", position=12, payloads=3)
+    supplier(SupplierCreated()).when(archive).refuses(IllegalTransition)
+    supplier(SupplierCreated(), complete).when(archive).then(archived)
+    supplier(SupplierCreated(), complete, archived).when(archive).then()
+    supplier(SupplierCreated(), complete, archived).when(other).refuses(AlreadyArchived)
+    supplier(SupplierCreated(), complete, archived).when(AttachArchive()).then(ArchiveAttached(sha256="d"))
+    supplier(SupplierCreated(), complete).when(AttachArchive()).then()
+    supplier().when(AttachArchive()).refuses(IllegalTransition)
 
 
 def test_a_supplier_that_does_not_exist_has_no_status() -> None:

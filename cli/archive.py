@@ -1,0 +1,135 @@
+"""The verbs of retention: `archive` a finished supplier into an object store, `archive verify`, `archive attach`.
+
+An archive is checked against the log that it came from, where that says which file it is; events are never deleted.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import click
+
+from cli.known import require_supplier
+from cli.operator import admin_url, caused_by
+from cli.progress import progress_bar
+from cli.prove import connected, sealed_now, sealing_key
+from cli.settings import Settings
+from cli.tell import json_option, tell
+from eventstore.clock import now
+from eventstore.log.ledger import Ledger
+from projections import INLINE, PROJECTIONS
+from projections.archiving import (
+    NotArchivable,
+    archive_of,
+    archive_supplier,
+    attach_archive,
+    check_archive,
+    read_back,
+    refuse_unfinished,
+)
+from projections.versioning.build import administrator
+
+_SCHEMES = ("file", "s3", "gs", "az")
+_READERS = [one.name for one in PROJECTIONS if one.reads_payloads and not one.is_inline]
+
+
+class SupplierFirst(click.Group):
+    """`archive SUPPLIER --to URL` beside `archive verify SUPPLIER`: what names no verb names a supplier."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in (*self.commands, "--help"):
+            args = ["supplier", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=SupplierFirst, subcommand_metavar="SUPPLIER --to URL | COMMAND [ARGS]...")
+def archive() -> None:
+    """Archive a finished supplier: log, payloads and proofs as a signed file in an object store.
+
+    `archive SUPPLIER --to URL` writes the file, reads it back and checks it, and then detaches the payloads from the
+    database: they lie in the archive alone, encrypted, without their keys. Events stay.
+    """
+
+
+def _place(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    parts = urlsplit(value)
+    is_place = not parts.netloc and parts.path.startswith("/") if parts.scheme == "file" else bool(parts.netloc)
+    if parts.scheme not in _SCHEMES or not is_place or parts.query or parts.username:
+        raise click.BadParameter("A place is file:///folder, s3://bucket/folder, gs://… or az://…, without a secret.")
+    return value.rstrip("/")
+
+
+@archive.command("supplier", hidden=True)
+@click.argument("code", metavar="SUPPLIER")
+@click.option("--to", "url", required=True, metavar="URL", callback=_place, help="file:///…, s3://…, gs://… or az://….")
+@json_option
+def archive_one(code: str, url: str, as_json: bool) -> None:
+    """Archive SUPPLIER, whose status is complete, below URL, and detach its payloads. Killed, it is run again."""
+    settings = Settings.from_environment()
+    key = sealing_key(settings)
+    with connected() as connection:
+        require_supplier(connection, code)
+        sealed = sealed_now(connection, key, settings, None)
+    assert sealed is not None, "the supplier has an event"
+    with administrator(admin_url()) as connection, _owner_ledger() as ledger, progress_bar("events") as progress:
+        if archive_of(connection, code) is None:
+            refuse_unfinished(connection, code, sealed.checkpoint.size, _READERS)
+        archived, detached = archive_supplier(
+            connection, ledger, code, url, (sealed.checkpoint, sealed.note), key,
+            at=now(), by=caused_by(), progress=progress,
+        )  # fmt: skip
+    told = {"supplier": code, "url": archived.url, "sha256": archived.sha256, "position": archived.position}
+    sentence = (
+        f"{code} is archived in {archived.url}, up to position {archived.position:,}; {archived.payloads:,} payloads "
+        f"lie there, {detached:,} were detached now."
+    )
+    tell(sentence, told | {"payloads": archived.payloads, "detached": detached}, as_json=as_json)
+
+
+@archive.command("verify")
+@click.argument("code", metavar="SUPPLIER")
+@json_option
+def verify_archive(code: str, as_json: bool) -> None:
+    """Read the archive of SUPPLIER from its place and check all of it: file, signature, proofs, payloads."""
+    settings = Settings.from_environment()
+    with connected() as connection:
+        require_supplier(connection, code)
+        archived = archive_of(connection, code)
+        if archived is None:
+            raise NotArchivable(f"{code} is not archived.")
+        with read_back(archived, [sealing_key(settings).verifier]) as opened:
+            checked = check_archive(connection, opened)
+    contents = checked.contents
+    told = {"supplier": code, "url": archived.url, "position": contents.position, "events": contents.events}
+    sentence = (
+        f"{archived.url} is as it was signed: {contents.events:,} events proved up to position {contents.position:,}, "
+        f"{checked.opened:,} payloads match their digests, {checked.erased:,} are of persons who were erased."
+    )
+    tell(sentence, told | {"payloads": checked.opened, "erased": checked.erased}, as_json=as_json)
+
+
+@archive.command("attach")
+@click.argument("code", metavar="SUPPLIER")
+@json_option
+def attach(code: str, as_json: bool) -> None:
+    """Bring the payloads of SUPPLIER back from its archive, but for those of erased persons. The file stays."""
+    settings = Settings.from_environment()
+    with administrator(admin_url()) as connection, _owner_ledger() as ledger:
+        require_supplier(connection, code)
+        archived = archive_of(connection, code)
+        if archived is None:
+            tell(f"{code} is not archived.", {"supplier": code, "is_changed": False}, as_json=as_json)
+            return
+        with read_back(archived, [sealing_key(settings).verifier]) as opened:
+            inserted = attach_archive(connection, ledger, code, opened, at=now(), by=caused_by())
+    told = {"supplier": code, "url": archived.url, "payloads": inserted, "is_changed": True}
+    tell(f"{inserted:,} payloads of {code} are back from {archived.url}.", told, as_json=as_json)
+
+
+@contextlib.contextmanager
+def _owner_ledger() -> Iterator[Ledger]:
+    ledger = Ledger(admin_url(), views=INLINE)
+    try:
+        yield ledger
+    finally:
+        ledger.close()

@@ -1,0 +1,258 @@
+"""Archives: what the log holds of one supplier, as a signed file that can be checked without the database.
+
+A zip: the supplier's events as they are in the log, the proof that each is in the tree of a signed checkpoint, and
+the payloads as they are stored: encrypted, and no key is among them, so that whoever is erased later is erased in the
+archive as well. `archive.json` is a signed statement; it names the digest of every other part.
+"""
+
+import base64
+import hashlib
+import tempfile
+import zipfile
+from collections.abc import Callable, Collection, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+from psycopg import Connection
+from psycopg.rows import dict_row
+
+from discretion.private_files import open_private
+from eventstore.events import shown_event
+from eventstore.log.columns import SELECT_EVENTS
+from eventstore.proof.checkpoints import LogKey
+from eventstore.proof.merkle import inclusion_proof
+from eventstore.proof.sealing import tile_reader
+from eventstore.proof.statement import check_statement, sign_statement
+from eventstore.proof.verifier import Checkpoint, Invalid, leaf_hash, leaf_of, root_of_inclusion
+
+FORMAT = 1
+STATEMENT, EVENTS, PROOFS, INDEX, PAYLOADS = (
+    *("archive.json", "events.ndjson", "proofs.ndjson"),
+    *("payloads.ndjson", "payloads.bin"),
+)
+_PARTS = (EVENTS, PROOFS, INDEX, PAYLOADS)
+_BATCH = 1_000
+
+_SELECT_OF_SUPPLIER = (
+    SELECT_EVENTS
+    + """WHERE supplier = %s AND position <= %s
+ORDER BY position
+"""
+)
+_SELECT_PAYLOADS = """
+SELECT stream, sha256, recorded_at, received_bytes, subject, content
+FROM payloads
+WHERE stream = ANY(%s)
+ORDER BY stream, sha256
+"""
+
+
+class ArchiveDamaged(Exception):
+    """A file is not the archive that was signed; the message says what is wrong."""
+
+
+class StoredPayload(msgspec.Struct, frozen=True):
+    """A payload as its row has it, but for its content, which is so many bytes from a place on in `payloads.bin`."""
+
+    stream: str
+    sha256: str
+    recorded_at: datetime
+    received_bytes: int
+    subject: str | None
+    place: int
+    length: int
+
+
+class Contents(msgspec.Struct, frozen=True, kw_only=True):
+    """What an archive says of itself, and signs. `position` is the last one of the log that it speaks of."""
+
+    kind: str = "archive"
+    format: int
+    supplier: str
+    position: int
+    events: int
+    payloads: int
+    parts: dict[str, str]
+
+
+class _Part:
+    """A member of the zip that is written piece by piece in a file beside, and its digest."""
+
+    def __init__(self, folder: str) -> None:
+        self.file: IO[bytes] = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed by `into`
+        self.size = 0
+        self._digest = hashlib.sha256()
+
+    def write(self, piece: bytes) -> None:
+        self.file.write(piece)
+        self._digest.update(piece)
+        self.size += len(piece)
+
+    def into(self, archive: zipfile.ZipFile, name: str, *, is_compressed: bool) -> str:
+        """Move it into the zip; its digest."""
+        entry = zipfile.ZipInfo(name)
+        entry.compress_type = zipfile.ZIP_DEFLATED if is_compressed else zipfile.ZIP_STORED
+        self.file.seek(0)
+        with self.file, archive.open(entry, "w", force_zip64=True) as member:
+            while piece := self.file.read(1 << 20):
+                member.write(piece)
+        return self._digest.hexdigest()
+
+
+def write_archive(
+    connection: Connection[Any],
+    file: Path,
+    supplier: str,
+    checkpoint: tuple[Checkpoint, str],
+    key: LogKey,
+    *,
+    at: datetime,
+    progress: Callable[[int], None] = lambda events: None,
+) -> Contents:
+    """Write what the log holds of a supplier up to a checkpoint, given with its note, in the connection's transaction.
+
+    Raises TreeDamaged where the stored tree does not prove an event.
+    """
+    size, read = checkpoint[0].size, tile_reader(connection)
+    with tempfile.TemporaryDirectory(dir=file.parent) as folder:
+        parts = {name: _Part(folder) for name in _PARTS}
+        events = payloads = 0
+        seen: set[str] = set()
+        with connection.cursor("archive", binary=True, row_factory=dict_row) as cursor:
+            cursor.itersize = _BATCH
+            cursor.execute(_SELECT_OF_SUPPLIER, (supplier, size))
+            while rows := cursor.fetchmany(_BATCH):
+                for row in rows:
+                    parts[EVENTS].write(msgspec.json.encode(_event(row)) + b"\n")
+                    proof = [
+                        base64.b64encode(node).decode() for node in inclusion_proof(read, row["position"] - 1, size)
+                    ]
+                    parts[PROOFS].write(msgspec.json.encode(proof) + b"\n")
+                events += len(rows)
+                fresh = {row["stream"] for row in rows} - seen
+                seen |= fresh
+                payloads += _write_payloads(connection, fresh, parts)
+                progress(events)
+        with open_private(file) as output, zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED) as archive:
+            digests = {name: part.into(archive, name, is_compressed=name != PAYLOADS) for name, part in parts.items()}
+            contents = Contents(
+                format=FORMAT, supplier=supplier, position=size, events=events, payloads=payloads, parts=digests
+            )
+            statement = sign_statement(msgspec.to_builtins(contents), key, checkpoint[1], at=at)
+            archive.writestr(STATEMENT, msgspec.json.format(msgspec.json.encode(statement), indent=1))
+    return contents
+
+
+def _write_payloads(connection: Connection[Any], streams: Collection[str], parts: dict[str, _Part]) -> int:
+    written = 0
+    with connection.cursor(binary=True, row_factory=dict_row) as cursor:
+        for row in cursor.execute(_SELECT_PAYLOADS, (list(streams),)):
+            content = row.pop("content")
+            line = StoredPayload(
+                **row | {"sha256": row["sha256"].hex()}, place=parts[PAYLOADS].size, length=len(content)
+            )
+            parts[INDEX].write(msgspec.json.encode(line) + b"\n")
+            parts[PAYLOADS].write(content)
+            written += 1
+    return written
+
+
+def _event(row: dict[str, Any]) -> dict[str, Any]:
+    """The row as a proof has it: its time in microseconds, its state as the text that it is."""
+    at = row["recorded_at"].astimezone(UTC).isoformat(timespec="microseconds")
+    return row | {"recorded_at": at, "state": row["state"].decode()}
+
+
+class Archive:
+    """An archive that is read from a file. Everything that it gives was compared with the signed digests before."""
+
+    def __init__(self, file: Path, keys: Sequence[str]) -> None:
+        """Raises ArchiveDamaged where a part is not what a statement says that one of the verifier keys has signed."""
+        try:
+            self._zip = zipfile.ZipFile(file)
+            text = self._zip.read(STATEMENT).decode()
+            self.checkpoint = check_statement(text, keys)
+            self.contents = msgspec.json.decode(text, type=Contents)
+            if (self.contents.kind, self.contents.format) != ("archive", FORMAT):
+                raise Invalid(f"it is no archive of format {FORMAT}")
+            if self.contents.position != self.checkpoint.size:
+                raise Invalid("its checkpoint speaks of another position")
+            for name in _PARTS:
+                if self._digest(name) != self.contents.parts.get(name):
+                    raise Invalid(f"{name} is not what was signed")
+        except (zipfile.BadZipFile, KeyError, OSError, EOFError, ValueError, msgspec.MsgspecError, Invalid) as error:
+            raise ArchiveDamaged(f"it cannot be believed: {error}") from error
+
+    def close(self) -> None:
+        self._zip.close()
+
+    def check(self) -> None:
+        """Every event is in the log that the checkpoint speaks of, and its payload is here. Raises ArchiveDamaged.
+
+        Who was erased before the archive was written has no payload, and an event that says so.
+        """
+        present = {(line.stream, line.sha256) for line in self.index()}
+        wanted: list[tuple[str, str]] = []
+        erased: set[str] = set()
+        events = 0
+        for event, proof in zip(self.events(), self._proofs(), strict=False):
+            events += 1
+            self._check_event(event, proof)
+            if event["topic"] == "subject_erased.v1":
+                erased.add(event["stream"].split("/", 1)[1])
+            digest = payload_digest(event["topic"], event["state"].encode())
+            if digest is not None and (event["stream"], digest) not in present:
+                wanted.append((event["stream"], digest))
+        if events != self.contents.events or len(present) != self.contents.payloads:
+            raise ArchiveDamaged(f"it has {events} events and {len(present)} payloads, not what it says")
+        for stream, digest in wanted:
+            if not any(f"{stream.split('/', 1)[1]}/".startswith(f"{one}/") for one in erased):
+                raise ArchiveDamaged(f"the payload {digest[:12]}… of {stream} is not in it")
+
+    def _check_event(self, event: dict[str, Any], proof: Sequence[bytes]) -> None:
+        try:
+            root = root_of_inclusion(leaf_hash(leaf_of(event)), event["position"] - 1, self.checkpoint.size, proof)
+        except Invalid as error:
+            raise ArchiveDamaged(f"an event is not proved: {error}") from error
+        if root != self.checkpoint.root:
+            raise ArchiveDamaged(f"the event at position {event['position']} is not in the signed log")
+        if event["supplier"] != self.contents.supplier:
+            raise ArchiveDamaged(f"the event at position {event['position']} is of another supplier")
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """As they are in the log, in its order."""
+        for line in self._lines(EVENTS):
+            yield msgspec.json.decode(line)
+
+    def index(self) -> Iterator[StoredPayload]:
+        """Every payload that is in it."""
+        decoder = msgspec.json.Decoder(StoredPayload)
+        return (decoder.decode(line) for line in self._lines(INDEX))
+
+    def payloads(self) -> Iterator[tuple[StoredPayload, bytes]]:
+        """Every payload with its content as it was stored."""
+        with self._zip.open(PAYLOADS) as member:
+            for line in self.index():
+                yield line, member.read(line.length)
+
+    def _proofs(self) -> Iterator[list[bytes]]:
+        for line in self._lines(PROOFS):
+            yield [base64.b64decode(node) for node in msgspec.json.decode(line)]
+
+    def _lines(self, name: str) -> Iterator[bytes]:
+        with self._zip.open(name) as member:
+            yield from member
+
+    def _digest(self, name: str) -> str:
+        with self._zip.open(name) as member:
+            return hashlib.file_digest(member, "sha256").hexdigest()  # type: ignore[arg-type]
+
+
+def payload_digest(topic: str, state: bytes) -> str | None:
+    """The digest of the payload that an event brought along; a request for an e-mail names one that another brought."""
+    if topic.startswith("mail_"):
+        return None
+    digest: str | None = getattr(shown_event(topic, state), "payload_sha256", None)
+    return digest

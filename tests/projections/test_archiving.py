@@ -1,0 +1,284 @@
+"""A finished supplier is archived and its payloads detached; nothing is lost by it, and who is erased stays erased."""
+
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import obstore
+import psycopg
+import pytest
+from click.testing import CliRunner
+from psycopg import Connection
+
+from cli.failures import EXPECTED
+from cli.main import importledger
+from embedded.postgres import PostgresUrls
+from eventstore.clock import now
+from eventstore.log.ledger import Ledger
+from eventstore.proof.archive import EVENTS, INDEX, PAYLOADS, PROOFS, STATEMENT, Archive, ArchiveDamaged
+from eventstore.proof.payload_verification import verify_payloads
+from projections import INLINE, archiving
+from projections.erasure import erase
+from projections.versioning.build import administrator
+from tests.support.following import attach, follow
+from tests.support.make import an_account
+from tests.support.sealed_log import KEY
+from tests.support.staging import SUPPLIER, stage
+from workers.process_imports import ImportProcessor
+
+ACCOUNTS = 5
+EXTERNALS = [str(an_account(SUPPLIER, number)["external_account_number"]) for number in range(1, ACCOUNTS + 1)]
+Rows = Connection[Any]
+
+
+@pytest.fixture
+def rows(database: PostgresUrls) -> Iterator[Rows]:
+    with administrator(database.admin) as connection:
+        yield connection
+
+
+@pytest.fixture
+def place(database: PostgresUrls, ledger: Ledger, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where archives go; the supplier is complete, with five accounts and a record attached to the first."""
+    for name, value in {
+        "DATABASE_URL": database.service,
+        "DATABASE_ADMIN_URL": database.admin,
+        "IMPORTLEDGER_SEALING_KEY": "A" * 43,
+        "IMPORTLEDGER_CHECKPOINTS_URL": (folder / "outside").as_uri(),
+        "IMPORTLEDGER_DATA_DIR": str(folder / "data"),
+    }.items():
+        monkeypatch.setenv(name, value)
+    typed("supplier", "create", SUPPLIER)
+    ImportProcessor(ledger, worker=lambda: 7).process(
+        [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, ACCOUNTS + 1)]
+    )
+    attach(ledger, database, 1, is_cancelled=False)
+    follow(ledger)
+    typed("supplier", "status", SUPPLIER, "complete")
+    follow(ledger)
+    return folder / "archives"
+
+
+def typed(*words: str, code: int = 0) -> str:
+    """A verb's words, and what it says."""
+    told = CliRunner().invoke(importledger, words)
+    assert told.exception is None or isinstance(told.exception, (SystemExit, *EXPECTED)), told.exception
+    assert told.exit_code == code, (words, told.output, told.exception)
+    return f"{told.output}{told.exception or ''}"
+
+
+def archived(place: Path) -> Path:
+    """The archive, made just now."""
+    typed("archive", SUPPLIER, "--to", place.as_uri())
+    [file] = place.iterdir()
+    return file
+
+
+def payloads(connection: Rows) -> list[Any]:
+    query = "SELECT stream, sha256, recorded_at, received_bytes, subject, content FROM payloads ORDER BY stream, sha256"
+    return connection.execute(query.encode()).fetchall()
+
+
+def test_payloads_are_detached_and_come_back_as_they_were(place: Path, rows: Rows) -> None:
+    before = payloads(rows)
+    assert len(before) == ACCOUNTS + 1
+    said = typed("archive", SUPPLIER, "--to", place.as_uri())
+    assert f"{ACCOUNTS + 1} payloads lie there, {ACCOUNTS + 1} were detached now" in said
+    assert payloads(rows) == []
+    assert f"{ACCOUNTS + 1} payloads match their digests, 0 are of persons" in typed("archive", "verify", SUPPLIER)
+    assert f"{ACCOUNTS + 1} payloads of {SUPPLIER} are back" in typed("archive", "attach", SUPPLIER)
+    assert payloads(rows) == before
+    assert "is not archived" in typed("archive", "attach", SUPPLIER)
+    assert "is not archived" in typed("archive", "verify", SUPPLIER, code=1)
+    assert typed("verify", "--all").count("DETACHED") == 0
+
+
+def test_verify_accepts_what_is_detached_and_says_where_it_lies(place: Path, rows: Rows) -> None:
+    archived(place)
+    typed("seal")
+    said = typed("verify", "--all")
+    assert f"DETACHED  payloads of {SUPPLIER} lie in {place.as_uri()}/" in said
+    assert f"{ACCOUNTS + 1} payloads are not here, and in archives by the log" in said
+    assert '"detached": 6' in typed("verify", "--all", "--json")
+
+
+def test_a_payload_that_is_missing_without_an_archive_is_still_a_problem(place: Path, rows: Rows) -> None:
+    rows.execute("SET session_replication_role = replica")
+    archived(place)
+    typed("archive", "attach", SUPPLIER)
+    rows.execute("DELETE FROM payloads WHERE stream = %s", (f"import/{SUPPLIER}/{EXTERNALS[0]}",))
+    assert "its payload is not there, nor was it erased" in typed("verify", "--all", code=1)
+
+
+def test_what_is_sent_after_the_archive_has_to_be_here(place: Path, rows: Rows, ledger: Ledger) -> None:
+    archived(place)
+    typed("supplier", "status", SUPPLIER, "ongoing")
+    ImportProcessor(ledger, worker=lambda: 7).process([stage(ledger, an_account(SUPPLIER, 9))])
+    assert len(payloads(rows)) == 1
+    rows.execute("SET session_replication_role = replica")
+    rows.execute("TRUNCATE payloads")
+    with psycopg.connect(rows.info.dsn, password=rows.info.password) as connection:
+        assert "its payload is not there" in verify_payloads(connection).problems[0]
+
+
+def test_an_archive_holds_no_key_and_no_readable_payload(place: Path, rows: Rows) -> None:
+    keys = [key for (key,) in rows.execute("SELECT key FROM payload_keys")]
+    file = archived(place)
+    with zipfile.ZipFile(file) as archive:
+        everything = b"".join(archive.read(name) for name in archive.namelist())
+    assert len(keys) == ACCOUNTS
+    assert not [key for key in keys if key in everything]
+    assert b"family_name" not in everything
+
+
+def test_who_is_erased_after_the_archive_is_erased_in_it_and_does_not_come_back(
+    place: Path, rows: Rows, database: PostgresUrls
+) -> None:
+    archived(place)
+    ledger = Ledger(database.admin, views=INLINE)
+    erase(ledger, SUPPLIER, EXTERNALS[0], reason="R-1", at=now(), by="t")
+    ledger.close()
+    assert "4 payloads match their digests, 2 are of persons who were erased" in typed("archive", "verify", SUPPLIER)
+    assert "4 payloads of" in typed("archive", "attach", SUPPLIER)
+    assert not [row for row in payloads(rows) if EXTERNALS[0] in row[0]]
+    typed("seal")
+    assert "1 persons were erased" in typed("verify", "--all")
+
+
+def test_who_was_erased_before_has_no_payload_in_the_archive_and_it_is_whole(
+    place: Path, rows: Rows, database: PostgresUrls
+) -> None:
+    ledger = Ledger(database.admin, views=INLINE)
+    erase(ledger, SUPPLIER, EXTERNALS[0], reason="R-1", at=now(), by="t")
+    follow(ledger)
+    ledger.close()
+    archived(place)
+    assert "4 payloads match their digests, 0 are of persons" in typed("archive", "verify", SUPPLIER)
+
+
+def test_views_that_need_detached_payloads_say_what_to_type(place: Path, rows: Rows) -> None:
+    archived(place)
+    for words in (("rebuild", "account_search"), ("verify", "platform"), ("heal", SUPPLIER, EXTERNALS[1])):
+        said = typed("projections", *words, code=1)
+        assert f"`importledger archive attach {SUPPLIER}` first" in said
+    typed("projections", "rebuild", "import_status")
+    typed("archive", "attach", SUPPLIER)
+    typed("projections", "verify", "--all")
+
+
+def test_a_supplier_that_is_not_finished_is_not_archived(place: Path, ledger: Ledger) -> None:
+    typed("supplier", "status", SUPPLIER, "ongoing")
+    assert "is not finished" in typed("archive", SUPPLIER, "--to", place.as_uri(), code=1)
+    stage(ledger, an_account(SUPPLIER, 9))
+    typed("supplier", "status", SUPPLIER, "complete")
+    assert "1 imports or e-mails have not ended" in typed("archive", SUPPLIER, "--to", place.as_uri(), code=1)
+    assert not place.exists()
+    assert "There is no import supplier" in typed("archive", "NOBODY", "--to", place.as_uri(), code=1)
+    for url in ("/folder", "file://host/folder", "s3://", "s3://key:secret@bucket", "s3://bucket?key=secret"):
+        assert "A place is file:///folder" in typed("archive", SUPPLIER, "--to", url, code=2)
+
+
+def test_nothing_is_detached_while_a_projection_has_yet_to_read_it(place: Path, rows: Rows, ledger: Ledger) -> None:
+    rows.execute("UPDATE projection_versions SET position = 1 WHERE name = 'account_search'")
+    assert "account_search has yet to read payloads" in typed("archive", SUPPLIER, "--to", place.as_uri(), code=1)
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@pytest.mark.parametrize("step", ["put", "execute", "detach"])
+def test_an_archiving_that_is_killed_loses_nothing_and_goes_on(
+    place: Path, rows: Rows, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    before = payloads(rows)
+
+    def killed(*_: Any, **__: Any) -> None:
+        if step == "detach":  # in the middle of it
+            rows.execute("DELETE FROM payloads WHERE stream LIKE %s", (f"%{EXTERNALS[0]}",))
+        raise Killed
+
+    target: Any = {"put": obstore, "execute": Ledger, "detach": archiving}[step]
+    with monkeypatch.context() as patched:
+        patched.setattr(target, step, killed)
+        with pytest.raises(Killed):
+            CliRunner().invoke(importledger, ["archive", SUPPLIER, "--to", place.as_uri()])
+    if step != "detach":
+        assert payloads(rows) == before
+    typed("seal")
+    typed("verify", "--all")
+    typed("archive", SUPPLIER, "--to", place.as_uri())
+    assert payloads(rows) == []
+    typed("archive", "attach", SUPPLIER)
+    assert payloads(rows) == before
+
+
+def test_a_second_archiving_writes_no_second_archive(place: Path) -> None:
+    file = archived(place)
+    digest = file.read_bytes()
+    assert "0 were detached now" in typed("archive", SUPPLIER, "--to", place.as_uri())
+    assert [one.read_bytes() for one in place.iterdir()] == [digest]
+
+
+def test_an_archive_that_is_away_or_another_is_named(place: Path) -> None:
+    file = archived(place)
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-1] + b"x")
+    assert "is not the file that the log speaks of" in typed("archive", "verify", SUPPLIER, code=1)
+    file.unlink()
+    assert "cannot be read" in typed("archive", "verify", SUPPLIER, code=1)
+    assert "cannot be read" in typed("archive", "attach", SUPPLIER, code=1)
+    file.write_bytes(whole)
+    typed("archive", "verify", SUPPLIER)
+
+
+def changed(name: str, change: Callable[[bytes], bytes]) -> Callable[[dict[str, bytes]], None]:
+    def edit(members: dict[str, bytes]) -> None:
+        members[name] = change(members[name])
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        changed(EVENTS, lambda text: text.replace(b"import_processed", b"import_processes", 1)),
+        changed(EVENTS, lambda text: b"".join(text.splitlines(keepends=True)[1:])),
+        changed(PROOFS, lambda text: text.replace(b"A", b"B", 1)),
+        changed(INDEX, lambda text: b"".join(text.splitlines(keepends=True)[1:])),
+        changed(PAYLOADS, lambda content: content[:-1] + bytes([content[-1] ^ 1])),
+        changed(STATEMENT, lambda text: text.replace(b'"events"', b'"event"', 1)),
+        lambda members: members.pop(PROOFS),
+    ],
+)
+def test_an_archive_that_was_changed_is_not_believed(
+    place: Path, folder: Path, edit: Callable[[dict[str, bytes]], None]
+) -> None:
+    file = archived(place)
+    with zipfile.ZipFile(file) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    edit(members)
+    forged = folder / "forged.zip"
+    with zipfile.ZipFile(forged, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    Archive(file, [KEY.verifier]).close()
+    with pytest.raises(ArchiveDamaged):
+        Archive(forged, [KEY.verifier])
+
+
+def test_a_restore_of_a_backup_with_an_archive_makes_every_view_and_stays_detached(
+    place: Path, rows: Rows, folder: Path
+) -> None:
+    archived(place)
+    typed("backup", str(folder / "backup"))
+    tables = "events, payloads, payload_keys, log_tiles, log_checkpoints, remembered_answers"
+    rows.execute("SET session_replication_role = replica")
+    rows.execute(f"TRUNCATE {tables}".encode())
+    said = typed("restore", str(folder / "backup"))
+    assert "made anew" in said
+    assert payloads(rows) == []
+    assert rows.execute("SELECT count(*) FROM platform.service_account").fetchone() == (ACCOUNTS,)
+    typed("archive", "attach", SUPPLIER)
+    typed("projections", "verify", "--all")
