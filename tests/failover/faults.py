@@ -53,7 +53,7 @@ def switch_over(world: World) -> Measured:
     former = world.store.wait_for_primary()
 
     def inject() -> Node:
-        world.store.switch_over()
+        world.store.switch_over(former)
         return former
 
     return world.measure("switchover", inject, _nothing, bar=Bar(), has_new_primary=True)

@@ -27,6 +27,11 @@ def ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True)
 
 
+def mount_memory(folder: Path) -> None:
+    """A memory disk, which ends with the run's mount namespace."""
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(folder)], check=True)
+
+
 class Machine:
     """A network namespace with one address."""
 
@@ -75,7 +80,7 @@ class Network:
 
     def __init__(self) -> None:
         Path("/run/netns").mkdir(parents=True, exist_ok=True)
-        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/run/netns"], check=True)
+        mount_memory(Path("/run/netns"))
         ip("link", "set", "lo", "up")
         for bridge in ("whole", "apart"):
             ip("link", "add", bridge, "type", "bridge")

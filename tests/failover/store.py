@@ -15,11 +15,13 @@ from psycopg.sql import SQL, Literal
 
 from embedded.postgres import INSTALLATION, WHEEL
 from tests.failover.apart import NOBODY
-from tests.failover.network import NETWORK, Machine
+from tests.failover.network import NETWORK, Machine, mount_memory
 from tests.failover.programs import Program
 from tests.support.running import wait_for
 
 ADMIN, SERVICE, DATABASE = "importledger_admin", "importledger", "importledger"
+MEMORY = Path("/mnt")
+"""In the run's own mount namespace, nobody else sees what is there."""
 TTL_S, LOOP_S, RETRY_S = 20, 5, 5
 """Patroni's own: how long a leader's word holds (the least it allows), how often it looks, how long it tries again."""
 _PARAMETERS = {
@@ -52,6 +54,7 @@ class Store:
     def __init__(self, machines: list[Machine], folder: Path) -> None:
         self.passwords = {name: secrets.token_urlsafe(16) for name in (ADMIN, SERVICE, "replicator")}
         self._folder = folder
+        mount_memory(MEMORY)  # etcd is a slow disk's first victim, and is not what is tried here
         self._binaries = _wheel() / INSTALLATION / "bin"
         self.nodes = [self._node(machine, machines) for machine in machines]
 
@@ -65,7 +68,7 @@ class Store:
             [
                 *NOBODY,
                 shutil.which("etcd") or "etcd",
-                *("--name", machine.name, "--data-dir", str(home / "etcd")),
+                *("--name", machine.name, "--data-dir", str(MEMORY / machine.name)),
                 *("--listen-peer-urls", f"http://{machine.address}:2380"),
                 *("--initial-advertise-peer-urls", f"http://{machine.address}:2380"),
                 *("--listen-client-urls", f"http://{machine.address}:2379"),
@@ -182,10 +185,17 @@ class Store:
 
         wait_for(is_whole, f"the cluster is whole: {self.members()}", timeout_s=180)
 
-    def switch_over(self) -> None:
-        """Ask Patroni for another primary."""
-        primary = self.wait_for_primary()
-        _ask(primary, "switchover", {"leader": primary.machine.name})
+    def switch_over(self, former: Node) -> None:
+        """Ask Patroni for another primary, again where it could not write that down."""
+
+        def is_taken() -> bool:
+            try:
+                _ask(former, "switchover", {"leader": former.machine.name})
+            except urllib.error.HTTPError:
+                return self.primary(besides=former) is not None
+            return True
+
+        wait_for(is_taken, "Patroni switches over", timeout_s=60)
 
     def configure(self, changes: dict[str, Any]) -> None:
         """Change Patroni's configuration of the whole cluster."""
