@@ -17,6 +17,7 @@ from embedded.redis import redis_program
 from tests.failover.apart import IS_APART, NotHere, go_apart, need_programs
 from tests.failover.faults import FAULTS, upgrade_all
 from tests.failover.gaps import Measured
+from tests.failover.lost_end import lose_the_end
 from tests.failover.world import World
 from tests.support.folders import ROOT, temporary_folder
 
@@ -73,6 +74,10 @@ def run(folder: Path, options: argparse.Namespace) -> bool:
             world.run_code(ROOT)
         measured += [_told(fault(world)) for fault in faults]
         findings = world.findings()
+        if options.only in "lose_the_end":
+            said = [*findings.sentences, *lose_the_end(world)]
+            findings = world.findings()
+            findings.sentences[:0] = said
     finally:
         world.close()
     print(

@@ -25,6 +25,8 @@ class Sender:
         self, machine: Machine, apis: Sequence[Machine], *, supplier: str, api_key: str, per_s: float, first: int
     ) -> None:
         self.acknowledged: set[str] = set()
+        self.numbers: dict[str, int] = {}
+        """Of the accounts that were sent, by their external numbers."""
         self.times: dict[str, list[float]] = {api.name: [] for api in apis}
         """When each api acknowledged an account, ascending."""
         self.statuses: Counter[int] = Counter()
@@ -49,7 +51,9 @@ class Sender:
             clients = [(api.name, stack.enter_context(contextlib.closing(self._client(api)))) for api in self._apis]
             due = time.monotonic() + turn * self._every_s / THREADS
             while not self._stop.wait(max(0.0, due - time.monotonic())):
-                account = an_account(self._supplier, next(self._numbers))
+                number = next(self._numbers)
+                account = an_account(self._supplier, number)
+                self.numbers[account["external_account_number"]] = number
                 self._until_acknowledged(clients, account["external_account_number"], encoded(account))
                 due = max(due + self._every_s, time.monotonic())
 

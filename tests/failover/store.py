@@ -174,13 +174,13 @@ class Store:
         primary = self.wait_for_primary()
         return [node for node in self.nodes if node is not primary]
 
-    def wait_until_whole(self) -> None:
-        """One primary, two standbys that stream, and commits that wait for one of them."""
+    def wait_until_whole(self, *, standby: str = "quorum_standby") -> None:
+        """One primary and two standbys that stream; unless it is said otherwise, commits wait for one of them."""
 
         def is_whole() -> bool:
             members = list(self.members().values())
             leaders = [one for one in members if one["role"] == "leader" and one["state"] == "running"]
-            behind = [one for one in members if one["role"] == "quorum_standby" and one["state"] == "streaming"]
+            behind = [one for one in members if one["role"] == standby and one["state"] == "streaming"]
             return len(leaders) == 1 and len(behind) == len(self.nodes) - 1
 
         wait_for(is_whole, f"the cluster is whole: {self.members()}", timeout_s=180)

@@ -10,6 +10,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from random import Random
 
@@ -127,6 +128,11 @@ class World:
         self.operator("supplier", "create", SUPPLIER)
         said = self.operator("key", "create", "Importers", "--supplier", SUPPLIER, "--json")
         self.api_key = json.loads(said.splitlines()[-1])["api_key"]
+        self.start_senders(first=1)
+        self.wait_until_steady(list(self.api_names))
+
+    def start_senders(self, *, first: int) -> None:
+        """Importers on two machines, whose accounts have numbers from here on."""
         for number, site in enumerate(SITES):
             apis = [self.machines[f"api{one}"] for one in (site, *(other for other in SITES if other != site))]
             self.senders.append(
@@ -136,15 +142,26 @@ class World:
                     supplier=SUPPLIER,
                     api_key=self.api_key,
                     per_s=self._per_s / len(SITES),
-                    first=1 + 1_000_000 * number,
+                    first=first + 1_000_000 * number,
                 )
             )
-        self.wait_until_steady(list(self.api_names))
+
+    def stop_senders(self) -> None:
+        for sender in self.senders:
+            sender.stop()
+
+    def restart_with(self, durability: str) -> None:
+        """All roles again, with another setting of durability."""
+        self.durability = durability
+        for role in self.roles.values():
+            role.stop()
+            role.environment["IMPORTLEDGER_DURABILITY"] = durability
+            role.start()
+        self.wait_until_ready()
 
     def close(self) -> None:
         """Whatever still runs is stopped, the service first."""
-        for sender in self.senders:
-            sender.stop()
+        self.stop_senders()
         for program in (*self.roles.values(), self._haproxy, self._redis):
             if not program.has_ended:
                 program.stop()
@@ -185,6 +202,24 @@ class World:
 
     def acknowledged(self) -> set[str]:
         return set().union(*(sender.acknowledged for sender in self.senders))
+
+    def number_of(self, external: str) -> int:
+        """The number that an acknowledged account was made of."""
+        return next(sender.numbers[external] for sender in self.senders if external in sender.numbers)
+
+    def staged(self) -> set[str]:
+        """The accounts that are in the log."""
+        query = "SELECT DISTINCT stream FROM events WHERE topic = 'import_staged.v1' AND supplier = %s"
+        with self.connection() as connection:
+            return {str(row["stream"]).split("/", 2)[2] for row in connection.execute(query, (SUPPLIER,))}
+
+    def last_position(self, *, before: datetime) -> int:
+        """The last position of the log that was recorded before a moment."""
+        query = "SELECT max(position) AS last FROM events WHERE recorded_at < %s"
+        with self.connection() as connection:
+            row = connection.execute(query, (before,)).fetchone()
+        assert row is not None
+        return int(str(row["last"]))
 
     def wait_until_steady(self, apis: list[str]) -> None:
         """Each of these apis acknowledges again and again."""
@@ -243,8 +278,7 @@ class World:
 
     def findings(self) -> Findings:
         """Stop the load, wait until all work has ended, and account for everything that was acknowledged."""
-        for sender in self.senders:
-            sender.stop()
+        self.stop_senders()
         client = ImportClient(self.api_url("2"), self.api_key)
         with contextlib.closing(client), self.connection() as connection:
             importer = Importer(SUPPLIER, self.api_key, client)
