@@ -13,6 +13,7 @@ from cli.tell import text_of
 from eventstore.aggregates.import_process import ImportStaged
 from eventstore.events import Recorded
 from eventstore.log.ledger import Ledger
+from projections.archiving import why_missing
 from projections.history import (
     NOW,
     AsOf,
@@ -141,7 +142,12 @@ def _print_payload(ledger: Ledger, recorded: Recorded) -> None:
     if digest is None or recorded.topic == "mail_requested.v1":
         return
     body = ledger.payloads({recorded.stream: digest}).get(recorded.stream)
-    click.echo(body if body is not None else f"          the payload {digest} was erased")
+    if body is not None:
+        click.echo(body)
+        return
+    with ledger.connection() as connection:
+        why = why_missing(connection, recorded.supplier, recorded.stream)
+    click.echo(f"          the payload {digest} {why}")
 
 
 def _print_difference(ledger: Ledger, events: list[Recorded], versions: tuple[int, int], *, as_json: bool) -> None:
@@ -152,7 +158,9 @@ def _print_difference(ledger: Ledger, events: list[Recorded], versions: tuple[in
             raise click.BadParameter(f"Version {version} has not staged a payload.")
         body = ledger.payloads({staged.stream: staged.event.payload_sha256}).get(staged.stream)
         if body is None:
-            raise click.ClickException(f"The payload of version {version} was erased.")
+            with ledger.connection() as connection:
+                why = why_missing(connection, staged.supplier, staged.stream)
+            raise click.ClickException(f"The payload of version {version} {why}.")
         bodies.append(body)
     before, after = bodies
     for change in difference(before, after):

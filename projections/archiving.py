@@ -21,7 +21,7 @@ from psycopg import Connection
 from psycopg.rows import tuple_row
 
 from eventstore.aggregates.supplier import ArchiveSupplier, AttachArchive, SupplierArchived, stream_of
-from eventstore.events import read_event
+from eventstore.events import read_event, subject_of
 from eventstore.log import locks
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import is_readable, read_payload
@@ -31,7 +31,8 @@ from eventstore.proof.verifier import Checkpoint
 from projections.versioning.build import Progress
 from runtime.object_store import open_store
 
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 3_600.0
+"""For a whole file, of which there may be gigabytes."""
 _BATCH = 1_000
 
 _SELECT_ARCHIVE = """
@@ -72,6 +73,7 @@ WHERE NOT EXISTS (SELECT FROM payload_keys WHERE payload_keys.stream = coalesce(
 ORDER BY s, d
 ON CONFLICT DO NOTHING
 """
+_SELECT_IS_ERASED = "SELECT FROM payload_keys WHERE stream = %s AND key IS NULL"
 _SELECT_KEYS = "SELECT stream, key FROM payload_keys WHERE stream = ANY(%b)"
 
 
@@ -93,6 +95,16 @@ def archive_of(connection: Connection[Any], code: str) -> SupplierArchived | Non
         row = cursor.execute(_SELECT_ARCHIVE, (stream_of(code),)).fetchone()
     event = read_event(*row) if row else None
     return event if isinstance(event, SupplierArchived) else None
+
+
+def why_missing(connection: Connection[Any], code: str | None, stream: str) -> str:
+    """Why a payload of the supplier is not here, as the end of a sentence."""
+    archived = archive_of(connection, code) if code else None
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        erased = cursor.execute(_SELECT_IS_ERASED, (subject_of(stream),)).fetchone()
+        if archived is None or erased is not None:
+            return "was erased"
+    return f"lies in {archived.url}; `importledger archive attach {code}` brings it back"
 
 
 def refuse_unfinished(connection: Connection[Any], code: str, position: int, readers: Sequence[str]) -> None:

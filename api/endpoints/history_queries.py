@@ -96,10 +96,10 @@ class HistoryQueries:
         return supplier, external, moment
 
     async def _payload(self, stream: str, digest: str) -> bytes:
-        """A payload; 404 when it was erased."""
+        """A payload; 404 when it was erased, or lies in an archive."""
         body = (await in_thread(self._ledger.payloads, {stream: digest})).get(stream)
         if body is None:
-            raise not_found(Sentence("A payload was erased.", "Ein Inhalt wurde gelöscht."))
+            raise not_found(Sentence("A payload was erased or archived.", "Ein Inhalt wurde gelöscht oder archiviert."))
         return body
 
 

@@ -115,7 +115,7 @@ def write_archive(
 
     Raises TreeDamaged where the stored tree does not prove an event.
     """
-    size, read = checkpoint[0].size, tile_reader(connection)
+    size = checkpoint[0].size
     with tempfile.TemporaryDirectory(dir=file.parent) as folder:
         parts = {name: _Part(folder) for name in _PARTS}
         events = payloads = 0
@@ -124,6 +124,7 @@ def write_archive(
             cursor.itersize = _BATCH
             cursor.execute(_SELECT_OF_SUPPLIER, (supplier, size))
             while rows := cursor.fetchmany(_BATCH):
+                read = tile_reader(connection)  # it keeps what it reads: of a long log, too much
                 for row in rows:
                     parts[EVENTS].write(msgspec.json.encode(_event(row)) + b"\n")
                     proof = [

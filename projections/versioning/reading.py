@@ -234,7 +234,7 @@ def _refuse_detached(connection: Connection[Any], missing: Sequence[Seen]) -> No
         archives: dict[str, str] = dict(cursor.execute(_SELECT_ARCHIVES, (codes,)).fetchall())
         for seen in missing if archives else ():
             url = archives.get(seen.recorded.supplier or "")
-            if url and not cursor.execute(_SELECT_IS_ERASED, (subject_of(seen.stream),)).fetchone():
+            if url and cursor.execute(_SELECT_IS_ERASED, (subject_of(seen.stream),)).fetchone() is None:
                 raise PayloadsDetached(seen.recorded.supplier or "", url)
 
 
