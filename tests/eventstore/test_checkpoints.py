@@ -10,7 +10,7 @@ from tests.support.make import NOON
 KEY = LogKey.of("A" * 43)
 
 
-@pytest.fixture(params=["folder", "s3"])
+@pytest.fixture(params=["folder", pytest.param("s3", marks=pytest.mark.slow)])
 def outside(request: pytest.FixtureRequest, tmp_path: Path) -> Outside:
     if request.param == "s3":
         return Outside(f"{request.getfixturevalue('bucket')}/checkpoints")
@@ -30,7 +30,9 @@ def test_copies_are_kept_in_order_and_the_first_of_a_size_stays(outside: Outside
     assert [note for _, note in outside.notes()] == list(notes.values())
 
 
-@pytest.mark.parametrize("url", ["file:///proc/nothing/here", "s3://bucket/prefix"])
+@pytest.mark.parametrize(
+    "url", ["file:///proc/nothing/here", pytest.param("s3://bucket/prefix", marks=pytest.mark.slow)]
+)
 def test_a_place_that_takes_nothing_is_named(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {
         "AWS_ENDPOINT_URL": "http://127.0.0.1:9",

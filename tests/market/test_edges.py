@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
+import market
 from market.identifiers import is_obis_code, is_phone_number
 from market.judging import MAX_WINDOW, Occasion, Terms, judge
 from market.participant import FEE_BOOK, is_possible_phone_number
@@ -17,8 +18,10 @@ from market.periods import follow_each_other, is_past, ordered
 from market.plausibility import today_in_germany
 from schemas.base import code_and_path
 from schemas.price_sheet import FeeImport
+from schemas.sentence import german_of
 from schemas.shape import fits_decimal
 from schemas.submission import read_submission
+from tests.support.german import is_german
 from tests.support.make import an_account, changed, encoded
 from tests.support.pre_account import a_sheet
 
@@ -60,6 +63,8 @@ def test_a_window_is_judged_to_the_second(start: datetime | None, end: datetime 
     edge = "start" if "window_start" in (code or "") else "end"
     for problem in judge(submission, Terms(), NOW, Occasion.CREATE).problems:
         assert problem.attr == f"task_params.schedule_window_{edge}"
+        assert problem.detail.startswith("The window ")
+        assert is_german(german_of(problem.detail))
 
 
 def moved_on(day: str, closed: str) -> dict[str, Any]:
@@ -77,6 +82,14 @@ def test_a_transaction_on_the_day_of_the_last_closing_is_in_the_closed_statement
 def test_a_transaction_of_today_is_not_in_the_future() -> None:
     assert "transaction_in_future" not in codes(moved_on("2026-11-21", "2026-10-01"))
     assert "transaction_in_future" in codes(moved_on("2026-11-22", "2026-10-01"))
+
+
+def test_a_transaction_is_of_today_by_german_clocks() -> None:
+    late = datetime(2026, 11, 21, 23, 30, tzinfo=UTC)  # it is the 22nd in Germany
+    for day, holds in (("2026-11-22", True), ("2026-11-23", False)):
+        account = read_submission(encoded(moved_on(day, "2026-10-01"))).account
+        found = {breach.problem.code for breach in market.check(account, late)}
+        assert ("transaction_in_future" not in found) is holds
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,7 @@ def installed_edition(folder: Path) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_an_installed_copy_has_the_same_edition_until_a_rule_is_changed(tmp_path: Path) -> None:
     for package in PACKAGES:
         shutil.copytree(ROOT / package, tmp_path / package)

@@ -62,6 +62,8 @@ def test_unknown_fields_are_problems_or_dropped() -> None:
 def test_dry_runs_only_matters_to_those_who_create(occasion: Occasion, expected: tuple[str, ...]) -> None:
     found = judged(wrapped(is_dry_run=False), Terms(is_dry_run_only=True), occasion)
     assert tuple(problem.code for problem in found.problems) == expected
+    assert {problem.attr for problem in found.problems} <= {"task_params.is_dry_run"}
+    assert found.submission == read_submission(encoded(wrapped(is_dry_run=False)))
     assert judged(wrapped(is_dry_run=True), Terms(is_dry_run_only=True), occasion).problems == ()
 
 

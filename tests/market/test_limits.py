@@ -56,6 +56,8 @@ LIMITS: list[tuple[str, Path, Any, Any]] = [
             ("06000", "05999"),
             ("42999", "43999"),
             ("61999", "62000"),
+            ("00a15", "00815"),
+            ("0081", "00819"),
         )
     ),
     *(
@@ -227,6 +229,31 @@ def test_an_agreement_may_begin_next_year_and_not_end() -> None:
         assert not codes(account) & IMPLAUSIBLE
 
 
+def test_supply_may_begin_next_year() -> None:
+    future = changed(changed(an_account(), None, *POINT, "supply_end_date"), ..., *POINT, "last_billed_to_date")
+    for day, ordinary in (("2027-12-31", True), ("2028-01-01", False)):
+        account = read(changed(future, day, *POINT, "supply_start_date"))
+        assert is_ordinary(account, NOW) is ordinary
+        assert not codes(account) & IMPLAUSIBLE
+
+
+@pytest.mark.parametrize(
+    ("values", "ordinary"),
+    [
+        (("1", "2", "999999999999.99"), True),
+        (("1", "12345678901234567", "12345678901234566"), False),
+        (("0", "1234567890123456", "5"), False),
+        (("0", "-0.5", "5"), False),
+    ],
+)
+def test_long_numbers_are_compared_by_the_rules(values: tuple[str, ...], ordinary: bool) -> None:
+    account = changed(an_account(), ..., *REGISTER, "digits")
+    for number, value in enumerate(values):
+        account = changed(account, value, *READINGS, number, "value")
+    assert is_ordinary(read(account), NOW) is ordinary
+    assert bool(codes(read(account)) & IMPLAUSIBLE) is not ordinary
+
+
 def test_registers_are_counted_of_meters_for_one_direction_that_still_count() -> None:
     two = changed(an_account(), "ZWEITARIF", *METER, "registeranzahl")
     assert "implausible_register_count" in codes(read(two))
@@ -252,6 +279,8 @@ def test_what_is_implausible_is_never_ordinary(path: Path, outside: Any) -> None
         (is_market_location_id, "41373559241", "041373559241"),
         (is_market_partner_code, "9907165000001", "99071650000011"),
         (is_market_partner_code, "9800000100003", "9800000100005"),
+        (is_market_partner_code, "9900000000011", "9900000000013"),
+        (is_market_partner_code, "4000000000013", "4000000000011"),
         (is_metering_location_id, "DE" + "0" * 31, "DE" + "0" * 32),
         (is_metering_location_id, "de" + "a" * 31, "de" + "a" * 30),
         (is_postcode, "00000", "000000"),
@@ -287,6 +316,12 @@ def test_an_address_has_254_characters_at_most(start: str, length: int) -> None:
     domain = ".".join([start + "d" * 40, "e" * 60, "f" * 60, "g" * 20, "de"])
     text = f"{'a' * length}@{domain}"
     assert is_email(text) is is_email_by_library(text)
+
+
+@pytest.mark.parametrize("text", ["anna@mü ller.de", "anna@ü..de", "anna@ü", "ännä@", "anna@-ü-.de"])
+def test_a_domain_that_is_none_makes_no_address(text: str) -> None:
+    assert not is_email(text)
+    assert not is_email_by_library(text)
 
 
 def test_one_period_alone_leaves_no_gap() -> None:

@@ -18,6 +18,7 @@ from schemas.submission import read_submission
 from tests.support.make import an_account, changed, encoded
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
+EXAMPLES = settings().max_examples * 3 // 2
 Steps = tuple[str | int, ...]
 
 BOOK = RuleBook.of(Account, RULES)
@@ -96,7 +97,7 @@ def account_with(changes: Sequence[tuple[Steps, Any]]) -> Any:
     return account
 
 
-@settings(max_examples=150)
+@settings(max_examples=EXAMPLES)
 @given(CHANGES)
 def test_the_compiled_rules_say_what_a_naive_walk_says(changes: list[tuple[Steps, Any]]) -> None:
     account = read_submission(encoded(account_with(changes))).account
@@ -105,7 +106,7 @@ def test_the_compiled_rules_say_what_a_naive_walk_says(changes: list[tuple[Steps
     assert {(one.problem.attr, one.problem.code) for one in said} == naively(account)
 
 
-@settings(max_examples=150)
+@settings(max_examples=EXAMPLES)
 @given(CHANGES)
 def test_they_also_agree_where_some_places_are_problems_already(changes: list[tuple[Steps, Any]]) -> None:
     submission = read_submission(encoded(account_with(changes)))

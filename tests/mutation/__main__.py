@@ -88,10 +88,16 @@ def _tried(group: Group, mutants: list[Mutant], workers: int) -> list[tuple[Muta
     for file in sorted({numbered[number].file for number in again}):
         assert graph is not None
         stale = _importing(graph, module_of(file))
-        known = [name for name in loaded if name not in stale]
+        known = [name for name in loaded if name not in stale and _is_drawn(name)]
         these = {number: numbered[number] for number in again if numbered[number].file == file}
         _apart(partial(_anew, group, these, workers, known), take)
     return [(mutant, ended.get(number, Ended("not run", ""))) for number, mutant in numbered.items()]
+
+
+def _is_drawn(module: str) -> bool:
+    """Whether the graph knows what the module imports; of other packages of this folder it does not."""
+    package = module.partition(".")[0]
+    return package in PROJECT or not Path(package).is_dir()
 
 
 def _importing(graph: Any, module: str) -> set[str]:

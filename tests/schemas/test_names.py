@@ -61,6 +61,7 @@ def test_names_of_an_object_are_counted_without_reading_it(item: bytes) -> None:
     assert not has_larger_object(b"[" + b",".join([body] * 5) + b"]", 1_001)
 
 
+@pytest.mark.slow
 def test_an_object_with_too_many_names_is_refused_before_it_is_read() -> None:
     names = an_object(MAX_NAMES, b'"%x":[]')
     body = b'{"metadata":[{"key":"k","value":' + names[:-1] + b',"one":1}}]}'

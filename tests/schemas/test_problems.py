@@ -58,6 +58,7 @@ def test_repeated_names_obey_the_limit_of_problems() -> None:
     assert len(bounded(problems)) == MAX_PROBLEMS
 
 
+@pytest.mark.slow
 def test_a_body_with_too_many_values_is_refused_by_what_its_names_say() -> None:
     body = b"{" + b",".join(b'"a%d":1' % n for n in range(MAX_VALUES + 10)) + b"}"
     first, *others = misfits_of(body)
@@ -66,6 +67,7 @@ def test_a_body_with_too_many_values_is_refused_by_what_its_names_say() -> None:
     assert isinstance(others[-1], LeftOut)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("items", [b"1", b"[]", b'"a"', b"1.5"])
 def test_a_body_with_too_many_values_of_its_own_is_refused(items: bytes) -> None:
     with pytest.raises(TooMuchWork):

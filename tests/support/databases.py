@@ -14,9 +14,13 @@ def renamed(database_url: str, database: str) -> str:
 
 
 def cloned(postgres: PostgresUrls, name: str, *, template: str = "importledger") -> PostgresUrls:
-    """A new database that holds what the template does, which nobody may be connected to."""
+    """A new database that holds what the template does, which nobody may be connected to.
+
+    Its files are copied: the server's own way of copying writes every page to its log as well, and takes twice as long.
+    """
+    copy = SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy").format(Identifier(name), Identifier(template))
     with psycopg.connect(renamed(postgres.admin, "postgres"), autocommit=True) as connection:
-        connection.execute(SQL("CREATE DATABASE {} TEMPLATE {}").format(Identifier(name), Identifier(template)))
+        connection.execute(copy)
     return PostgresUrls(renamed(postgres.service, name), renamed(postgres.admin, name))
 
 

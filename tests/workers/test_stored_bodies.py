@@ -19,6 +19,8 @@ from tests.support.make import NOON, an_account, processed, staged
 from tests.support.post_account import RECORDS
 from workers.process_imports import account_of
 
+pytestmark = pytest.mark.slow
+
 TOO_MANY = {
     "values": list(range(MAX_VALUES + 1)),
     "containers": [[]] * (MAX_CONTAINERS + 1),
