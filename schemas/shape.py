@@ -256,11 +256,6 @@ def _derived(node: inspect.Type, at: str) -> Iterator[Check]:
             pass
 
 
-def _plain(value: Decimal) -> str:
-    """The number without exponent; "" where that would be longer than any number may be."""
-    return format(value, "f") if -20 < value.adjusted() < 20 and len(value.as_tuple().digits) < 40 else ""
-
-
 @cache
 def _type_info(wire_type: type) -> inspect.Type:
     return inspect.type_info(wire_type)
@@ -357,7 +352,6 @@ class _Walk:
         room = self.misfits.room(UNKNOWN_FIELD)
         for index, name in enumerate(strange):
             if room.is_full:
-                self.noted += 1
                 room.left_out += len(strange) - index
                 return
             self.note((*path, name), UNKNOWN_FIELD, self.undocumented(name, names))
@@ -384,7 +378,7 @@ class _Walk:
         if not _NUMBER.match(text):
             self.note(path, "invalid", misfits.NO_NUMBER)
             return ""
-        plain = _plain(Decimal(text))
+        plain = format(Decimal(text), "f")
         if not _DECIMAL.match(plain):
             self.note(path, "max_digits", misfits.TOO_MANY_DIGITS)
         return plain
@@ -510,8 +504,8 @@ def _with_zone(moment: datetime) -> datetime:
 def _stand_in(node: inspect.Type) -> Any:
     """A value that fits this type; what it says has no meaning."""
     match node:
-        case inspect.UnionType(types=types):
-            return None if any(isinstance(member, inspect.NoneType) for member in types) else _stand_in(types[0])
+        case inspect.UnionType():
+            return None  # a field that may be absent is not required, so that it is one that may be null
         case inspect.StructType(fields=fields):
             return {field.encode_name: _stand_in(field.type) for field in fields if field.required}
         case inspect.VarTupleType():

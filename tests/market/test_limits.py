@@ -229,6 +229,15 @@ def test_an_agreement_may_begin_next_year_and_not_end() -> None:
         assert not codes(account) & IMPLAUSIBLE
 
 
+@pytest.mark.parametrize(("first", "second", "ordinary"), [("1", "1", True), ("1", "0.9", False)])
+def test_two_readings_are_compared(first: str, second: str, ordinary: bool) -> None:
+    early, late = "2022-01-01T00:00:00+01:00", "2022-02-01T00:00:00+01:00"
+    for readings in ([(first, early), (second, late)], [(second, late), (first, early)]):
+        listed = [{"value": value, "read_at": at} for value, at in readings]
+        account = read(changed(an_account(), listed, *READINGS))
+        assert ("readings_run_backwards" in codes(account)) is not ordinary
+
+
 def test_supply_may_begin_next_year() -> None:
     future = changed(changed(an_account(), None, *POINT, "supply_end_date"), ..., *POINT, "last_billed_to_date")
     for day, ordinary in (("2027-12-31", True), ("2028-01-01", False)):

@@ -5,16 +5,19 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from market import RULES, Rule
-from market.rule import RuleBook
+from market import RULES, Rule, Severity
+from market.rule import Breach, RuleBook
 from schemas.account import Account
-from schemas.base import Problem
-from schemas.problems import MAX_PROBLEMS, UNKNOWN_FIELD
+from schemas.base import Problem, Wire
+from schemas.problems import MAX_PROBLEMS, UNKNOWN_FIELD, LeftOut, left_out
+from schemas.sentence import Sentence
 from schemas.shape import derived_checks
 from schemas.submission import read_submission
+from schemas.work import TooMuchWork
 from tests.support.make import an_account, changed, encoded
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -114,3 +117,61 @@ def test_they_also_agree_where_some_places_are_problems_already(changes: list[tu
     said = BOOK.breaches(submission.account, NOW, misfits)
     expected = naively(submission.account, misfits)
     assert {(one.problem.attr, one.problem.code) for one in said} == expected
+
+
+class Item(Wire, frozen=True):
+    wrong: int = 0
+
+
+class Many(Wire, frozen=True):
+    items: tuple[Item, ...] = ()
+
+
+def rule(number: int, severity: Severity = Severity.ERROR) -> Rule:
+    """Broken by each item that has more wrong than this."""
+    says = Sentence("Something is wrong.", "Etwas ist falsch.")
+    return Rule(
+        code=f"c{number}",
+        at="items[].wrong",
+        holds=lambda wrong: wrong <= number,
+        says=says,
+        source="here",
+        severity=severity,
+    )
+
+
+def many(*wrong: int) -> Many:
+    return Many(items=tuple(Item(wrong=n) for n in wrong))
+
+
+@pytest.mark.parametrize("severity", Severity)
+@pytest.mark.parametrize("more", [-1, 0, 1, 2])
+def test_of_each_severity_so_many_are_listed_and_the_others_are_counted(more: int, severity: Severity) -> None:
+    [other] = set(Severity) - {severity}
+    book = RuleBook([rule(0, severity), rule(1, other)])
+    breaches = book.breaches(many(*[1] * (MAX_PROBLEMS + more), 2), NOW)
+    listed = [breach for breach in breaches if breach.severity is severity and not isinstance(breach.problem, LeftOut)]
+    assert len(listed) == min(MAX_PROBLEMS, MAX_PROBLEMS + more + 1)
+    assert [breach.problem.code for breach in breaches if breach.severity is other] == ["c1"]
+    counted = [breach for breach in breaches if isinstance(breach.problem, LeftOut)]
+    assert counted == ([Breach(left_out(more + 1), severity)] if more >= 0 else [])
+
+
+@pytest.mark.parametrize("besides", [[], [Problem("elsewhere", "invalid", "No.")]], ids=["alone", "beside a misfit"])
+def test_asking_ends_when_it_takes_too_long_and_the_answer_is_not_full_by_then(besides: list[Problem]) -> None:
+    """The clock is looked at before the 64th item."""
+    book = RuleBook([rule(number) for number in range(16)])
+    before = [16] * 62 + [MAX_PROBLEMS - 16 * 62]
+    with pytest.raises(TooMuchWork):
+        book.breaches(many(*before, 1, 1), NOW, besides, within_s=-1)
+    before[-1] += 1
+    breaches = book.breaches(many(*before, 1, 1), NOW, besides, within_s=-1)
+    assert len(breaches) == MAX_PROBLEMS + 1
+    assert book.breaches(many(*[0] * 63), NOW, besides, within_s=-1) == []
+    with pytest.raises(TooMuchWork):
+        book.breaches(many(*[0] * 64), NOW, besides, within_s=-1)
+    assert book.breaches(many(*[0] * 64), NOW, besides) == []
+
+
+def test_no_rule_is_asked_of_what_has_too_many_misfits_already() -> None:
+    assert RuleBook([rule(0)]).breaches(many(1), NOW, [left_out(1)]) == []

@@ -35,6 +35,7 @@ class Inner(Wire, frozen=True):
 class Sample(Wire, frozen=True):
     """A field of each kind."""
 
+    free: str = ""
     text: Annotated[str, Meta(max_length=3)] = ""
     named: Annotated[str, Meta(min_length=1, max_length=3)] = "n"
     trimmed: Annotated[str, Meta(min_length=1, pattern=r"^\S+\Z")] = "t"
@@ -53,9 +54,11 @@ class Sample(Wire, frozen=True):
     inner: Inner = Inner(one=1)
     items: Annotated[tuple[Inner, ...], Meta(max_length=2)] = ()
     end: Annotated[str, Meta(max_length=3)] | None = None
+    called: Annotated[str, Meta(min_length=1)] | None = None
 
 
 FITS: list[tuple[str, Any]] = [
+    ("free", "x" * 5_000),
     ("text", ""),
     ("text", "äöü"),
     ("named", "abc"),
@@ -70,6 +73,7 @@ FITS: list[tuple[str, Any]] = [
     ("amount", -5),
     ("amount", 10**18 - 1),
     ("amount", Decimal("1e2")),
+    ("amount", "0e999"),
     ("exact", "1.50"),
     ("day", "2024-02-29"),
     ("moment", "2026-07-01T12:00"),
@@ -103,6 +107,10 @@ MISFITS: list[tuple[str, Any, str, str, str]] = [
     ("amount", "1" * 19, "amount", "max_digits", misfits.TOO_MANY_DIGITS),
     ("amount", "0." + "1" * 11, "amount", "max_digits", misfits.TOO_MANY_DIGITS),
     ("amount", 10**18, "amount", "max_digits", misfits.TOO_MANY_DIGITS),
+    ("amount", "1e-11", "amount", "max_digits", misfits.TOO_MANY_DIGITS),
+    ("amount", "1e999", "amount", "max_digits", misfits.TOO_MANY_DIGITS),
+    ("amount", "0e-999", "amount", "max_digits", misfits.TOO_MANY_DIGITS),
+    ("amount", "1" * 100_000, "amount", "max_digits", misfits.TOO_MANY_DIGITS),
     ("amount", "1e99", "amount", "max_digits", misfits.TOO_MANY_DIGITS),
     ("amount", "x", "amount", "invalid", misfits.NO_NUMBER),
     ("amount", [], "amount", "invalid", misfits.expected(misfits.DECIMAL, [])),
@@ -148,6 +156,7 @@ def test_a_time_keeps_the_zone_that_its_field_has() -> None:
 
 
 SEEN_AT_ONCE: list[tuple[str, Any]] = [
+    ("free", "x" * 5_000),
     ("text", ""),
     ("text", "äöü"),
     ("named", "abc"),
@@ -387,7 +396,12 @@ def test_what_the_decoder_does_not_look_at_is_checked_afterwards() -> None:
         ("exact", "invalid", misfits.NO_NUMBER),
         ("exact", "max_digits", misfits.TOO_MANY_DIGITS_ON_READING),
         ("local", "invalid", misfits.NO_SUCH_TIME),
+        ("called", "blank", misfits.BLANK),
     ]
+    for check in derived_checks(Sample):
+        if check.code == "blank":
+            assert check.holds("a")
+            assert not check.holds(" ")
 
     class Outer(Wire, frozen=True):
         inner: Sample

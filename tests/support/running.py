@@ -31,7 +31,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_for(claim: Callable[[], bool], what: str, timeout_s: float = 30.0) -> None:
+def wait_for(claim: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
     """Return when the claim holds; fail with `what` when it does not in time."""
     deadline = time.monotonic() + timeout_s
     while not claim():
