@@ -22,15 +22,18 @@ from cli.operator import caused_by
 from cli.roles import run_service
 from cli.settings import Settings
 from cli.signals import stop_on_signals
+from console.users import SignInLink, create_user, issue_link
 from embedded.folder import DataFolder
 from embedded.service import Connections, Service
 from eventstore.aggregates import organisation, supplier
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
+from eventstore.log.user_details import find_user_details
 from projections import INLINE
 
 SUPPLIER = "NORDWIND"
 ORGANISATION = "Nordwind Energie"
+USER = "demo@example.org"
 SPOILT = "2%"
 REHEARSAL, RUN = "rehearsal", "go-live"
 
@@ -55,6 +58,9 @@ def demo(port: int, accounts: int, seed: int, data_dir: Path | None, is_to_exit:
         api_key = _prepare(connections.admin_url)
         with _importing(base_url, api_key, folder / "importing"):
             outcome.append(_shown(console, accounts, seed))
+        console.print("The console:", style="bold")
+        print(f"{base_url}/console/")
+        print(f"{_sign_in_link(connections.admin_url).address(base_url)} signs in once, within 15 minutes.")
         console.print("Try it:", style="bold")
         for line in curl_lines(base_url, api_key, f"{SUPPLIER[:2]}-{seed:02d}{1:07d}"):
             print(line)
@@ -90,6 +96,24 @@ def _prepare(admin_url: str) -> str:
     ledger.execute(organisation.stream_of(ORGANISATION), command, at=now(), by=caused_by())
     ledger.close()
     return fresh.api_key
+
+
+def _sign_in_link(admin_url: str) -> SignInLink:
+    """A link for an operator of the demonstration, who sees everything."""
+    ledger = Ledger(admin_url, views=INLINE)
+    try:
+        with ledger.connection() as connection:
+            known = find_user_details(connection, USER)
+        user_id = (
+            known.user_id
+            if known
+            else create_user(
+                ledger, email=USER, organisation="Platform", role="operator", suppliers=("*",), by=caused_by()
+            )
+        )
+        return issue_link(ledger, user_id, by=caused_by())
+    finally:
+        ledger.close()
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ def next_lines(base_url: str, data_folder: Path | None) -> list[str]:
     header = '-H "Authorization: Token $KEY"'
     accounts = f"{base_url}/v2/data-import/accounts/"
     return [
-        f"The guide: {base_url}/docs/guide/   The API: {base_url}/docs/",
+        f"The guide: {base_url}/docs/guide/   The API: {base_url}/docs/   The console: {base_url}/console/",
         "Next, in a second terminal:",
         *(f"    {line}" for line in _exports(data_folder)),
         f"    importledger supplier create {supplier}",
@@ -28,6 +28,7 @@ def next_lines(base_url: str, data_folder: Path | None) -> list[str]:
         f'    curl -s {accounts} {header} -H "Content-Type: application/json" -d @account.json',
         f"    curl -s {accounts}{supplier}/{external}/ {header}",
         f"    importledger history {supplier} {external}",
+        "    importledger user create you@example.org --organisation Platform --role operator",
     ]
 
 

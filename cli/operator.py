@@ -19,6 +19,7 @@ from cli.say import say
 from cli.settings import SettingError, Settings
 from cli.supplier_settings import HELP, SUPPLIER_SETTINGS, parsed_setting
 from cli.tell import json_option, tell, text_of
+from console.users import ORGANISATION_NAME, SUPPLIER_CODE
 from embedded.folder import DataFolder
 from eventstore.aggregates import organisation
 from eventstore.aggregates import refusals as refused
@@ -30,9 +31,7 @@ from projections.access_key import SELECT_KEYS
 from projections.import_supplier import SELECT_SUPPLIERS
 from schemas.base import code_and_path
 
-SUPPLIER_CODE = re.compile(r"[A-Za-z0-9_-]{1,32}\Z")
 RATE = re.compile(r"([1-9][0-9]{0,4}|100000)/s\Z")
-ORGANISATION_NAME = re.compile(r"[^/\s][^/]{0,127}\Z")
 
 
 @contextlib.contextmanager

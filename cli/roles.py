@@ -65,6 +65,7 @@ def up(host: str, port: int, data_dir: Path | None, api_processes: int | None, w
     def announce(base_url: str, service: Service, connections: Connections) -> None:
         click.echo(f"The import ledger listens on {base_url} and keeps its data in {folder.path}.")
         click.echo(f"Health: {base_url}/livez and {base_url}/readyz. Stop it with Ctrl-C.")
+        click.echo(f"Console: {base_url}/console/. `importledger user create` prints a link to sign in with.")
         if sys.stdout.isatty():  # elsewhere, whoever reads it wants JSON and the address
             click.echo("\n".join(next_lines(base_url, None if is_default else folder.path)))
         service.supervisor.watch(stop)
@@ -113,6 +114,7 @@ def run_service(
         )
         base_url = base_url_of(host, port)
         _wait_until_ready(base_url, service)
+        folder.write_connections((folder.read_connections() or {}) | {"base_url": base_url})
         while_running(base_url, service, connections)
     finally:
         service.stop()

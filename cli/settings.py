@@ -5,14 +5,15 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, cast, get_args
 from urllib.parse import urlsplit
 
 import msgspec
 import psycopg
 from msgspec import Meta
 
-from console.settings import ConsoleSettings, Network
+from console.settings import ConsoleSettings, Network, OpenIdGrant, OpenIdSettings
+from eventstore.aggregates.user import UserRole
 from eventstore.log.connecting import guarded
 from eventstore.operations.fitness import Durability
 from eventstore.proof.checkpoints import KeyNotUsable, LogKey
@@ -155,7 +156,46 @@ def _redis_url(environment: Mapping[str, str]) -> str | None:
 
 
 def _console(environment: Mapping[str, str]) -> ConsoleSettings:
-    return ConsoleSettings(trusted_proxies=_networks(environment, "IMPORTLEDGER_TRUSTED_PROXIES"))
+    url = _url(environment, "IMPORTLEDGER_CONSOLE_URL", ("http", "https"))
+    return ConsoleSettings(
+        trusted_proxies=_networks(environment, "IMPORTLEDGER_TRUSTED_PROXIES"),
+        url=(url or "").rstrip("/").removesuffix("/console"),
+        openid=_openid(environment),
+    )
+
+
+def _openid(environment: Mapping[str, str]) -> OpenIdSettings | None:
+    """The provider that people may sign in with; None where no issuer is named."""
+    prefix = "IMPORTLEDGER_OIDC_"
+    issuer = _url(environment, f"{prefix}ISSUER", ("http", "https"))
+    if issuer is None:
+        return None
+    parts = urlsplit(issuer)
+    if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+        raise SettingError(f"{prefix}ISSUER must begin with https://, but for a provider on this machine.")
+    for name in ("CLIENT_ID", "CLIENT_SECRET", "ROLES"):
+        if not environment.get(f"{prefix}{name}"):
+            raise SettingError(f"{prefix}{name} is not set: {prefix}ISSUER needs it.")
+    return OpenIdSettings(
+        issuer=issuer,
+        client_id=environment[f"{prefix}CLIENT_ID"],
+        client_secret=environment[f"{prefix}CLIENT_SECRET"],
+        claim=environment.get(f"{prefix}CLAIM") or "groups",
+        grants=tuple(_grant(one) for one in environment[f"{prefix}ROLES"].split(";") if one.strip()),
+    )
+
+
+def _grant(text: str) -> tuple[str, OpenIdGrant]:
+    """`VALUE=ROLE`, `VALUE=ROLE:ORGANISATION` or `VALUE=ROLE:ORGANISATION:SUPPLIER,SUPPLIER`."""
+    value, _, said = (part.strip() for part in text.partition("="))
+    role, organisation, suppliers = (*(part.strip() for part in said.split(":", 2)), "", "")[:3]
+    codes = tuple(code.strip() for code in suppliers.split(",") if code.strip()) or ("*",)
+    if not value or role not in get_args(UserRole):
+        raise SettingError(
+            "IMPORTLEDGER_OIDC_ROLES must be such as ledger-support=support:Nordwind Energie:NORDWIND, with semicolons "
+            "between several; roles are auditor, support and operator."
+        )
+    return value, OpenIdGrant(role=cast(UserRole, role), organisation=organisation or "Platform", suppliers=codes)
 
 
 def _networks(environment: Mapping[str, str], name: str) -> tuple[Network, ...]:

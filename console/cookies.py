@@ -8,11 +8,12 @@ from datetime import timedelta
 from starlette.requests import Request
 from starlette.responses import Response
 
-SESSION, FORM, LANGUAGE, NOTICE, OPENID = (
-    f"importledger-{name}" for name in ("session", "form", "language", "notice", "openid")
+SESSION, FORM, LANGUAGE, NOTICE, OPENID, OPENID_NEXT = (
+    f"importledger-{name}" for name in ("session", "form", "language", "notice", "openid", "openid-next")
 )
 """The open session; what forms of strangers are bound to; the language that was chosen; what was just done; a sign-in
-that an OpenID provider is asked about."""
+that an OpenID provider is asked about, and where it leads."""
+ATTEMPT = timedelta(minutes=10)
 YEAR = timedelta(days=365)
 
 

@@ -27,6 +27,7 @@ from api.services import Services
 from api.status_codes import ApiError
 from console import cookies
 from console.forms import Form
+from console.openid import OpenIdProvider
 from console.people import Person
 from console.rendering import HEADERS, OVER_TLS, rendered
 from console.settings import ConsoleSettings
@@ -94,6 +95,7 @@ class Console:
     def __init__(self, services: Services, settings: ConsoleSettings, screens: Sequence[Screen]) -> None:
         self.services = services
         self.settings = settings
+        self.openid = OpenIdProvider(settings.openid) if settings.openid else None
         self.navigation = tuple(screen for screen in screens if screen.nav)
 
     def handler(self, screen: Screen) -> Callable[[Request], Awaitable[Response]]:

@@ -115,3 +115,15 @@ FROM access_key
 WHERE position > %s
 ORDER BY key_id
 """
+
+_SELECT_REACH = """
+SELECT DISTINCT unnest(suppliers) AS supplier FROM access_key
+WHERE organisation = %s AND revoked_at IS NULL
+ORDER BY supplier
+"""
+
+
+def organisation_reach(connection: Connection[Any], organisation: str) -> tuple[str, ...]:
+    """The suppliers that the organisation's valid keys may touch."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        return tuple(row[0] for row in cursor.execute(_SELECT_REACH, (organisation,)))

@@ -4,6 +4,8 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
+from psycopg import AsyncConnection, Connection
+from psycopg.rows import class_row
 
 from eventstore.aggregates.user import (
     UserCreated,
@@ -76,3 +78,53 @@ CONSOLE_USER = View(
     indexes={"console_user_of_organisation": "(organisation, user_id)"},
 )
 """Codes of suppliers hold no comma: a row carries them as one text."""
+
+
+class UserListed(msgspec.Struct, frozen=True, kw_only=True):
+    """A user as operators see them; `email` is "" for one who was erased."""
+
+    user_id: str
+    email: str
+    name: str
+    organisation: str
+    role: str
+    suppliers: list[str]
+    status: str
+    created_at: datetime
+    has_password: bool
+    sessions: int
+
+
+_SELECT_LISTED = """
+SELECT u.user_id, coalesce(d.email, '') AS email, coalesce(d.name, '') AS name, u.organisation, u.role, u.suppliers,
+       u.status, u.created_at, coalesce(d.password_hash, '') <> '' AS has_password,
+       (SELECT count(*) FROM user_sessions AS s WHERE s.user_id = u.user_id AND s.expires_at > now()) AS sessions
+FROM console_user AS u
+LEFT JOIN user_details AS d USING (user_id)
+"""
+_SELECT_ALL = f"{_SELECT_LISTED} ORDER BY lower(coalesce(d.email, '')), u.user_id"
+_SELECT_PAGE = f"""{_SELECT_LISTED}
+WHERE (%(organisation)s = '' OR u.organisation = %(organisation)s) AND u.user_id > %(after)s
+ORDER BY u.user_id
+LIMIT %(limit)s
+"""
+_SELECT_ONE = f"{_SELECT_LISTED} WHERE u.user_id = %s"
+
+
+def list_users(connection: Connection[Any]) -> list[UserListed]:
+    """Every user, for the command line."""
+    with connection.cursor(row_factory=class_row(UserListed)) as cursor:
+        return cursor.execute(_SELECT_ALL).fetchall()
+
+
+async def users_page(connection: AsyncConnection[Any], organisation: str, after: str, limit: int) -> list[UserListed]:
+    """Users after an id, of an organisation or "" for all."""
+    wanted = {"organisation": organisation, "after": after, "limit": limit}
+    async with connection.cursor(row_factory=class_row(UserListed)) as cursor:
+        return await (await cursor.execute(_SELECT_PAGE, wanted)).fetchall()
+
+
+async def user_listed(connection: AsyncConnection[Any], user_id: str) -> UserListed | None:
+    """One user; None where there is none."""
+    async with connection.cursor(row_factory=class_row(UserListed)) as cursor:
+        return await (await cursor.execute(_SELECT_ONE, (user_id,))).fetchone()

@@ -26,12 +26,6 @@ TOGETHER = {
     "projections/console_user.py": "console/test_signing_in.py",
     "projections/disclosure.py": "console/test_personal_data.py",
     "projections/owner_task.py": "workers/test_owner_tasks.py",
-    "projections/platform/totals.py": "api/test_runs.py",
-    "projections/versioning/build.py": "projections/test_rebuild.py",
-    "projections/versioning/forgetting.py": "projections/test_erasure.py",
-    "projections/versioning/healing.py": "projections/test_rebuild.py",
-    "projections/versioning/projection.py": "projections/test_rebuild.py",
-    "projections/versioning/versions.py": "projections/test_rebuild.py",
 }
 """Modules that a test takes together with others, since neither does anything alone."""
 

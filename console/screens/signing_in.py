@@ -121,7 +121,15 @@ def _form(
     """The page for signing in; over a connection that others can read, it says what is needed instead."""
     if not visit.transport.is_safe_to_sign_in:
         return visit.render("tls_needed.html", status, host=visit.transport.host)
-    return visit.render("sign_in.html", status, email=email, next_page=next_page, waits_s=waits_s, is_wrong=is_wrong)
+    return visit.render(
+        "sign_in.html",
+        status,
+        email=email,
+        next_page=next_page,
+        waits_s=waits_s,
+        is_wrong=is_wrong,
+        has_openid=visit.console.openid is not None,
+    )
 
 
 SCREENS = (sign_in_page, sign_in, link_page, enter_by_link, password_page, choose_password, sign_out)

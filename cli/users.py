@@ -1,0 +1,215 @@
+"""The verbs for users of the console: create, list, link, role, disable, enable, sign-out, erase."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+import msgspec
+
+from cli.known import require_supplier
+from cli.operator import caused_by, open_ledger
+from cli.say import say
+from cli.settings import Settings
+from cli.tell import json_option, tell, text_of
+from console.users import (
+    ORGANISATION_NAME,
+    ROLES,
+    SignInLink,
+    UserNotPossible,
+    change_role,
+    create_user,
+    disable_user,
+    enable_user,
+    erase_user,
+    issue_link,
+    sign_out_user,
+)
+from embedded.folder import DataFolder
+from eventstore.aggregates.user import UserRole
+from eventstore.errors import IllegalTransition
+from eventstore.log.ledger import Ledger
+from eventstore.log.user_details import find_user_details
+from projections.access_key import organisation_reach
+from projections.console_user import list_users
+
+_role = click.option("--role", type=click.Choice(ROLES), required=True, help="What they may do.")
+_email = click.argument("email")
+
+
+@click.group()
+def user() -> None:
+    """People who use the console: create, list, links to sign in with, roles, disable, erase."""
+
+
+@user.command("create")
+@_email
+@click.option("--organisation", required=True, help="Whose people they are.")
+@_role
+@click.option(
+    "--supplier", "codes", multiple=True,
+    help="A supplier whose accounts they see; repeatable; * for all. Those of the organisation's keys by default, and "
+    "all where it has none.",
+)  # fmt: skip
+@click.option("--name", default="", help="What others see of them; the address where nothing is said.")
+@json_option
+def create(email: str, organisation: str, role: UserRole, codes: tuple[str, ...], name: str, as_json: bool) -> None:
+    """Let EMAIL sign in to the console, and print a link that does so once, within 15 minutes."""
+    if not ORGANISATION_NAME.match(organisation):
+        raise click.BadParameter("An organisation's name has 1 to 128 characters and no slash.")
+    with _users() as ledger:
+        suppliers = _suppliers(ledger, organisation, codes)
+        user_id = create_user(
+            ledger,
+            email=email,
+            name=name,
+            organisation=organisation,
+            role=role,
+            suppliers=suppliers,
+            by=caused_by(),
+        )
+        link = issue_link(ledger, user_id, by=caused_by())
+    sees = "all suppliers" if "*" in suppliers else ", ".join(suppliers)
+    _tell_link(f"{email} is {user_id}: {role} of {organisation}, and sees {sees}.", link, as_json=as_json)
+
+
+@user.command("list")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def list_all(as_json: bool) -> None:
+    """List the users, without what opens their sessions."""
+    with _users() as ledger, ledger.connection() as connection:
+        listed = list_users(connection)
+    for one in listed:
+        told = msgspec.to_builtins(one)
+        if as_json:
+            say(msgspec.json.encode(told))
+        else:
+            say("  ".join(text_of(value) for value in told.values()))
+
+
+@user.command("link")
+@_email
+@json_option
+def link_again(email: str, as_json: bool) -> None:
+    """Print another link that signs EMAIL in once, within 15 minutes; former links are void."""
+    with _users() as ledger:
+        link = issue_link(ledger, _id_of(ledger, email), by=caused_by())
+    _tell_link(f"{email} may sign in.", link, as_json=as_json)
+
+
+@user.command("role")
+@_email
+@_role
+@click.option(
+    "--supplier", "codes", multiple=True, help="A supplier they see; repeatable; * for all. As now by default."
+)
+@json_option
+def change(email: str, role: UserRole, codes: tuple[str, ...], as_json: bool) -> None:
+    """Change what EMAIL may do and see; it holds for open sessions too, at once."""
+    with _users() as ledger:
+        user_id = _id_of(ledger, email)
+        if codes:
+            _require(ledger, codes)
+        else:
+            with ledger.connection() as connection:
+                codes = next(tuple(one.suppliers) for one in list_users(connection) if one.user_id == user_id)
+        done = change_role(ledger, user_id, role, codes, by=caused_by())
+    told = {"user_id": user_id, "role": role, "suppliers": codes, "is_changed": done}
+    tell(f"{email} is {role}{'' if done else ' already'}.", told, as_json=as_json)
+
+
+@user.command("disable")
+@_email
+@json_option
+def disable(email: str, as_json: bool) -> None:
+    """Sign EMAIL out everywhere, and let them in no more."""
+    with _users() as ledger:
+        user_id = _id_of(ledger, email)
+        done = disable_user(ledger, user_id, by=caused_by())
+    told = {"user_id": user_id, "is_changed": done}
+    tell(f"{email} cannot sign in{' any more' if done else ', as before'}.", told, as_json=as_json)
+
+
+@user.command("enable")
+@_email
+@json_option
+def enable(email: str, as_json: bool) -> None:
+    """Let EMAIL sign in again, who was disabled."""
+    with _users() as ledger:
+        user_id = _id_of(ledger, email)
+        done = enable_user(ledger, user_id, by=caused_by())
+    told = {"user_id": user_id, "is_changed": done}
+    tell(f"{email} can sign in{'' if done else ', as before'}.", told, as_json=as_json)
+
+
+@user.command("sign-out")
+@_email
+@json_option
+def sign_out(email: str, as_json: bool) -> None:
+    """End every session of EMAIL, and void their links."""
+    with _users() as ledger:
+        user_id = _id_of(ledger, email)
+        sign_out_user(ledger, user_id, by=caused_by())
+    tell(f"{email} is signed out everywhere.", {"user_id": user_id}, as_json=as_json)
+
+
+@user.command("erase")
+@_email
+@click.confirmation_option(prompt="Name, address, password and typed reasons will be gone for ever. Go on?")
+@json_option
+def erase(email: str, as_json: bool) -> None:
+    """Forget who EMAIL is. What they did stays, under an id that names nobody."""
+    with _users() as ledger:
+        user_id = _id_of(ledger, email)
+        erase_user(ledger, user_id, by=caused_by())
+    tell(f"{user_id} is nobody any more.", {"user_id": user_id, "is_erased": True}, as_json=as_json)
+
+
+def console_address(settings: Settings) -> str:
+    """Where the console is reached: as it is set, or where the service on the data folder listens."""
+    if settings.console.url:
+        return settings.console.url
+    connections = DataFolder(settings.data_dir).read_connections() or {}
+    return connections.get("base_url", "http://127.0.0.1:8000")
+
+
+@contextmanager
+def _users() -> Iterator[Ledger]:
+    """The ledger; what is refused is a sentence."""
+    with open_ledger() as ledger:
+        try:
+            yield ledger
+        except UserNotPossible as refusal:
+            raise click.ClickException(str(refusal)) from refusal
+        except IllegalTransition as refusal:
+            raise click.ClickException(f"The user is {refusal.status}: this cannot be done.") from refusal
+
+
+def _id_of(ledger: Ledger, email_or_id: str) -> str:
+    with ledger.connection() as connection:
+        details = find_user_details(connection, email_or_id)
+        if details is not None:
+            return details.user_id
+    raise click.ClickException("There is no user with this address or id; see `importledger user list`.")
+
+
+def _suppliers(ledger: Ledger, organisation: str, codes: tuple[str, ...]) -> tuple[str, ...]:
+    """Those that were named, or those that the organisation's keys may touch, or all where it has no key."""
+    if codes:
+        _require(ledger, codes)
+        return codes
+    with ledger.connection() as connection:
+        return organisation_reach(connection, organisation) or ("*",)
+
+
+def _require(ledger: Ledger, codes: tuple[str, ...]) -> None:
+    with ledger.connection() as connection:
+        for code in codes:
+            if code != "*":
+                require_supplier(connection, code)
+
+
+def _tell_link(sentence: str, link: SignInLink, *, as_json: bool) -> None:
+    address = link.address(console_address(Settings.from_environment()))
+    told = {"user_id": link.user_id, "link": address, "expires_at": text_of(link.expires_at)}
+    until = f"This link signs in once, until {text_of(link.expires_at)}:"
+    tell(f"{sentence}\n{until}\n{address}", told, as_json=as_json)

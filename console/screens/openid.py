@@ -1,0 +1,125 @@
+"""Signing in by an OpenID Connect provider, where one is set up."""
+
+import hmac
+
+import structlog
+from starlette.responses import RedirectResponse, Response
+
+from api.errors import not_found
+from api.status_codes import ApiError
+from console import cookies, entry
+from console.openid import OpenIdAttempt, OpenIdFailed, OpenIdIdentity, OpenIdProvider
+from console.screens.start import local_address
+from console.users import change_role, create_user
+from console.visit import ROOT, Visit, page
+from eventstore.aggregates.user import stream_of
+from eventstore.clock import now
+from eventstore.log.user_details import details_by_email, details_by_openid, set_openid
+from schemas.sentence import Sentence
+
+BY = "openid"
+_FAILED = Sentence(
+    "Signing in by your organisation's account did not work. Try again, or ask whoever runs the service.",
+    "Die Anmeldung mit dem Konto Ihrer Organisation ging nicht. Bitte erneut versuchen oder den Betrieb fragen.",
+)
+_NO_ROLE = Sentence(
+    "You are known, but nobody has given your account a role here.",
+    "Sie sind bekannt, aber Ihr Konto hat hier keine Rolle.",
+)
+
+logger = structlog.get_logger()
+
+
+@page("/openid/", roles=None)
+async def to_provider(visit: Visit) -> Response:
+    """On to the provider."""
+    provider = _provider(visit)
+    attempt = OpenIdAttempt.new()
+    try:
+        address = await provider.address(attempt, _redirect_uri(visit))
+    except OpenIdFailed as error:
+        raise _failed(error) from error
+    visit.set_cookie(cookies.OPENID, ".".join((attempt.state, attempt.nonce, attempt.verifier)), cookies.ATTEMPT)
+    visit.set_cookie(cookies.OPENID_NEXT, visit.query("next").encode().hex() or "2f", cookies.ATTEMPT)
+    return RedirectResponse(address, status_code=303)
+
+
+@page("/openid/answer/", roles=None)
+async def from_provider(visit: Visit) -> Response:
+    """Back from the provider, with a code that says who somebody is."""
+    provider = _provider(visit)
+    kept, next_page = visit.cookie(cookies.OPENID).split("."), visit.cookie(cookies.OPENID_NEXT)
+    visit.drop_cookie(cookies.OPENID)
+    visit.drop_cookie(cookies.OPENID_NEXT)
+    if len(kept) != 3 or not hmac.compare_digest(kept[0].encode(), visit.query("state").encode()):
+        raise ApiError(403, _FAILED)
+    try:
+        attempt = OpenIdAttempt(*kept)
+        identity = await provider.identity(visit.query("code"), attempt, _redirect_uri(visit))
+    except OpenIdFailed as error:
+        raise _failed(error) from error
+    user_id = await _user_of(visit, identity)
+    await entry.begin(visit, user_id, "openid")
+    try:
+        return visit.redirect(local_address(bytes.fromhex(next_page).decode()))
+    except ValueError:
+        return visit.redirect(f"{ROOT}/")
+
+
+async def _user_of(visit: Visit, identity: OpenIdIdentity) -> str:
+    """The user who this is, with the role that the provider gives them now; a new one where there was none."""
+    grant = identity.grant
+    if grant is None:
+        raise ApiError(403, _NO_ROLE)
+    ledger = visit.services.ledger
+    details = await visit.read(details_by_openid, identity.openid)
+    if details is None:
+        details = await visit.read(details_by_email, identity.email)
+        if details is not None and (details.openid is not None or not identity.is_email_verified):
+            raise ApiError(403, _FAILED)  # the address is somebody's here, and nothing says that this is they
+        if details is not None:
+            await visit.written(_bind, visit, details.user_id, identity.openid)
+    if details is None:
+        return await visit.written(
+            create_user,
+            ledger,
+            email=identity.email,
+            name=identity.name,
+            organisation=grant.organisation,
+            role=grant.role,
+            suppliers=grant.suppliers,
+            by=BY,
+            openid=identity.openid,
+        )
+    user = (await visit.written(ledger.load, [stream_of(details.user_id)]))[stream_of(details.user_id)].state
+    if user.status != "active":
+        raise ApiError(403, _NO_ROLE)
+    await visit.written(change_role, ledger, details.user_id, grant.role, grant.suppliers, by=BY)
+    return details.user_id
+
+
+def _bind(visit: Visit, user_id: str, openid: str) -> None:
+    with visit.services.ledger.connection() as connection:
+        set_openid(connection, user_id, openid, now())
+
+
+def _provider(visit: Visit) -> OpenIdProvider:
+    """Raises ApiError 404 where none is set up, 403 over a connection that others can read."""
+    if visit.console.openid is None:
+        raise not_found()
+    if not visit.transport.is_safe_to_sign_in:
+        raise ApiError(403, _FAILED)
+    return visit.console.openid
+
+
+def _redirect_uri(visit: Visit) -> str:
+    base = visit.console.settings.url or visit.transport.origin
+    return f"{base}{ROOT}/openid/answer/"
+
+
+def _failed(error: OpenIdFailed) -> ApiError:
+    logger.warning("signing in by OpenID failed", reason=str(error))
+    return ApiError(403, _FAILED)
+
+
+SCREENS = (to_provider, from_provider)

@@ -1,0 +1,89 @@
+"""The verbs for users of the console."""
+
+import json
+import re
+
+import pytest
+
+from embedded.postgres import PostgresUrls
+from eventstore.aggregates.user import UserCreated, UserErased, UserRoleChanged, stream_of
+from eventstore.log.ledger import Ledger
+from eventstore.log.user_details import find_user_details
+from tests.support.verbs import run_verb
+
+LINK = re.compile(r"^http://127\.0\.0\.1:8000/console/sign-in/[\w-]{43}/$", re.M)
+
+
+class Cli:
+    """The verbs on a test's own database."""
+
+    def __init__(self, database: PostgresUrls) -> None:
+        self._environment = {"DATABASE_URL": database.service, "DATABASE_ADMIN_URL": database.admin}
+
+    def __call__(self, *words: str) -> str:
+        ended = run_verb(*words, environment=self._environment)
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    def fails(self, *words: str) -> str:
+        ended = run_verb(*words, environment=self._environment)
+        assert ended.returncode != 0
+        return ended.stderr
+
+
+@pytest.fixture
+def cli(database: PostgresUrls) -> Cli:
+    return Cli(database)
+
+
+def test_a_user_is_created_changed_and_erased(cli: Cli, ledger: Ledger) -> None:
+    cli("supplier", "create", "NW")
+    words = ("--organisation", "Nordwind", "--role", "support", "--supplier", "NW")
+    said = cli("user", "create", "Anna@Example.org", *words)
+    assert LINK.search(said)
+    assert "support of Nordwind, and sees NW" in said
+    again = cli.fails("user", "create", "anna@example.ORG", "--organisation", "X", "--role", "auditor")
+    assert "There is a user with this address already." in again
+    assert LINK.search(cli("user", "link", "anna@example.org"))
+    cli("user", "role", "anna@example.org", "--role", "operator")
+    cli("user", "disable", "anna@example.org")
+    assert "cannot be done" in cli.fails("user", "link", "anna@example.org")
+    cli("user", "enable", "anna@example.org")
+    cli("user", "sign-out", "anna@example.org")
+    [listed] = [json.loads(line) for line in cli("user", "list", "--json").splitlines()]
+    assert (listed["role"], listed["suppliers"], listed["status"]) == ("operator", ["NW"], "active")
+    cli("user", "erase", "anna@example.org", "--yes")
+    with ledger.connection() as connection:
+        assert find_user_details(connection, "anna@example.org") is None
+    history = ledger.history(stream_of(listed["user_id"]))
+    assert {UserCreated, UserRoleChanged, UserErased} <= {type(recorded.event) for recorded in history}
+    assert "nna" not in "".join(recorded.state.decode() for recorded in history)
+
+
+def test_who_is_not_restricted_sees_what_the_organisation_s_keys_reach(cli: Cli) -> None:
+    cli("supplier", "create", "NW")
+    cli("key", "create", "Nordwind", "--supplier", "NW")
+    assert "sees NW." in cli("user", "create", "a@example.org", "--organisation", "Nordwind", "--role", "auditor")
+    assert "sees all suppliers." in cli(
+        "user", "create", "b@example.org", "--organisation", "Platform", "--role", "operator"
+    )
+    told = json.loads(
+        cli("user", "create", "c@example.org", "--organisation", "Platform", "--role", "auditor", "--json")
+    )
+    assert set(told) == {"user_id", "link", "expires_at"}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("create", "no address", "--organisation", "X", "--role", "auditor"), "This is no e-mail address"),
+        (("create", "a@example.org", "--organisation", "X/Y", "--role", "auditor"), "no slash"),
+        (
+            ("create", "a@example.org", "--organisation", "X", "--role", "auditor", "--supplier", "NO"),
+            "no import supplier",
+        ),
+        (("link", "nobody@example.org"), "There is no user with this address"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_a_sentence(cli: Cli, words: tuple[str, ...], says: str) -> None:
+    assert says in cli.fails("user", *words)
