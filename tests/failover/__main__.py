@@ -40,6 +40,9 @@ def main() -> None:
     with temporary_folder() as folder:
         try:
             is_good = run(folder, options)
+        except AssertionError as failed:
+            print(f"FAILED: {failed}")
+            is_good = False
         finally:
             if options.keep is not None:
                 options.keep.mkdir(parents=True, exist_ok=True)
@@ -61,17 +64,15 @@ def _need() -> None:
 def run(folder: Path, options: argparse.Namespace) -> bool:
     """All faults; whether every bar holds."""
     begins = time.monotonic()
-    former = _former(folder, options.former)
+    former = _former(folder, options.former) if options.only in "upgrade_all" else None
     world = World(folder, code=former or ROOT, per_s=options.rate)
     faults = [fault for fault in FAULTS if options.only in fault.__name__]
     measured: list[Measured] = []
     try:
         world.start()
         print(f"the service is under load after {time.monotonic() - begins:.0f} s", flush=True)
-        if former is not None and options.only in "upgrade_all":
+        if former is not None:
             measured.append(_told(upgrade_all(world, lambda: world.run_code(ROOT))))
-        elif former is not None:
-            world.run_code(ROOT)
         measured += [_told(fault(world)) for fault in faults]
         findings = world.findings()
         if options.only in "lose_the_end":

@@ -48,8 +48,13 @@ def lose_the_end(world: World) -> list[str]:
         return ["asynchronous split: nothing acknowledged was lost, so that nothing was tried"]
     if before.returncode != 1 or not re.search("TRUNCATED|REWRITTEN|ALTERED", before.stderr):
         problems.append(f"asynchronous split: verify did not find the loss: {before.stderr}")
-    if sealed.returncode or after.returncode or f"CONTINUED  continues from {position}, lost" not in after.stdout:
-        problems.append(f"asynchronous split: the log does not go on openly: {sealed.stderr}{after.stderr}")
+    if (
+        sealed.returncode
+        or after.returncode
+        or f"the log continues from {position}, lost {position + 1}" not in after.stdout
+    ):
+        said = sealed.stderr + after.stdout + after.stderr
+        problems.append(f"asynchronous split: the log does not go on openly: {said}")
     with contextlib.closing(ImportClient(world.api_url("2"), world.api_key)) as client:
         for number in sorted(world.number_of(external) for external in lost):
             client.create(encoded(an_account(SUPPLIER, number)))
