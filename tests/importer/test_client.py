@@ -132,9 +132,9 @@ def test_empty_lines_count_and_are_not_sent(service: RunningService) -> None:
 def test_an_answer_that_lacks_lines_is_not_asked_for_again() -> None:
     batch = Batch([1, 2], [b"{}", b"{}"])
     batch.content()
-    batch.take('{"line":1,"external_account_number":"","status":"VALID"}')
+    batch.take(b'{"line":1,"external_account_number":"","status":"VALID"}')
     with pytest.raises(TryLater):
         batch.check()
-    batch.take('{"summary":{"lines":1,"accepted":1,"replayed":0,"refused":0}}')
+    batch.take(b'{"summary":{"lines":1,"accepted":1,"replayed":0,"refused":0}}')
     with pytest.raises(ImportLedgerError, match="fewer lines"):
         batch.check()

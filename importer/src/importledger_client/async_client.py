@@ -8,13 +8,13 @@ from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, I
 from typing import Any, Self, TypeVar
 
 import httpx
-import msgspec
 
 from importledger_client import protocol
 from importledger_client.answers import Failure, ImportStatus, Receipt, Run
 from importledger_client.batches import Batch, Batcher, Underway
 from importledger_client.client import Account
 from importledger_client.errors import TimedOut
+from importledger_client.incoming import Lines, Whole, understood
 from importledger_client.protocol import Patience, Settings, Token, place
 from importledger_client.transport import LATER, LIMITS, TIMEOUT, Waits, unavailable
 
@@ -59,7 +59,7 @@ class AsyncClient:
 
     async def status(self, supplier: str, number: str) -> ImportStatus:
         """What has become of an account. Raises NotFound."""
-        return protocol.STATUS.decode(await self._transport.request("GET", place("accounts", supplier, number)))
+        return understood(protocol.STATUS, await self._transport.request("GET", place("accounts", supplier, number)))
 
     async def wait(self, supplier: str, number: str, *, timeout_s: float = 300.0) -> ImportStatus:
         """The status once the import has ended, well or badly. Raises TimedOut after so many seconds."""
@@ -98,29 +98,29 @@ class AsyncClient:
 
     async def run(self, supplier: str, run: str) -> Run:
         """A run as it is now. Raises NotFound."""
-        return protocol.RUN.decode(await self._transport.request("GET", place("runs", supplier, run)))
+        return understood(protocol.RUN, await self._transport.request("GET", place("runs", supplier, run)))
 
     async def runs(self, supplier: str) -> tuple[Run, ...]:
         """All runs of a supplier."""
-        return protocol.RUNS.decode(await self._transport.request("GET", place("runs", supplier)))
+        return understood(protocol.RUNS, await self._transport.request("GET", place("runs", supplier)))
 
     async def failures(self, supplier: str, run: str, *, status: str = "ERRORED") -> AsyncIterator[Failure]:
         """The accounts of a run that have ended in this status, with number and error, streamed."""
         path = place("runs", supplier, run, "imports")
         async with self._transport.stream("GET", path, {"status": status}) as answer:
-            async for line in answer.aiter_lines():
+            async for line in _lines_of(answer):
                 if line.strip():
-                    yield protocol.FAILURE.decode(line)
+                    yield understood(protocol.FAILURE, line)
 
     async def totals(self, supplier: str, run: str) -> dict[str, Any]:
         """Counts and exact sums of what the platform's tables hold of a run."""
         content = await self._transport.request("GET", place("runs", supplier, run, "totals"))
-        return msgspec.json.decode(content, type=dict[str, Any])
+        return understood(protocol.OBJECT, content)
 
     async def certificate(self, supplier: str, run: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
         """The signed statement that the platform holds what the manifest counts. Raises Refused: not_balanced."""
         path, body = place("runs", supplier, run, "certificate"), protocol.encode(manifest)
-        return msgspec.json.decode(await self._transport.request("POST", path, body), type=dict[str, Any])
+        return understood(protocol.OBJECT, await self._transport.request("POST", path, body))
 
     async def _send(self, batch: Batch, query: Mapping[str, str], gate: asyncio.Semaphore) -> Batch:
         async with gate:
@@ -130,7 +130,7 @@ class AsyncClient:
                 try:
                     sending = self._transport.once("POST", protocol.BULK, batch.content(), batch.headers, query)
                     async with sending as answer:
-                        async for line in answer.aiter_lines():
+                        async for line in _lines_of(answer):
                             batch.take(line)
                     batch.check()
                 except LATER as problem:
@@ -164,7 +164,7 @@ class AsyncTransport:
     ) -> bytes:
         async def attempt() -> bytes:
             async with self.once(method, path, body, headers, query) as answer:
-                return await answer.aread()
+                return await _whole(answer)
 
         return await self.patiently(attempt)
 
@@ -196,7 +196,7 @@ class AsyncTransport:
                 if answer.is_success:
                     yield answer
                     return
-                content = await answer.aread()
+                content = await _whole(answer)
             if answer.status_code != 401 or is_last:
                 raise protocol.fault(answer.status_code, content, answer.headers.get("retry-after"))
             if self._token.text == token:
@@ -225,7 +225,23 @@ class AsyncTransport:
             if not self._token.is_good:
                 body = protocol.token_request(self._settings.key)
                 headers = {"Content-Type": "application/json"}
-                answer = await self._http.post(protocol.TOKEN, content=body, headers=headers)
-                self._is_known = True
-                self._token.take(answer.status_code, answer.content)
+                async with self._http.stream("POST", protocol.TOKEN, content=body, headers=headers) as answer:
+                    self._is_known = True
+                    self._token.take(answer.status_code, await _whole(answer))
             return self._token.text
+
+
+async def _lines_of(answer: httpx.Response) -> AsyncIterator[bytes]:
+    lines = Lines()
+    async for part in answer.aiter_bytes():
+        for line in lines.feed(part):
+            yield line
+    for line in lines.end():
+        yield line
+
+
+async def _whole(answer: httpx.Response) -> bytes:
+    whole = Whole()
+    async for part in answer.aiter_bytes():
+        whole.feed(part)
+    return bytes(whole.content)

@@ -51,19 +51,21 @@ class Batch:
         self._sent_from, self._has_summary = len(self.receipts), False
         return zstandard.ZstdCompressor(level=1).compress(b"\n".join(self.lines[self._sent_from :]) + b"\n")
 
-    def take(self, line: str) -> None:
-        """One line of the answer. Raises TryLater for one that is not whole."""
+    def take(self, line: bytes) -> None:
+        """One line of the answer. Raises TryLater for one that is not whole, or not the next one's."""
         if not line.strip():
             return
         self.answered_bytes += len(line)
         try:
-            if line.startswith('{"summary"'):
+            if line.startswith(b'{"summary"'):
                 _ENDING.decode(line)
                 self._has_summary = True
                 return
             receipt = _RECEIPT.decode(line)
-            number = self.numbers[self._sent_from + receipt.line - 1]
-        except (msgspec.DecodeError, IndexError):
+            number = self.numbers[len(self.receipts)]
+            if receipt.line != len(self.receipts) - self._sent_from + 1:
+                raise IndexError(receipt.line)
+        except (msgspec.DecodeError, UnicodeDecodeError, IndexError):
             raise TryLater(Unavailable("The answer was cut"), None) from None
         self.receipts.append(msgspec.structs.replace(receipt, line=number))
 

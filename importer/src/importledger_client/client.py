@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Self
 
-import msgspec
-
 from importledger_client import protocol
 from importledger_client.answers import Failure, ImportStatus, Receipt, Run
 from importledger_client.batches import Batch, Batcher, Underway
 from importledger_client.errors import TimedOut
+from importledger_client.incoming import lines_of, understood
 from importledger_client.protocol import Settings, place
 from importledger_client.transport import LATER, Transport, Waits
 
@@ -69,7 +68,7 @@ class Client:
 
     def status(self, supplier: str, number: str) -> ImportStatus:
         """What has become of an account, by its number in the old system. Raises NotFound."""
-        return protocol.STATUS.decode(self._transport.request("GET", place("accounts", supplier, number)))
+        return understood(protocol.STATUS, self._transport.request("GET", place("accounts", supplier, number)))
 
     def wait(self, supplier: str, number: str, *, timeout_s: float = 300.0) -> ImportStatus:
         """The status once the import has ended, well or badly. Raises TimedOut after so many seconds."""
@@ -120,18 +119,18 @@ class Client:
 
     def run(self, supplier: str, run: str) -> Run:
         """A run as it is now. Raises NotFound."""
-        return protocol.RUN.decode(self._transport.request("GET", place("runs", supplier, run)))
+        return understood(protocol.RUN, self._transport.request("GET", place("runs", supplier, run)))
 
     def runs(self, supplier: str) -> tuple[Run, ...]:
         """All runs of a supplier."""
-        return protocol.RUNS.decode(self._transport.request("GET", place("runs", supplier)))
+        return understood(protocol.RUNS, self._transport.request("GET", place("runs", supplier)))
 
     def failures(self, supplier: str, run: str, *, status: str = "ERRORED") -> Iterator[Failure]:
         """The accounts of a run that have ended in this status, with number and error, streamed."""
         with self._transport.stream("GET", place("runs", supplier, run, "imports"), {"status": status}) as answer:
-            for line in answer.iter_lines():
+            for line in lines_of(answer.iter_bytes()):
                 if line.strip():
-                    yield protocol.FAILURE.decode(line)
+                    yield understood(protocol.FAILURE, line)
 
     def totals(self, supplier: str, run: str) -> dict[str, Any]:
         """Counts and exact sums of what the platform's tables hold of a run."""
@@ -149,7 +148,7 @@ class Client:
             before = len(batch.receipts)
             try:
                 with self._transport.once("POST", protocol.BULK, batch.content(), batch.headers, query) as answer:
-                    collections.deque(map(batch.take, answer.iter_lines()), maxlen=0)
+                    collections.deque(map(batch.take, lines_of(answer.iter_bytes())), maxlen=0)
                 batch.check()
             except LATER as problem:
                 if len(batch.receipts) > before:
@@ -159,4 +158,4 @@ class Client:
 
 
 def _object(content: bytes) -> dict[str, Any]:
-    return msgspec.json.decode(content, type=dict[str, Any])
+    return understood(protocol.OBJECT, content)

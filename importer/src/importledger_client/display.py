@@ -9,6 +9,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from importledger_client.visible import visible
+
 EVERY_S = 5.0
 """Between two plain lines."""
 
@@ -72,7 +74,7 @@ class PlainProgress:
             self.say(_line(self._title, done, refused, share, self._pace))
 
     def say(self, sentence: str) -> None:
-        self._console.print(sentence, soft_wrap=True)
+        self._console.print(visible(sentence), soft_wrap=True)
 
 
 class DrawnProgress:
@@ -96,7 +98,7 @@ class DrawnProgress:
         self._draw()
 
     def say(self, sentence: str) -> None:
-        self._live.console.print(sentence, soft_wrap=True)
+        self._live.console.print(visible(sentence), soft_wrap=True)
 
     def _draw(self) -> None:
         done, refused, share = self._said

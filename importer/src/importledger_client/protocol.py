@@ -11,6 +11,7 @@ import msgspec
 
 from importledger_client.answers import Failure, ImportStatus, Receipt, Run
 from importledger_client.errors import ImportLedgerError, Misconfigured, NotAllowed, error_of
+from importledger_client.incoming import understood
 
 CREATE = "/v2/data-import/accounts/"
 VALIDATE = "/v2/data-import/accounts/validate/"
@@ -35,6 +36,36 @@ RUN = msgspec.json.Decoder(Run)
 RUNS = msgspec.json.Decoder(tuple[Run, ...])
 STATUS = msgspec.json.Decoder(ImportStatus)
 FAILURE = msgspec.json.Decoder(Failure)
+OBJECT = msgspec.json.Decoder(dict[str, Any])
+
+
+class _Payload(msgspec.Struct):
+    exp: float
+
+
+class _Obtained(msgspec.Struct):
+    token: str
+    payload: _Payload
+
+
+class _Data(msgspec.Struct, rename="camel"):
+    obtain_token: _Obtained
+
+
+class _Bought(msgspec.Struct):
+    data: _Data
+
+
+class _Denial(msgspec.Struct):
+    message: str = "it was refused"
+    extensions: dict[str, Any] | None = None
+
+
+class _Denied(msgspec.Struct):
+    errors: list[_Denial] | None = None
+
+
+_BOUGHT, _DENIED = msgspec.json.Decoder(_Bought), msgspec.json.Decoder(_Denied)
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -73,18 +104,17 @@ class Token:
 
     def take(self, status: int, content: bytes) -> None:
         """The answer to `token_request`. Raises NotAllowed for a refused key, else its fault."""
-        body = json_of(content)
-        if status != 200 or not isinstance(body, dict):
+        if status != 200:
             raise fault(status, content, None)
-        if body.get("errors"):
-            first = body["errors"][0]
+        if errors := understood(_DENIED, content).errors:
+            first = errors[0]
             raise NotAllowed(
-                f"The service does not know this key: {first.get('message', 'it was refused')}",
-                code=str((first.get("extensions") or {}).get("errorCode", "")),
+                f"The service does not know this key: {first.message}",
+                code=str((first.extensions or {}).get("errorCode", "")),
                 status=status,
             )
-        obtained = body["data"]["obtainToken"]
-        self.text, self._ends = obtained["token"], float(obtained["payload"]["exp"])
+        obtained = understood(_BOUGHT, content).data.obtain_token
+        self.text, self._ends = obtained.token, obtained.payload.exp
         if self._ends - time.time() < RENEW_BEFORE_S:  # short-lived, or our clock is wrong: use it while it lasts
             self._ends = time.time() + 2 * RENEW_BEFORE_S
 

@@ -9,6 +9,7 @@ import httpx
 
 from importledger_client import protocol
 from importledger_client.errors import Unavailable
+from importledger_client.incoming import Whole
 from importledger_client.protocol import Patience, Settings, Token, TryLater
 
 T = TypeVar("T")
@@ -46,7 +47,7 @@ class Transport:
 
         def attempt() -> bytes:
             with self.once(method, path, body, headers, query) as answer:
-                return answer.read()
+                return _whole(answer)
 
         return self.patiently(attempt)
 
@@ -74,7 +75,7 @@ class Transport:
                 if answer.is_success:
                     yield answer
                     return
-                content = answer.read()
+                content = _whole(answer)
             if answer.status_code != 401 or is_last:
                 raise protocol.fault(answer.status_code, content, answer.headers.get("retry-after"))
             with self._token_lock:  # it has ended before its time, or the service has a new key
@@ -105,10 +106,18 @@ class Transport:
         with self._token_lock:
             if not self._token.is_good:
                 body = protocol.token_request(self._settings.key)
-                answer = self._http.post(protocol.TOKEN, content=body, headers={"Content-Type": "application/json"})
-                self._is_known = True
-                self._token.take(answer.status_code, answer.content)
+                headers = {"Content-Type": "application/json"}
+                with self._http.stream("POST", protocol.TOKEN, content=body, headers=headers) as answer:
+                    self._is_known = True
+                    self._token.take(answer.status_code, _whole(answer))
             return self._token.text
+
+
+def _whole(answer: httpx.Response) -> bytes:
+    whole = Whole()
+    for part in answer.iter_bytes():
+        whole.feed(part)
+    return bytes(whole.content)
 
 
 class Waits:

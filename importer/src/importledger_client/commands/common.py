@@ -15,6 +15,7 @@ from importledger_client import notes
 from importledger_client.client import Client
 from importledger_client.commands.main import INTERRUPTED, NOTHING_DONE, OK, SOMETHING_WRONG
 from importledger_client.errors import NotFound
+from importledger_client.visible import visible
 
 SOME_REFUSED = SOMETHING_WRONG
 
@@ -79,7 +80,7 @@ def err() -> Console:
 
 def say(console: Console, text: str = "") -> None:
     """A line that is never folded: commands are to be copied."""
-    console.print(text, soft_wrap=True)
+    console.print(visible(text), soft_wrap=True)
 
 
 def command(*words: str) -> str:

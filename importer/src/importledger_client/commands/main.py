@@ -26,6 +26,7 @@ def run(words: Sequence[str] | None = None) -> int:
     from importledger_client.commands.verbs import importbook
     from importledger_client.errors import ImportLedgerError
     from importledger_client.sources import Unreadable
+    from importledger_client.visible import visible
 
     try:
         code = importbook(words, standalone_mode=False)
@@ -35,10 +36,10 @@ def run(words: Sequence[str] | None = None) -> int:
         error.show()
         return NOTHING_DONE
     except Stop as stop:
-        click.echo(f"importbook: {stop}", err=True)
+        click.echo(f"importbook: {visible(str(stop))}", err=True)
         return stop.code
     except (ImportLedgerError, Unreadable, OSError) as error:
-        click.echo(f"importbook: {error}", err=True)
+        click.echo(f"importbook: {visible(str(error))}", err=True)
         return NOTHING_DONE
     return code if isinstance(code, int) else OK
 

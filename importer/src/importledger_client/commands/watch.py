@@ -29,6 +29,7 @@ from importledger_client.display import EVERY_S, duration, number
 from importledger_client.errors import NotFound
 from importledger_client.notes import recall
 from importledger_client.sources import STDIN
+from importledger_client.visible import visible
 
 PAUSE_S = 0.5
 SETTLED = 3
@@ -131,7 +132,7 @@ def _table(run: Run) -> Table:
     table.add_column("status")
     table.add_column("accounts", justify="right")
     for status, count in sorted(run.by_status.items()):
-        table.add_row(status, number(count))
+        table.add_row(visible(status), number(count))
     if run.refused:
         table.add_row("refused", number(run.refused))
     pace = f"{run.processed_per_s:,.1f}/s" if run.processed_per_s else ""
