@@ -18,7 +18,7 @@ from eventstore.log.ledger import Ledger
 from projections import INLINE
 from tests.support.bucket import bucket
 from tests.support.databases import cloned, drop
-from tests.support.distance import distance, is_fast
+from tests.support.distance import distance, is_fast, rank
 from tests.support.folders import temporary_folder
 from tests.support.running import RunningService, start_service
 from tests.support.sealed_log import filled_log, log
@@ -51,7 +51,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         file = str(item.path)
         distances[file] = max(distances.get(file, 0), distance(item))
-    items.sort(key=lambda item: distances[str(item.path)])
+    items.sort(key=lambda item: (distances[str(item.path)], rank(item)))
 
 
 _numbers = itertools.count(1)

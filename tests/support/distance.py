@@ -8,6 +8,15 @@ SERVERS = {"postgres", "redis_url", "service", "bucket"}
 """Fixtures that start a server. `database`, `ledger` and others ask for these."""
 NEAR = {"schemas", "market", "eventstore", "projections", "workers", "discretion", "."}
 """Folders whose tests start nothing unless a fixture does."""
+LONGEST = (
+    "faults/test_chaos.py",
+    "journeys/test_support.py",
+    "journeys/test_documents.py",
+    "journeys/test_backup.py",
+    "journeys/test_bulk.py",
+    "hostile/test_hostile.py",
+)
+"""Files that take half a minute and more. They begin first among those of their distance: none is left at the end."""
 PROGRAMS = {"journeys", "faults", "hostile"}
 """Folders whose tests start services of their own."""
 
@@ -17,6 +26,12 @@ def distance(item: pytest.Item) -> int:
     if _folder(item) in PROGRAMS:
         return 1
     return 2 if SERVERS & _fixtures(item) else 0
+
+
+def rank(item: pytest.Item) -> int:
+    """The order among files of one distance: the longest first, all others as they come."""
+    name = item.path.relative_to(ROOT / "tests").as_posix()
+    return LONGEST.index(name) if name in LONGEST else len(LONGEST)
 
 
 def is_fast(item: pytest.Item) -> bool:
