@@ -3,11 +3,14 @@
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, get_args, get_type_hints
+
+import pytest
 
 import market
 from market.plausibility import PLAUSIBILITY
 from market.rule import RuleBook
+from schemas.finance import Transaction
 from schemas.submission import read_submission
 from tests.support.make import an_account, changed, encoded
 
@@ -101,3 +104,20 @@ def test_one_address_of_either_kind_is_enough() -> None:
         assert codes(account) == set()
         assert code in (codes(changed(account, [], "supply_addresses")) or set())
     assert code not in (codes(changed(an_account(), [], "supply_addresses")) or set())
+
+
+ADDS = {"PAYMENT": "11", "CREDIT": "11", "REPAYMENT": "9", "CHARGE": "9", "SUPPLY_CHARGE": "9"}
+"""The balance of a ledger at 10 after one transaction of 1."""
+
+
+@pytest.mark.parametrize("kind", get_args(get_type_hints(Transaction)["type"]))
+def test_each_kind_of_transaction_moves_the_balance_in_its_direction(kind: str) -> None:
+    [ledger, *_] = an_account()["ledgers"]
+    [moved, *_] = ledger["current_statement_transactions"]
+    transactions = [moved | {"type": kind, "amount": "1"}]
+    for balance in ("9", "10", "11"):
+        balances = {"last_statement_balance": "10", "ledger_balance": balance}
+        account = an_account() | {"ledgers": [ledger | balances | {"current_statement_transactions": transactions}]}
+        found = codes(account)
+        assert found is not None
+        assert ("balance_mismatch_on_ledger_balance" in found) is (balance != ADDS[kind])

@@ -175,3 +175,23 @@ def test_asking_ends_when_it_takes_too_long_and_the_answer_is_not_full_by_then(b
 
 def test_no_rule_is_asked_of_what_has_too_many_misfits_already() -> None:
     assert RuleBook([rule(0)]).breaches(many(1), NOW, [left_out(1)]) == []
+
+
+@pytest.mark.parametrize(
+    ("attr", "is_asked"),
+    [
+        ("non_field_errors", False),
+        ("items", False),
+        ("items.non_field_errors", False),
+        ("items.0", False),
+        ("items.0.wrong", False),
+        ("items.1.wrong", True),
+        ("others", True),
+        (".".join(["items", "0", "wrong", *"x" * 30]), False),
+    ],
+)
+def test_a_rule_is_not_asked_at_or_below_a_problem(attr: str, is_asked: bool) -> None:
+    breaches = RuleBook([rule(0)]).breaches(many(1), NOW, [Problem(attr, "invalid", "No.")])
+    assert bool(breaches) is is_asked
+    undocumented = [Problem(attr, UNKNOWN_FIELD, "No.")]
+    assert len(RuleBook([rule(0)]).breaches(many(1), NOW, undocumented)) == 1
