@@ -6,7 +6,7 @@ Whoever judges an account does it here: the API before it answers, workers befor
 import math
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from enum import Enum
+from enum import Enum, auto
 
 import msgspec
 
@@ -42,9 +42,9 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 class Occasion(Enum):
     """Why an account is judged. When it is processed, its schedule is not judged any more."""
 
-    VALIDATE = "validate"
-    CREATE = "create"
-    PROCESS = "process"
+    VALIDATE = auto()
+    CREATE = auto()
+    PROCESS = auto()
 
 
 class Judgement(msgspec.Struct, frozen=True):
