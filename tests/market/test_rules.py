@@ -14,8 +14,12 @@ from market import RULES, Rule, Severity
 from market.ordinary import is_ordinary
 from market.participant import PARTICIPANT, PRICE_SHEETS
 from market.plausibility import PLAUSIBILITY
+from market.post_account import DELIVERY_NOTE, ENERGY_AMOUNT, INVOICE
 from market.rule import RuleBook
 from schemas.account import Account
+from schemas.delivery_note import DeliveryNoteImport
+from schemas.energy_amount import EnergyAmountImport
+from schemas.invoice import MarketParticipantInvoiceImport
 from schemas.market_participant import MarketParticipant
 from schemas.price_sheet import FeeImport
 from schemas.sentence import german_of
@@ -501,7 +505,14 @@ def test_every_rule_has_an_example_that_breaks_it(rule: Rule) -> None:
 
 PLACED = [
     (shape, rule)
-    for shape, rules in ((Account, RULES), (MarketParticipant, PARTICIPANT), (FeeImport, PRICE_SHEETS))
+    for shape, rules in (
+        (Account, RULES),
+        (MarketParticipant, PARTICIPANT),
+        (FeeImport, PRICE_SHEETS),
+        (DeliveryNoteImport, DELIVERY_NOTE),
+        (EnergyAmountImport, ENERGY_AMOUNT),
+        (MarketParticipantInvoiceImport, INVOICE),
+    )
     for rule in rules
 ]
 
@@ -517,7 +528,9 @@ def test_every_rule_names_a_place_of_the_shape_and_a_source(shape: type, rule: R
         if step.endswith("[]"):
             assert isinstance(node, inspect.VarTupleType), rule.at
             node = node.item_type
-    assert rule.source
+    assert isinstance(rule.source, str)
+    assert len(rule.source) > 5
+    assert "None" not in rule.source
     assert rule.says.endswith(".")
     assert rule.code == rule.code.lower()
 
