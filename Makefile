@@ -9,7 +9,7 @@ ARGS ?=
 NEAR := tests/schemas tests/market tests/eventstore tests/projections tests/workers tests/discretion
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test test-fast coverage mutants check fuzz simulate chaos failover docs bench benchlog fmt lock clean
+.PHONY: help setup demo run test test-fast coverage mutants check fuzz simulate chaos failover docs bench benchlog fmt lock clean man wheel sbom audit release-check
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -84,6 +84,28 @@ bench: setup $(VENV)/.bench ## throughput as ratios in one run; QUICK=1 for thre
 benchlog: setup ## a log of EVENTS=1000000: verified, proved, its projections rebuilt under load
 	$(BIN)/python -m bench.log --events $(or $(EVENTS),1000000)
 
+man: setup ## manual pages and shell completions, below build/shared
+	$(BIN)/python docs/man/build.py build/shared
+
+wheel: setup ## the wheel with guide, manual pages and completions, in dist/
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+
+$(VENV)-runtime/.ready: requirements/runtime.txt pyproject.toml
+	$(PYTHON) -m venv --without-pip $(VENV)-runtime
+	$(BIN)/python -m pip --python $(VENV)-runtime/bin/python install --quiet --require-hashes -r requirements/runtime.txt
+	touch $@
+
+sbom: setup $(VENV)-runtime/.ready ## what the service consists of: dist/sbom.cdx.json (CycloneDX), dist/licences.csv
+	mkdir -p dist
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible -o dist/sbom.cdx.json $(VENV)-runtime/bin/python
+	$(BIN)/python deploy/licences.py dist/sbom.cdx.json dist/licences.csv
+
+audit: setup ## known holes of what the service consists of; exit code 2 where the source cannot be asked
+	$(BIN)/python deploy/audit.py requirements/runtime.txt
+
+release-check: setup ## what takes minutes: image and wheel, built, installed and started
+	$(BIN)/python -m pytest -q --release tests/deploy/test_image.py tests/deploy/test_wheel.py $(ARGS)
+
 fmt: setup ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -96,4 +118,4 @@ lock: setup ## resolve the requirements anew; needs uv
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q requirements/bench.in -c requirements/dev.txt -o requirements/bench.txt
 
 clean: ## throw the environment away
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache *.egg-info build api/guide
+	rm -rf $(VENV) $(VENV)-runtime dist .mypy_cache .ruff_cache .pytest_cache *.egg-info build api/guide

@@ -1,21 +1,38 @@
-"""Builds the guide into api/guide/ before a wheel is made, which then serves it. All else is in pyproject.toml."""
+"""What is made along with a wheel: the guide in api/guide/, manual pages, completions. Else see pyproject.toml."""
 
 import importlib.util
+import os
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-BUILD = Path(__file__).parent / "docs" / "guide" / "build.py"
+ROOT = Path(__file__).parent
+GUIDE = ROOT / "docs" / "guide" / "build.py"
+MANUALS = ROOT / "docs" / "man" / "build.py"
+SHARED = Path("build") / "shared"
+
+
+def are_there(*modules: str) -> bool:
+    return all(importlib.util.find_spec(name) for name in modules)
 
 
 class BuildWithGuide(build_py):
-    """Without the generator or without docs/ the package is made as it is, and the service says what is missing."""
+    """Without a generator or without docs/ the package is made as it is, and the service says what is missing."""
 
     def run(self) -> None:
-        if BUILD.exists() and all(importlib.util.find_spec(name) for name in ("sphinx", "myst_parser", "furo")):
-            runpy.run_path(str(BUILD))["build"]()
+        if GUIDE.exists() and are_there("sphinx", "myst_parser", "furo"):
+            runpy.run_path(str(GUIDE))["build"]()
+        if MANUALS.exists() and are_there("click_man", "click", "structlog", "msgspec"):
+            # In a process of its own: the command's modules are read, and must not stay in this one.
+            subprocess.run([sys.executable, str(MANUALS), str(SHARED)], cwd=ROOT, env=os.environ, check=True)
+            files = [path for path in (ROOT / SHARED).rglob("*") if path.is_file()]
+            self.distribution.data_files = [
+                (str(path.parent.relative_to(ROOT / SHARED)), [str(path.relative_to(ROOT))]) for path in sorted(files)
+            ]
         super().run()
 
 

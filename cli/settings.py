@@ -29,6 +29,18 @@ _Port = Annotated[int, Meta(ge=1, le=65_535)]
 _Interval = Annotated[float, Meta(ge=1, le=86_400)]
 
 
+SECRETS = (
+    "DATABASE_URL",
+    "DATABASE_ADMIN_URL",
+    "REDIS_URL",
+    "IMPORTLEDGER_TOKEN_KEY",
+    "IMPORTLEDGER_SEALING_KEY",
+    "IMPORTLEDGER_SMTP_URL",
+)
+"""Settings that may stand in a file instead, which `NAME_FILE` names: containers' secrets, systemd's credentials."""
+_SECRET_MAX = 10_000
+
+
 class SettingError(Exception):
     """A setting is missing or wrong; the message names it."""
 
@@ -67,6 +79,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
         """Raises SettingError, which names the variable."""
+        environment = _with_secrets(environment)
         return cls(
             data_dir=Path(environment.get("IMPORTLEDGER_DATA_DIR") or _default_data_dir(environment)),
             database_url=_database_url(environment, "DATABASE_URL"),
@@ -103,6 +116,24 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             )
         if self.database_admin_url is not None and self.database_url is None:
             raise SettingError("DATABASE_URL is not set: DATABASE_ADMIN_URL needs it, a URL of the service's own role.")
+
+
+def _with_secrets(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """The same, with what stands in files; blanks around it are none of it."""
+    read: dict[str, str] = {}
+    for name in SECRETS:
+        named = environment.get(f"{name}_FILE")
+        if not named or environment.get(name):  # `up` gives its roles the value itself, beside what it has inherited
+            continue
+        try:
+            with Path(named).open(encoding="utf-8") as file:
+                read[name] = file.read(_SECRET_MAX).strip()
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is no text"
+            raise SettingError(f"{name}_FILE: {named} cannot be read: {reason}.") from None
+        if not read[name]:
+            raise SettingError(f"{name}_FILE: {named} is empty.")
+    return {**environment, **read} if read else environment
 
 
 def log_level(environment: Mapping[str, str] = os.environ) -> str:

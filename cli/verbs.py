@@ -35,6 +35,7 @@ VERBS = {
     "restore": "cli.backup:restore",
     "projections": "cli.support:projections",
     "doctor": "cli.doctor:doctor",
+    "completion": "cli.completion:completion",
 }
 """By name, in the order of `--help`: the verb's file and what it is called there."""
 
@@ -85,6 +86,7 @@ EXAMPLES = {
     "backup": "importledger backup /backups/monday --keys /keys/monday",
     "restore": "importledger restore /backups/monday --keys /keys/monday --data-dir /var/lib/importledger --verify",
     "doctor": "importledger doctor --backups /backups",
+    "completion": "importledger completion bash > ~/.local/share/bash-completion/completions/importledger",
     "projections": "importledger projections --json",
     "projections verify": "importledger projections verify import_status",
     "projections rebuild": "importledger projections rebuild account_search --jobs 2",

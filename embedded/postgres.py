@@ -62,6 +62,11 @@ class EmbeddedPostgres:
         self.data = folder.path / "postgres"
         self._sockets = folder.socket_folder(user)
 
+    @staticmethod
+    def options() -> dict[str, str]:
+        """What this Postgres is set to, whichever folder it is in."""
+        return dict(_OPTIONS)
+
     def prepare(self) -> None:
         """Make the cluster if there is none. An unfinished one, from a start that was cut off, is made anew."""
         if self.data.exists():

@@ -87,7 +87,8 @@ class Service:
         if sys.stderr.isatty() and not self._log_folder:
             settings["IMPORTLEDGER_LOG_FORMAT"] = "text"  # the roles see a pipe
         self._folder.write_dying_roles({})
-        settings.pop("DATABASE_ADMIN_URL", None)
+        for name in ("DATABASE_ADMIN_URL", "DATABASE_ADMIN_URL_FILE", "IMPORTLEDGER_HEALTH_PORT"):
+            settings.pop(name, None)  # the administrator's is no role's; of the port there is one, and several roles
         as_owner = settings | {"DATABASE_ADMIN_URL": connections.admin_url}
         fds = tuple(one.fileno() for one in listening)
         serving = ["api", *(part for fd in fds for part in ("--fd", str(fd)))]

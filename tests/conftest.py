@@ -34,6 +34,7 @@ settings.register_profile("fast", deadline=None, max_examples=15)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fast", action="store_true", help="only tests that start no server, and fewer examples of each")
+    parser.addoption("--release", action="store_true", help="also what builds an image or a wheel, and takes minutes")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -47,6 +48,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--fast"):
         config.hook.pytest_deselected(items=[item for item in items if not is_fast(item)])
         items[:] = [item for item in items if is_fast(item)]
+    if not config.getoption("--release"):
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("release")])
+        items[:] = [item for item in items if not item.get_closest_marker("release")]
     distances: dict[str, int] = {}
     for item in items:
         file = str(item.path)

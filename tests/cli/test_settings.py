@@ -65,3 +65,28 @@ def test_without_a_service_the_operators_verbs_say_so(folder: Path) -> None:
     refused = cli("supplier", "list", environment=environment, check=False)
     assert refused.returncode == 1
     assert "No service has run on" in refused.stderr
+
+
+def test_a_secret_may_stand_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "sealing_key"
+    file.write_text("A" * 43 + "\n")
+    assert Settings.from_environment({"IMPORTLEDGER_SEALING_KEY_FILE": str(file)}).sealing_key == "A" * 43
+    file.write_text("postgresql://u:p@h/d\n")
+    url = Settings.from_environment({"DATABASE_URL_FILE": str(file)}).database_url
+    assert url is not None
+    assert url.startswith("postgresql://u:p@h/d")
+
+
+def test_a_file_of_a_secret_that_cannot_be_used_is_named_without_what_is_in_it(tmp_path: Path) -> None:
+    file = tmp_path / "token_key"
+    with pytest.raises(SettingError, match=r"IMPORTLEDGER_TOKEN_KEY_FILE: .*token_key cannot be read: No such file"):
+        Settings.from_environment({"IMPORTLEDGER_TOKEN_KEY_FILE": str(file)})
+    file.write_text("\n")
+    with pytest.raises(SettingError, match=r"token_key is empty"):
+        Settings.from_environment({"IMPORTLEDGER_TOKEN_KEY_FILE": str(file)})
+    file.write_text("short")
+    with pytest.raises(SettingError, match=r"at least 32 characters") as refused:
+        Settings.from_environment({"IMPORTLEDGER_TOKEN_KEY_FILE": str(file)})
+    assert "'short'" not in str(refused.value)
+    settings = Settings.from_environment({"IMPORTLEDGER_TOKEN_KEY_FILE": "/none", "IMPORTLEDGER_TOKEN_KEY": "k" * 40})
+    assert settings.token_key == "k" * 40, "the variable itself counts"

@@ -1,0 +1,30 @@
+"""The verb that prints what makes a shell complete the command's verbs and options."""
+
+import click
+from click.shell_completion import get_completion_class
+
+from cli.say import say
+
+SHELLS = ("bash", "zsh", "fish")
+_VARIABLE = "_IMPORTLEDGER_COMPLETE"
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(SHELLS))
+def completion(shell: str) -> None:
+    """Print the completion of this command for SHELL.
+
+    \b
+    bash  importledger completion bash > ~/.local/share/bash-completion/completions/importledger
+    zsh   importledger completion zsh > DIR/_importledger, where DIR is in $fpath
+    fish  importledger completion fish > ~/.config/fish/completions/importledger.fish
+    """
+    say(script(shell))
+
+
+def script(shell: str) -> str:
+    """What the shell reads; it then asks the command itself, which so never differs from it."""
+    kind = get_completion_class(shell)
+    assert kind is not None
+    maker = kind(click.Command("importledger"), {}, "importledger", _VARIABLE)
+    return maker.source_template % maker.source_vars()
