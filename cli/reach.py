@@ -6,6 +6,8 @@ A sentence names the setting, host, port, user and database of an address, and n
 from psycopg import Connection, OperationalError, ProgrammingError, connect
 from psycopg.conninfo import conninfo_to_dict
 
+from eventstore.operations.migrate import refuse_newer
+
 CONNECT_TIMEOUT_S = 5
 
 
@@ -14,12 +16,17 @@ class Unreachable(Exception):
 
 
 def reach(url: str, named: str, *, needs_schema: bool = True) -> str:
-    """The same URL, once its database has answered. `named` is the setting it came from. Raises Unreachable."""
+    """The same URL, once its database has answered. `named` is the setting it came from.
+
+    Raises Unreachable, and MigrationError where a newer version has migrated the database.
+    """
     place = address_of(url)
     try:
         with connect(url, connect_timeout=CONNECT_TIMEOUT_S, autocommit=True) as connection:
             if needs_schema and not _has_schema(connection):
                 raise Unreachable(f"The database at {place} ({named}) is still empty: run `importledger migrate`.")
+            if needs_schema:
+                refuse_newer(connection)
     except OperationalError as error:
         raise Unreachable(f"Postgres at {place} ({named}) cannot be used: {reason_of(error)}.") from error
     return url

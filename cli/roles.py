@@ -12,15 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import click
+import psycopg
 
 from cli.listening import base_url_of, listening_on, refuse_taken
 from cli.log import configure_logging
 from cli.next_steps import next_lines
 from cli.prove import SEALING_KEY
 from cli.reach import reach, reach_redis
+from cli.say import say
 from cli.settings import SettingError, Settings
 from cli.signals import stop_on_signals
 from cli.tell import json_option, tell
+from cli.upgrade import plan_of
 from embedded.folder import DataFolder
 from embedded.service import Connections, Service
 from eventstore.clock import shift_clock
@@ -123,16 +126,24 @@ def run_service(
 @click.command()
 @json_option
 def migrate(as_json: bool) -> None:
-    """Bring the database to the newest schema. Needs DATABASE_URL, or DATABASE_ADMIN_URL and DATABASE_URL."""
+    """Bring the database to the newest schema, and say first what that will do.
+
+    Needs DATABASE_URL, or DATABASE_ADMIN_URL and DATABASE_URL. The service may run meanwhile, unless `upgrade-check`
+    says otherwise. Whoever kills it may start it again: it goes on where it was.
+    """
     settings = role_settings()
     url = required(settings.database_url, "DATABASE_URL")
     if settings.database_admin_url is None:
         reach(url, "DATABASE_URL", needs_schema=False)
     else:  # the service's role may still be without rights
         reach(settings.database_admin_url, "DATABASE_ADMIN_URL", needs_schema=False)
+    with psycopg.connect(settings.database_admin_url or url, autocommit=True) as connection:
+        plan = plan_of(connection)
+    if plan.has_work and not as_json:
+        say("\n".join(plan.lines()))
     applied = migrate_all(settings.database_admin_url or url, service_role=role_of(url))
     sentence = "\n".join(f"applied {name}" for name in applied) or "The schema is up to date."
-    tell(sentence, {"applied": applied}, as_json=as_json)
+    tell(sentence, {"applied": applied, "plan": plan.as_json()}, as_json=as_json)
 
 
 def _refuse_unusable(settings: Settings, folder: DataFolder, host: str, port: int) -> None:

@@ -13,6 +13,7 @@ from psycopg import Connection
 from psycopg.sql import SQL, Identifier
 
 from eventstore.clock import now
+from eventstore.operations.migrate import refuse_newer
 
 Durability = Literal["local", "replicated"]
 """Where an acknowledged event lies on disk: on the primary, or on a standby as well."""
@@ -39,6 +40,8 @@ class UnsafeStore(Exception):
 def refuse_unsafe(database_url: str, durability: Durability = "local") -> bool:
     """Raises UnsafeStore when the database cannot be the log's, or this clock is behind the log.
 
+    Raises MigrationError when a newer version has migrated the database.
+
     A server that is away, or takes no writes at the moment, is not judged; returns whether it was.
     """
     try:
@@ -49,6 +52,7 @@ def refuse_unsafe(database_url: str, durability: Durability = "local") -> bool:
             for probe in (_refuse_shared_sessions, _refuse_false_locks, _refuse_silence):
                 probe(connection, other)
             _refuse_late_clock(connection)
+            refuse_newer(connection)
     except (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction):
         return False
     return True

@@ -4,16 +4,29 @@ Migrations are numbered SQL files, each applied once, in order; then the service
 tables. What is derived from the log is made and granted by `projections.versioning.install`.
 
 An applied file is never edited: its digest is kept, and a difference stops the start.
+
+The service may run meanwhile: a file that cannot have its locks within `LOCK_TIMEOUT` gives them all back and is tried
+again, so that nobody waits longer behind it. A file is one transaction: whoever kills this goes on where it was. A file
+whose first line is `-- online` holds indexes of large tables alone, which are built beside their writers.
 """
 
 import hashlib
+import re
+import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import psycopg
+import structlog
+from psycopg.errors import DeadlockDetected, LockNotAvailable
+from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
 from eventstore.log import locks
+from eventstore.operations.statements import statements_of
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 NEWEST = max(file.name for file in MIGRATIONS.glob("*.sql"))
@@ -21,6 +34,15 @@ NEWEST = max(file.name for file in MIGRATIONS.glob("*.sql"))
 
 APPEND_ONLY = ("events", "payloads", "payload_keys", "remembered_answers", "log_checkpoints")
 """The tables that the service's role may read and add to, and nothing else."""
+
+
+LOCK_TIMEOUT = "2s"
+"""How long others may wait behind a migration that waits itself."""
+LOCK_TRIES = 100
+LOCK_PAUSE_S = 1.0
+ONLINE = "-- online"
+
+logger = structlog.get_logger()
 
 
 class MigrationError(Exception):
@@ -39,25 +61,71 @@ def migrate(admin_url: str, *, service_role: str | None = None) -> list[str]:
             "CREATE TABLE IF NOT EXISTS schema_migrations ("
             " name text PRIMARY KEY, sha256 text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())"
         )
-        present: dict[str, str] = dict(connection.execute("SELECT name, sha256 FROM schema_migrations"))
-        files = sorted(MIGRATIONS.glob("*.sql"))
-        if unknown := present.keys() - {file.name for file in files}:
-            raise MigrationError(
-                f"The database has schema {max(unknown)}, which this version does not know. Run a newer version."
-            )
-        for file in files:
+        refuse_newer(connection)
+        present = known_migrations(connection)
+        for file in sorted(MIGRATIONS.glob("*.sql")):
             script = file.read_text()
             digest = hashlib.sha256(script.encode()).hexdigest()
             if file.name not in present:
-                with connection.transaction():
-                    connection.execute(script.encode())
-                    connection.execute("INSERT INTO schema_migrations VALUES (%s, %s)", (file.name, digest))
+                patiently(partial(_apply, connection, file.name, script, digest))
                 applied.append(file.name)
             elif present[file.name] != digest:
                 raise MigrationError(f"Migration {file.name} was edited after it was applied. Restore the file.")
         if service_role:
             _grant(connection, service_role)
     return applied
+
+
+def known_migrations(connection: "psycopg.Connection[Any]") -> dict[str, str]:
+    """The migrations that the database has, and the digests of their files."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        [(is_there,)] = cursor.execute("SELECT to_regclass('schema_migrations') IS NOT NULL").fetchall()
+        return dict(cursor.execute("SELECT name, sha256 FROM schema_migrations").fetchall()) if is_there else {}
+
+
+def refuse_newer(connection: "psycopg.Connection[Any]") -> None:
+    """Raises MigrationError where a newer version has migrated the database: this one does not know what it says."""
+    unknown = known_migrations(connection).keys() - {file.name for file in MIGRATIONS.glob("*.sql")}
+    if unknown:
+        raise MigrationError(
+            f"The database has schema {max(unknown)}, which this version does not know. Run a newer version."
+        )
+
+
+def patiently(step: Callable[[], None]) -> None:
+    """Do it, again when somebody holds a lock for too long. What it began is undone each time."""
+    for remaining in reversed(range(LOCK_TRIES)):
+        try:
+            step()
+        except (LockNotAvailable, DeadlockDetected) as error:
+            if not remaining:
+                raise
+            logger.warning("migration waits for a lock", reason=str(error).splitlines()[0])
+            time.sleep(LOCK_PAUSE_S)
+        else:
+            return
+
+
+def _apply(connection: "psycopg.Connection[Any]", name: str, script: str, digest: str) -> None:
+    """Apply a file and keep its name and digest: all of it or nothing, or an index at a time."""
+    if script.startswith(ONLINE):
+        for index in re.findall(r"^CREATE (?:UNIQUE )?INDEX CONCURRENTLY IF NOT EXISTS (\w+)", script, re.M):
+            if _is_unfinished(connection, index):
+                connection.execute(SQL("DROP INDEX CONCURRENTLY {}").format(Identifier(index)))
+        for statement in statements_of(script):
+            connection.execute(statement.encode())
+        connection.execute("INSERT INTO schema_migrations VALUES (%s, %s)", (name, digest))
+        return
+    with connection.transaction():
+        connection.execute(SQL("SET LOCAL lock_timeout = {}").format(LOCK_TIMEOUT))
+        connection.execute(script.encode())
+        connection.execute("INSERT INTO schema_migrations VALUES (%s, %s)", (name, digest))
+
+
+def _is_unfinished(connection: "psycopg.Connection[Any]", index: str) -> bool:
+    """Whether a build of the index was killed, which leaves one that answers nothing."""
+    query = "SELECT FROM pg_index WHERE indexrelid = to_regclass(%s) AND NOT indisvalid"
+    return connection.execute(query, (index,)).rowcount == 1
 
 
 def role_of(database_url: str) -> str | None:

@@ -4,6 +4,7 @@ Projections bring their own tables: a new one, or a new column, needs no migrati
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -14,7 +15,7 @@ from psycopg.sql import SQL, Identifier
 
 from eventstore.clock import now
 from eventstore.log import locks
-from eventstore.operations.migrate import migrate
+from eventstore.operations.migrate import LOCK_TIMEOUT, migrate, patiently
 from projections import PROJECTIONS
 from projections.platform.account_numbers import ACCOUNT_NUMBERS
 from projections.versioning.build import build
@@ -30,6 +31,7 @@ def migrate_all(admin_url: str, *, service_role: str | None = None) -> list[str]
     """Migrate, and set up projections that are new; the migrations that were applied. Two at once are safe."""
     applied = migrate(admin_url, service_role=service_role)
     with psycopg.connect(admin_url, autocommit=True) as connection:
+        _add_columns_beside(connection, PROJECTIONS)
         install(connection, PROJECTIONS, service_role)
     return applied
 
@@ -47,7 +49,7 @@ def install(connection: Connection[Any], projections: Sequence[Projection], serv
         connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (locks.VERSIONS,))
         for projection in projections:
             is_new = not versions(connection, projection.name)
-            if not _fits(connection, projection):
+            if not fits(connection, projection):
                 if is_new:
                     add_version(connection, projection, 1, "live", 0)
                 _make_anew(connection, projection)
@@ -81,7 +83,7 @@ def _set_up(connection: Connection[Any], projection: Projection) -> None:
         advance(connection, projection, projection.home, 1, after=0, upto=head(connection))
 
 
-def _fits(connection: Connection[Any], projection: Projection) -> bool:
+def fits(connection: Connection[Any], projection: Projection) -> bool:
     """Whether the live tables of the platform, where there are any, can hold rows as they are declared now."""
     if any(_columns(connection, projection.home, table) for table in projection.former_tables):
         return False
@@ -124,15 +126,33 @@ WHERE name = %(name)s AND version = %(version)s
 """
 
 
-def _add_columns(connection: Connection[Any], projection: Projection) -> None:
+def _add_columns_beside(connection: Connection[Any], projections: Sequence[Projection]) -> None:
+    """Columns of tables that the service writes meanwhile: nobody waits longer for them than the time-out."""
+
+    def add(projection: Projection) -> None:
+        with connection.transaction():
+            connection.execute(SQL("SET LOCAL lock_timeout = {}").format(LOCK_TIMEOUT))
+            _add_columns(connection, projection)
+
+    for projection in projections:
+        if missing_columns(connection, projection) and fits(connection, projection):
+            patiently(partial(add, projection))
+
+
+def missing_columns(connection: Connection[Any], projection: Projection) -> list[tuple[str, str, str]]:
+    """(table, column, declaration) of what live tables do not have yet; nothing of tables that are not there."""
+    missing = []
     for table in projection.tables:
         present = _columns(connection, projection.home, table)
-        for name, declared in projection.declared_columns(table):
-            if name not in present:
-                adding = SQL("ALTER TABLE {} ADD COLUMN {} ").format(
-                    Identifier(projection.home, table), Identifier(name)
-                )
-                connection.execute(adding + SQL(declared))  # written in our own files
+        declared = projection.declared_columns(table) if present else ()
+        missing += [(table, name, kind) for name, kind in declared if name not in present]
+    return missing
+
+
+def _add_columns(connection: Connection[Any], projection: Projection) -> None:
+    for table, name, declared in missing_columns(connection, projection):
+        adding = SQL("ALTER TABLE {} ADD COLUMN {} ").format(Identifier(projection.home, table), Identifier(name))
+        connection.execute(adding + SQL(declared))  # written in our own files
 
 
 def _columns(connection: Connection[Any], schema: str, table: str) -> dict[str, str]:

@@ -1,0 +1,59 @@
+"""What a newer version does to projections: which are new, get columns, are made anew, or fall behind."""
+
+from typing import Any, Literal
+
+import msgspec
+from psycopg import Connection
+from psycopg.rows import tuple_row
+
+from projections import PROJECTIONS
+from projections.versioning.install import fits, missing_columns
+from projections.versioning.projection import Projection
+from projections.versioning.reading import head
+from projections.versioning.versions import live_version, versions
+
+BUILD_S = {"platform": 2.0e-3, "market": 2.0e-3}
+"""Seconds an account for what is made anew with payloads, measured on two shared cores; see docs/capacity.md."""
+FOLD_S = 90e-6
+"""The same for what is made of events alone."""
+EVENTS_OF_AN_ACCOUNT = 3
+
+
+class ProjectionChange(msgspec.Struct, frozen=True):
+    """What happens to a projection: in `migrate` (new, columns, made anew), or not before somebody rebuilds it."""
+
+    name: str
+    change: Literal["new", "columns", "made anew", "outdated"]
+    says: str
+    seconds: float
+    can_be_rolled: bool
+
+
+def projection_changes(connection: Connection[Any]) -> list[ProjectionChange]:
+    """What `migrate` would do to projections, and which of them it leaves to `projections rebuild`."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        [(is_there,)] = cursor.execute("SELECT to_regclass('projection_versions') IS NOT NULL").fetchall()
+    if not is_there:
+        return []
+    events = head(connection)
+    return [change for projection in PROJECTIONS for change in _changes(connection, projection, events)]
+
+
+def _changes(connection: Connection[Any], projection: Projection, events: int) -> list[ProjectionChange]:
+    name, accounts = projection.name, events / EVENTS_OF_AN_ACCOUNT
+    whole = round(accounts * (BUILD_S.get(name, FOLD_S)), 3)
+    if not fits(connection, projection):
+        says = f"{name} is made anew from the log; its former tables are kept for seven days"
+        return [ProjectionChange(name, "made anew", says, whole, can_be_rolled=not events)]
+    if not versions(connection, name):
+        is_waited_for = projection.is_inline
+        says = f"{name} is new" + ("" if is_waited_for else "; the relay fills it while the service runs")
+        return [ProjectionChange(name, "new", says, whole if is_waited_for else 0.0, can_be_rolled=True)]
+    missing = [f"{table}.{column}" for table, column, _ in missing_columns(connection, projection)]
+    if missing:
+        says = f"{name} gets the columns {', '.join(missing)}"
+        return [ProjectionChange(name, "columns", says, 0.0, can_be_rolled=True)]
+    if not projection.is_inline and live_version(connection, name).definition != projection.definition:
+        says = f"{name} stays as it is and does not follow until `importledger projections rebuild {name}`"
+        return [ProjectionChange(name, "outdated", says, 0.0, can_be_rolled=True)]
+    return []

@@ -1,0 +1,183 @@
+"""What a newer version will do is told before, and done while the service runs; an older version is refused."""
+
+import json
+import threading
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.sql import SQL, Identifier
+
+from cli.upgrade import duration
+from embedded.postgres import PostgresUrls
+from eventstore.aggregates.supplier import CreateSupplier
+from eventstore.clock import now
+from eventstore.log.ledger import Ledger
+from eventstore.operations import migrate as module
+from eventstore.operations.migrate import NEWEST, MigrationError, migrate
+from projections.versioning.install import migrate_all
+from tests.support.databases import renamed
+from tests.support.running import cli, free_port, wait_for
+
+
+@pytest.fixture
+def further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of migrations with those that there are, to which a test adds."""
+    for file in module.MIGRATIONS.glob("*.sql"):
+        (tmp_path / file.name).write_text(file.read_text())
+    monkeypatch.setattr(module, "MIGRATIONS", tmp_path)
+    monkeypatch.setattr("eventstore.operations.upgrade.MIGRATIONS", tmp_path)
+    return tmp_path
+
+
+def environment_of(database: PostgresUrls) -> dict[str, str]:
+    return {"DATABASE_URL": database.service, "DATABASE_ADMIN_URL": database.admin}
+
+
+def test_nothing_to_do_is_said_and_ends_with_0(database: PostgresUrls) -> None:
+    checked = cli("upgrade-check", environment=environment_of(database))
+    assert NEWEST in checked.stdout
+    assert "has nothing to do" in checked.stdout
+    told = json.loads(cli("upgrade-check", "--json", environment=environment_of(database)).stdout)
+    assert (told["pending"], told["is_up_to_date"], told["can_be_rolled"]) == ([], True, True)
+    assert told["schema"] == told["target"] == NEWEST
+
+
+def test_what_is_pending_is_told_in_words_with_locks_and_an_estimate(database: PostgresUrls, further: Path) -> None:
+    (further / "9000_more.sql").write_text(
+        "-- Mails know their colour.\n\nALTER TABLE customer_mail ADD COLUMN c text;\n"
+    )
+    checked = cli("upgrade-check", environment=environment_of(database), check=False)
+    assert checked.returncode == 2
+    for words in ("9000_more.sql: Mails know their colour.", "changes the table customer_mail", "ACCESS EXCLUSIVE"):
+        assert words in checked.stdout
+    assert "Estimated" in checked.stdout
+    assert "It can be rolled" in checked.stdout
+    shown = cli("migrate", environment=environment_of(database))
+    assert shown.stdout.index("Mails know their colour") < shown.stdout.index("applied 9000_more.sql")
+    assert cli("upgrade-check", environment=environment_of(database)).returncode == 0
+
+
+def test_tables_that_are_made_anew_cannot_be_rolled(database: PostgresUrls, ledger: Ledger) -> None:
+    ledger.execute("supplier/A", CreateSupplier(), at=now(), by="t")
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        connection.execute("ALTER TABLE platform.meter ADD COLUMN of_another_form text")
+    told = cli("upgrade-check", "--json", environment=environment_of(database), check=False)
+    assert told.returncode == 3
+    plan = json.loads(told.stdout)
+    assert [(one["name"], one["change"]) for one in plan["projections"]] == [("platform", "made anew")]
+    assert not plan["can_be_rolled"]
+    assert "workers of the version before cannot write to it" in plan["why_not_rolled"][0]
+
+
+def test_a_database_that_is_still_empty_is_told_everything(database: PostgresUrls) -> None:
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE not_migrated")
+    url = renamed(database.admin, "not_migrated")
+    try:
+        told = json.loads(cli("upgrade-check", "--json", environment={"DATABASE_URL": url}, check=False).stdout)
+        assert len(told["pending"]) == len(list(module.MIGRATIONS.glob("*.sql")))
+        assert told["schema"] is None
+    finally:
+        with psycopg.connect(database.admin, autocommit=True) as connection:
+            connection.execute("DROP DATABASE not_migrated WITH (FORCE)")
+
+
+def test_a_migration_lets_others_pass_while_it_waits_for_a_lock(
+    database: PostgresUrls, further: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOCK_TIMEOUT", "50ms")
+    monkeypatch.setattr(module, "LOCK_PAUSE_S", 0.05)
+    (further / "9000_more.sql").write_text("-- More.\nALTER TABLE customer_mail ADD COLUMN c text;\n")
+    applied: list[list[str]] = []
+    thread = threading.Thread(target=lambda: applied.append(migrate(database.admin)))
+    with psycopg.connect(database.admin) as holder, psycopg.connect(database.admin, autocommit=True) as other:
+        holder.execute("SELECT FROM customer_mail")
+        thread.start()
+        wait_for(lambda: bool(other.execute("SELECT FROM pg_locks WHERE NOT granted").rowcount), "it waits")
+        other.execute("SET lock_timeout = '20s'")
+        other.execute("INSERT INTO import_supplier SELECT * FROM import_supplier")
+        other.execute("SELECT FROM customer_mail")
+        assert not applied
+        holder.rollback()
+    thread.join(30)
+    assert applied == [["9000_more.sql"]]
+
+
+def test_a_lock_that_is_never_let_go_ends_it_and_it_goes_on_later(
+    database: PostgresUrls, further: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOCK_TIMEOUT", "20ms")
+    monkeypatch.setattr(module, "LOCK_PAUSE_S", 0.0)
+    monkeypatch.setattr(module, "LOCK_TRIES", 3)
+    (further / "9000_more.sql").write_text("-- More.\nCREATE TABLE more (a text);\n")
+    (further / "9001_mails.sql").write_text("-- More.\nALTER TABLE customer_mail ADD COLUMN c text;\n")
+    with psycopg.connect(database.admin) as holder:
+        holder.execute("SELECT FROM customer_mail")
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            migrate(database.admin)
+    assert migrate(database.admin) == ["9001_mails.sql"], "what was applied before it ended stays so"
+
+
+def test_an_index_of_a_large_table_is_built_beside_its_writers_and_anew_after_a_kill(
+    database: PostgresUrls, further: Path
+) -> None:
+    index = "CREATE INDEX CONCURRENTLY IF NOT EXISTS by_cause ON events (caused_by);\n"
+    (further / "9000_by_cause.sql").write_text(f"-- online\n-- Events by their cause.\n{index}")
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        connection.execute("CREATE INDEX by_cause ON events (caused_by)")
+        connection.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'by_cause'::regclass")
+        assert migrate(database.admin) == ["9000_by_cause.sql"]
+        valid = connection.execute("SELECT indisvalid FROM pg_index WHERE indexrelid = 'by_cause'::regclass")
+        assert valid.fetchone() == (True,)
+
+
+def test_a_column_is_added_beside_whoever_writes(database: PostgresUrls) -> None:
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        connection.execute("ALTER TABLE platform.meter DROP COLUMN meter_type")
+        told = json.loads(cli("upgrade-check", "--json", environment=environment_of(database), check=False).stdout)
+        assert ("platform", "columns") in [(one["name"], one["change"]) for one in told["projections"]]
+        migrate_all(database.admin)
+        connection.execute("SELECT meter_type FROM platform.meter")
+
+
+@pytest.fixture
+def newer(database: PostgresUrls) -> PostgresUrls:
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        connection.execute(SQL("INSERT INTO {} VALUES ('9999_future.sql', '')").format(Identifier("schema_migrations")))
+    return database
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ("api",), ("relay",), ("worker",), ("migrate",), ("upgrade-check",), ("supplier", "list"),
+        ("key", "list"), ("status", "S"), ("search", "x"), ("verify", "--all"), ("projections",), ("seal",),
+        ("backup", "backup-that-is-not-made"), ("history", "S", "E"), ("cancel", "S", "E"),
+    ],
+    ids=lambda verb: verb[0],
+)  # fmt: skip
+def test_an_older_version_is_refused_in_a_sentence(verb: tuple[str, ...], newer: PostgresUrls, folder: Path) -> None:
+    environment = {
+        **environment_of(newer),
+        "REDIS_URL": "redis://127.0.0.1:1",
+        "IMPORTLEDGER_DATA_DIR": str(folder),
+        "IMPORTLEDGER_SEALING_KEY": "A" * 43,
+    }
+    if verb[0] == "api":
+        verb = ("api", "--port", str(free_port()))
+    refused = cli(*verb, environment=environment, check=False)
+    assert refused.returncode == 1
+    assert "The database has schema 9999_future.sql, which this version does not know" in refused.stderr
+    assert len(refused.stderr.strip().splitlines()) == 1
+
+
+def test_an_older_version_is_refused_before_it_plans(newer: PostgresUrls) -> None:
+    with pytest.raises(MigrationError):
+        migrate(newer.admin)
+
+
+def test_estimates_are_no_finer_than_they_are() -> None:
+    assert [duration(s) for s in (0.2, 50, 600, 90_000)] == [
+        "less than a second", "about 50 s", "about 10 min", "about 25.0 h",
+    ]  # fmt: skip
