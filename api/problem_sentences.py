@@ -25,6 +25,11 @@ def told(name: str) -> Problem:
     return Problem(documented_path(attr or "non_field_errors"), code, says)
 
 
+def sentence_at(code: str, place: str) -> Sentence:
+    """What a code says at a place, with [] for any item of an array. Pure."""
+    return _OF_RULE.get((code, place)) or _OF_CODE.get(code, _UNKNOWN)
+
+
 def error_sentence(code: str, stored: str) -> Sentence:
     """What the log says of a failed import; in German what its code means, with what stands after the colon. Pure."""
     meaning = german_of(_OF_CODE.get(code, _UNKNOWN)).partition(";")[0].rstrip(".")

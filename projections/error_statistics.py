@@ -1,11 +1,12 @@
 """What goes wrong, by supplier, day, code and place: refused requests and failed imports. Follows the log."""
 
 from collections.abc import Iterator, Sequence
-from datetime import date
+from datetime import date, timedelta
 from typing import Any
 
+import msgspec
 from psycopg import AsyncConnection
-from psycopg.rows import class_row
+from psycopg.rows import class_row, tuple_row
 
 from eventstore.aggregates.import_process import DryRunErrored, ImportErrored
 from eventstore.aggregates.refusals import RequestsRefused
@@ -80,3 +81,44 @@ async def supplier_errors(
     async with connection.cursor(row_factory=class_row(ErrorCount)) as cursor:
         await cursor.execute(_SELECT, (supplier, first, first, last, last))
         return await cursor.fetchall()
+
+
+class RefusalCount(msgspec.Struct, frozen=True, kw_only=True):
+    """How often requests for a supplier were refused for a code at a place, of late and by day."""
+
+    supplier: str
+    code: str
+    path: str
+    number: int
+    days: tuple[int, ...]
+    """Refusals of the last days, the oldest first; the last is today."""
+
+
+_SELECT_REFUSED = """
+SELECT supplier, code, path, sum(number)::bigint AS number, array_agg(day), array_agg(number)
+FROM error_statistics
+WHERE supplier = ANY(%(suppliers)s) AND day >= %(first)s AND source = 'request'
+GROUP BY supplier, code, path
+ORDER BY number DESC, supplier, code, path
+LIMIT %(limit)s
+"""
+
+
+async def refused_requests(
+    connection: AsyncConnection[Any], suppliers: Sequence[str], today: date, *, days: int, limit: int = 200
+) -> list[RefusalCount]:
+    """What requests were refused for, the most frequent first; `today` is in German market time."""
+    listed = [today - timedelta(days=back) for back in range(days - 1, -1, -1)]
+    wanted = {"suppliers": list(suppliers), "first": listed[0], "limit": limit}
+    async with connection.cursor(row_factory=tuple_row) as cursor:
+        rows = await (await cursor.execute(_SELECT_REFUSED, wanted)).fetchall()
+    return [
+        RefusalCount(
+            supplier=supplier,
+            code=code,
+            path=path,
+            number=int(number),
+            days=tuple(dict(zip(named, numbers, strict=True)).get(day, 0) for day in listed),
+        )
+        for supplier, code, path, number, named, numbers in rows
+    ]

@@ -1,9 +1,26 @@
 """Every screen of the console, in the order of the navigation."""
 
-from console.screens import openid, personal_data, signing_in, start
+from console.screens import (
+    errors,
+    import_page,
+    imports,
+    openid,
+    overview,
+    personal_data,
+    projections,
+    proof,
+    signing_in,
+    start,
+)
 from console.visit import Screen
 
 _FILES = (
+    overview,
+    imports,
+    errors,
+    projections,
+    proof,
+    import_page,
     start,
     personal_data,
     signing_in,

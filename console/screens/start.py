@@ -1,17 +1,10 @@
-"""The first page, and the choice of language."""
+"""The choice of language."""
 
 from starlette.responses import Response
 
 from console import cookies
-from console.people import EVERYBODY
-from console.texts import LANGUAGES, N_
-from console.visit import ROOT, Visit, action, page
-
-
-@page("/", roles=EVERYBODY, nav=N_("Overview"))
-async def overview(visit: Visit) -> Response:
-    """What is going on."""
-    return visit.render("overview.html")
+from console.texts import LANGUAGES
+from console.visit import ROOT, Visit, action
 
 
 @action("/language/", roles=None)
@@ -29,4 +22,4 @@ def local_address(address: str) -> str:
     return address if is_ours else f"{ROOT}/"
 
 
-SCREENS = (overview, choose_language)
+SCREENS = (choose_language,)

@@ -99,6 +99,15 @@ async def refused_attempts(connection: AsyncConnection[Any], supplier: str, exte
         return await cursor.fetchall()
 
 
+async def attempts_of_number(
+    connection: AsyncConnection[Any], external: str, suppliers: Sequence[str]
+) -> list[Attempt]:
+    """The refused attempts under a number at any of these suppliers, the newest first; 100 at most."""
+    async with connection.cursor(row_factory=args_row(_attempt)) as cursor:
+        await cursor.execute(_SELECT, (external, list(suppliers), list(suppliers), MAX_SHOWN))
+        return await cursor.fetchall()
+
+
 def find_refused_attempts(
     connection: Connection[Any], external: str, suppliers: Sequence[str] | None = None
 ) -> list[Attempt]:

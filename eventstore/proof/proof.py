@@ -80,6 +80,7 @@ def write_proof(
 ) -> Proof:
     """Write the proof of these streams up to the newest checkpoint, given with its note, for a verifier key.
 
+    Without the key, "", whoever checks the proof has to have it.
     `kept` are checkpoints by size that somebody wants to see in it. Raises NotProvable.
     """
     checkpoint, note = newest
@@ -101,7 +102,8 @@ def write_proof(
     with open_private(file) as output, zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED) as proof:
         proof.writestr("README.txt", README.format(name=file.name))
         proof.writestr("verify.py", Path(verifier.__file__).read_text("utf-8"))
-        proof.writestr("log.vkey", key + "\n")
+        if key:
+            proof.writestr("log.vkey", key + "\n")
         proof.writestr("proof.json", msgspec.json.format(msgspec.json.encode(index), indent=1))
         proof.writestr("events.ndjson", b"".join(msgspec.json.encode(_event(row)) + b"\n" for row in events))
         for size, text in notes.items():

@@ -1,0 +1,121 @@
+"""A payload as a tree of places, with the problems that stand at each; what is about persons is masked. Pure."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from console.masking import DOTS, masked_tree
+from schemas.base import Problem
+
+MAX_NODES = 3_000
+_decode = msgspec.json.Decoder(float_hook=str).decode  # numbers as they were sent
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+
+
+class PayloadPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """One place: its name, its dotted path, and its value, or the nodes below it."""
+
+    name: str
+    path: str
+    value: str = ""
+    is_masked: bool = False
+    children: tuple["PayloadPlace", ...] = ()
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    number_below: int = 0
+    """Problems at places below."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is shown unfolded from the start: the way to each problem is."""
+        return bool(self.number_below)
+
+
+class PayloadTree(msgspec.Struct, frozen=True):
+    """The nodes of a payload, and the problems whose place it does not have."""
+
+    nodes: tuple[PayloadPlace, ...]
+    elsewhere: tuple[Problem, ...]
+    is_cut: bool
+
+
+class _Building:
+    def __init__(self, errors: Sequence[Problem], warnings: Sequence[Problem]) -> None:
+        self.errors, self.warnings = _by_place(errors), _by_place(warnings)
+        self.left = MAX_NODES
+
+    def nodes(self, value: Any, path: tuple[str, ...]) -> tuple[PayloadPlace, ...]:
+        items: Sequence[tuple[str, Any]]
+        items = list(value.items()) if isinstance(value, dict) else [(f"{n}", one) for n, one in enumerate(value)]
+        named = []
+        for name, inner in items:
+            if self.left <= 0:
+                break
+            named.append(self._node(name, inner, (*path, name)))
+        missing = [
+            place
+            for place in (*self.errors, *self.warnings)
+            if place[:-1] == path and place[-1] not in {*dict(items), "non_field_errors"}
+        ]
+        absent = [self._leaf(place[-1], "", place, is_masked=False) for place in dict.fromkeys(missing)]
+        return (*named, *absent)
+
+    def _node(self, name: str, value: Any, path: tuple[str, ...]) -> PayloadPlace:
+        self.left -= 1
+        if not isinstance(value, dict | list) or not value:
+            shown = shown_value(value)
+            return self._leaf(name, shown, path, is_masked=DOTS in shown)
+        children = self.nodes(value, path)
+        errors, warnings = self._take(path)
+        below = sum(child.number_below + len(child.problems) + len(child.warnings) for child in children)
+        return PayloadPlace(
+            name=name, path=".".join(path), children=children, problems=errors, warnings=warnings, number_below=below
+        )
+
+    def _leaf(self, name: str, value: str, path: tuple[str, ...], *, is_masked: bool) -> PayloadPlace:
+        errors, warnings = self._take(path)
+        return PayloadPlace(
+            name=name, path=".".join(path), value=value, is_masked=is_masked, problems=errors, warnings=warnings
+        )
+
+    def _take(self, path: tuple[str, ...]) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
+        """The problems of a place, and those of it as a whole."""
+        whole = (*path, "non_field_errors")
+        errors = (*self.errors.pop(path, ()), *self.errors.pop(whole, ()))
+        return errors, (*self.warnings.pop(path, ()), *self.warnings.pop(whole, ()))
+
+
+def payload_tree(body: bytes, errors: Sequence[Problem], warnings: Sequence[Problem], *, is_clear: bool) -> PayloadTree:
+    """The payload's tree; with `is_clear`, persons are not masked. A body that is no JSON object has no nodes."""
+    building = _Building(errors, warnings)
+    try:
+        account = _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        account = None
+    if not isinstance(account, dict):
+        return PayloadTree((), (*errors, *warnings), False)
+    if isinstance(account.get("payload"), dict):
+        account = account["payload"]
+    nodes = building.nodes(account if is_clear else masked_tree(account), ())
+    left = [one for place in (*building.errors.values(), *building.warnings.values()) for one in place]
+    return PayloadTree(nodes, tuple(left), building.left <= 0)
+
+
+def _by_place(problems: Sequence[Problem]) -> dict[tuple[str, ...], tuple[Problem, ...]]:
+    places: dict[tuple[str, ...], tuple[Problem, ...]] = {}
+    for problem in problems:
+        path = tuple(problem.attr.split("."))
+        places[path] = (*places.get(path, ()), problem)
+    return places
+
+
+def shown_value(value: Any) -> str:
+    """A value of JSON as a page shows it."""
+    match value:
+        case str():
+            return value
+        case bool() | None | dict() | list():
+            return _encode(value).decode()
+        case _:
+            return str(value)

@@ -1,0 +1,327 @@
+"""One import: its state, what happened to it, what is wrong with it and where, and what it became."""
+
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from api.beside import beside
+from api.endpoints.problem_queries import import_problems
+from api.errors import not_found, query_not_valid
+from api.limits import MAX_ANSWER_BYTES
+from console.disclosing import is_shown
+from console.formats import Formats
+from console.listing import command_line, import_address
+from console.masking import masked_tree
+from console.owner_words import TASK_NAMES, TASK_STATES
+from console.payload_tree import PayloadTree, payload_tree, shown_value
+from console.people import EVERYBODY, MENDERS, OPERATORS
+from console.timeline import STATE_NAMES, STATE_TONES, Step, kind_name, step_of, waits_for
+from console.visit import Visit, action, page
+from eventstore.aggregates.aggregate import Command
+from eventstore.aggregates.disclosure import PersonalDataShown
+from eventstore.aggregates.import_process import (
+    CancelImport,
+    ImportPostponed,
+    ImportStaged,
+    ImportStarted,
+    RetryImport,
+    SubjectErased,
+    stream_of,
+)
+from eventstore.aggregates.owner_task import OwnerTaskKind
+from eventstore.clock import now
+from eventstore.events import Recorded, Unreadable
+from eventstore.log.refused_attempts import refused_attempts
+from eventstore.log.typed_reasons import MAX_REASON, reasons_of
+from eventstore.log.user_details import details_of
+from projections.account_parts import attached_records, platform_records, seal_over
+from projections.history import NOW, AsOf, account_history, status_record
+from projections.owner_task import owner_tasks
+from schemas.base import Problem, code_and_path
+from schemas.difference import FieldChange, bounded_difference
+from schemas.sentence import Sentence
+from schemas.work import COMPARED
+
+MAX_EVENTS = 500
+"""Events of an account that its page shows; `importledger history` shows all."""
+
+_NO_REASON = Sentence("Say why.", "Bitte einen Grund angeben.")
+_NOT_CONFIRMED = Sentence(
+    "What was typed is not the account's number.", "Was eingegeben wurde, ist nicht die Nummer des Kontos."
+)
+_NO_MOMENT = Sentence("Give a position or a time.", "Anzugeben ist eine Position oder ein Zeitpunkt.")
+_NO_VERSION = Sentence("Choose two payloads that were sent.", "Bitte zwei gesendete Inhalte auswählen.")
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """An event of the time line."""
+
+    recorded: Recorded
+    step: Step
+
+
+class Past(msgspec.Struct, frozen=True):
+    """The events of an account up to a moment, and those of the import alone."""
+
+    entries: tuple[Recorded, ...]
+    is_cut: bool
+
+    @property
+    def own(self) -> list[Recorded]:
+        return [
+            one for one in self.entries if one.stream.startswith("import/") and not isinstance(one.event, Unreadable)
+        ]
+
+    @property
+    def staged(self) -> list[Recorded]:
+        """The events that brought a payload, the newest first."""
+        return [one for one in reversed(self.own) if isinstance(one.event, ImportStaged)]
+
+    @property
+    def since_staged(self) -> list[Recorded]:
+        own = self.own
+        last = max((n for n, one in enumerate(own) if isinstance(one.event, ImportStaged)), default=0)
+        return own[last:]
+
+    @property
+    def is_erased(self) -> bool:
+        return any(isinstance(one.event, SubjectErased) for one in self.own)
+
+
+async def past_of(connection: Any, supplier: str, external: str, moment: AsOf) -> Past:
+    """What happened to an account until then."""
+    entries: list[Recorded] = []
+    async for recorded in account_history(connection, supplier, external, moment):
+        entries.append(recorded)
+        if len(entries) > MAX_EVENTS:
+            return Past(tuple(entries[:MAX_EVENTS]), True)
+    return Past(tuple(entries), False)
+
+
+@page("/imports/{supplier}/{external}/", roles=EVERYBODY)
+async def import_page(visit: Visit) -> Response:
+    """The page, with persons masked until somebody asks for them."""
+    return await import_shown(visit)
+
+
+@action("/imports/{supplier}/{external}/retry/", roles=MENDERS)
+async def retry_import(visit: Visit) -> Response:
+    """Have it processed once more."""
+    return await _decided(visit, RetryImport(reason=_typed_reason(visit)), visit._("It is processed again."))
+
+
+@action("/imports/{supplier}/{external}/cancel/", roles=MENDERS)
+async def cancel_import(visit: Visit) -> Response:
+    """Have it not processed."""
+    return await _decided(visit, CancelImport(reason=_typed_reason(visit)), visit._("It is cancelled."))
+
+
+@action("/imports/{supplier}/{external}/heal/", roles=OPERATORS)
+async def heal_account(visit: Visit) -> Response:
+    """Ask for everything that projections say of the account to be made anew."""
+    return await _asked_for(visit, "heal")
+
+
+@action("/imports/{supplier}/{external}/erase/", roles=OPERATORS)
+async def erase_person(visit: Visit) -> Response:
+    """Ask for the person to be erased; the number has to be typed, since it cannot be undone."""
+    if visit.form.text("typed") != visit.path("external"):
+        raise query_not_valid(Problem("typed", "invalid", _NOT_CONFIRMED))
+    return await _asked_for(visit, "erase")
+
+
+async def _asked_for(visit: Visit, kind: OwnerTaskKind) -> Response:
+    """Ask for what needs the rights of the database's owner. Raises ApiError 404 where there is no import."""
+    supplier, external, reason = visit.path("supplier"), visit.path("external"), _typed_reason(visit)
+    if not (await visit.read(past_of, supplier, external, NOW)).own:
+        raise not_found()
+    await visit.ask(kind, {"supplier": supplier, "external": external}, reason)
+    return visit.redirect(
+        import_address(supplier, external), notice=visit._("It was asked for. The page shows how far it is.")
+    )
+
+
+async def _decided(visit: Visit, command: Command, notice: str) -> Response:
+    supplier, external = visit.path("supplier"), visit.path("external")
+    await visit.execute(stream_of(supplier, external), command)
+    return visit.redirect(import_address(supplier, external), notice=notice)
+
+
+def _typed_reason(visit: Visit) -> str:
+    """Raises NotValid where there is none."""
+    reason = visit.form.text("reason")[:MAX_REASON]
+    if not reason:
+        raise query_not_valid(Problem("reason", "required", _NO_REASON))
+    return reason
+
+
+def _moment(visit: Visit) -> AsOf:
+    text = visit.query("as_of")
+    try:
+        return AsOf.of(text) if text else NOW
+    except ValueError as error:
+        raise query_not_valid(Problem("as_of", "invalid", _NO_MOMENT)) from error
+
+
+async def import_shown(visit: Visit) -> Response:  # long: it gathers what a page of many parts shows
+    """The page of the import, or of what was refused about one that never was."""
+    supplier, external = visit.path("supplier"), visit.path("external")
+    entry = await visit.services.directory.supplier(supplier)
+    if entry is None:
+        raise not_found()
+    whole = await visit.read(past_of, supplier, external, NOW)
+    attempts = await visit.read(refused_attempts, supplier, external)
+    if not whole.own:
+        if not attempts:
+            raise not_found()
+        return visit.render("import_refused.html", supplier=supplier, external=external, attempts=_told(attempts))
+    is_clear = await is_shown(visit, supplier, external)
+    moment = _moment(visit)
+    past = whole if moment == NOW else await visit.read(past_of, supplier, external, moment)
+    record = status_record(past.own)
+    if record is None:
+        raise not_found()
+    problems = import_problems(past.since_staged)
+    tree, version = await _tree(visit, past, problems.errors, problems.warnings, is_clear=is_clear)
+    number = record.service_identifier
+    tables = await visit.read(platform_records, number) if number else []
+    last = past.own[-1]
+    return visit.render(
+        "import.html",
+        supplier=supplier,
+        external=external,
+        address=import_address(supplier, external),
+        record=record,
+        state_name=visit._(STATE_NAMES[record.status]),
+        tone=STATE_TONES.get(record.status, ""),
+        waits=_waits(visit, past.own, record.status, entry.status),
+        attempt=_attempt(past.own),
+        is_live=record.status in ("PENDING", "IN_PROGRESS") and moment == NOW,
+        entries=await _entries(visit, past),
+        is_cut=past.is_cut,
+        as_of=visit.query("as_of"),
+        positions=[one.position for one in whole.entries],
+        problems=problems,
+        tree=tree,
+        version=version,
+        versions=past.staged,
+        is_erased=past.is_erased,
+        is_clear=is_clear,
+        changes=await _changes(visit, past, is_clear=is_clear),
+        compared=(visit.query("from"), visit.query("to")),
+        tables=[_table(table, is_clear=is_clear) for table in tables],
+        records=[
+            (kind_name(one.kind.replace("-", "_"), visit._), one)
+            for one in await visit.read(attached_records, supplier, external)
+        ],
+        attempts=_told(attempts),
+        seal=await visit.read(seal_over, last.position),
+        last=last,
+        tasks=await visit.read(owner_tasks, "", {"supplier": supplier, "external": external}, 5),
+        task_names={kind: visit._(name) for kind, name in TASK_NAMES.items()},
+        task_states={state: visit._(name) for state, name in TASK_STATES.items()},
+        may_mend=visit.person.may(MENDERS),
+        may_operate=visit.person.may(OPERATORS),
+        heal_line=command_line("projections", "heal", supplier, external),
+        erase_line=command_line("erase", supplier, external, "--reason", "…"),
+        retry_line=command_line("retry", supplier, external, "--reason", "…"),
+        cancel_line=command_line("cancel", supplier, external, "--reason", "…"),
+        proof_line=command_line("proof", supplier, external, "-o", "proof.zip"),
+        history_line=command_line("history", supplier, external),
+    )
+
+
+def _waits(visit: Visit, own: list[Recorded], status: str, supplier_status: str) -> str:
+    event = own[-1].event
+    due = event.not_before if isinstance(event, ImportStaged) else None
+    due = event.due_at if isinstance(event, ImportPostponed) else due
+    lease = event.lease_until if isinstance(event, ImportStarted) else None
+    due = due if due is not None and due > now() else None
+    moment = Formats(visit.language).moment
+    due_text, lease_text = (moment(one) if one else "" for one in (due, lease))
+    return waits_for(status, supplier_status, due_text, lease_text, visit._)
+
+
+def _attempt(own: list[Recorded]) -> int | None:
+    return next((one.event.attempt for one in reversed(own) if isinstance(one.event, ImportStarted)), None)
+
+
+async def _entries(visit: Visit, past: Past) -> list[Entry]:
+    """The time line, the newest first, with the names of those who did something and their reasons."""
+    ids = {one.caused_by.partition(":")[2] for one in past.entries if one.caused_by.startswith("user:")}
+    users = {user: one.shown for user, one in (await visit.read(details_of, ids)).items()} if ids else {}
+    shown_events = [one.event for one in past.entries if isinstance(one.event, PersonalDataShown)]
+    typed = await visit.read(reasons_of, [event.reason for event in shown_events]) if shown_events else {}
+    reasons = {reason: one.content for reason, one in typed.items()}
+    return [Entry(one, step_of(one, visit._, users, reasons)) for one in reversed(past.entries)]
+
+
+async def _tree(
+    visit: Visit, past: Past, errors: tuple[Problem, ...], warnings: tuple[Problem, ...], *, is_clear: bool
+) -> tuple[PayloadTree | None, int]:
+    """The payload that is asked for by its event's version, or the newest; None where it was erased."""
+    asked = visit.query("payload")
+    chosen = next((one for one in past.staged if str(one.version) == asked), past.staged[0])
+    body = await _body(visit, chosen)
+    if body is None:
+        return None, chosen.version
+    is_newest = chosen is past.staged[0]
+    problems = (errors, warnings) if is_newest else ((), ())
+    return await beside(body, _built, body, *problems, is_clear), chosen.version
+
+
+def _built(body: bytes, errors: tuple[Problem, ...], warnings: tuple[Problem, ...], is_clear: bool) -> PayloadTree:
+    return payload_tree(body, errors, warnings, is_clear=is_clear)
+
+
+async def _body(visit: Visit, staged: Recorded) -> bytes | None:
+    assert isinstance(staged.event, ImportStaged)
+    digests = {staged.stream: staged.event.payload_sha256}
+    bodies = await visit.written(visit.services.ledger.payloads, digests)
+    return bodies.get(staged.stream)
+
+
+async def _changes(visit: Visit, past: Past, *, is_clear: bool) -> list[FieldChange] | None:
+    """What differs between the payloads that are asked for; None where none are."""
+    wanted = [visit.query("from"), visit.query("to")]
+    if not any(wanted):
+        return None
+    by_version = {str(one.version): one for one in past.staged}
+    if any(version not in by_version for version in wanted):
+        raise query_not_valid(Problem("from", "invalid_choice", _NO_VERSION))
+    bodies = [await _body(visit, by_version[version]) for version in wanted]
+    if bodies[0] is None or bodies[1] is None:
+        return []
+    compared = await beside(max(bodies, key=len), bounded_difference, *bodies, COMPARED, MAX_ANSWER_BYTES)  # type: ignore[arg-type]
+    changes = msgspec.json.decode(compared, type=list[FieldChange])
+    return changes if is_clear else [_masked_change(change) for change in changes]
+
+
+def _masked_change(change: FieldChange) -> FieldChange:
+    """A place's name decides, as in a payload; what stands there may be a whole object."""
+    name = next((step for step in reversed(change.path.split(".")) if not step.isdigit()), "")
+    before, after = (None if one is None else masked_tree({name: one})[name] for one in (change.before, change.after))
+    return msgspec.structs.replace(change, before=before, after=after)
+
+
+def _table(table: Any, *, is_clear: bool) -> dict[str, Any]:
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    masked = rows if is_clear else [masked_tree(row) for row in rows]
+    rows = [{name: shown_value(value) for name, value in row.items()} for row in masked]
+    return {"name": table.table, "columns": table.columns, "rows": rows, "is_cut": table.is_cut}
+
+
+def _told(attempts: Any) -> list[dict[str, Any]]:
+    return [
+        {
+            "at": one.attempted_at,
+            "operation": one.operation,
+            "code": one.code,
+            "problems": [code_and_path(name) for name in one.problems],
+        }
+        for one in attempts
+    ]
+
+
+SCREENS = (import_page, retry_import, cancel_import, heal_account, erase_person)

@@ -1,0 +1,82 @@
+"""The first page: every supplier with how far it is, what happened of late, and a way to find a person."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from console.people import EVERYBODY
+from console.texts import N_
+from console.timeline import STATE_NAMES, STATE_TONES
+from console.visit import Visit, page
+from eventstore.clock import now
+from projections.supplier_overview import SupplierStanding, supplier_standings
+from projections.throughput import KINDS, PERIODS, Bar, throughput
+
+PERIOD_NAMES = {"hour": N_("Last hour"), "day": N_("Last day"), "week": N_("Last week")}
+KIND_NAMES = {
+    "received": N_("Received"),
+    "processed": N_("Processed"),
+    "failed": N_("Failed"),
+    "refused": N_("Refused"),
+}
+SUPPLIER_STATES = {"ongoing": N_("ongoing"), "paused": N_("paused"), "complete": N_("complete")}
+WIDTH = 1_000
+"""Units of a progress bar's drawing."""
+
+
+class BarPart(msgspec.Struct, frozen=True):
+    """A state in a progress bar: where it begins and how wide it is."""
+
+    status: str
+    name: str
+    tone: str
+    number: int
+    begins: float
+    width: float
+
+
+@page("/", roles=EVERYBODY, nav=N_("Overview"))
+async def overview(visit: Visit) -> Response:
+    """What is going on."""
+    reach, at = visit.person.reach, now()
+    standings = await visit.read(supplier_standings, None if reach is None else sorted(reach), at)
+    period = visit.query("period") if visit.query("period") in PERIODS else "hour"
+    chosen = visit.query("supplier")
+    codes = [one.code for one in standings]
+    bars = await visit.read(throughput, [chosen] if chosen in codes else codes, period, at)
+    return visit.render(
+        "overview.html",
+        standings=[(one, parts_of(one, visit._)) for one in standings],
+        supplier_states={state: visit._(name) for state, name in SUPPLIER_STATES.items()},
+        period=period,
+        periods=[(one, visit._(PERIOD_NAMES[one])) for one in PERIODS],
+        kinds=[(kind, visit._(KIND_NAMES[kind])) for kind in KINDS],
+        chosen=chosen if chosen in codes else "",
+        bars=bars,
+        filled=filled(bars),
+        sums={kind: sum(getattr(bar, kind) for bar in bars) for kind in KINDS},
+        at=at,
+    )
+
+
+def parts_of(standing: SupplierStanding, say: Any) -> list[BarPart]:
+    """The parts of a supplier's progress bar, one after the other. Pure."""
+    parts: list[BarPart] = []
+    begins = 0.0
+    for status, number, share in standing.shares:
+        width = share * WIDTH
+        parts.append(
+            BarPart(status, say(STATE_NAMES[status]), STATE_TONES.get(status, "") or "wait", number, begins, width)
+        )
+        begins += width
+    return parts
+
+
+def filled(bars: list[Bar]) -> list[tuple[datetime, Bar]]:
+    """The bars in which anything happened, the newest first: what a table beside a chart shows."""
+    return [(bar.at, bar) for bar in reversed(bars) if any(getattr(bar, kind) for kind in KINDS)]
+
+
+SCREENS = (overview,)

@@ -1,0 +1,119 @@
+"""The proof that nothing was altered: checkpoints, verifying, and comparing with one that somebody has kept."""
+
+import asyncio
+import tempfile
+from pathlib import Path
+
+import msgspec
+from starlette.responses import Response
+
+from api.database import in_time
+from api.errors import query_not_valid
+from api.status_codes import ApiError
+from console.listing import command_line
+from console.owner_words import TASK_NAMES, TASK_STATES
+from console.people import EVERYBODY
+from console.texts import N_
+from console.visit import ROOT, Visit, action, page
+from eventstore.proof.checkpoint_list import Compared, checkpoint_page, compared_with, newest_note
+from eventstore.proof.proof import NotProvable, write_proof
+from projections.history import account_streams
+from projections.owner_task import owner_tasks
+from schemas.base import Problem
+from schemas.sentence import Sentence
+
+MAX_NOTE = 10_000
+_WITHIN_S = 30.0
+_NOT_SEALED = Sentence("No checkpoint covers this account yet.", "Noch deckt kein Siegel dieses Konto ab.")
+_NO_PLACE = Sentence("Take this from the link to the next page.", "Dieser Wert steht im Link auf die nächste Seite.")
+
+VERDICTS: dict[str, tuple[str, str]] = {
+    "agrees": ("good", N_("The log leads to this checkpoint: nothing that it covers was altered.")),
+    "differs": ("bad", N_("The log does not lead to this checkpoint: something that it covers was altered.")),
+    "longer": ("bad", N_("The log has fewer events than this checkpoint speaks of: its end is missing.")),
+    "lost": ("warn", N_("This checkpoint speaks of events whose loss was signed openly.")),
+    "stranger": ("warn", N_("This checkpoint is of another log, or of another key.")),
+    "unreadable": ("bad", N_("This is no signed checkpoint.")),
+    "not_sealed": ("warn", N_("The stored tree does not reach so far yet. Try again after the next checkpoint.")),
+}
+
+
+@page("/proof/", roles=EVERYBODY, nav=N_("Proof"))
+async def proof(visit: Visit) -> Response:
+    """What was sealed, and how verifying goes on."""
+    return await _shown(visit, None, "")
+
+
+@action("/proof/compare/", roles=EVERYBODY)
+async def compare_checkpoint(visit: Visit) -> Response:
+    """Compare a checkpoint that somebody has kept with the log as it is."""
+    note = visit.form.secret("note")[:MAX_NOTE].replace("\r\n", "\n")
+
+    def work() -> Compared:
+        with visit.services.ledger.connection() as connection:
+            return compared_with(connection, note)
+
+    comparison = await in_time(asyncio.to_thread(work), within_s=_WITHIN_S)
+    return await _shown(visit, comparison, note)
+
+
+@action("/proof/verify/", roles=EVERYBODY)
+async def verify_log(visit: Visit) -> Response:
+    """Ask for the log to be verified against its checkpoints, and one that is given."""
+    arguments = {"all": "yes" if visit.form.text("all") else "", "against": visit.form.secret("against")[:MAX_NOTE]}
+    await visit.ask("log_verify", {name: value for name, value in arguments.items() if value})
+    notice = visit._("It was asked for. The page shows how far it is.")
+    return visit.redirect(f"{ROOT}/proof/", notice=notice)
+
+
+@page("/imports/{supplier}/{external}/proof.zip", roles=EVERYBODY)
+async def download_proof(visit: Visit) -> Response:
+    """What happened to the account, as a file that proves itself; without what was sent."""
+    supplier, external = visit.path("supplier"), visit.path("external")
+
+    def work() -> bytes:
+        with visit.services.ledger.connection() as connection, tempfile.TemporaryDirectory() as folder:
+            newest = newest_note(connection)
+            if newest is None:
+                raise NotProvable
+            file = Path(folder, "proof.zip")
+            streams = account_streams(connection, supplier, external)
+            write_proof(connection, file, streams, newest, "", kept={}, payloads=False)
+            return file.read_bytes()
+
+    try:
+        content = await in_time(asyncio.to_thread(work), within_s=_WITHIN_S)
+    except NotProvable as error:
+        raise ApiError(404, _NOT_SEALED) from error
+    headers = {"Content-Disposition": 'attachment; filename="proof.zip"'}
+    return Response(content, media_type="application/zip", headers=headers)
+
+
+async def _shown(visit: Visit, comparison: Compared | None, note: str) -> Response:
+    before = visit.query("before")
+    if before and not (before.isascii() and before.isdigit() and len(before) < 19):
+        raise query_not_valid(Problem("before", "invalid", _NO_PLACE))
+    listed = await visit.read(checkpoint_page, int(before) if before else None)
+    tasks = [
+        (task, msgspec.json.decode(task.outcome) if task.outcome else {})
+        for task in await visit.read(owner_tasks, "log_verify", {}, 5)
+    ]
+    verdict = VERDICTS[comparison.verdict] if comparison else None
+    return visit.render(
+        "proof.html",
+        listed=listed,
+        is_first=not before,
+        tasks=[task for task, _ in tasks],
+        results=[(task, outcome) for task, outcome in tasks if outcome][:1],
+        task_names={kind: visit._(name) for kind, name in TASK_NAMES.items()},
+        task_states={state: visit._(name) for state, name in TASK_STATES.items()},
+        comparison=comparison,
+        verdict=(verdict[0], visit._(verdict[1])) if verdict else None,
+        note=note,
+        may_ask=visit.person.reach is None,
+        verify_line=command_line("verify", "--all"),
+        against_line=command_line("verify", "--against", "…"),
+    )
+
+
+SCREENS = (proof, compare_checkpoint, verify_log, download_proof)

@@ -1,0 +1,136 @@
+"""Checkpoints as people look at them: a list, the newest, and how one that somebody has kept fits the log.
+
+Nothing here checks a signature, since only the sealer has the key: whoever needs that verifies the log.
+"""
+
+import base64
+import binascii
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+from psycopg import AsyncConnection, Connection
+from psycopg.rows import class_row, tuple_row
+
+from eventstore.log.columns import SELECT_HEAD
+from eventstore.proof.merkle import TreeDamaged, range_root
+from eventstore.proof.sealing import tile_reader
+from eventstore.proof.verifier import Checkpoint
+
+PAGE = 20
+Verdict = Literal["agrees", "differs", "longer", "lost", "stranger", "unreadable", "not_sealed"]
+
+
+class ListedCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """One checkpoint; `continues` and `lost` where it is the first after an open loss."""
+
+    size: int
+    branch: int
+    sealed_at: datetime
+    continues: int | None
+    lost: int | None
+    note: str
+
+    @property
+    def key_name(self) -> str:
+        """The name of the key that signed it, which is the log's."""
+        return self.note.partition("\n")[0]
+
+    @property
+    def root(self) -> str:
+        """The tree's root, in base64."""
+        return [*self.note.split("\n"), "", "", ""][2]
+
+
+class CheckpointPage(msgspec.Struct, frozen=True):
+    """Checkpoints, the newest first, how many events the log has, and where the next page begins; 0 where none does."""
+
+    checkpoints: list[ListedCheckpoint]
+    head: int
+    next_before: int
+
+    @property
+    def newest(self) -> ListedCheckpoint | None:
+        return self.checkpoints[0] if self.checkpoints else None
+
+
+class Compared(msgspec.Struct, frozen=True):
+    """How a kept checkpoint fits the log."""
+
+    verdict: Verdict
+    size: int = 0
+    time: str = ""
+
+
+_SELECT_PAGE = """
+SELECT size, branch, sealed_at, continues, lost, note
+FROM log_checkpoints
+WHERE branch = (SELECT max(branch) FROM log_checkpoints) AND (%(before)s::bigint IS NULL OR size < %(before)s)
+ORDER BY size DESC
+LIMIT %(limit)s
+"""
+_SELECT_NEWEST = "SELECT note FROM log_checkpoints ORDER BY branch DESC, size DESC LIMIT 1"
+_SELECT_LOSSES = "SELECT branch, continues, lost FROM log_checkpoints WHERE continues IS NOT NULL"
+
+
+async def checkpoint_page(connection: AsyncConnection[Any], before: int | None) -> CheckpointPage:
+    """The checkpoints of trees smaller than `before`, or the newest; of the newest branch."""
+    async with connection.cursor(row_factory=class_row(ListedCheckpoint)) as cursor:
+        await cursor.execute(_SELECT_PAGE, {"before": before, "limit": PAGE + 1})
+        rows = await cursor.fetchall()
+    async with connection.cursor(row_factory=tuple_row) as cursor:
+        head = (await (await cursor.execute(SELECT_HEAD)).fetchone() or (0,))[0]
+    return CheckpointPage(rows[:PAGE], head, rows[PAGE - 1].size if len(rows) > PAGE else 0)
+
+
+def parsed_note(note: str) -> Checkpoint:
+    """What a note says, whoever has signed it. Raises ValueError where it is no checkpoint."""
+    text, separator, signatures = note.strip().partition("\n\n")
+    lines = text.split("\n")
+    if not separator or "— " not in signatures or len(lines) < 3 or not (lines[1].isascii() and lines[1].isdigit()):
+        raise ValueError("this is no signed checkpoint")
+    try:
+        root = base64.b64decode(lines[2], validate=True)
+    except binascii.Error as error:
+        raise ValueError("this is no signed checkpoint") from error
+    said = {name: rest for name, _, rest in (line.partition(" ") for line in lines[3:])}
+    branch = said.get("branch", "0")
+    if len(lines[1]) > 18 or not (branch.isascii() and branch.isdigit() and len(branch) < 10):
+        raise ValueError("this is no signed checkpoint")
+    return Checkpoint(lines[0], int(lines[1]), root, said.get("time", ""), int(branch))
+
+
+def newest_note(connection: Connection[Any]) -> tuple[Checkpoint, str] | None:
+    """The newest checkpoint and its note; None where there is none. Raises ValueError."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        row = cursor.execute(_SELECT_NEWEST).fetchone()
+    return (parsed_note(row[0]), row[0]) if row else None
+
+
+def compared_with(connection: Connection[Any], note: str) -> Compared:
+    """How a checkpoint that somebody has kept fits the stored tree."""
+    try:
+        kept = parsed_note(note)
+    except ValueError:
+        return Compared("unreadable")
+    newest = newest_note(connection)
+    if newest is None or newest[0].origin != kept.origin:
+        return Compared("stranger", kept.size, kept.time)
+    return Compared(_verdict(connection, kept, newest[0].size), kept.size, kept.time)
+
+
+def _verdict(connection: Connection[Any], kept: Checkpoint, sealed: int) -> Verdict:
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        losses = cursor.execute(_SELECT_LOSSES).fetchall()
+        head = (cursor.execute(SELECT_HEAD).fetchone() or (0,))[0]
+    if any(branch > kept.branch and kept_upto < kept.size <= lost for branch, kept_upto, lost in losses):
+        return "lost"
+    if kept.size > head:
+        return "longer"
+    if kept.size > sealed:
+        return "not_sealed"
+    try:
+        root = range_root(tile_reader(connection), 0, kept.size)
+    except TreeDamaged:
+        return "differs"
+    return "agrees" if root == kept.root else "differs"

@@ -1,0 +1,47 @@
+"""What an address of the list asks for is said back as it was understood, and cells are no formulas."""
+
+from datetime import UTC, date, datetime
+
+import pytest
+
+from console.listing import CSV_COLUMNS, Asked, as_csv, command_line, import_address, neutral
+from projections.import_list import ListedRow
+
+
+def test_an_address_is_read_and_said_again() -> None:
+    said = {"supplier": "S", "status": "ERRORED", "code": "blank", "path": "customers[].email", "day": "2026-11-22"}
+    asked = Asked.of(said | {"after": "7"})
+    assert asked.query() == ("?supplier=S&status=ERRORED&code=blank&path=customers%5B%5D.email&day=2026-11-22")
+    assert asked.query(status="", after="9").endswith("&after=9")
+    narrowed = asked.narrowed(["R", "S"])
+    assert (narrowed.suppliers, narrowed.day, narrowed.is_problem) == (("S",), date(2026, 11, 22), True)
+    assert Asked.of({"supplier": "FOREIGN"}).narrowed(["R", "S"]).suppliers == ()
+    assert not Asked.of({}).is_narrowed
+
+
+@pytest.mark.parametrize("day", ["22.11.2026", "2026-13-01", "x" * 10, "20261122"])
+def test_what_is_not_understood_is_named(day: str) -> None:
+    asked = Asked.of({"day": day, "status": "GONE"})
+    assert (asked.misread, asked.day, asked.status) == (("status", "day"), "", "")
+
+
+@pytest.mark.parametrize("cell", ["=1+1", "+49", "-1", "@x", "\t=1", " =1"])
+def test_no_cell_is_a_formula(cell: str) -> None:
+    assert neutral(cell) == f"'{cell}"
+
+
+def test_rows_are_written_as_csv() -> None:
+    at = datetime(2026, 11, 22, 9, tzinfo=UTC)
+    row = ListedRow(
+        supplier="S", external_account_number='=A,"1"', status="ERRORED", account_number=None, created_at=at,
+        modified_at=at, error_code="blank", attempt=1, place=7,
+    )  # fmt: skip
+    lines = as_csv([row], has_head=True).splitlines()
+    assert lines[0] == ",".join(CSV_COLUMNS)
+    assert lines[1] == 'S,"\'=A,""1""",ERRORED,,blank,2026-11-22T09:00:00Z,2026-11-22T09:00:00Z'
+    assert neutral("NO-1") == "NO-1"
+
+
+def test_commands_and_addresses_hold_any_number() -> None:
+    assert command_line("retry", "S", "a b'c", "--reason", "…") == "importledger retry S 'a b'\"'\"'c' --reason …"
+    assert import_address("S", "a/b?<c>") == "/console/imports/S/a%2Fb%3F%3Cc%3E/"

@@ -1,0 +1,298 @@
+"""The screens as a browser without script sees them: what support does, what auditors look at, what nobody may."""
+
+import asyncio
+import io
+import zipfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+from embedded.postgres import PostgresUrls
+from eventstore.aggregates.import_process import CompleteImport, FailImport, ImportRetried, stream_of
+from eventstore.aggregates.supplier import CreateSupplier
+from eventstore.aggregates.supplier import stream_of as supplier_stream
+from eventstore.clock import now
+from eventstore.log.ledger import Ledger
+from eventstore.log.refused_attempts import Attempt, write_attempts
+from eventstore.proof.checkpoints import LogKey, Outside
+from eventstore.proof.sealing import seal
+from eventstore.proof.verifier import check
+from projections.owner_task import owner_tasks
+from tests.support.console import console_app, send, signed_in, visitor, words_of
+from tests.support.following import follow
+from tests.support.make import an_account, changed, start
+from tests.support.staging import SUPPLIER, stage
+
+CANARY = "<script>alert(1)</script>"
+IBAN = "invalid_iban@payment_instructions.0.bank_account.iban"
+Visiting = Callable[[httpx.AsyncClient], Awaitable[None]]
+
+
+def person(number: str, family: str) -> dict[str, Any]:
+    account = changed(an_account(SUPPLIER, 1), number, "external_account_number")
+    return changed(account, family, "customers", 0, "family_name")
+
+
+def fails(ledger: Ledger, stream: str) -> None:
+    ledger.execute(stream, start(worker=3), at=now(), by="worker:3")
+    failed = FailImport(attempt=1, code="account_failed_validation", detail="No.", problems=(IBAN,))
+    ledger.execute(stream, failed, at=now(), by="worker:3")
+
+
+@pytest.fixture
+def book(ledger: Ledger) -> Ledger:
+    """Two suppliers; the first has one account of each kind."""
+    for code in (SUPPLIER, "FOREIGN"):
+        ledger.execute(supplier_stream(code), CreateSupplier(), at=now(), by="t")
+    fails(ledger, stage(ledger, person("E/1", "Yılmaz")))
+    fails(ledger, stage(ledger, person("E-2", CANARY)))
+    stage(ledger, person("P-1", "Groß"), run="monday")
+    stream = stage(ledger, person("D-1", "Demir"))
+    ledger.execute(stream, start(worker=3), at=now(), by="worker:3")
+    ledger.execute(stream, CompleteImport(attempt=1, account_number="A-00000001"), at=now(), by="worker:3")
+    with ledger.connection() as connection:
+        attempt = Attempt(
+            supplier=SUPPLIER, external_account_number="R-1", attempted_at=now(), operation="create_account",
+            code="account_failed_validation", problems=("blank@customers.0.family_name",),
+        )  # fmt: skip
+        write_attempts(connection, [attempt])
+    follow(ledger)
+    return ledger
+
+
+def visiting(database: PostgresUrls, cookies: dict[str, str], visit: Visiting, **headers: str) -> None:
+    async def run() -> None:
+        async with console_app(database) as app, visitor(app, cookies, **headers) as browser:
+            await visit(browser)
+
+    asyncio.run(run())
+
+
+def test_support_finds_why_in_three_steps_and_mends_in_five(book: Ledger, database: PostgresUrls) -> None:
+    async def visit(browser: httpx.AsyncClient) -> None:
+        found = await browser.get("/console/imports/", params={"q": "Yılmaz"})  # 1: type and find
+        assert "E/1" in found.text
+        assert "P-1" not in found.text
+        page = await browser.get(f"/console/imports/{SUPPLIER}/E%2F1/")  # 2: the account
+        assert "This is not a valid IBAN." in words_of(page.text) or "invalid_iban" in page.text
+        assert "Worker 3 took it up, first attempt" in words_of(page.text)
+        refused = await send(
+            browser, f"/console/imports/{SUPPLIER}/E%2F1/retry/", at=f"/console/imports/{SUPPLIER}/E%2F1/"
+        )
+        assert refused.status_code == 400
+        retried = await send(  # 3: the reason, 4: the button
+            browser,
+            f"/console/imports/{SUPPLIER}/E%2F1/retry/",
+            {"reason": "the customer has called"},
+            at=f"/console/imports/{SUPPLIER}/E%2F1/",
+        )
+        assert retried.headers["location"] == f"/console/imports/{SUPPLIER}/E%2F1/"
+        after = words_of((await browser.get(retried.headers["location"])).text)
+        assert "It is processed again." in after
+        assert "It waits for a free worker." in after
+        assert "the customer has called" not in after  # it may speak of a person
+
+    visiting(database, signed_in(book), visit)
+    retry = book.history(stream_of(SUPPLIER, "E/1"))[-1]
+    assert isinstance(retry.event, ImportRetried)
+    assert retry.caused_by.startswith("user:u_")
+
+
+def test_many_are_decided_about_after_a_preview(book: Ledger, database: PostgresUrls) -> None:
+    async def visit(browser: httpx.AsyncClient) -> None:
+        chosen = {"verb": "retry", "chosen": [f"{SUPPLIER}/E/1", f"{SUPPLIER}/D-1", "FOREIGN/X", "nonsense"]}
+        preview = await send(browser, "/console/imports/decide/", chosen, at="/console/imports/")
+        assert "1 import " in words_of(preview.text)
+        assert "importledger retry NORDWIND E/1 --reason …" in preview.text
+        whole = {"verb": "retry", "scope": "all", "code": "invalid_iban", "supplier": SUPPLIER}
+        preview = await send(browser, "/console/imports/decide/", whole, at="/console/imports/")
+        assert "2 imports" in words_of(preview.text)
+        assert "--code invalid_iban" in preview.text
+        without = await send(browser, "/console/imports/decided/", whole, at="/console/imports/")
+        done = await send(browser, "/console/imports/decided/", whole | {"reason": "mended"}, at="/console/imports/")
+        assert (without.status_code, done.status_code) == (400, 303)
+        assert "2 imports are processed again." in words_of((await browser.get(done.headers["location"])).text)
+        cancel = {"verb": "cancel", "scope": "all", "run": "monday"}
+        preview = await send(browser, "/console/imports/decide/", cancel, at="/console/imports/")
+        assert "1 import " in words_of(preview.text)
+        nothing = await send(browser, "/console/imports/decide/", {"verb": "cancel"}, at="/console/imports/")
+        assert "nothing to cancel" in words_of(nothing.text)
+        unknown = await send(browser, "/console/imports/decide/", {"verb": "erase"}, at="/console/imports/")
+        assert unknown.status_code == 404
+
+    visiting(database, signed_in(book), visit)
+
+
+def test_a_foreign_supplier_is_absent_everywhere(book: Ledger, database: PostgresUrls) -> None:
+    async def visit(browser: httpx.AsyncClient) -> None:
+        for path in ("/console/", "/console/imports/", "/console/imports/?supplier=NORDWIND", "/console/errors/"):
+            assert SUPPLIER not in words_of((await browser.get(path)).text).replace("supplier=NORDWIND", "")
+        assert "E/1" not in (await browser.get("/console/imports/", params={"q": "Yılmaz"})).text
+        assert "/R-1/" not in (await browser.get("/console/imports/?q=R-1&supplier=")).text
+        assert "E/1" not in (await browser.get("/console/imports/export/")).text
+        for path in ("", "retry/", "proof.zip"):
+            assert (await browser.get(f"/console/imports/{SUPPLIER}/E%2F1/{path}")).status_code in (404, 405)
+        chosen = {"verb": "retry", "chosen": f"{SUPPLIER}/E/1", "reason": "mine now"}
+        await send(browser, "/console/imports/decided/", chosen, at="/console/imports/")
+        assert "What you can do" not in (await browser.get("/console/projections/import_status/")).text
+
+    visiting(database, signed_in(book, suppliers=("FOREIGN",)), visit)
+    assert book.load([stream_of(SUPPLIER, "E/1")])[stream_of(SUPPLIER, "E/1")].state.status == "ERRORED"
+
+
+def test_auditors_look_and_change_nothing(book: Ledger, database: PostgresUrls) -> None:
+    async def visit(browser: httpx.AsyncClient) -> None:
+        page = await browser.get(f"/console/imports/{SUPPLIER}/E%2F1/")
+        assert "What you can do" not in page.text
+        for verb in ("retry", "cancel", "heal", "erase"):
+            answer = await send(
+                browser,
+                f"/console/imports/{SUPPLIER}/E%2F1/{verb}/",
+                {"reason": "why not"},
+                at="/console/projections/import_status/",
+            )
+            assert answer.status_code == 403
+        assert (await browser.get("/console/imports/export/?q=")).text.startswith("\ufeffimport_supplier,")
+
+    visiting(database, signed_in(book, role="auditor"), visit)
+
+
+def test_nothing_that_an_importer_chose_is_markup(book: Ledger, database: PostgresUrls) -> None:
+    async def visit(browser: httpx.AsyncClient) -> None:
+        shown = {"reason": CANARY}
+        at = f"/console/imports/{SUPPLIER}/E-2/"
+        await send(browser, f"/console/personal-data/{SUPPLIER}/E-2/", shown, at=at)
+        page = await browser.get(at)
+        assert CANARY not in page.text
+        assert "&lt;script&gt;alert(1)" in page.text
+        for query in ("q", "code", "path", "run", "day", "status", "supplier"):
+            assert CANARY not in (await browser.get("/console/imports/", params={query: CANARY})).text
+
+    visiting(database, signed_in(book), visit)
+
+
+def test_persons_are_masked_until_somebody_says_why(book: Ledger, database: PostgresUrls) -> None:
+    async def visit(browser: httpx.AsyncClient) -> None:
+        at = f"/console/imports/{SUPPLIER}/E%2F1/"
+        assert "Yılmaz" not in (await browser.get(at)).text
+        await send(browser, f"/console/personal-data/{SUPPLIER}/E%2F1/", {"reason": "ticket 7"}, at=at)
+        page = await browser.get(at)
+        assert "Yılmaz" in page.text
+        assert "Personal data was shown" in words_of(page.text)
+        assert "ticket 7" in page.text
+
+    visiting(database, signed_in(book), visit)
+
+
+def test_the_past_is_shown_as_it_was_known_then(book: Ledger, database: PostgresUrls) -> None:
+    stage(book, changed(person("E/1", "Yılmaz"), "20099", "billing_postcode"))
+    first = book.history(stream_of(SUPPLIER, "E/1"))[0]
+
+    async def visit(browser: httpx.AsyncClient) -> None:
+        at = f"/console/imports/{SUPPLIER}/E%2F1/"
+        then = words_of((await browser.get(f"{at}?as_of={first.position}")).text)
+        assert "What you can do" not in then
+        assert "took it up" not in then
+        differing = words_of((await browser.get(f"{at}?from=1&to=4")).text)
+        assert "billing_postcode" in differing
+        assert "20099" not in differing
+        for query, status in (("as_of=never", 400), ("as_of=0", 404), ("from=1&to=9", 400), ("payload=9", 200)):
+            assert (await browser.get(f"{at}?{query}")).status_code == status
+
+    visiting(database, signed_in(book), visit)
+
+
+def test_what_was_refused_is_found_by_its_number(book: Ledger, database: PostgresUrls) -> None:
+    async def visit(browser: httpx.AsyncClient) -> None:
+        assert "R-1" in words_of((await browser.get("/console/imports/?q=R-1")).text)
+        page = words_of((await browser.get(f"/console/imports/{SUPPLIER}/R-1/")).text)
+        assert "Never accepted" in page
+        assert "customers.0.family_name" in page
+        assert (await browser.get(f"/console/imports/{SUPPLIER}/R-2/")).status_code == 404
+
+    visiting(database, signed_in(book), visit)
+
+
+def test_errors_lead_to_the_accounts_in_both_languages(book: Ledger, database: PostgresUrls) -> None:
+    async def visit(browser: httpx.AsyncClient) -> None:
+        page = await browser.get("/console/errors/")
+        assert "Dies ist keine gültige IBAN." in page.text
+        assert 'href="/console/imports/?supplier=NORDWIND&amp;status=ERRORED&amp;code=invalid_iban&amp;' in page.text
+        code = words_of((await browser.get("/console/errors/invalid_iban/")).text)
+        assert "Dies ist keine gültige IBAN." in code
+        assert (await browser.get("/console/errors/nonsense/")).status_code == 404
+
+    visiting(database, signed_in(book), visit, **{"Accept-Language": "de"})
+
+
+def test_what_needs_the_owner_is_asked_for_with_a_reason(book: Ledger, database: PostgresUrls) -> None:
+    async def visit(browser: httpx.AsyncClient) -> None:
+        at = f"/console/imports/{SUPPLIER}/E%2F1/"
+        wrong = await send(browser, f"{at}erase/", {"reason": "DSR-1", "typed": "E-1"}, at=at)
+        right = await send(browser, f"{at}erase/", {"reason": "DSR-1", "typed": "E/1"}, at=at)
+        healed = await send(browser, f"{at}heal/", {"reason": "looks wrong"}, at=at)
+        assert (wrong.status_code, right.status_code, healed.status_code) == (400, 303, 303)
+        assert "Erase the person" in words_of((await browser.get(at)).text)
+        at = "/console/projections/import_status/"
+        for verb, fields, status in (
+            ("verify", {}, 303), ("rebuild", {}, 400), ("rebuild", {"reason": "new"}, 303),
+            ("switch", {"reason": "new", "version": "9"}, 400), ("diff", {}, 303),
+        ):  # fmt: skip
+            assert (await send(browser, f"{at}{verb}/", fields, at=at)).status_code == status
+        assert (await browser.get("/console/projections/nonsense/")).status_code == 404
+        assert (await send(browser, "/console/proof/verify/", {"all": "yes"}, at="/console/proof/")).status_code == 303
+
+    visiting(database, signed_in(book, role="operator"), visit)
+
+    async def asked() -> list[str]:
+        async with await psycopg.AsyncConnection.connect(database.service) as connection:
+            return sorted(task.kind for task in await owner_tasks(connection, "", {}, 20))
+
+    kinds = ["erase", "heal", "log_verify", "projection_diff", "projection_rebuild", "projection_verify"]
+    assert asyncio.run(asked()) == kinds
+
+
+def test_a_proof_is_downloaded_and_checkpoints_are_compared(book: Ledger, database: PostgresUrls, folder: Path) -> None:
+    key = LogKey.of("A" * 43)
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        sealed = seal(connection, key, Outside(folder.as_uri()), at=now())
+    assert sealed is not None
+
+    async def visit(browser: httpx.AsyncClient) -> None:
+        assert "Sealed" in words_of((await browser.get(f"/console/imports/{SUPPLIER}/E%2F1/")).text)
+        answer = await browser.get(f"/console/imports/{SUPPLIER}/E%2F1/proof.zip")
+        said, wrong = check(zipfile.ZipFile(io.BytesIO(answer.content)), key.verifier, [sealed.note])
+        assert wrong == []
+        assert len(said) > 3
+        other = LogKey.of("B" * 43).sign(3, b"r" * 32, now())
+        later = key.sign(10**6, b"r" * 32, now())
+        forged = key.sign(3, b"r" * 32, now())
+        for note, verdict in (
+            (sealed.note, "nothing that it covers was altered"), (forged, "something that it covers was altered"),
+            (later, "its end is missing"), (other, "of another log"), (CANARY, "no signed checkpoint"),
+        ):  # fmt: skip
+            page = await send(browser, "/console/proof/compare/", {"note": note}, at="/console/proof/")
+            assert verdict in words_of(page.text), verdict
+            assert CANARY not in page.text
+        assert (await browser.get("/console/proof/?before=x")).status_code == 400
+
+    visiting(database, signed_in(book, role="auditor"), visit)
+
+
+def test_pages_are_honest_where_there_is_nothing(ledger: Ledger, database: PostgresUrls) -> None:
+    async def visit(browser: httpx.AsyncClient) -> None:
+        for path, says in (
+            ("/console/", "There is no supplier yet that you may see."),
+            ("/console/imports/?q=nobody", "No import fits."),
+            ("/console/errors/", "No import has failed."),
+            ("/console/projections/", "import_status"), ("/console/proof/", "Nothing is sealed yet."),
+            ("/console/?period=week", "Nothing happened in this time."),
+        ):  # fmt: skip
+            answer = await browser.get(path)
+            assert (answer.status_code, says in words_of(answer.text)) == (200, True), path
+
+    visiting(database, signed_in(ledger), visit)
