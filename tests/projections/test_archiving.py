@@ -240,6 +240,15 @@ def test_a_second_archiving_writes_no_second_archive(place: Path) -> None:
     assert [one.read_bytes() for one in place.iterdir()] == [digest]
 
 
+def test_an_archive_lies_in_an_object_store(place: Path, rows: Rows, bucket: str) -> None:
+    before = payloads(rows)
+    typed("archive", SUPPLIER, "--to", f"{bucket}/archives")
+    assert payloads(rows) == []
+    assert f"{bucket}/archives/{SUPPLIER}-" in typed("archive", "verify", SUPPLIER)
+    typed("archive", "attach", SUPPLIER)
+    assert payloads(rows) == before
+
+
 def test_an_archive_that_is_away_or_another_is_named(place: Path) -> None:
     file = archived(place)
     whole = file.read_bytes()
