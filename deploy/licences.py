@@ -9,6 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+SAID_ELSEWHERE = {"protobuf": "BSD-3-Clause"}
+"""Packages whose description names no licence, and what their licence file says."""
+
 
 def licence_of(component: dict[str, Any]) -> str:
     """What the component says of its licence; "" where it says nothing."""
@@ -16,7 +19,8 @@ def licence_of(component: dict[str, Any]) -> str:
     for choice in component.get("licenses", ()):
         licence = choice.get("license", {})
         said.append(choice.get("expression") or licence.get("id") or licence.get("name") or "")
-    return "; ".join(dict.fromkeys(name.strip().splitlines()[0] for name in said if name.strip()))
+    named = dict.fromkeys(name.strip().splitlines()[0] for name in said if name.strip())
+    return "; ".join(named) or SAID_ELSEWHERE.get(component["name"], "")
 
 
 def rows(bill: dict[str, Any]) -> list[tuple[str, str, str]]:
