@@ -13,7 +13,6 @@ from schemas.base import DecimalText, LocalMoment, Moment, Problem, Wire
 from schemas.misfits import MAX_DEPTH
 from schemas.problems import MAX_PROBLEMS, MAX_STEP, LeftOut
 from schemas.shape import (
-    LARGE_BYTES,
     MAX_HINTS,
     Misfits,
     NotJson,
@@ -26,6 +25,9 @@ from schemas.shape import (
     untyped,
 )
 from schemas.work import STORED, Bounds, TooMuchWork
+
+LARGE_BYTES = 300_000
+"""The largest body that is read without asking how much it holds."""
 
 
 class Inner(Wire, frozen=True):
@@ -416,6 +418,8 @@ def test_a_large_body_whose_names_are_wrong_is_told_so() -> None:
     assert stand_in == Sample()
     assert problems[0] == Problem("non_field_errors", "max_length", misfits.too_many_names(1))
     assert "zz" in [problem.attr for problem in problems]
+    needed, _ = Shape(Needed).examine(padded(b'{"zz":1,"text":"a","flag":true}'), Bounds(names=1))
+    assert (needed.text, needed.flag) == ("-", False)
 
 
 def test_what_is_left_out_is_counted() -> None:
