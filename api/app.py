@@ -13,6 +13,7 @@ from api import errors
 from api.admission import Admission
 from api.endpoints.documentation import Documentation
 from api.endpoints.guide import Guide
+from api.endpoints.metrics import MetricsPage
 from api.operations import ENDPOINTS, OPERATIONS
 from api.paths import RawPath, both_forms, only_form
 from api.refusal_counts import INTERVAL_S
@@ -21,6 +22,7 @@ from api.stopping import STATE
 from eventstore.log.ledger import Ledger
 from eventstore.operations.fitness import Durability
 from runtime.interpreter import tune_interpreter
+from telemetry.serving import Expose
 
 
 def create_app(
@@ -35,13 +37,14 @@ def create_app(
     durability: Durability = "local",
     open_ledger: Callable[[Ledger], None] = Ledger.open,
     more_routes: Callable[[Services], Iterable[Route]] = lambda services: (),
+    expose: Expose | None = None,
+    look: Callable[..., None] = lambda *looks: None,
 ) -> Starlette:
     """The service's HTTP side on this database. Opens nothing before its lifespan begins.
 
     Rates are shared through Redis, where there is one. `has_graphiql` adds a page for trying GraphQL. In `roles_file`
     a supervisor says which roles die whenever they are started. `/readyz` looks whether the durability that was asked
-    for is there, and says when this is a sandbox. `open_ledger` opens the log when it may be written to. `more_routes`
-    are served beside those of the api.
+    for is there. `open_ledger` opens the log when it may be written to. `expose` gives what `/metrics` shows.
     """
     services = Services.on(
         database_url,
@@ -58,10 +61,10 @@ def create_app(
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[dict[str, asyncio.Event]]:
         tune_interpreter()
-        async with services.running():
+        async with services.running(look):
             yield {STATE: asyncio.Event()}
 
-    routes = [*_operations(services), *_pages(services, has_graphiql=has_graphiql), *more_routes(services)]
+    routes = [*_operations(services), *_pages(services, expose, has_graphiql=has_graphiql), *more_routes(services)]
     app = Starlette(
         routes=routes,
         exception_handlers=errors.HANDLERS,
@@ -83,12 +86,14 @@ def _operations(services: Services) -> Iterator[Route]:
         yield from forms(operation.path, handler, operation.method)
 
 
-def _pages(services: Services, *, has_graphiql: bool) -> Iterator[Route]:
+def _pages(services: Services, expose: Expose | None, *, has_graphiql: bool) -> Iterator[Route]:
     """The routes of pages and what belongs to them, which the description leaves out."""
     documentation, guide = Documentation(services), Guide()
     yield from both_forms("/docs/assets/{name}", documentation.asset, "GET")
     yield from only_form("/docs/account.json", guide.account, "GET")
     yield from only_form("/docs/guide", guide.to_first_page, "GET")
     yield from only_form("/docs/guide/{path:path}", guide.file, "GET")
+    if expose is not None:
+        yield from both_forms("/metrics/", MetricsPage(expose, services.auth).read, "GET")
     if has_graphiql:
         yield from both_forms("/v1/graphql/", documentation.graphiql, "GET")

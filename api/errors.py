@@ -4,7 +4,7 @@ A body is `{detail, code}`; with problems it is `{detail, code, errors: [{detail
 account endpoints the nested tree of the fields stands beside that.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import psycopg
@@ -34,6 +34,7 @@ from schemas.problems import bounded, cut, is_truncated
 from schemas.sentence import Sentence
 from schemas.shape import NotJson
 from schemas.work import TooMuchWork
+from telemetry.measures import measures
 
 logger = structlog.get_logger()
 
@@ -105,45 +106,46 @@ def _problems(request: Request, error: Exception) -> Response:
     body |= {"detail": error.detail, "code": error.code, "errors": error.problems}
     if is_truncated(error.problems):
         body["errors_truncated"] = True
-    return spoken_response(request, body, 400)
+    return _said(request, body, 400)
 
 
 def _api_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, ApiError)
-    return spoken_response(request, {"detail": error.detail, "code": error.code}, error.status, error.headers)
+    return _said(request, {"detail": error.detail, "code": error.code}, error.status, error.headers)
 
 
 def _http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     detail = _DETAILS.get(error.status_code, error.detail)
     body = {"detail": detail, "code": _CODES.get(error.status_code, "error")}
-    return spoken_response(request, body, error.status_code, error.headers)
+    return _said(request, body, error.status_code, error.headers)
 
 
 def _not_json(request: Request, error: Exception) -> Response:
     assert isinstance(error, NotJson)
-    return spoken_response(request, {"detail": error.detail, "code": "parse_error"}, 400)
+    return _said(request, {"detail": error.detail, "code": "parse_error"}, 400)
 
 
 def _too_much(request: Request, error: Exception) -> Response:
     assert isinstance(error, TooMuchWork)
-    return spoken_response(request, {"detail": error.detail, "code": _CODES[413]}, 413)
+    return _said(request, {"detail": error.detail, "code": _CODES[413]}, 413)
 
 
 def _already_imported(request: Request, error: Exception) -> Response:
     assert isinstance(error, AlreadyImported)
     whole = {"detail": sentence_of(error), "code": error.code}
+    measures().refused(error.code)
     return spoken_response(request, {"non_field_errors": whole, "account_id": error.account_number}, 400)
 
 
 def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, Refused)
-    return spoken_response(request, {"detail": sentence_of(error), "code": error.code}, 400)
+    return _said(request, {"detail": sentence_of(error), "code": error.code}, 400)
 
 
 def _unavailable(request: Request, error: Exception) -> Response:
     logger.warning("store unavailable", path=_path(request), reason=type(error).__name__)
-    return spoken_response(request, {"detail": _UNAVAILABLE, "code": _CODES[503]}, 503, _RETRY)
+    return _said(request, {"detail": _UNAVAILABLE, "code": _CODES[503]}, 503, _RETRY)
 
 
 def _unexpected(request: Request, error: Exception) -> Response:
@@ -155,7 +157,13 @@ def _unexpected(request: Request, error: Exception) -> Response:
         f"Ein unerwarteter Fehler ist aufgetreten: {kind}. Bitte dem Plattform-Team die request_id nennen.",
     )
     code = error.code if isinstance(error, StreamUnreadable) else "error"
-    return spoken_response(request, {"detail": detail, "code": code, "request_id": request_id}, 500)
+    return _said(request, {"detail": detail, "code": code, "request_id": request_id}, 500)
+
+
+def _said(request: Request, body: dict[str, Any], status: int, headers: Mapping[str, str] | None = None) -> Response:
+    """The refusal that this body tells, which is counted by its code."""
+    measures().refused(body["code"])
+    return spoken_response(request, body, status, headers)
 
 
 def _path(request: Request) -> str:

@@ -1,4 +1,4 @@
-"""What surrounds every request: its id, which the answer carries, and one line of the log.
+"""What surrounds every request: its id, which the answer carries, its measures, its span, and one line of the log.
 
 A line has method, route, status, duration_ms, request_id, organisation; no path and no value. Lines gather for a
 moment and are written together: on the hot path a line costs some microseconds.
@@ -16,6 +16,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api.request_id import HEADER, request_id_of
 from eventstore.events import Metadata
 from eventstore.log.origin import origin
+from telemetry.measures import measures
+from telemetry.spans import spans
 
 REQUEST_ID = "importledger.request_id"
 ORGANISATION = "importledger.organisation"
@@ -41,8 +43,14 @@ class RequestLine(msgspec.Struct, frozen=True, kw_only=True):
 class RequestLog:
     """ASGI middleware around everything, the framework's own error handling included. Without `write`, no lines."""
 
-    def __init__(self, app: ASGIApp, write: Callable[[list[RequestLine]], None] | None = None) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        write: Callable[[list[RequestLine]], None] | None = None,
+        at_end: Callable[[], None] = lambda: None,
+    ) -> None:
         self._app = app
+        self._at_end = at_end
         self._write = write
         self._lines: list[RequestLine] = []
 
@@ -50,11 +58,13 @@ class RequestLog:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             self._flush()
+            self._at_end()
             return
         began, status = perf_counter(), None
         request_id = scope[REQUEST_ID] = request_id_of(scope["headers"])
         field = (HEADER, request_id.encode())
-        token = origin.set(Metadata(request_id))
+        span = spans().of_request(scope["headers"])
+        token = origin.set(Metadata(request_id) if span is None else Metadata(request_id, span.traceparent))
 
         async def sending(message: Message) -> None:
             nonlocal status
@@ -67,8 +77,12 @@ class RequestLog:
             await self._app(scope, receive, sending)
         finally:
             origin.reset(token)
+            took_s, route = perf_counter() - began, getattr(scope.get("endpoint"), "path", None)
+            measures().answered(scope["method"], route, status, took_s)
+            if span is not None:
+                span.end(scope["method"], route, status, request_id)
             if self._write is not None:
-                self._add(_line_of(scope, request_id, status, perf_counter() - began))
+                self._add(_line_of(scope, request_id, status, took_s))
 
     def _add(self, line: RequestLine) -> None:
         if not self._lines:

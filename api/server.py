@@ -43,6 +43,7 @@ from api.responses import WHOLE_BODY
 from api.status_codes import CODES
 from api.stopping import STATE
 from schemas.sentence import Sentence
+from telemetry.measures import measures
 
 _ACCEPT_LANGUAGE = re.compile(rb"\r\naccept-language:([^\r\n]{0,200})", re.IGNORECASE)
 _NO_HTTP = Sentence("The request cannot be read as HTTP.", "Die Anfrage ist nicht als HTTP lesbar.")
@@ -228,6 +229,8 @@ class GuardedProtocol(HttpToolsProtocol):
         elif self._is_in_body:  # the request has its answer
             self.transport.close()
             return
+        measures().answered("other", None, status, 0.0)
+        measures().refused(code)
         language = self._language()
         body = JSON[language].encode({"detail": detail, "code": code})
         head = f"HTTP/1.1 {status} {http.HTTPStatus(status).phrase}\r\ncontent-type: application/json\r\n"

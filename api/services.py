@@ -20,6 +20,7 @@ from api.run_counts import RunCounts
 from eventstore.log.ledger import Ledger
 from eventstore.operations.fitness import Durability
 from projections import INLINE
+from telemetry.measures import measures
 
 
 @dataclass(frozen=True)
@@ -82,9 +83,18 @@ class Services:
             open_ledger=open_ledger,
         )
 
+    def look(self) -> None:
+        """Tell how the pools of reads are."""
+        measures().pool("reads", self.pool.get_stats())
+        measures().pool("lists", self.lists.get_stats())
+
     @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Open the pools and run what is kept fresh beside the requests, until the application ends."""
+    async def running(self, look: Callable[..., None] = lambda *looks: None) -> AsyncIterator[None]:
+        """Open the pools and run what is kept fresh beside the requests, until the application ends.
+
+        `look` is told what can be looked at.
+        """
+        look(self.ledger.look, self.look)
         self.open_ledger(self.ledger)
         async with self.pool, self.lists:
             keepers = (

@@ -31,6 +31,7 @@ BARS = (
     ("create, workers running / Django REST framework", "create, workers running", "Django REST, create", 10.0),
     ("validate, one api process / Django REST framework", "validate, one api process", "Django REST, validate", 20.0),
     ("validate, one api process / FastAPI", "validate, one api process", "FastAPI, validate", 2.0),
+    ("create, metrics and traces on / off", "create, metrics and traces on", "create, metrics and traces off", 0.97),
 )
 
 
@@ -88,6 +89,7 @@ def turn(bench: Bench, accounts: int, number: int) -> dict[str, Measured]:
         "stock recorder": Measured(stock_rate(bench.connections.admin_url, number)),
         "recorder": Measured(ledger_rate(bench.connections.database_url, number)),
         "create to PROCESSED": Measured(bench.processed(accounts)),
+        **bench.creates_watched_and_not(),
         f"create at {STEADY_RATE}/s, workers running": bench.creates_among_workers(cores, STEADY_RATE),
     }
     if find_spec("fastapi") and find_spec("rest_framework"):

@@ -1,18 +1,21 @@
 """A service of a benchmark's own: one database, and the servers on it that are measured in turn."""
 
+import http.server
 import json
 import os
 import secrets
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -74,6 +77,27 @@ class Bench:
         self.settle()
         with self.apis(api_processes) as port, self.role("relay"), self.role("worker"):
             return self._measured(port, CREATE, rate=rate)
+
+    def creates_watched_and_not(self, pieces: int = 8) -> dict[str, Measured]:
+        """Creates with metrics and traces on and off: two servers, loaded by turns in short pieces (on, off, off, on).
+
+        Spans go to a receiver here, as many as there are unless the operator says otherwise.
+        """
+        self.settle()
+        names = ("create, metrics and traces on", "create, metrics and traces off")
+        with spans_thrown_away() as url:
+            on = {"OTEL_EXPORTER_OTLP_ENDPOINT": url, "IMPORTLEDGER_METRICS": "on"}
+            off = {"OTEL_TRACES_EXPORTER": "none", "IMPORTLEDGER_METRICS": "off"}
+            with (
+                self.server("cli.main", "api", "--port", environment=on) as watched,
+                self.server("cli.main", "api", "--port", environment=off) as unwatched,
+            ):
+                measured: dict[str, list[Measured]] = {name: [] for name in names}
+                for piece in range(pieces):
+                    turn = ((names[0], watched), (names[1], unwatched))
+                    for name, port in turn if piece % 2 == 0 else reversed(turn):
+                        measured[name].append(self._measured(port, CREATE, seconds=self._seconds / pieces * 2))
+        return {name: _mean(ones) for name, ones in measured.items()}
 
     def validations(self, path: str = "validate") -> Measured:
         with self.server("bench.untyped") as port:
@@ -202,9 +226,9 @@ class Bench:
             assert row is not None
             return int(row[0])
 
-    def _measured(self, port: int, path: str, rate: int = 0) -> Measured:
+    def _measured(self, port: int, path: str, rate: int = 0, seconds: float = 0.0) -> Measured:
         before = usage_of(self._kinds())
-        report = self._report(port, path, rate=rate)
+        report = self._report(port, path, rate=rate, seconds=seconds)
         after = usage_of(self._kinds())
         used = per_account(before, after, report["requests"])
         used["generator"] = report["processor_s"] * 1e6 / report["requests"]
@@ -218,10 +242,10 @@ class Bench:
         report = self._report(port, path, count)
         return float(report["requests"] / report["seconds"])
 
-    def _report(self, port: int, path: str, count: int = 0, rate: int = 0) -> dict[str, Any]:
+    def _report(self, port: int, path: str, count: int = 0, rate: int = 0, seconds: float = 0.0) -> dict[str, Any]:
         command = [sys.executable, "-m", "bench.load", "--port", str(port), "--path", path, "--token", self.key]
         command += ["--first", str(self._first), "--count", str(count)]
-        command += ["--seconds", str(600 if count else self._seconds), "--rate", str(rate)]
+        command += ["--seconds", str(600 if count else seconds or self._seconds), "--rate", str(rate)]
         self._first += 1_000_000
         told = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600).stdout
         report: dict[str, Any] = json.loads(told)
@@ -242,11 +266,13 @@ class Bench:
         return fresh.api_key
 
     @contextmanager
-    def server(self, module: str, *arguments: str) -> Iterator[int]:
+    def server(
+        self, module: str, *arguments: str, environment: Mapping[str, str] = MappingProxyType({})
+    ) -> Iterator[int]:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = int(probe.getsockname()[1])
-        with self._process([sys.executable, "-m", module, *arguments, str(port)]):
+        with self._process([sys.executable, "-m", module, *arguments, str(port)], more=environment):
             _wait_for(port)
             yield port
 
@@ -270,8 +296,15 @@ class Bench:
             yield
 
     @contextmanager
-    def _process(self, command: list[str], *, kind: str = "api", pass_fds: tuple[int, ...] = ()) -> Iterator[None]:
-        environment = self._environment()
+    def _process(
+        self,
+        command: list[str],
+        *,
+        kind: str = "api",
+        pass_fds: tuple[int, ...] = (),
+        more: Mapping[str, str] = MappingProxyType({}),
+    ) -> Iterator[None]:
+        environment = self._environment() | dict(more)
         with (self._folder / "servers.log").open("ab") as log:
             process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, pass_fds=pass_fds)
         self._families.setdefault(kind, []).append(process.pid)
@@ -290,6 +323,39 @@ class Bench:
             "IMPORTLEDGER_TOKEN_KEY": self._token_key,
             "IMPORTLEDGER_DATA_DIR": str(self._folder),
         }
+
+
+def _mean(ones: Sequence[Measured]) -> Measured:
+    """Of pieces that are equally long."""
+    microseconds = {
+        name: sum(one.microseconds.get(name, 0.0) for one in ones) / len(ones) for name in ones[0].microseconds
+    }
+    return Measured(sum(one.rate for one in ones) / len(ones), microseconds)
+
+
+@contextmanager
+def spans_thrown_away() -> Iterator[str]:
+    """The address of somebody who takes spans (OTLP over HTTP) and keeps none."""
+
+    class Taking(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            """Nothing."""
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Taking)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 def _wait_for(port: int) -> None:

@@ -5,7 +5,7 @@ import socket
 from typing import Any
 
 from api.limits import BACKLOG
-from cli.settings import SettingError
+from cli.settings import SettingError, Settings
 
 
 def base_url_of(host: str, port: int) -> str:
@@ -40,6 +40,13 @@ def listening_on(host: str, port: int) -> list[socket.socket]:
     if absent is not None and not sockets:
         raise SettingError(f"{said} {_reason(absent, host, port)}")
     return sockets
+
+
+def metrics_sockets(settings: Settings) -> list[socket.socket]:
+    """A socket for each address of the metrics' own port; none where it has none. Raises SettingError."""
+    if settings.metrics_port is None or not settings.has_metrics:
+        return []
+    return listening_on(settings.metrics_host, settings.metrics_port)
 
 
 _NO_SUCH_ADDRESS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)

@@ -14,7 +14,7 @@ from typing import Any
 import click
 import psycopg
 
-from cli.listening import base_url_of, listening_on, refuse_taken
+from cli.listening import base_url_of, listening_on, metrics_sockets, refuse_taken
 from cli.log import configure_logging
 from cli.next_steps import next_lines
 from cli.prove import SEALING_KEY
@@ -114,6 +114,7 @@ def run_service(
             workers=workers,
             token_key=token_key,
             environment=environment,
+            metrics=metrics_sockets(settings),
         )
         base_url = base_url_of(host, port)
         _wait_until_ready(base_url, service)
@@ -153,6 +154,8 @@ def _refuse_unusable(settings: Settings, folder: DataFolder, host: str, port: in
     if settings.sealing_key is None and kept is not None:
         LogKey.of(kept, f"The sealing key in {folder.path / 'secrets' / SEALING_KEY}")
     refuse_taken(host, port)
+    if settings.metrics_port is not None:
+        refuse_taken(settings.metrics_host, settings.metrics_port)
     if settings.database_url is not None:
         reach(settings.database_url, "DATABASE_URL", needs_schema=False)
     if settings.database_admin_url is not None:

@@ -1,5 +1,6 @@
 """The verb that runs the HTTP side. It reads nothing of the workers', so that it starts sooner."""
 
+import socket
 from functools import partial
 
 import click
@@ -7,8 +8,9 @@ import click
 from api.app import create_app
 from api.request_log import RequestLog
 from api.server import SANDBOX_HEADERS, serve
-from cli.listening import refuse_taken
+from cli.listening import metrics_sockets, refuse_taken
 from cli.log import write_requests
+from cli.observing import Observed
 from cli.opening import opener
 from cli.roles import role_settings, service_database
 from console.routes import console_routes
@@ -19,16 +21,21 @@ from embedded.folder import DataFolder
 @click.option("--host", default="127.0.0.1", show_default=True)
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535))
 @click.option("--fd", "fds", type=int, multiple=True, hidden=True, help="A listening socket, from whoever starts us.")
-def api(host: str, port: int, fds: tuple[int, ...]) -> None:
+@click.option("--metrics-fd", "metrics_fds", type=int, multiple=True, hidden=True, help="The same, for metrics.")
+def api(host: str, port: int, fds: tuple[int, ...], metrics_fds: tuple[int, ...]) -> None:
     """Run the HTTP side only. Needs DATABASE_URL."""
     settings = role_settings()
     if not fds:
         refuse_taken(host, port)
+    own_port = [socket.socket(fileno=fd) for fd in metrics_fds] or metrics_sockets(settings)
+    observed = Observed(settings, service_database(settings), "api")
     token_key = settings.token_key or DataFolder(settings.data_dir).secret("token_key")
     app = create_app(
         service_database(settings),
         token_key.encode(),
         settings.redis_url,
+        expose=None if own_port else observed.expose,
+        look=observed.look,
         has_graphiql=settings.has_graphiql,
         roles_file=settings.roles_file,
         is_sandbox=settings.is_sandbox,
@@ -36,6 +43,7 @@ def api(host: str, port: int, fds: tuple[int, ...]) -> None:
         open_ledger=opener(service_database(settings), settings.durability),
         more_routes=partial(console_routes, settings=settings.console),
     )
+    observed.serve(own_port)
     is_told = settings.log_level in ("debug", "info")
-    told = RequestLog(app, write_requests(settings.log_format) if is_told else None)
+    told = RequestLog(app, write_requests(settings.log_format) if is_told else None, at_end=observed.stop)
     serve(told, host=host, port=port, fds=fds, headers=SANDBOX_HEADERS if settings.is_sandbox else ())

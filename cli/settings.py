@@ -72,6 +72,22 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """`auto`: text on a terminal, JSON elsewhere."""
     health_port: int | None
     """Where a relay or a worker answers supervisors; nowhere unless it is said."""
+    has_metrics: bool
+    metrics_host: str
+    metrics_port: int | None
+    """Where `/metrics` is; None: on the public port of an api process."""
+    metrics_folder: Path | None
+    """Where processes that are shown together write what they count (the Prometheus client's own variable)."""
+    certificates: tuple[Path, ...]
+    """Whose end is told."""
+    traces: Literal["none", "otlp", "console"]
+    """Where spans go, by OpenTelemetry's own variables."""
+    has_sampler: bool
+    """Whether OTEL_TRACES_SAMPLER says which requests are traced."""
+    service_name: str | None
+    """What OpenTelemetry calls the service, unless its variables say so."""
+    role_name: str | None
+    """For a process below a supervisor: what it is called, such as api-1."""
     roles_file: Path | None
     """For an api process below a supervisor: the file in which the supervisor names the roles that keep dying."""
     console: ConsoleSettings
@@ -101,10 +117,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             log_level=log_level(environment),
             log_format=_choice(environment, "IMPORTLEDGER_LOG_FORMAT", ("auto", "text", "json"), "auto"),
             health_port=_port(environment, "IMPORTLEDGER_HEALTH_PORT"),
-            roles_file=Path(environment["IMPORTLEDGER_ROLES_FILE"])
-            if environment.get("IMPORTLEDGER_ROLES_FILE")
-            else None,
             console=_console(environment),
+            has_metrics=_choice(environment, "IMPORTLEDGER_METRICS", ("on", "off"), "on") == "on",
+            metrics_host=environment.get("IMPORTLEDGER_METRICS_HOST") or "127.0.0.1",
+            metrics_port=_port(environment, "IMPORTLEDGER_METRICS_PORT"),
+            metrics_folder=_path(environment, "PROMETHEUS_MULTIPROC_DIR"),
+            certificates=_paths(environment, "IMPORTLEDGER_CERTIFICATES"),
+            traces=_traces(environment),
+            has_sampler=bool(environment.get("OTEL_TRACES_SAMPLER")),
+            service_name=_service_name(environment),
+            role_name=environment.get("IMPORTLEDGER_ROLE_NAME") or None,
+            roles_file=_path(environment, "IMPORTLEDGER_ROLES_FILE"),
         )
 
     def refuse_incomplete(self) -> None:
@@ -304,6 +327,36 @@ def _port(environment: Mapping[str, str], name: str) -> int | None:
         return None
     port: int = _converted(environment, name, _Port, "", "a port from 1 to 65535")
     return port
+
+
+def _path(environment: Mapping[str, str], name: str) -> Path | None:
+    value = environment.get(name)
+    return Path(value) if value else None
+
+
+def _paths(environment: Mapping[str, str], name: str) -> tuple[Path, ...]:
+    """Files, with colons between them."""
+    return tuple(Path(one) for one in environment.get(name, "").split(":") if one)
+
+
+def _traces(environment: Mapping[str, str]) -> Literal["none", "otlp", "console"]:
+    """Off, unless an exporter or an endpoint is named (and not OTEL_SDK_DISABLED)."""
+    if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return "none"
+    places = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+    default = "otlp" if any(environment.get(name) for name in places) else "none"
+    named = {name: value for name, value in environment.items() if value}
+    for name in ("OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"):
+        _choice(named, name, ("http/protobuf",), "http/protobuf")
+    kind = _choice(named, "OTEL_TRACES_EXPORTER", ("otlp", "console", "none"), default)
+    return cast(Literal["none", "otlp", "console"], kind)
+
+
+def _service_name(environment: Mapping[str, str]) -> str | None:
+    is_named = environment.get("OTEL_SERVICE_NAME") or "service.name=" in environment.get(
+        "OTEL_RESOURCE_ATTRIBUTES", ""
+    )
+    return None if is_named else "importledger"
 
 
 def _seconds(environment: Mapping[str, str], name: str) -> float:

@@ -6,7 +6,9 @@ import threading
 
 import click
 
+from cli.listening import metrics_sockets
 from cli.log_check import log_verifier
+from cli.observing import Observed
 from cli.opening import opener
 from cli.prove import outside, sealing_key
 from cli.role_health import answer_health
@@ -32,9 +34,12 @@ def relay() -> None:
     settings = role_settings()
     redis_url = required(settings.redis_url, "REDIS_URL")
     stop = stop_on_signals()
+    observed = _observed(settings, "relay")
     ledger = _ledger(settings, connections=7)
+    observed.look(ledger.look)
     followers = _followers(ledger, settings, stop)
     run_relay(ledger, redis_url, stop=stop)
+    observed.stop()
     for follower in followers:
         follower.join()
     ledger.close()
@@ -45,7 +50,9 @@ def worker() -> None:
     """Run a worker process. Needs DATABASE_URL; without REDIS_URL the relay runs here as well."""
     settings = role_settings()
     stop = stop_on_signals()
+    observed = _observed(settings, "worker")
     ledger = _ledger(settings, connections=settings.worker_threads * 2 + 5)
+    observed.look(ledger.look)
     _yield_to_intake()
     followers = [] if settings.redis_url else _followers(ledger, settings, stop)  # the relay is here as well then
     run_worker(
@@ -56,9 +63,18 @@ def worker() -> None:
         mail_server=_mail_server(settings),
         is_sandbox=settings.is_sandbox,
     )
+    observed.stop()
     for follower in followers:
         follower.join()
     ledger.close()
+
+
+def _observed(settings: Settings, role: str) -> Observed:
+    """The role as it is measured, and shown on the metrics' own port where one is set."""
+    listening = metrics_sockets(settings)
+    observed = Observed(settings, service_database(settings), role)
+    observed.serve(listening)
+    return observed
 
 
 def _yield_to_intake() -> None:

@@ -59,6 +59,7 @@ OURS = frozenset(
         "projections",
         "runtime",
         "schemas",
+        "telemetry",
         "workers",
     }
 )

@@ -115,6 +115,14 @@ class DataFolder:
         """Where the api processes read which roles die whenever they are started."""
         return self.path / "secrets" / "dying_roles.json"
 
+    def empty_metrics(self) -> Path:
+        """The folder in which the roles of a service count together, emptied of what those before have counted."""
+        folder = self.path / "metrics"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        for file in folder.glob("*.db"):
+            file.unlink()
+        return folder
+
     def write_dying_roles(self, dying: dict[str, str]) -> None:
         """Write down for the api processes each dying role and its last line. On a full disk nothing is written."""
         unfinished = self.roles_file.with_suffix(".unfinished")

@@ -69,13 +69,15 @@ class Service:
         workers: int,
         token_key: str,
         environment: Mapping[str, str] = MappingProxyType({}),
+        metrics: Sequence[socket.socket] = (),
     ) -> None:
         """The api processes, the relay where the bell is Redis, and the workers.
 
         All api processes take their connections from these sockets, which stay open until `stop`: what arrives while
-        one of them is restarted waits for another.
+        one of them is restarted waits for another. The same holds for those of `/metrics`, where it has a port of its
+        own. All roles count into one folder, under their names, so that any api process can show what all have counted.
         """
-        self._listening = listening
+        self._listening = (*listening, *metrics)
         settings = os.environ | dict(environment)
         settings |= {
             "DATABASE_URL": connections.database_url,
@@ -83,6 +85,8 @@ class Service:
             "REDIS_URL": connections.redis_url or "",
             "IMPORTLEDGER_DATA_DIR": str(self._folder.path),
             "IMPORTLEDGER_ROLES_FILE": str(self._folder.roles_file),
+            "IMPORTLEDGER_METRICS_PORT": "",
+            "PROMETHEUS_MULTIPROC_DIR": str(self._folder.empty_metrics()),
         }
         if sys.stderr.isatty() and not self._log_folder:
             settings["IMPORTLEDGER_LOG_FORMAT"] = "text"  # the roles see a pipe
@@ -91,7 +95,10 @@ class Service:
             settings.pop(name, None)  # the administrator's is no role's; of the port there is one, and several roles
         as_owner = settings | {"DATABASE_ADMIN_URL": connections.admin_url}
         fds = tuple(one.fileno() for one in listening)
+        metrics_fds = tuple(one.fileno() for one in metrics)
         serving = ["api", *(part for fd in fds for part in ("--fd", str(fd)))]
+        serving += [part for fd in metrics_fds for part in ("--metrics-fd", str(fd))]
+        fds += metrics_fds
         roles = [self._role(f"api-{n}", serving, settings, fds) for n in range(1, api_processes + 1)]
         if connections.redis_url:
             roles.append(self._role("relay", ["relay"], as_owner))
@@ -153,4 +160,5 @@ class Service:
     def _role(self, name: str, arguments: list[str], environment: dict[str, str], fds: tuple[int, ...] = ()) -> Program:
         log = str(self._log_folder / f"{name}.log") if self._log_folder else None
         command = [sys.executable, "-m", "cli.main", *arguments]
+        environment = environment | {"IMPORTLEDGER_ROLE_NAME": name}
         return Program(name=name, command=command, environment=environment, log=log, stop_after_s=12.0, pass_fds=fds)

@@ -18,7 +18,7 @@ from eventstore.errors import LedgerError
 ROOT = Path(__file__).parent.parent
 PACKAGES = (
     *("api", "cli", "console", "discretion", "embedded", "eventstore"),
-    *("market", "projections", "runtime", "schemas", "workers"),
+    *("market", "projections", "runtime", "schemas", "telemetry", "workers"),
 )
 
 

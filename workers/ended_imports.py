@@ -16,6 +16,7 @@ from psycopg import Connection
 from eventstore.aggregates.import_process import STATUS_AFTER_TOPIC, WAITING, identity_of, status_after_erasure
 from eventstore.log import follow, locks
 from eventstore.log.ledger import Ledger
+from telemetry.measures import measures
 from workers.leader import lead
 
 FOLLOWER = "ended imports"
@@ -73,11 +74,13 @@ class EndedImports:
                 continue
             supplier, external = identity_of(event.stream)
             end = _end_of(event.state)
+            status = _ENDS.get(event.topic, status_after_erasure(False))
+            measures().ended(status)
             logger.info(
                 "import ended",
                 supplier=supplier,
                 external_account_number=external,
-                status=_ENDS.get(event.topic, status_after_erasure(False)),
+                status=status,
                 attempt=end.attempt,
                 code=end.code,
                 position=event.position,

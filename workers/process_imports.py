@@ -28,7 +28,9 @@ from eventstore.aggregates.import_process import (
 )
 from eventstore.clock import now
 from eventstore.errors import LedgerError, Refused, StoreUnavailable, first_line
+from eventstore.events import NO_METADATA, Metadata
 from eventstore.log.ledger import Ledger
+from eventstore.log.origin import origin
 from market.judging import Occasion, Terms, judge, problem_names
 from projections.import_supplier import KnownSupplier
 from projections.platform.tables import rows_of
@@ -39,10 +41,13 @@ from schemas.names import REPEATED_FIELD
 from schemas.problems import UNKNOWN_FIELD
 from schemas.shape import NotJson
 from schemas.submission import imported_account, stored_submission
+from telemetry.measures import measures
+from telemetry.spans import spans
 from workers.account_number import draw_account_numbers
 from workers.backoff import backoff
 from workers.references import References, Treatments
 from workers.sandbox import command_for, slowness_s
+from workers.traces import traceparents
 
 MAX_ATTEMPTS = 5
 LEASE = timedelta(seconds=60)
@@ -83,13 +88,24 @@ class ImportProcessor:
         Never raises for a bad import. When the database is away nothing is lost: the sweeper rings again.
         """
         try:
-            treatments = self._references.treatments({identity_of(stream)[0] for stream in streams})
-            started = self._start([stream for stream in streams if not treatments[identity_of(stream)[0]].is_paused])
-            if self._is_sandbox:
-                started = self._not_asked_otherwise(started, treatments)
-            self._finish_or_postpone(started, treatments)
+            with spans().of_work("process imports", traceparents(self._ledger, streams)) as traceparent:
+                token = origin.set(Metadata(traceparent=traceparent) if traceparent else NO_METADATA)
+                try:
+                    self._process(streams)
+                finally:
+                    origin.reset(token)
         except StoreUnavailable as error:
             logger.warning("imports left to the sweeper", streams=len(streams), reason=str(error))
+
+    def _process(self, streams: list[str]) -> None:
+        treatments = self._references.treatments({identity_of(stream)[0] for stream in streams})
+        started = self._start([stream for stream in streams if not treatments[identity_of(stream)[0]].is_paused])
+        if self._is_sandbox:
+            started = self._not_asked_otherwise(started, treatments)
+        began = time.perf_counter()
+        self._finish_or_postpone(started, treatments)
+        if started:
+            measures().processed(len(started), time.perf_counter() - began)
 
     def _finish_or_postpone(self, started: list[Started], treatments: Treatments) -> None:
         """Nobody else may take these up before their lease ends: a database that is away for a moment is waited for.

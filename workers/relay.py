@@ -22,6 +22,7 @@ from eventstore.clock import now
 from eventstore.errors import StoreUnavailable
 from eventstore.log import follow, locks
 from eventstore.log.ledger import Ledger
+from telemetry.measures import measures
 from workers.broker import IMPORTS, MAILS, STREAMS_PER_MESSAGE, Bell, BellUnavailable, Doorbell
 from workers.leader import lead
 from workers.sweeper import Sweeper
@@ -63,7 +64,9 @@ class Relay:
         logger.info("relay is active", position=position)
         while not stop.is_set():
             busy = False
-            if self._doorbell.waiting() < MAX_WAITING_MESSAGES:
+            waiting = self._doorbell.waiting()
+            measures().waiting(IMPORTS.queue, waiting)
+            if waiting < MAX_WAITING_MESSAGES:
                 reached = self._ring_after(connection, position)
                 busy, position = reached != position, reached
             self._sweeper.sweep_when_due(connection, position)
@@ -81,6 +84,7 @@ class Relay:
             self._rung += len(due)
             for streams in _messages(due):
                 self._doorbell.ring(streams, bell)
+                measures().rung(bell.queue, len(streams))
         if reached != position:
             follow.set_checkpoint(connection, FOLLOWER, reached)
         return reached

@@ -32,6 +32,7 @@ from eventstore.log.ledger import Decision, Ledger, Loaded
 from projections.import_supplier import KnownSupplier
 from schemas.base import Problem
 from schemas.sentence import Sentence
+from telemetry.measures import measures
 
 TOO_LONG_DETAIL = Sentence(
     f"A line has at most {MAX_LINE_BYTES} bytes.", f"Eine Zeile hat höchstens {MAX_LINE_BYTES} Bytes."
@@ -262,6 +263,7 @@ class AccountWork:
         of_line = {item.line.number: item for item in prepared.items}
         refusals = await self._workshop.in_thread(refusals_of, receipts)
         for receipt in receipts:
+            self._measure(receipt)
             item = of_line[receipt.line]
             supplier = item.supplier if item.supplier in prepared.suppliers else self._call.key.only_supplier
             if not supplier:
@@ -273,6 +275,12 @@ class AccountWork:
                 self._attempts.note(OPERATION, supplier, external, receipt.code or "", refusal.names)
             elif receipt.status == "VALID":
                 self._counts.validate(supplier, self._run)
+
+    def _measure(self, receipt: Receipt) -> None:
+        if receipt.status == "REFUSED":
+            measures().refused(receipt.code or INVALID)
+        elif receipt.status == "PENDING":
+            measures().accepted(self._mode, "unchanged" if receipt.replayed else "staged")
 
 
 def _named(lines: Sequence[Line]) -> list[AccountItem]:

@@ -42,6 +42,7 @@ from schemas.base import Problem
 from schemas.sentence import Sentence
 from schemas.status import Empty, ImportStatus, Outcome
 from schemas.submission import sent_submission
+from telemetry.measures import measures
 
 
 class AccountImport:
@@ -101,17 +102,18 @@ class AccountImport:
         told = body("PENDING", "staged")
         try:
             await self._ledger.begin(stream, command, at=at, by=by, payload=payload, answer=call.answer(201, told))
+            measures().accepted(_mode_of(command), "staged")
             return told
         except VersionConflict:
             told = body("PENDING", "replaced")
         answer = call.answer(201, told)
         command = await in_thread(lambda: comparable(command, payload.body()))
         recorded = await in_thread(self._ledger.execute, stream, command, at=at, by=by, payload=payload, answer=answer)
+        measures().accepted(_mode_of(command), "replaced" if recorded is not None else "unchanged")
         if recorded is not None:
             return told
         if command.run:
-            mode: Mode = "dry_run" if command.is_dry_run else "create"
-            self._runs.join(staging.supplier, command.run, mode, staging.external)
+            self._runs.join(staging.supplier, command.run, _mode_of(command), staging.external)
         present = await read(self._pool, import_status, staging.supplier, staging.external)
         return body(present.status if present is not None else "PENDING", "unchanged")
 
@@ -167,6 +169,10 @@ def _staging_of(judged: Judgement, body: bytes, run: str) -> _Staging:
     account, payload = judged.submission.account, Payload.of(body)
     command = staging_of(judged, payload, run)
     return _Staging(account.import_supplier, account.external_account_number, command, payload, warnings_of(judged))
+
+
+def _mode_of(command: StageImport) -> Mode:
+    return "dry_run" if command.is_dry_run else "create"
 
 
 def _answer(request: Request, status: str, outcome: Outcome | None, warnings: tuple[Problem, ...]) -> bytes:

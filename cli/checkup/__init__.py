@@ -5,20 +5,23 @@ A check gives findings and changes nothing. Nothing of a person is read, and no 
 
 from collections.abc import Callable, Iterator
 
-from cli.checkup.database import clock, disk, durability, replication, rights, schema, vacuum
+from cli.checkup.database import clock, disk, durability, replication, rights, schema, server_version, vacuum, wal
 from cli.checkup.finding import Finding, Looked
-from cli.checkup.service import pending, projections, roles, sealing
+from cli.checkup.service import lag, pending, projections, roles, sealing
 from cli.checkup.surroundings import backups, bell, documents, mail
 
 CHECKS: tuple[Callable[[Looked], Iterator[Finding]], ...] = (
+    server_version,
     schema,
     durability,
     rights,
     replication,
     clock,
     disk,
+    wal,
     vacuum,
     roles,
+    lag,
     projections,
     pending,
     sealing,

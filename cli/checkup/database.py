@@ -1,11 +1,13 @@
 """The database: whether it is of this version, keeps what it acknowledges, and has room and time left."""
 
+import platform
 import shutil
 from collections.abc import Iterator
 from datetime import datetime
 
 from cli.checkup.finding import Finding, Grade, Looked
 from eventstore.clock import now
+from eventstore.log.recorder import CODE_VERSION
 from eventstore.operations.fitness import UnsafeStore, refuse_unsafe
 from eventstore.operations.migrate import MIGRATIONS
 
@@ -16,6 +18,10 @@ MIN_FREE, WARNED_FREE = 0.02, 0.10
 MAX_KEPT_WAL_GB = 10
 WARNED_AGE, MAX_AGE = 500_000_000, 1_500_000_000
 """Transactions since the oldest that is not frozen; Postgres takes no more writes at two thousand million."""
+OLDEST_POSTGRES = 150_000
+_ARCHIVER = (
+    "SELECT last_failed_time > coalesce(last_archived_time, '-infinity'), last_failed_time FROM pg_stat_archiver"
+)
 WARNED_DEAD_ROWS = 10_000_000
 
 
@@ -44,8 +50,41 @@ def durability(look: Looked) -> Iterator[Finding]:
         yield Finding(
             "durability", "good", "Acknowledged events are on disk; locks, notifications and sessions are real."
         )
-    else:
+    elif look.value("SHOW transaction_read_only") == "on":
         yield Finding("durability", "wrong", "The database takes no writes.", "point DATABASE_URL at the primary")
+    else:
+        says = "The database did not answer for a moment, so that it could not be tried."
+        yield Finding("durability", "wrong", says, "importledger doctor, once more")
+
+
+def server_version(look: Looked) -> Iterator[Finding]:
+    """What runs here, and whether the database server is one that this version was tried with."""
+    server = look.connection.info.server_version
+    told = f"importledger {CODE_VERSION}, Python {platform.python_version()}, Postgres {server // 10_000}."
+    if server < OLDEST_POSTGRES:
+        yield Finding("versions", "warned", f"{told} Postgres below 15 was not tried.", "upgrade Postgres")
+    else:
+        yield Finding("versions", "good", told)
+
+
+def wal(look: Looked) -> Iterator[Finding]:
+    """Write-ahead log: what is kept without a bound, and whether it is archived where it should be."""
+    bad = False
+    slots = look.value("SELECT count(*) FROM pg_replication_slots")
+    if slots and look.value("SHOW max_slot_wal_keep_size") == "-1":
+        bad = True
+        says = "A replication slot that nobody reads keeps write-ahead log until the disk is full."
+        yield Finding("wal", "warned", says, "set max_slot_wal_keep_size in the database")
+    if look.value("SHOW archive_mode") != "off":
+        failed, since = look.rows(_ARCHIVER)[0]
+        if failed:
+            bad = True
+            says = f"Archiving has failed since {since:%Y-%m-%dT%H:%M:%SZ}."
+            yield Finding("wal", "warned", says, "mend archive_command, or what it writes to")
+    if not bad:
+        written = look.value("SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')") / GIGABYTE
+        says = f"{float(written):.1f} GB of write-ahead log were written so far; none piles up."
+        yield Finding("wal", "good", says)
 
 
 def rights(look: Looked) -> Iterator[Finding]:

@@ -1,12 +1,15 @@
 """The service: whether somebody does each piece of work, and how far it has come."""
 
+import shlex
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from cli.checkup.finding import Finding, Looked
 from cli.prove import SEALING_KEY
 from embedded.folder import DataFolder
+from eventstore.aggregates.import_process import identity_of
 from eventstore.clock import now
+from eventstore.events import subject_of
 from eventstore.log import locks
 from eventstore.proof.checkpoints import KeyNotUsable, LogKey
 from eventstore.proof.sealing import SealRefused, newest_checkpoint, sealed_size
@@ -19,6 +22,7 @@ MAX_PENDING = timedelta(minutes=10)
 
 _ROLES = {"relay": locks.RELAY, "projector": locks.PROJECTOR}
 _RECORDED_AT = "SELECT recorded_at FROM events WHERE position = %s"
+_RELAYED = "SELECT position FROM checkpoints WHERE follower = 'relay'"
 _HELD = """
 SELECT count(*) FROM pg_locks
 WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
@@ -52,7 +56,7 @@ def projections(look: Looked) -> Iterator[Finding]:
             name = projection.name
             if parked := parked_streams(look.connection, name, version.version):
                 bad += 1
-                heal = f"mend the cause, then importledger projections heal {parked[0]}"
+                heal = f"mend the cause, then {healing(name, parked[0])}"
                 yield Finding("projections", "wrong", f"{name} has {len(parked)} parked streams.", heal)
             if version.definition != projection.definition:
                 bad += 1
@@ -65,6 +69,28 @@ def projections(look: Looked) -> Iterator[Finding]:
                 yield Finding("projections", "warned", says, "look at the relay's log")
     if not bad:
         yield Finding("projections", "good", f"All {len(PROJECTIONS)} projections are up to date.")
+
+
+def healing(name: str, stream: str) -> str:
+    """What to type so that a projection takes a parked stream in again."""
+    if (account := subject_of(stream)) is None and stream.startswith("customer-mail/"):
+        account = "import/" + stream.split("/", 1)[1]
+    if account is not None:
+        supplier, external = identity_of(account)
+        return f"importledger projections heal {shlex.quote(supplier)} {shlex.quote(external)}"
+    if stream.startswith(("participant/", "price-sheet/")):
+        return f"importledger projections heal {shlex.quote(stream)}"
+    return f"importledger projections rebuild {name}"
+
+
+def lag(look: Looked) -> Iterator[Finding]:
+    """How far the relay is behind the log: what it has not read, nobody was rung for."""
+    reached, place = head(look.connection), look.value(_RELAYED) or 0
+    if (behind := _behind(look, place, reached)) > MAX_LAG:
+        says = f"The relay is {reached - place:,} events and {behind} behind the log."
+        yield Finding("lag", "warned", says, "look at the relay's log, and whether Redis answers")
+    else:
+        yield Finding("lag", "good", f"The relay is {reached - place:,} events behind the log.")
 
 
 def _behind(look: Looked, position: int, reached: int) -> timedelta:

@@ -1,7 +1,9 @@
 """What stands around the service: Redis, documents, mail, backups."""
 
+import socket
 from collections.abc import Iterator
 from datetime import timedelta
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -10,6 +12,7 @@ from embedded.folder import DataFolder
 from eventstore.clock import now
 from eventstore.operations.backup import BackupError, read_manifest
 
+MAIL_TIMEOUT_S = 3.0
 MAX_BACKUP_AGE = timedelta(days=2)
 
 
@@ -44,11 +47,26 @@ def documents(look: Looked) -> Iterator[Finding]:
 def mail(look: Looked) -> Iterator[Finding]:
     """E-mails that wait for a mail server."""
     waiting = look.value("SELECT count(*) FROM customer_mail WHERE status = 'REQUESTED'")
+    if look.settings.smtp_url is not None and (why := why_no_mail_server(look.settings.smtp_url)):
+        says = f"The mail server does not answer: {why}. {waiting:,} e-mails wait."
+        yield Finding("mail", "warned", says, "start it, or mend IMPORTLEDGER_SMTP_URL")
+        return
     if waiting and look.settings.smtp_url is None:
         says = f"{waiting:,} e-mails wait, and no mail server is set here."
         yield Finding("mail", "warned", says, "set IMPORTLEDGER_SMTP_URL and IMPORTLEDGER_MAIL_FROM for the workers")
     else:
         yield Finding("mail", "good", f"{waiting:,} e-mails wait.")
+
+
+def why_no_mail_server(url: str) -> str | None:
+    """Why nothing answers there; None where something does. Nobody logs in."""
+    parts = urlsplit(url)
+    port = parts.port or (465 if parts.scheme == "smtps" else 587 if parts.username else 25)
+    try:
+        with socket.create_connection((parts.hostname or "", port), timeout=MAIL_TIMEOUT_S):
+            return None
+    except OSError as error:
+        return f"{parts.hostname}:{port}, {error.strerror or type(error).__name__}"
 
 
 def backups(look: Looked) -> Iterator[Finding]:

@@ -18,6 +18,7 @@ from psycopg import Connection
 
 from eventstore.errors import LedgerBusy, StoreUnavailable, VersionConflict
 from eventstore.log.recorder import Append, LedgerRecorder, store_errors
+from telemetry.measures import measures
 
 MAX_BATCH_EVENTS = 200
 MAX_BATCH_BYTES = 2_000_000
@@ -129,6 +130,11 @@ class GroupCommitter:
         self._jobs.put(_HandedOver(appends, done))
 
     @property
+    def waiting(self) -> int:
+        """How many appends wait, those that were handed over together counted once; about."""
+        return self._jobs.qsize() + len(self._held)
+
+    @property
     def is_running(self) -> bool:
         """False after `close`, or where the thread has ended by itself."""
         return self._thread.is_alive()
@@ -201,7 +207,9 @@ class GroupCommitter:
             for index, answer in item.append.answers.items()
         }
         with store_errors(), self._connection.used() as connection:
+            began = time.perf_counter()
             position = 1 + self._recorder.append(connection, Append(events, payloads, answers))
+            measures().appended(len(events), time.perf_counter() - began)
         return [position + first for first in firsts]
 
 
@@ -232,6 +240,11 @@ class LoopCommitter:
         self._writing: list[asyncio.Future[int]] = []
         self._is_busy = False
         self._alarm: asyncio.TimerHandle | None = None
+
+    @property
+    def waiting(self) -> int:
+        """How many appends wait to be handed over."""
+        return len(self._waiting)
 
     def submit(self, append: Append) -> "asyncio.Future[int]":
         """GroupCommitter.append for callers in the event loop: a future of the position. Raises LedgerBusy."""

@@ -4,6 +4,7 @@ API, workers and command line all come through here. One call is one transaction
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -34,6 +35,7 @@ from eventstore.log.origin import origin
 from eventstore.log.payloads import Payload, keys_for, random_key, read_payloads, refuse_erased
 from eventstore.log.private import encrypted, is_private
 from eventstore.log.recorder import CODE_VERSION, Append, InlineView, LedgerDatastore, LedgerRecorder, store_errors
+from telemetry.measures import measures
 
 TRIES = 5
 
@@ -93,6 +95,11 @@ class Ledger:
     def is_writing(self) -> bool:
         """Whether what is asked for would be appended: the writer's thread runs."""
         return self._committer.is_running
+
+    def look(self) -> None:
+        """Tell what waits here: for a connection, and for the writer."""
+        measures().pool("log", self._datastore.pool.get_stats())
+        measures().queued(self._committer.waiting + self._loop_committer.waiting)
 
     def close(self) -> None:
         self._committer.close()
@@ -319,7 +326,9 @@ class Ledger:
                     beside(connection, append.events)
                 if append.payloads:
                     refuse_erased(connection, {p.subject for p in append.payloads.values() if p.subject})
+                began = time.perf_counter()
                 base = self._recorder.append(connection, append, ends_transaction=True)
+                measures().appended(len(append.events), time.perf_counter() - began)
             except BaseException as error:
                 with suppress(psycopg.Error):
                     connection.execute("ROLLBACK", prepare=False)

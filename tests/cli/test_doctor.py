@@ -1,6 +1,7 @@
 """`doctor`: a service that is well is good on every line but one; what is wrong is named, with what to type."""
 
 import json
+import socket
 from datetime import timedelta
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import psycopg
 import pytest
 
 from cli.checkup.finding import Finding
+from cli.checkup.service import healing
+from cli.checkup.surroundings import why_no_mail_server
 from cli.doctor import examine
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.supplier import CreateSupplier
@@ -97,3 +100,44 @@ def test_events_that_nobody_seals_are_warned_of(told: PostgresUrls, ledger: Ledg
     [finding] = found("sealing")
     assert finding.state == "warned"
     assert finding.says.startswith("1 events are not sealed, the first since ")
+
+
+@pytest.mark.parametrize(
+    ("stream", "typed"),
+    [
+        ("import/NORDWIND/NW-1", "importledger projections heal NORDWIND NW-1"),
+        ("import/NORDWIND/a b/c", "importledger projections heal NORDWIND 'a b/c'"),
+        ("customer-mail/NORDWIND/NW-1", "importledger projections heal NORDWIND NW-1"),
+        ("participant/9900000000001", "importledger projections heal participant/9900000000001"),
+        ("price-sheet/9900000000001/D-1", "importledger projections heal price-sheet/9900000000001/D-1"),
+        ("supplier/NORDWIND", "importledger projections rebuild import_progress"),
+    ],
+)
+def test_a_parked_stream_is_healed_by_what_the_verb_takes(stream: str, typed: str) -> None:
+    assert healing("import_progress", stream) == typed
+
+
+def test_a_database_that_takes_no_writes_is_told_from_one_that_was_away(
+    told: PostgresUrls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cli.checkup.database.refuse_unsafe", lambda *_: False)
+    assert found("durability")[0].says == "The database did not answer for a moment, so that it could not be tried."
+    monkeypatch.setenv("PGOPTIONS", "-c default_transaction_read_only=on")
+    assert found("durability")[0].says == "The database takes no writes."
+
+
+def test_versions_write_ahead_log_and_the_relay_s_lag_are_looked_at(told: PostgresUrls, ledger: Ledger) -> None:
+    assert [found(check)[0].state for check in ("versions", "wal", "lag")] == ["good", "good", "good"]
+    ledger.execute("supplier/NORDWIND", CreateSupplier(), at=now() - timedelta(hours=1), by="tester")
+    assert found("lag")[0].says.startswith("The relay is 1 events and ")
+
+
+def test_a_mail_server_that_does_not_answer_is_named(told: PostgresUrls, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IMPORTLEDGER_SMTP_URL", "smtp://user:secret@127.0.0.1:1")
+    monkeypatch.setenv("IMPORTLEDGER_MAIL_FROM", "ledger@example.org")
+    [finding] = found("mail")
+    assert finding.state == "warned"
+    assert "127.0.0.1:1" in finding.says
+    assert "secret" not in finding.says
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert why_no_mail_server(f"smtp://127.0.0.1:{server.getsockname()[1]}") is None

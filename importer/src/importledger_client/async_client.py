@@ -32,8 +32,11 @@ class AsyncClient:
         patience_s: float = protocol.PATIENCE_S,
         first_patience_s: float = protocol.FIRST_PATIENCE_S,
         on_wait: Callable[[str, float], None] | None = None,
+        traceparent: protocol.TraceParent = None,
     ) -> None:
-        self._transport = AsyncTransport(Settings.of(url, key), Waits(patience_s, first_patience_s, on_wait))
+        self._transport = AsyncTransport(
+            Settings.of(url, key, traceparent), Waits(patience_s, first_patience_s, on_wait)
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -190,7 +193,7 @@ class AsyncTransport:
     ) -> AsyncIterator[httpx.Response]:
         for is_last in (False, True):
             token = await self._valid_token()
-            sent = {"Authorization": f"Token {token}", "Content-Type": "application/json", **(headers or {})}
+            sent = self._settings.fields(token, headers)
             async with self._http.stream(method, path, content=body, headers=sent, params=query) as answer:
                 self._is_known = True
                 if answer.is_success:

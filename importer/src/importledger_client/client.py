@@ -26,7 +26,7 @@ class Client:
     and renewed. What may work later is tried again, with growing, random pauses, for `patience_s` seconds (for
     `first_patience_s` while the service has never answered). All of it is safe to repeat: a create carries an
     idempotency key, and the service knows an account by its number and content. `on_wait` hears of each pause: why,
-    and how many seconds.
+    and how many seconds. `traceparent` goes along with every request: a text, or what gives one.
     """
 
     def __init__(
@@ -37,8 +37,9 @@ class Client:
         patience_s: float = protocol.PATIENCE_S,
         first_patience_s: float = protocol.FIRST_PATIENCE_S,
         on_wait: Callable[[str, float], None] | None = None,
+        traceparent: protocol.TraceParent = None,
     ) -> None:
-        self._transport = Transport(Settings.of(url, key), Waits(patience_s, first_patience_s, on_wait))
+        self._transport = Transport(Settings.of(url, key, traceparent), Waits(patience_s, first_patience_s, on_wait))
 
     def close(self) -> None:
         """End all connections; what is waiting ends with Unavailable."""

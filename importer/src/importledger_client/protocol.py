@@ -3,7 +3,7 @@
 import os
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -68,14 +68,19 @@ class _Denied(msgspec.Struct):
 _BOUGHT, _DENIED = msgspec.json.Decoder(_Bought), msgspec.json.Decoder(_Denied)
 
 
+TraceParent = str | Callable[[], str | None] | None
+"""A place in a trace, as W3C writes it (`traceparent`), or what gives the present one."""
+
+
 class Settings(msgspec.Struct, frozen=True):
     """Where the service is, and the key."""
 
     url: str
     key: str
+    traceparent: TraceParent = None
 
     @classmethod
-    def of(cls, url: str | None, key: str | None) -> "Settings":
+    def of(cls, url: str | None, key: str | None, traceparent: TraceParent = None) -> "Settings":
         """What was given, else the environment. Raises Misconfigured."""
         url = url or os.environ.get("IMPORTLEDGER_URL")
         key = key or os.environ.get("IMPORTLEDGER_KEY")
@@ -85,7 +90,13 @@ class Settings(msgspec.Struct, frozen=True):
             raise Misconfigured("No key was given: set IMPORTLEDGER_KEY, or say --key.")
         if not url.startswith(("http://", "https://")):
             raise Misconfigured("The address of the service begins with http:// or https://.")
-        return cls(url.rstrip("/"), key.strip())
+        return cls(url.rstrip("/"), key.strip(), traceparent)
+
+    def fields(self, token: str, headers: Mapping[str, str] | None) -> dict[str, str]:
+        """The header of a request: with the caller's place in a trace, where there is one."""
+        traceparent = self.traceparent() if callable(self.traceparent) else self.traceparent
+        traced = {"traceparent": traceparent} if traceparent else {}
+        return {"Authorization": f"Token {token}", "Content-Type": "application/json", **traced, **(headers or {})}
 
 
 class Token:

@@ -69,7 +69,7 @@ class Transport:
         """A good answer, as a stream. Raises TransportError or TryLater where it may work later, else its fault."""
         for is_last in (False, True):
             token = self._valid_token()
-            sent = {"Authorization": f"Token {token}", "Content-Type": "application/json", **(headers or {})}
+            sent = self._settings.fields(token, headers)
             with self._http.stream(method, path, content=body, headers=sent, params=query) as answer:
                 self._is_known = True
                 if answer.is_success:

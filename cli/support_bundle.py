@@ -1,0 +1,197 @@
+"""The verb `support-bundle`: what somebody who helps needs to know of an installation, and nothing of persons."""
+
+import json
+import os
+import platform
+import re
+import zipfile
+from collections.abc import Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+import psycopg
+
+from cli.checkup.finding import Finding
+from cli.doctor import examine
+from cli.operator import database_url
+from cli.reach import Unreachable, address_of
+from cli.settings import SettingError, Settings
+from cli.tell import json_option, tell
+from discretion.private_files import open_private
+from discretion.shown import cleaned
+from eventstore.clock import now
+from eventstore.log.recorder import CODE_VERSION
+from projections import FOLLOWING
+from projections.vitals import Vitals, read_vitals
+
+MAX_TAIL_BYTES = 2_000_000
+"""Of each log, from its end."""
+_SHOWN = frozenset(
+    {
+        *("IMPORTLEDGER_DATA_DIR", "IMPORTLEDGER_DURABILITY", "IMPORTLEDGER_WORKER_THREADS", "IMPORTLEDGER_GRAPHIQL"),
+        *("IMPORTLEDGER_SEAL_EVERY_S", "IMPORTLEDGER_SANDBOX", "IMPORTLEDGER_LOG_LEVEL", "IMPORTLEDGER_LOG_FORMAT"),
+        *(
+            "IMPORTLEDGER_METRICS",
+            "IMPORTLEDGER_METRICS_PORT",
+            "IMPORTLEDGER_METRICS_HOST",
+            "IMPORTLEDGER_CERTIFICATES",
+        ),
+        *("OTEL_TRACES_EXPORTER", "OTEL_TRACES_SAMPLER", "OTEL_SDK_DISABLED"),
+    }
+)
+"""Settings whose value is told; of all others, that there is one."""
+_LIBRARIES = ("psycopg", "starlette", "uvicorn", "msgspec", "dramatiq", "redis", "eventsourcing", "cryptography")
+_KEPT = frozenset(
+    {
+        *("event", "level", "timestamp", "method", "route", "status", "duration_ms", "request_id", "code", "attempt"),
+        *("position", "name", "reason", "restart_in_s", "projection", "size", "root", "worker", "threads", "bell"),
+        *("imports", "streams", "supplier", "role", "exception"),
+    }
+)
+"""What is kept of a line of ours; account numbers and organisations are not."""
+_QUOTED = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"|`[^`\n]*`|=\([^)\n]*\)")
+_FRAME = re.compile(r'^\s*(File "[^"]*", line \d+, in \S+|[\w.]+(?=:)|[\w.]+$)', re.M)
+_POSTGRES = re.compile(r"^\S+ \S+ \S+ \[\d+\] (?:LOG|WARNING|ERROR|FATAL|PANIC|HINT):  .*$")
+_MIGRATIONS = "SELECT name, applied_at FROM schema_migrations ORDER BY name"
+_POSTGRES_SETTINGS = (
+    "SELECT name, setting FROM pg_settings WHERE source NOT IN ('default', 'override') AND name = ANY(%s) ORDER BY 1"
+)
+_TOLD_SETTINGS = (
+    "fsync", "full_page_writes", "synchronous_commit", "synchronous_standby_names", "max_connections", "max_wal_size",
+    "shared_buffers", "wal_level", "autovacuum", "checkpoint_timeout", "wal_compression", "max_slot_wal_keep_size",
+)  # fmt: skip
+
+
+@click.command("support-bundle")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="The file; a new name unless said."
+)
+@click.option(
+    "--log", "logs", type=click.Path(path_type=Path, exists=True, dir_okay=False), multiple=True,
+    help="A file with the service's log, of which the end is taken; more than one may be named.",
+)  # fmt: skip
+@json_option
+def support_bundle(output: Path | None, logs: tuple[Path, ...], *, as_json: bool) -> None:
+    """Write a .zip for support: doctor, settings without secrets, versions, migrations, lags, counts, ends of logs.
+
+    It holds nothing of persons: of logs, lines of ours with known fields alone. Look into it before you send it.
+    """
+    file = output or Path(f"importledger-support-{now():%Y%m%d-%H%M%S}.zip")
+    parts = dict(contents(os.environ, logs))
+    with open_private(file) as target, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as bundle:
+        for name, text in parts.items():
+            bundle.writestr(name, text)
+    sentence = f"{file} holds {', '.join(parts)}. Only you can read it; look into it before you send it."
+    tell(sentence, {"file": str(file), "contents": [*parts]}, as_json=as_json)
+
+
+def contents(environment: Mapping[str, str], logs: tuple[Path, ...]) -> Iterator[tuple[str, str]]:
+    """The files of a bundle: name and text. What cannot be found out is said in its place."""
+    yield "versions.json", _json(versions_here())
+    yield "settings.json", _json(settings_without_secrets(environment))
+    findings = [_without_quotes(finding) for finding in examine()]
+    yield "doctor.json", _json(msgspec.to_builtins(findings))
+    yield from _of_database()
+    yield from _of_logs(environment, logs)
+
+
+def versions_here() -> dict[str, str]:
+    """The program's, Python's and the libraries' versions, and the machine's kind."""
+    told = {"importledger": CODE_VERSION, "python": platform.python_version(), "system": platform.platform()}
+    for library in _LIBRARIES:
+        try:
+            told[library] = version(library)
+        except PackageNotFoundError:
+            told[library] = "missing"
+    return told | {"cores": str(os.cpu_count() or 0)}
+
+
+def settings_without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    """The settings that are set, by name: plain ones with their value, addresses without password, of others that."""
+    told = {}
+    for name, value in sorted(environment.items()):
+        if not name.startswith(("IMPORTLEDGER_", "DATABASE_", "REDIS_", "OTEL_")) or not value:
+            continue
+        if name in ("DATABASE_URL", "DATABASE_ADMIN_URL"):
+            told[name] = address_of(value)
+        else:
+            told[name] = cleaned(value) if name in _SHOWN else "(set)"
+    return told
+
+
+def line_for_support(line: str) -> str | None:
+    """What is kept of a line of a log; None for one that may hold anything."""
+    try:
+        told = json.loads(line)
+    except ValueError:
+        return _QUOTED.sub("…", cleaned(line)) if _POSTGRES.match(line) else None
+    if not isinstance(told, dict):
+        return None
+    kept: dict[str, Any] = {
+        name: value for name, value in told.items() if name in _KEPT and isinstance(value, str | int | float | None)
+    }
+    for name in ("event", "reason"):
+        if isinstance(kept.get(name), str):
+            kept[name] = _QUOTED.sub("…", cleaned(kept[name]))
+    if isinstance(kept.get("exception"), str):
+        kept["exception"] = "; ".join(match[1] for match in _FRAME.finditer(kept["exception"]))
+    return json.dumps(kept)
+
+
+def tail_for_support(file: Path) -> str:
+    """The end of a log, line by line as `line_for_support` has it, and how many lines were left out."""
+    with file.open("rb") as source:
+        source.seek(max(0, file.stat().st_size - MAX_TAIL_BYTES))
+        lines = source.read(MAX_TAIL_BYTES).decode("utf-8", "replace").splitlines()
+    kept = [one for line in lines if (one := line_for_support(line)) is not None]
+    return "\n".join([*kept, f"({len(lines) - len(kept)} lines of another form are left out)", ""])
+
+
+def _of_database() -> Iterator[tuple[str, str]]:
+    """Migrations, counts and lags, and the server's settings that matter."""
+    try:
+        with psycopg.connect(database_url(), autocommit=True, connect_timeout=5) as connection:
+            connection.execute("SET statement_timeout = '10s'")
+            overview = read_vitals(connection, tuple(projection.name for projection in FOLLOWING))
+            migrations = {name: str(at) for name, at in connection.execute(_MIGRATIONS)}
+            rows = connection.execute(_POSTGRES_SETTINGS, (list(_TOLD_SETTINGS),)).fetchall()
+            settings = {str(name): str(value) for name, value in rows}
+            server = {"version": str(connection.info.server_version), "settings": settings}
+    except (psycopg.Error, SettingError, Unreachable) as error:
+        yield "database.json", _json({"away": cleaned(str(error).splitlines()[0] if str(error) else "")})
+        return
+    yield "migrations.json", _json(migrations)
+    yield "overview.json", _json(_counts(overview))
+    yield "database.json", _json(server)
+
+
+def _counts(overview: Vitals) -> Any:
+    return msgspec.to_builtins(overview)
+
+
+def _of_logs(environment: Mapping[str, str], logs: tuple[Path, ...]) -> Iterator[tuple[str, str]]:
+    """The ends of the logs that were named, and of the embedded Postgres."""
+    try:
+        folder = Settings.from_environment(environment).data_dir
+    except SettingError:
+        folder = Path("/nonexistent")
+    names: dict[str, Path] = {}
+    for file in (*logs, folder / "postgres.log"):
+        if file.is_file():
+            names[f"logs/{len(names) + 1}-{file.name}"] = file
+    for name, file in names.items():
+        try:
+            yield name, tail_for_support(file)
+        except OSError as error:
+            yield name, f"({error.strerror})\n"
+
+
+def _without_quotes(finding: Finding) -> Finding:
+    return msgspec.structs.replace(finding, says=cleaned(finding.says))
+
+
+def _json(told: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(told), indent=2).decode() + "\n"

@@ -1,0 +1,162 @@
+"""The measures as Prometheus reads them, by its official client: in this process, or in files that several share.
+
+Below a supervisor, all roles write into one folder (the client's multiprocess mode), each under its own name, so that
+any of them can answer for all and a role that is started again goes on counting. Alone, a role keeps them in memory.
+"""
+
+import os
+import resource
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, values
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+
+from telemetry.measures import Measures
+
+MAX_CODES = 300
+"""Codes are ours, and there are fewer; beyond that a code is `other`."""
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_APPEND_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+_SIZES = (1, 2, 5, 10, 20, 50, 100, 200)
+
+
+class PrometheusMeasures(Measures):
+    """Keeps all in metrics whose labels are bounded, whatever a stranger sends."""
+
+    def __init__(self, role: str) -> None:
+        registry = self.registry = CollectorRegistry()
+        ours: Any = {"namespace": "importledger", "registry": registry}
+        self._role = role
+        self._requests = Counter("requests", "Requests by route and status.", ("method", "route", "status"), **ours)
+        self._seconds = Histogram(
+            "request_seconds", "Time until a request was answered.", ("method", "route"), buckets=_SECONDS, **ours
+        )
+        self._refused = Counter("refusals", "Requests and lines of bulk bodies refused, by code.", ("code",), **ours)
+        self._accepted = Counter("creates", "Accounts that were taken in.", ("mode", "outcome"), **ours)
+        self._appended = Histogram("append_batch_events", "Events of a transaction.", buckets=_SIZES, **ours)
+        self._append_s = Histogram(
+            "append_seconds", "Time of an append, its wait for the log's lock included.",
+            buckets=_APPEND_SECONDS, **ours,
+        )  # fmt: skip
+        self._rung = Histogram("bell_streams", "Streams of a message.", ("bell",), buckets=_SIZES, **ours)
+        self._waiting = Gauge(
+            "bell_messages", "Messages that wait for a worker.", ("bell",), multiprocess_mode="mostrecent", **ours
+        )
+        self._processed = Histogram("process_batch_imports", "Imports ended together.", buckets=_SIZES, **ours)
+        self._process_s = Histogram("process_seconds", "Time of such a batch.", buckets=_SECONDS, **ours)
+        self._ended = Counter("imports_ended", "Imports that have ended, by state.", ("status",), **ours)
+        per_role: Any = {"multiprocess_mode": "mostrecent", **ours}
+        self._connections = Gauge("pool_connections", "Connections of a pool.", ("role", "pool", "state"), **per_role)
+        self._pool_waiting = Gauge("pool_waiting", "Who waits for a connection.", ("role", "pool"), **per_role)
+        self._pool_wait_s = Counter("pool_wait_seconds", "Time spent waiting for one.", ("role", "pool"), **ours)
+        self._pool_errors = Counter("pool_errors", "Waits that ended without one.", ("role", "pool"), **ours)
+        self._queued = Gauge("append_queue", "Appends that wait for the log's writer.", ("role",), **per_role)
+        self._memory = Gauge("process_memory_bytes", "Memory of a role's process.", ("role",), **per_role)
+        self._processor = Gauge("process_cpu_seconds", "Processor time of it.", ("role",), **per_role)
+        self._of_account: dict[tuple[str, str], Counter] = {}
+        self._codes: set[str] = set()
+        self._pool_said: dict[str, tuple[int, int]] = {}
+        self._of_request: dict[tuple[str, str | None, int | None], tuple[Counter, Histogram]] = {}
+
+    def answered(self, method: str, route: str | None, status: int | None, took_s: float) -> None:
+        """The children are kept: to look one up by its labels costs more than to count."""
+        kept = self._of_request.get((method, route, status))
+        if kept is None:
+            known, named = (method if method in _METHODS else "other"), route or "none"
+            kept = (
+                self._requests.labels(known, named, str(status or "none")),
+                self._seconds.labels(known, named),
+            )
+            if known == method:  # any other word would be remembered
+                self._of_request[method, route, status] = kept
+        kept[0].inc()
+        kept[1].observe(took_s)
+
+    def refused(self, code: str) -> None:
+        if code not in self._codes and len(self._codes) >= MAX_CODES:
+            code = "other"
+        self._codes.add(code)
+        self._refused.labels(code).inc()
+
+    def accepted(self, mode: str, outcome: str) -> None:
+        kept = self._of_account.get((mode, outcome))
+        if kept is None:
+            kept = self._of_account[mode, outcome] = self._accepted.labels(mode, outcome)
+        kept.inc()
+
+    def appended(self, events: int, took_s: float) -> None:
+        self._appended.observe(events)
+        self._append_s.observe(took_s)
+
+    def rung(self, bell: str, streams: int) -> None:
+        self._rung.labels(bell).observe(streams)
+
+    def waiting(self, bell: str, messages: int) -> None:
+        self._waiting.labels(bell).set(messages)
+
+    def processed(self, imports: int, took_s: float) -> None:
+        self._processed.observe(imports)
+        self._process_s.observe(took_s)
+
+    def ended(self, status: str) -> None:
+        self._ended.labels(status).inc()
+
+    def pool(self, name: str, said: Mapping[str, int]) -> None:
+        size, free = said.get("pool_size", 0), said.get("pool_available", 0)
+        for state, count in (("used", size - free), ("idle", free), ("max", said.get("pool_max", 0))):
+            self._connections.labels(self._role, name, state).set(count)
+        self._pool_waiting.labels(self._role, name).set(said.get("requests_waiting", 0))
+        before = self._pool_said.get(name, (0, 0))
+        now = said.get("requests_wait_ms", 0), said.get("requests_errors", 0)
+        self._pool_wait_s.labels(self._role, name).inc(max(0, now[0] - before[0]) / 1000)
+        self._pool_errors.labels(self._role, name).inc(max(0, now[1] - before[1]))
+        self._pool_said[name] = now
+
+    def queued(self, appends: int) -> None:
+        """Also what the process itself takes: it is asked as often as this."""
+        self._queued.labels(self._role).set(appends)
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        self._memory.labels(self._role).set(_resident_bytes())
+        self._processor.labels(self._role).set(used.ru_utime + used.ru_stime)
+
+
+def begin_measures(role: str, *, is_shared: bool) -> PrometheusMeasures:
+    """The measures of this process, a role of this name: in the folder that PROMETHEUS_MULTIPROC_DIR names, if shared.
+
+    The name must be no other process's: two would write into one file.
+    """
+    if is_shared:
+        values.ValueClass = values.MultiProcessValue(lambda: role)  # type: ignore[no-untyped-call]
+    return PrometheusMeasures(role)
+
+
+def exposed(measures: PrometheusMeasures, shared: Path | None) -> CollectorRegistry:
+    """All that is to be shown: of every process that shares the folder, or of this one."""
+    if shared is None:
+        PlatformCollector(registry=measures.registry)
+        ProcessCollector(registry=measures.registry)
+        return measures.registry
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry, str(shared))  # type: ignore[no-untyped-call]
+    return registry
+
+
+def _resident_bytes() -> int:
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024
+
+
+def shown_as(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:
+    """The metrics as text and their media type, for an Accept header."""
+    encode, media = choose_encoder(accept)
+    return encode(registry), media

@@ -1,0 +1,52 @@
+"""A port of its own for `/metrics`, and nothing else: plain HTTP in a thread, for a network that only operators see."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from socketserver import ThreadingMixIn
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+Expose = Callable[[str], tuple[bytes, str]]
+"""The metrics and their media type, for an Accept header."""
+CLIENT_TIMEOUT_S = 10.0
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = CLIENT_TIMEOUT_S
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing: scrapes are no requests of anybody."""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+    def __init__(self, listening: socket.socket) -> None:
+        super().__init__(listening.getsockname()[:2], _Handler, bind_and_activate=False)
+        self.socket.close()
+        listening.setblocking(False)  # several processes share it: who comes late finds nobody
+        self.socket = listening
+        self.server_name, self.server_port = "", listening.getsockname()[1]
+        self.setup_environ()
+
+    def handle_error(self, *_: Any) -> None:
+        """A client that goes away is no error of ours."""
+
+
+def serve_metrics(listening: Sequence[socket.socket], expose: Expose) -> None:
+    """Answer on these sockets until the process ends."""
+
+    def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        path, method = environ["PATH_INFO"].rstrip("/"), environ["REQUEST_METHOD"]
+        if path != "/metrics" or method not in ("GET", "HEAD"):
+            start_response("404 Not Found", [("Content-Type", "text/plain"), ("Content-Length", "0")])
+            return []
+        body, media = expose(environ.get("HTTP_ACCEPT", ""))
+        start_response("200 OK", [("Content-Type", media), ("Content-Length", str(len(body)))])
+        return [] if method == "HEAD" else [body]
+
+    for one in listening:
+        server = _Server(one)
+        server.set_app(answer)
+        threading.Thread(target=server.serve_forever, args=(0.5,), name="metrics", daemon=True).start()

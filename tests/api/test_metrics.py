@@ -1,0 +1,129 @@
+"""`/metrics` of running services: what the issue asks for is there, of all processes, and nothing of persons."""
+
+import json
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from starlette.requests import Request
+
+from api.endpoints.metrics import is_from_here
+from tests.support.make import an_account, encoded
+from tests.support.running import RunningService, free_port, processed, start_service, wait_for
+
+Found = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def read(url: str, headers: dict[str, str] | None = None) -> str:
+    with urllib.request.urlopen(urllib.request.Request(url, headers=headers or {}), timeout=30) as answer:
+        return str(answer.read().decode())
+
+
+def found_in(text: str) -> Found:
+    return {
+        (one.name, frozenset(one.labels.items())): one.value
+        for family in text_string_to_metric_families(text)
+        for one in family.samples
+    }
+
+
+def value(found: Found, name: str, **labels: str) -> float:
+    return found[f"importledger_{name}", frozenset(labels.items())]
+
+
+@pytest.mark.parametrize(
+    ("host", "headers", "is_here"),
+    [
+        ("127.0.0.1", {"host": "127.0.0.1:8000"}, True),
+        ("127.0.0.1", {"host": "localhost"}, True),
+        ("::1", {"host": "[::1]:8000"}, True),
+        ("::ffff:127.0.0.1", {"host": "localhost:8000"}, True),
+        ("10.1.2.3", {"host": "localhost"}, False),
+        ("127.0.0.1", {"host": "ledger.example.org"}, False),
+        ("127.0.0.1", {"host": "10.1.2.3:8000"}, False),
+        ("127.0.0.1", {"host": "localhost", "x-forwarded-for": "10.1.2.3"}, False),
+        ("127.0.0.1", {"host": "localhost", "forwarded": "for=10.1.2.3"}, False),
+        ("not-an-address", {"host": "localhost"}, False),
+        ("127.0.0.1", {}, False),
+    ],
+)
+def test_whoever_comes_from_elsewhere_needs_a_key(host: str, headers: dict[str, str], *, is_here: bool) -> None:
+    fields = [(name.encode(), value.encode()) for name, value in headers.items()]
+    assert is_from_here(Request({"type": "http", "client": (host, 1), "headers": fields})) is is_here
+    assert not is_from_here(Request({"type": "http", "client": None, "headers": []}))
+
+
+def test_the_numbers_of_imports_requests_and_processes_are_there(service: RunningService) -> None:
+    importer = service.importer()
+    before = found_in(read(f"{service.base_url}/metrics"))
+    account = an_account(importer.supplier) | {"notes": [{"body": "Kanarienvogel"}]}
+    assert importer.client.create(encoded(account)).status == 201
+    assert importer.client.create(encoded(account | {"supply_address": 1})).status == 400
+    wait_for(lambda: processed(importer) == 1, "it is processed")
+    state = {"supplier": importer.supplier, "state": "PROCESSED"}
+    wait_for(
+        lambda: (
+            found_in(read(f"{service.base_url}/metrics/")).get(("importledger_imports", frozenset(state.items()))) == 1
+        ),
+        "the state is counted",
+    )
+    text = read(f"{service.base_url}/metrics")
+    found = found_in(text)
+    route = {"method": "POST", "route": "/v2/data-import/accounts/"}
+    created = ("importledger_requests_total", frozenset((route | {"status": "201"}).items()))
+    assert found[created] >= before.get(created, 0) + 1
+    assert value(found, "request_seconds_count", **route) >= 2
+    assert value(found, "creates_total", mode="create", outcome="staged") >= 1
+    assert value(found, "refusals_total", code="account_failed_validation") >= 1
+    assert value(found, "imports_ended_total", status="PROCESSED") >= 1
+    assert value(found, "append_seconds_count") >= 1
+    assert value(found, "database_up") == 1
+    assert value(found, "holders", work="worker") == 1
+    for follower in ("relay", "projector", "sealer", "ended imports"):
+        assert value(found, "lag_events", follower=follower) >= 0
+        assert value(found, "lag_seconds", follower=follower) >= 0
+    for name in ("oldest_pending_seconds", "log_lock_wait_seconds", "wal_bytes_total", "database_bytes"):
+        assert value(found, name) >= 0
+    assert value(found, "table_bytes", table="events") > 0
+    roles = {dict(labels)["role"] for name, labels in found if name == "importledger_process_memory_bytes"}
+    assert roles == {"api-1", "relay", "worker-1"}
+    assert value(found, "pool_connections", role="api-1", pool="reads", state="max") == 8
+    external = str(account["external_account_number"])
+    assert not [canary for canary in ("Kanarienvogel", external, importer.api_key) if canary in text]
+
+
+def test_an_importer_from_elsewhere_sees_nothing_and_an_operator_does(service: RunningService) -> None:
+    elsewhere = {"X-Forwarded-For": "10.1.2.3"}
+    importer = service.importer()
+    for headers, status in ((elsewhere, 401), (elsewhere | {"Authorization": f"Token {importer.api_key}"}, 403)):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            read(f"{service.base_url}/metrics", headers)
+        assert refused.value.code == status
+        refused.value.close()
+    made = service.cli("key", "create", "Operators", "--supplier", "*", "--role", "operator", "--json", check=False)
+    key = json.loads(made.stdout)["api_key"] if made.returncode == 0 else service.importer(role="operator").api_key
+    assert "importledger_imports" in read(f"{service.base_url}/metrics", elsewhere | {"Authorization": f"Token {key}"})
+
+
+def test_a_port_of_its_own_shows_every_api_process_and_the_public_one_nothing(folder: Path) -> None:
+    port = free_port()
+    settings = {"IMPORTLEDGER_METRICS_PORT": str(port)}
+    with start_service(folder, "--api-processes", "2", environment=settings) as running:
+        assert running.raw("GET", "/metrics")[0] == 404
+
+        def roles() -> set[str]:
+            found = found_in(read(f"http://127.0.0.1:{port}/metrics"))
+            return {dict(labels)["role"] for name, labels in found if name == "importledger_append_queue"}
+
+        wait_for(lambda: roles() == {"api-1", "api-2", "relay", "worker-1"}, "all roles count")
+        taken = running.program("up", "--port", str(free_port()), "--data-dir", str(folder / "other"), check=False)
+        assert taken.returncode == 1
+        assert f"port {port} is taken" in taken.stderr
+
+
+def test_metrics_can_be_switched_off(folder: Path) -> None:
+    with start_service(folder, environment={"IMPORTLEDGER_METRICS": "off"}) as running:
+        assert running.raw("GET", "/metrics")[0] == 404
+        assert list((folder / "metrics").glob("*.db")) == []

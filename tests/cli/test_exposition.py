@@ -1,0 +1,55 @@
+"""What is true of the whole service, as metrics: also while the database is away, and for any number of suppliers."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from cli.exposition import MAX_SUPPLIERS, ServiceCollector, ends_at, import_metrics
+from cli.observing import watched_certificates
+from cli.settings import Settings
+from embedded.postgres import PostgresUrls
+from projections.vitals import Vitals
+from tests.support.certificates import certificate
+
+
+def test_a_database_that_is_away_is_told_and_nothing_else_of_it() -> None:
+    registry = CollectorRegistry()
+    registry.register(ServiceCollector("postgresql://nobody@127.0.0.1:1/none"))
+    assert registry.get_sample_value("importledger_database_up") == 0
+    assert registry.get_sample_value("importledger_log_events") is None
+
+
+def test_a_database_that_answers_is_asked_once_for_several_readers(database: PostgresUrls) -> None:
+    registry = CollectorRegistry()
+    collector = ServiceCollector(database.service)
+    registry.register(collector)
+    assert registry.get_sample_value("importledger_database_up") == 1
+    asked_at = collector._asked_at
+    assert registry.get_sample_value("importledger_log_events") == 0
+    assert collector._asked_at == asked_at
+    collector.close()
+
+
+def test_more_suppliers_than_series_share_one() -> None:
+    many = [(f"S{n:05}", "PENDING", 1) for n in range(MAX_SUPPLIERS + 20)]
+    imports = next(iter(import_metrics(Vitals(imports=many))))
+    counts = {sample.labels["supplier"]: sample.value for sample in imports.samples}
+    assert len(counts) == MAX_SUPPLIERS + 1
+    assert counts["(others)"] == 20
+
+
+def test_the_end_of_certificates_is_told_and_one_that_cannot_be_read_has_ended(folder: Path) -> None:
+    ends = datetime(2027, 3, 1, tzinfo=UTC)
+    kept = certificate(folder / "a.pem", ends)
+    assert ends_at(kept) == ends
+    assert ends_at(folder / "none.pem") == datetime.fromtimestamp(0, UTC)
+    settings = Settings.from_environment(
+        {
+            "IMPORTLEDGER_CERTIFICATES": f"{kept}:/b.pem",
+            "DATABASE_URL": "postgresql://h/d?sslmode=verify-full&sslrootcert=/root.pem&sslcert=/client.pem",
+            "REDIS_URL": "rediss://h:1?ssl_ca_certs=/redis.pem",
+        }
+    )
+    told = [str(file) for file in watched_certificates(settings)]
+    assert told == [str(kept), "/b.pem", "/client.pem", "/root.pem", "/redis.pem"]

@@ -1,0 +1,114 @@
+"""`support-bundle`: what helps is in it, and no canary of a secret or a person, wherever that stood."""
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from cli.support_bundle import line_for_support, settings_without_secrets
+from tests.support.make import an_account, encoded
+from tests.support.running import RunningService, cli, processed, wait_for
+
+CANARY = "Kanarienvogel"
+
+
+def everything_in(file: Path) -> dict[str, str]:
+    with zipfile.ZipFile(file) as bundle:
+        assert bundle.testzip() is None
+        return {name: bundle.read(name).decode() for name in bundle.namelist()}
+
+
+def test_a_bundle_of_a_running_service_helps_and_tells_nothing_of_persons(
+    service: RunningService, folder: Path
+) -> None:
+    importer = service.importer()
+    account = an_account(importer.supplier) | {"notes": [{"body": CANARY}]}
+    account["customers"][0] |= {"family_name": CANARY}
+    assert importer.client.create(encoded(account)).status == 201
+    wait_for(lambda: processed(importer) == 1, "it is processed")
+    external = str(account["external_account_number"])
+    log = folder / "service.log"
+    log.write_text(
+        "\n".join(
+            [
+                json.dumps(
+                    {"event": "import ended", "level": "info", "external_account_number": external, "status": "ERRORED"}
+                ),
+                json.dumps({"event": "request", "route": "/livez/", "organisation": CANARY, "duration_ms": 1.5}),
+                json.dumps({"event": f"value '{CANARY}' was odd", "reason": f"Key (name)=({CANARY}) exists"}),
+                json.dumps(
+                    {"event": "unexpected error", "exception": f'File "a.py", line 3, in f\nValueError: {CANARY}'}
+                ),
+                f"a line of something else with {CANARY}",
+                '2026-11-22 05:00:00.000 UTC [12] ERROR:  relation "' + CANARY + '" does not exist',
+            ]
+        )
+    )
+    file = folder / "bundle.zip"
+    told = json.loads(service.cli("support-bundle", "-o", str(file), "--log", str(log), "--json").stdout)
+    assert told["file"] == str(file)
+    assert file.stat().st_mode & 0o777 == 0o600
+    found = everything_in(file)
+    assert set(told["contents"]) == found.keys()
+    assert {
+        "versions.json",
+        "settings.json",
+        "doctor.json",
+        "migrations.json",
+        "overview.json",
+        "database.json",
+    } <= found.keys()
+    assert json.loads(found["versions.json"])["importledger"]
+    assert "0001_log.sql" in json.loads(found["migrations.json"])
+    assert {"lags", "imports", "head"} <= json.loads(found["overview.json"]).keys()
+    assert {finding["check"] for finding in json.loads(found["doctor.json"])} >= {"settings", "sealing", "roles"}
+    [name] = [name for name in found if name.endswith("service.log")]
+    kept = found[name].splitlines()
+    assert json.loads(kept[0]) == {"event": "import ended", "level": "info", "status": "ERRORED"}
+    assert json.loads(kept[1]) == {"event": "request", "route": "/livez/", "duration_ms": 1.5}
+    assert json.loads(kept[3])["exception"] == 'File "a.py", line 3, in f; ValueError'
+    assert kept[-1] == "(1 lines of another form are left out)"
+    connections = json.loads(
+        (Path(service.environment["IMPORTLEDGER_DATA_DIR"]) / "secrets" / "connections.json").read_text()
+    )
+    passwords = [
+        part for url in connections.values() for part in [url.split("://")[1].split("@")[0].rpartition(":")[2]] if part
+    ]
+    for canary in (CANARY, external, importer.api_key, *passwords):
+        assert not [name for name, text in found.items() if canary in text], canary
+
+
+def test_of_secrets_it_is_told_that_they_are_set() -> None:
+    told = settings_without_secrets(
+        {
+            "IMPORTLEDGER_TOKEN_KEY": CANARY * 4,
+            "IMPORTLEDGER_SEALING_KEY": CANARY,
+            "IMPORTLEDGER_SMTP_URL": f"smtp://user:{CANARY}@mail",
+            "IMPORTLEDGER_MAIL_FROM": f"{CANARY}@example.org",
+            "OTEL_EXPORTER_OTLP_HEADERS": f"authorization={CANARY}",
+            "DATABASE_URL": f"postgresql://service:{CANARY}@host:5433/ledger",
+            "REDIS_URL": f"redis://:{CANARY}@host",
+            "IMPORTLEDGER_LOG_LEVEL": "info",
+            "HOME": CANARY,
+        }
+    )
+    assert CANARY not in json.dumps(told)
+    assert told["DATABASE_URL"] == "host:5433/ledger as service"
+    assert told["IMPORTLEDGER_LOG_LEVEL"] == "info"
+    assert told["IMPORTLEDGER_TOKEN_KEY"] == "(set)"
+    assert "HOME" not in told
+
+
+@pytest.mark.parametrize("line", ["", "text", "[1]", '"text"', "{"])
+def test_a_line_of_another_form_is_left_out(line: str) -> None:
+    assert line_for_support(line) is None
+
+
+def test_without_a_database_there_is_a_bundle_all_the_same(folder: Path) -> None:
+    file = folder / "bundle.zip"
+    environment = {"DATABASE_URL": f"postgresql://u:{CANARY}@127.0.0.1:1/none", "IMPORTLEDGER_DATA_DIR": str(folder)}
+    cli("support-bundle", "-o", str(file), environment=environment)
+    found = everything_in(file)
+    assert "away" in json.loads(found["database.json"])
+    assert CANARY not in json.dumps(found)

@@ -1,0 +1,148 @@
+"""Alerts and dashboards: what they ask for is exported, promtool takes them, and each alert is provoked."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cli.exposition import certificate_metrics, import_metrics, log_metrics, server_metrics
+from projections.vitals import Vitals
+from telemetry.prometheus import PrometheusMeasures, shown_as
+
+ROOT = Path(__file__).parent.parent.parent
+PROMETHEUS, GRAFANA = ROOT / "deploy" / "prometheus", ROOT / "deploy" / "grafana"
+PROMTOOL = shutil.which("promtool")
+RULES: list[dict[str, Any]] = yaml.safe_load((PROMETHEUS / "alerts.yml").read_text())["groups"][0]["rules"]
+BOARDS = sorted((GRAFANA / "dashboards").glob("*.json"))
+_NAME = re.compile(r"\bimportledger_[a-z0-9_]+")
+
+needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason="promtool is not here: it comes with Debian's prometheus")
+
+
+def exported() -> set[str]:
+    """The names of all series that a service shows."""
+    kept = PrometheusMeasures("api-1")
+    names = set()
+    for family in kept.registry.collect():
+        is_histogram = family.type == "histogram"
+        suffixes = ("_bucket", "_sum", "_count") if is_histogram else ("_total",) if family.type == "counter" else ("",)
+        names |= {family.name + suffix for suffix in suffixes}
+    seen = Vitals()
+    for families in (log_metrics(seen), import_metrics(seen), server_metrics(seen, seen), certificate_metrics(())):
+        names |= {f"{family.name}_total" if family.type == "counter" else family.name for family in families}
+    return names | {"importledger_database_up", "importledger_durability_replicated"}
+
+
+def panels(file: Path) -> list[dict[str, Any]]:
+    return list(json.loads(file.read_text())["panels"])
+
+
+def expressions() -> list[str]:
+    asked = [rule["expr"] for rule in RULES]
+    return asked + [target["expr"] for file in BOARDS for panel in panels(file) for target in panel["targets"]]
+
+
+@pytest.mark.parametrize("expression", expressions())
+def test_what_is_asked_for_is_exported(expression: str) -> None:
+    names = set(_NAME.findall(expression))
+    assert names <= exported()
+    assert names or "up{" in expression
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+def test_an_alert_has_a_severity_a_sentence_a_section_and_two_tests(rule: dict[str, Any]) -> None:
+    assert rule["labels"]["severity"] in ("critical", "warning", "info")
+    section = rule["alert"].lower()
+    assert rule["annotations"]["summary"].endswith(".")
+    assert rule["annotations"]["runbook"] == f"docs/runbook.md#{section}"
+    assert rule["annotations"]["runbook_url"].endswith(f"/docs/guide/runbook.html#{section}")
+    runbook = (ROOT / "docs" / "runbook.md").read_text()
+    [body] = re.findall(rf"^## {rule['alert']}\n(.*?)(?=^## |\Z)", runbook, re.M | re.S)
+    assert "**What it means:**" in body
+    assert "**What to do:**" in body
+    tests = yaml.safe_load((PROMETHEUS / "alerts_test.yml").read_text())["tests"]
+    assert {f"{rule['alert']} fires", f"{rule['alert']} is silent"} <= {test["name"] for test in tests}
+
+
+def test_the_runbook_has_no_section_without_an_alert() -> None:
+    sections = re.findall(r"^## (\w+)$", (ROOT / "docs" / "runbook.md").read_text(), re.M)
+    assert sections == [rule["alert"] for rule in RULES]
+
+
+@needs_promtool
+def test_promtool_takes_rules_and_configuration_and_each_alert_fires() -> None:
+    assert PROMTOOL is not None
+    for arguments in (
+        ("check", "config", "prometheus.yml"),
+        ("check", "rules", "alerts.yml"),
+        ("test", "rules", "alerts_test.yml"),
+    ):
+        ended = subprocess.run([PROMTOOL, *arguments], cwd=PROMETHEUS, capture_output=True, text=True, check=False)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+@needs_promtool
+def test_promtool_reads_every_expression_of_the_dashboards(folder: Path) -> None:
+    assert PROMTOOL is not None
+    asked = [expression.replace("$__rate_interval", "5m") for expression in expressions()]
+    rules = [{"record": f"test:{number}", "expr": one} for number, one in enumerate(asked)]
+    (folder / "rules.yml").write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
+    ended = subprocess.run(
+        [PROMTOOL, "check", "rules", "rules.yml"], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+@needs_promtool
+def test_promtool_finds_nothing_odd_in_what_is_exported() -> None:
+    assert PROMTOOL is not None
+    kept = PrometheusMeasures("api-1")
+    kept.answered("GET", None, 200, 0.1)
+    text = shown_as(kept.registry, "")[0]
+    ended = subprocess.run([PROMTOOL, "check", "metrics"], input=text, capture_output=True, check=False)
+    assert b"error" not in ended.stderr.lower(), ended.stderr
+
+
+@pytest.mark.parametrize("file", BOARDS, ids=lambda file: file.stem)
+def test_a_dashboard_has_what_grafana_loads(file: Path) -> None:
+    board = json.loads(file.read_text())
+    assert board["uid"] == f"importledger-{file.stem}"
+    assert board["schemaVersion"] >= 36
+    assert {"title", "tags", "time", "templating", "refresh"} <= board.keys()
+    [variable] = board["templating"]["list"]
+    assert (variable["name"], variable["type"], variable["query"]) == ("datasource", "datasource", "prometheus")
+    shown = board["panels"]
+    assert len({panel["id"] for panel in shown}) == len(shown)
+    places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in shown}
+    assert len(places) == len(shown)
+    for panel in shown:
+        assert panel["type"] in ("timeseries", "stat")
+        assert panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24
+        assert panel["fieldConfig"]["defaults"]["unit"]
+        assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+        assert len({target["refId"] for target in panel["targets"]}) == len(panel["targets"])
+        assert all(target["expr"] and target["legendFormat"] for target in panel["targets"])
+
+
+def test_every_metric_has_a_panel() -> None:
+    asked = {
+        name
+        for file in BOARDS
+        for panel in panels(file)
+        for target in panel["targets"]
+        for name in _NAME.findall(target["expr"])
+    }
+    families = {re.sub(r"_(bucket|sum|count)$", "", name) for name in asked}
+    assert {re.sub(r"_(bucket|sum|count)$", "", name) for name in exported()} <= families
+
+
+def test_the_provisioning_names_what_grafana_reads() -> None:
+    [provider] = yaml.safe_load((GRAFANA / "provisioning" / "dashboards" / "importledger.yml").read_text())["providers"]
+    assert provider["type"] == "file"
+    [source] = yaml.safe_load((GRAFANA / "provisioning" / "datasources" / "prometheus.yml").read_text())["datasources"]
+    assert source["type"] == "prometheus"

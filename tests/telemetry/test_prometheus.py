@@ -1,0 +1,151 @@
+"""The measures as Prometheus reads them: bounded labels, one process or several, and a port of their own."""
+
+import os
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from cli.listening import listening_on
+from telemetry.measures import Measures, measure_with, measures
+from telemetry.prometheus import MAX_CODES, PrometheusMeasures, begin_measures, exposed, shown_as
+from telemetry.pulse import start_pulse
+from telemetry.serving import serve_metrics
+from tests.support.running import wait_for
+
+
+def samples(text: bytes) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    families = text_string_to_metric_families(text.decode())
+    return {(one.name, frozenset(one.labels.items())): one.value for family in families for one in family.samples}
+
+
+def shown(kept: PrometheusMeasures) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    return samples(shown_as(kept.registry, "")[0])
+
+
+def test_a_request_counts_by_method_route_and_status() -> None:
+    kept = PrometheusMeasures("api")
+    for status in (201, 201, 400):
+        kept.answered("POST", "/v2/data-import/accounts/", status, 0.02)
+    found = shown(kept)
+    labels = {"method": "POST", "route": "/v2/data-import/accounts/"}
+    assert found["importledger_requests_total", frozenset((labels | {"status": "201"}).items())] == 2
+    assert found["importledger_requests_total", frozenset((labels | {"status": "400"}).items())] == 1
+    assert found["importledger_request_seconds_count", frozenset(labels.items())] == 3
+
+
+def test_strangers_make_no_series() -> None:
+    kept = PrometheusMeasures("api")
+    for n in range(1_000):
+        kept.answered(f"X{n}", None, 404, 0.0)
+        kept.answered("GET", None, None, 0.0)
+        kept.refused(f"code_{n}")
+    found = shown(kept)
+    counted = [labels for name, labels in found if name == "importledger_requests_total"]
+    assert {dict(labels)["method"] for labels in counted} == {"other", "GET"}
+    assert {dict(labels)["route"] for labels in counted} == {"none"}
+    assert len([labels for name, labels in found if name == "importledger_refusals_total"]) == MAX_CODES + 1
+
+
+def test_a_pool_that_says_more_than_before_is_counted_once() -> None:
+    kept = PrometheusMeasures("api")
+    said = {"pool_size": 3, "pool_available": 1, "pool_max": 8, "requests_wait_ms": 1_500, "requests_errors": 1}
+    kept.pool("log", said)
+    kept.pool("log", said)
+    found = shown(kept)
+    of = {"role": "api", "pool": "log"}
+    assert found["importledger_pool_connections", frozenset((of | {"state": "used"}).items())] == 2
+    assert found["importledger_pool_wait_seconds_total", frozenset(of.items())] == 1.5
+    assert found["importledger_pool_errors_total", frozenset(of.items())] == 1
+
+
+def test_everything_that_can_be_told_is_shown() -> None:
+    kept = PrometheusMeasures("worker-1")
+    kept.accepted("create", "staged")
+    kept.appended(7, 0.01)
+    kept.rung("imports", 3)
+    kept.waiting("imports", 2)
+    kept.processed(3, 0.5)
+    kept.ended("PROCESSED")
+    kept.queued(4)
+    names = {name for name, _ in shown(kept)}
+    assert {
+        *("importledger_creates_total", "importledger_append_batch_events_count", "importledger_append_seconds_sum"),
+        *("importledger_bell_streams_count", "importledger_bell_messages", "importledger_process_batch_imports_count"),
+        *("importledger_imports_ended_total", "importledger_append_queue", "importledger_process_memory_bytes"),
+    } <= names
+
+
+def test_who_does_not_listen_is_told_all_the_same() -> None:
+    silent = Measures()
+    silent.answered("GET", None, 200, 0.1)
+    silent.refused("x")
+    silent.accepted("create", "staged")
+    before = measures()
+    kept = PrometheusMeasures("api")
+    measure_with(kept)
+    try:
+        measures().refused("throttled")
+        assert shown(kept)["importledger_refusals_total", frozenset({("code", "throttled")})] == 1
+    finally:
+        measure_with(before)
+
+
+_ROLE = """
+import sys
+from telemetry.prometheus import begin_measures
+kept = begin_measures(sys.argv[1], is_shared=True)
+for _ in range(int(sys.argv[2])):
+    kept.refused("throttled")
+kept.queued(int(sys.argv[2]))
+"""
+
+
+def test_processes_that_share_a_folder_are_shown_together_and_go_on_counting_when_started_again(folder: Path) -> None:
+    for role, times in (("api-1", 2), ("api-2", 3), ("api-1", 4)):
+        environment = os.environ | {"PROMETHEUS_MULTIPROC_DIR": str(folder)}
+        subprocess.run([sys.executable, "-c", _ROLE, role, str(times)], env=environment, check=True)
+    found = samples(shown_as(exposed(PrometheusMeasures("reader"), folder), "")[0])
+    assert found["importledger_refusals_total", frozenset({("code", "throttled")})] == 9
+    assert found["importledger_append_queue", frozenset({("role", "api-1")})] == 4
+    assert len({file.name.rsplit("_", 1)[1] for file in folder.glob("*.db")}) == 2
+
+
+def test_a_port_of_its_own_answers_metrics_and_nothing_else() -> None:
+    kept = begin_measures("relay", is_shared=False)
+    registry = exposed(kept, None)
+    [listening] = listening_on("127.0.0.1", 0)
+    port = listening.getsockname()[1]
+    serve_metrics([listening], lambda accept: shown_as(registry, accept))
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        assert answer.headers["Content-Type"].startswith("text/plain")
+        assert b"importledger_append_queue" in answer.read()
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"}
+    )
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        assert answer.read().endswith(b"# EOF\n")
+    for path in ("", "/livez", "/metrics/else"):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10)
+        assert refused.value.code == 404
+        refused.value.close()
+
+
+def test_a_pulse_survives_what_cannot_be_looked_at() -> None:
+    import threading
+
+    stop, seen = threading.Event(), threading.Event()
+
+    def fails() -> None:
+        raise RuntimeError
+
+    thread = start_pulse([fails, seen.set], stop)
+    wait_for(seen.is_set, "the second is looked at")
+    stop.set()
+    thread.join(10)
+    assert not thread.is_alive()

@@ -1,0 +1,211 @@
+"""Alerts in real services: the condition is made, and the number that the alert looks at crosses its limit."""
+
+import asyncio
+import re
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+
+from api.app import create_app
+from api.request_log import RequestLog
+from cli.exposition import ServiceCollector
+from embedded.postgres import PostgresUrls
+from eventstore.aggregates.import_process import FailImport, StartImport
+from eventstore.aggregates.supplier import CreateSupplier
+from eventstore.clock import now
+from eventstore.errors import StoreUnavailable
+from eventstore.log import follow, locks
+from eventstore.log.ledger import Ledger
+from projections import FOLLOWING, INLINE
+from telemetry.measures import measure_with, measures
+from telemetry.prometheus import PrometheusMeasures
+from tests.support.certificates import certificate
+from tests.support.following import follow as follow_log
+from tests.support.make import an_account
+from tests.support.running import wait_for
+from tests.support.staging import SUPPLIER, stage
+from workers.ended_imports import EndedImports
+
+ALERTS = Path(__file__).parent.parent.parent / "deploy" / "prometheus" / "alerts.yml"
+RULES = {rule["alert"]: rule["expr"] for rule in yaml.safe_load(ALERTS.read_text())["groups"][0]["rules"]}
+_SIMPLE = re.compile(
+    r'(?P<how>max|sum)(?: by \(\w+\))? ?\((?P<name>\w+)(?:\{(?P<label>\w+)="(?P<value>[^"]+)"\})?\)'
+    r" (?P<sign><|>|==) (?P<limit>[0-9.e]+(?: \* 86400)?)\Z"
+)
+
+
+def holds(alert: str, *registries: CollectorRegistry) -> bool:
+    """Whether the expression of an alert, one number against its limit, is true of what these show."""
+    match = _SIMPLE.match(RULES[alert])
+    assert match, RULES[alert]
+    values = [
+        sample.value
+        for registry in registries
+        for family in registry.collect()
+        for sample in family.samples
+        if sample.name == match["name"] and (not match["label"] or sample.labels[match["label"]] == match["value"])
+    ]
+    if not values:
+        return False
+    seen = max(values) if match["how"] == "max" else sum(values)
+    days = match["limit"].endswith("* 86400")
+    limit = float(match["limit"].split()[0]) * (86_400 if days else 1)
+    return {"<": seen < limit, ">": seen > limit, "==": seen == limit}[match["sign"]]
+
+
+@pytest.fixture
+def watched(database: PostgresUrls) -> Iterator[CollectorRegistry]:
+    """What a service on this database shows."""
+    registry, collector = CollectorRegistry(), ServiceCollector(database.service)
+    collector.fresh_s = 0.0
+    registry.register(collector)
+    yield registry
+    collector.close()
+
+
+@pytest.fixture
+def counted() -> Iterator[PrometheusMeasures]:
+    before, kept = measures(), PrometheusMeasures("api")
+    measure_with(kept)
+    yield kept
+    measure_with(before)
+
+
+@pytest.fixture
+def admin(database: PostgresUrls) -> Iterator[psycopg.Connection[Any]]:
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        yield connection
+
+
+def test_a_database_that_is_away() -> None:
+    registry = CollectorRegistry()
+    registry.register(ServiceCollector("postgresql://nobody@127.0.0.1:1/none"))
+    assert holds("ImportledgerDatabaseAway", registry)
+
+
+def test_nobody_works_and_then_somebody_does(watched: CollectorRegistry, database: PostgresUrls) -> None:
+    alerts = ("ImportledgerNoRelay", "ImportledgerNoProjector", "ImportledgerNoWorker")
+    assert all(holds(alert, watched) for alert in alerts)
+    with psycopg.connect(database.service, autocommit=True) as working:
+        working.execute("SELECT pg_advisory_lock(%s), pg_advisory_lock(%s)", (locks.RELAY, locks.PROJECTOR))
+        working.execute("SELECT pg_advisory_lock(%s, 7)", (locks.WORKERS,))
+        assert not any(holds(alert, watched) for alert in alerts)
+
+
+def test_followers_that_are_behind(watched: CollectorRegistry, ledger: Ledger, admin: psycopg.Connection[Any]) -> None:
+    alerts = ("ImportledgerRelayBehind", "ImportledgerProjectorBehind", "ImportledgerSealerBehind")
+    follow.set_checkpoint(admin, "relay", 0)
+    assert not any(holds(alert, watched) for alert in alerts)
+    ledger.execute(f"supplier/{SUPPLIER}", CreateSupplier(), at=now() - timedelta(hours=1), by="t")
+    assert all(holds(alert, watched) for alert in alerts)
+    follow.set_checkpoint(admin, "relay", 1)
+    follow_log(ledger)
+    assert [holds(alert, watched) for alert in alerts] == [False, False, True]
+
+
+def test_imports_that_wait(watched: CollectorRegistry, ledger: Ledger, admin: psycopg.Connection[Any]) -> None:
+    stage(ledger, an_account(SUPPLIER))
+    assert not holds("ImportledgerImportsWait", watched)
+    admin.execute("UPDATE import_status SET modified_at = modified_at - interval '11 minutes'")
+    assert holds("ImportledgerImportsWait", watched)
+
+
+def test_parked_streams(watched: CollectorRegistry, admin: psycopg.Connection[Any]) -> None:
+    assert not holds("ImportledgerStreamsParked", watched)
+    admin.execute(
+        "INSERT INTO parked_streams (name, version, stream, position, error)"
+        " SELECT name, version, 'import/A/1', 1, '' FROM projection_versions WHERE name = %s AND state = 'live'",
+        (FOLLOWING[0].name,),
+    )
+    assert holds("ImportledgerStreamsParked", watched)
+
+
+def test_the_log_s_lock_is_held(watched: CollectorRegistry, database: PostgresUrls) -> None:
+    waiting = psycopg.connect(database.service, autocommit=True)
+    with psycopg.connect(database.service, autocommit=True) as holder:
+        holder.execute("SELECT pg_advisory_lock(%s)", (locks.LOG,))
+        thread = threading.Thread(target=waiting.execute, args=("SELECT pg_advisory_xact_lock(%s)", (locks.LOG,)))
+        thread.start()
+        wait_for(lambda: holds("ImportledgerLogLockHeld", watched), "the wait is seen to be long")
+    thread.join(30)
+    waiting.close()
+    assert not holds("ImportledgerLogLockHeld", watched)
+
+
+def test_a_standby_that_is_asked_for_and_not_there(database: PostgresUrls) -> None:
+    registry, collector = CollectorRegistry(), ServiceCollector(database.service, durability="replicated")
+    registry.register(collector)
+    assert RULES["ImportledgerNoSynchronousStandby"] == (
+        "max(importledger_durability_replicated) == 1 and on () max(importledger_synchronous_standbys) < 1"
+    )
+    assert registry.get_sample_value("importledger_durability_replicated") == 1
+    assert registry.get_sample_value("importledger_synchronous_standbys") == 0
+    collector.close()
+
+
+def test_mails_that_wait(watched: CollectorRegistry, admin: psycopg.Connection[Any]) -> None:
+    assert not holds("ImportledgerMailsWait", watched)
+    admin.execute(
+        "INSERT INTO customer_mail (supplier, external_account_number, status, attempt, modified_at, position)"
+        " SELECT 'S', n::text, 'REQUESTED', 0, now(), n FROM generate_series(1, 1001) AS n"
+    )
+    assert holds("ImportledgerMailsWait", watched)
+
+
+def test_a_certificate_that_ends(folder: Path) -> None:
+    assert RULES["ImportledgerCertificateEnds"].endswith("- time() < 14 * 86400")
+    file = certificate(folder / "a.pem", datetime.now(UTC) + timedelta(days=13))
+    registry = CollectorRegistry()
+    registry.register(ServiceCollector("postgresql://nobody@127.0.0.1:1/none", certificates=[file]))
+    ends = registry.get_sample_value("importledger_certificate_ends_timestamp_seconds", {"file": str(file)})
+    assert ends is not None
+    assert 0 < ends - datetime.now(UTC).timestamp() < 14 * 86_400
+
+
+def test_a_pool_without_a_connection(database: PostgresUrls, counted: PrometheusMeasures) -> None:
+    ledger = Ledger(database.service, views=INLINE, connections=1)
+    ledger.look()
+    with ledger.connection(), pytest.raises(StoreUnavailable), ledger.connection():
+        pass
+    ledger.look()
+    ledger.close()
+    of = {"role": "api", "pool": "log"}
+    assert counted.registry.get_sample_value("importledger_pool_errors_total", of) == 1
+
+
+def test_imports_that_fail(database: PostgresUrls, ledger: Ledger, counted: PrometheusMeasures) -> None:
+    with ledger.connection() as connection:
+        follow.set_checkpoint(connection, "ended imports", 0)
+    stream = stage(ledger, an_account(SUPPLIER))
+    command = StartImport(worker=1, lease_until=now() + timedelta(minutes=1), max_attempts=5)
+    ledger.execute(stream, command, at=now(), by="t")
+    ledger.execute(stream, FailImport(attempt=1, code="account_failed_validation", detail="no"), at=now(), by="t")
+    with ledger.connection() as connection:
+        EndedImports(ledger).tell(connection)
+    assert counted.registry.get_sample_value("importledger_imports_ended_total", {"status": "ERRORED"}) == 1
+
+
+def test_requests_that_cannot_be_answered(counted: PrometheusMeasures) -> None:
+    async def ask() -> None:
+        app = RequestLog(create_app("postgresql://nobody@127.0.0.1:1/none", b"k" * 32))
+        scope: dict[str, Any] = {
+            "type": "http", "method": "GET", "path": "/readyz", "raw_path": b"/readyz", "headers": [],
+            "query_string": b"", "http_version": "1.1", "scheme": "http", "server": ("h", 80), "client": None,
+            "root_path": "",
+        }  # fmt: skip
+
+        async def nothing(*_: Any) -> Any:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        await app(scope, nothing, nothing)
+
+    asyncio.run(ask())
+    of = {"method": "GET", "route": "/readyz/", "status": "503"}
+    assert counted.registry.get_sample_value("importledger_requests_total", of) == 1

@@ -1,0 +1,47 @@
+"""The worker asks the events where their imports were staged, and only where traces are kept."""
+
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from eventstore.events import Metadata
+from eventstore.log.ledger import Ledger
+from eventstore.log.origin import origin
+from telemetry.otlp import OpenTelemetry
+from telemetry.spans import spans, trace_with
+from tests.support.make import an_account, changed
+from tests.support.staging import SUPPLIER, stage
+from workers.process_imports import ImportProcessor
+from workers.traces import traceparents
+
+FIRST = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+SECOND = "00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+def traced(ledger: Ledger, traceparent: str, account: object) -> str:
+    token = origin.set(Metadata("request", traceparent))
+    try:
+        return stage(ledger, account)
+    finally:
+        origin.reset(token)
+
+
+def test_the_last_staging_counts_and_the_worker_s_events_name_its_span(ledger: Ledger) -> None:
+    account = an_account(SUPPLIER)
+    stream = traced(ledger, FIRST, account)
+    traced(ledger, SECOND, changed(account, "Another note.", "notes", 0, "body"))
+    untraced = stage(ledger, an_account(SUPPLIER, 2))
+    assert traceparents(ledger, [stream]) == []
+    before, kept = spans(), InMemorySpanExporter()
+    keeper = OpenTelemetry(kept, {})
+    trace_with(keeper)
+    try:
+        assert traceparents(ledger, [stream, untraced]) == [SECOND]
+        ImportProcessor(ledger, worker=lambda: 1).process([stream])
+        ImportProcessor(ledger, worker=lambda: 1).process([untraced])
+    finally:
+        keeper.close()
+        trace_with(before)
+    [span] = kept.get_finished_spans()
+    assert span.context is not None
+    own = {event.metadata.traceparent for event in ledger.history(stream)[2:]}
+    assert {one[:-3] for one in own} == {f"00-{span.context.trace_id:032x}-{span.context.span_id:016x}"}
+    assert {event.metadata for event in ledger.history(untraced)} == {Metadata()}

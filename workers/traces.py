@@ -1,0 +1,22 @@
+"""Where in a trace imports were staged: what the events say, asked only where traces are kept."""
+
+from collections.abc import Sequence
+
+from eventstore.events import metadata_of
+from eventstore.log.ledger import Ledger
+from telemetry.spans import spans
+
+_SELECT = """
+SELECT DISTINCT ON (stream) state FROM events
+WHERE stream = ANY(%s) AND topic = 'import_staged.v1'
+ORDER BY stream, version DESC
+"""
+
+
+def traceparents(ledger: Ledger, streams: Sequence[str]) -> list[str]:
+    """Of the requests that have staged these imports last, as far as they were traced. Raises StoreUnavailable."""
+    if not spans().is_on:
+        return []
+    with ledger.connection() as connection:
+        known = [metadata_of(row["state"]).traceparent for row in connection.execute(_SELECT, (list(streams),))]
+    return [one for one in known if one]
