@@ -19,6 +19,8 @@ from schemas.base import instant
 PAGE = 50
 MAX_CANDIDATES = 20_000
 """Imports that a page looks at, where no index leads to those that are wanted."""
+MAX_FAILED = 2_000
+"""The same of those that have named a problem, each of which has to be looked up."""
 END = 10**18
 """A position after all others."""
 _SKEW = timedelta(minutes=5)
@@ -141,7 +143,8 @@ async def list_imports(
     if narrowed.text:
         return await _found(connection, narrowed, after, min(limit, MAX_FOUND))
     before, last = _place(after)
-    candidates = limit + 1 if narrowed.is_indexed else max(limit + 1, MAX_CANDIDATES // max(1, len(narrowed.suppliers)))
+    most = MAX_FAILED if narrowed.code and narrowed.is_problem else MAX_CANDIDATES
+    candidates = limit + 1 if narrowed.is_indexed else max(limit + 1, most // max(1, len(narrowed.suppliers)))
     parameters = await _parameters(connection, narrowed)
     before = min(before, parameters["end"])
     parameters |= {"before": before, "last": last, "candidates": candidates, "limit": limit + 1}
