@@ -119,12 +119,14 @@ def serves(files: Path, environment: dict[str, str], configuration: dict[str, An
     """Start what the image starts, as its user, with only the volume and /tmp to write to."""
     port = free_port()
     command = [*configuration["Entrypoint"], *configuration["Cmd"], "--port", str(port), "--api-processes", "1"]
+    chroot = shutil.which("chroot")  # the image's own PATH leads to none
     entering = f"""
         mount --bind {files} {files} && mount -o remount,bind,ro {files}
         mount -t tmpfs -o uid={USER},gid={USER},mode=0711 tmpfs {files}/var/lib/importledger
         mount -t tmpfs tmpfs {files}/tmp && mount --rbind /dev {files}/dev && mount -t proc proc {files}/proc
-        ! chroot --userspec={USER}:{USER} {files} touch /srv/written 2>/dev/null || exit 7
-        exec chroot --userspec={USER}:{USER} {files} "$@"
+        if {chroot} --userspec={USER}:{USER} {files} touch /tmp/written /var/lib/importledger/written; then :; fi
+        if {chroot} --userspec={USER}:{USER} {files} touch /srv/written; then exit 7; fi
+        exec {chroot} --userspec={USER}:{USER} {files} "$@"
     """
     with temporary_folder() as folder, (folder / "log").open("wb") as log:
         process = subprocess.Popen(
