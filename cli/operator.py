@@ -13,11 +13,12 @@ import click
 import msgspec
 
 from api.api_key import new_api_key
+from api.supplier_settings import SUPPLIER_SETTINGS
 from cli.known import nearest, require_supplier
 from cli.reach import Unreachable, reach
 from cli.say import say
 from cli.settings import SettingError, Settings
-from cli.supplier_settings import HELP, SUPPLIER_SETTINGS, parsed_setting
+from cli.supplier_settings import HELP, parsed_setting
 from cli.tell import json_option, tell, text_of
 from console.users import ORGANISATION_NAME, SUPPLIER_CODE
 from embedded.folder import DataFolder

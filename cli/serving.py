@@ -4,6 +4,7 @@ import socket
 from functools import partial
 
 import click
+import msgspec
 
 from api.app import create_app
 from api.request_log import RequestLog
@@ -13,7 +14,9 @@ from cli.log import write_requests
 from cli.observing import Observed
 from cli.opening import opener
 from cli.roles import role_settings, service_database
+from cli.settings import Settings, shown_settings
 from console.routes import console_routes
+from console.settings import ConsoleSettings
 from embedded.folder import DataFolder
 
 
@@ -41,9 +44,17 @@ def api(host: str, port: int, fds: tuple[int, ...], metrics_fds: tuple[int, ...]
         is_sandbox=settings.is_sandbox,
         durability=settings.durability,
         open_ledger=opener(service_database(settings), settings.durability),
-        more_routes=partial(console_routes, settings=settings.console),
+        more_routes=partial(console_routes, settings=_console(settings)),
     )
     observed.serve(own_port)
     is_told = settings.log_level in ("debug", "info")
     told = RequestLog(app, write_requests(settings.log_format) if is_told else None, at_end=observed.stop)
     serve(told, host=host, port=port, fds=fds, headers=SANDBOX_HEADERS if settings.is_sandbox else ())
+
+
+def _console(settings: Settings) -> ConsoleSettings:
+    """What the console is told: its own settings, and all that are set, for its page about the system."""
+    has_data_here = settings.roles_file is not None
+    return msgspec.structs.replace(
+        settings.console, shown=shown_settings(), data_dir=settings.data_dir if has_data_here else None
+    )

@@ -13,6 +13,7 @@ import psycopg
 from msgspec import Meta
 
 from console.settings import ConsoleSettings, Network, OpenIdGrant, OpenIdSettings
+from discretion.shown import cleaned
 from eventstore.aggregates.user import UserRole
 from eventstore.log.connecting import guarded
 from eventstore.operations.fitness import Durability
@@ -157,6 +158,16 @@ def _with_secrets(environment: Mapping[str, str]) -> Mapping[str, str]:
         if not read[name]:
             raise SettingError(f"{name}_FILE: {named} is empty.")
     return {**environment, **read} if read else environment
+
+
+def shown_settings(environment: Mapping[str, str] = os.environ) -> tuple[tuple[str, str], ...]:
+    """The variables that are set, by name; what is secret in them is not shown."""
+    names = sorted(name for name in environment if name.startswith(("IMPORTLEDGER_", "DATABASE_", "REDIS_")))
+    return tuple((name, _HIDDEN if _SECRET.search(name) else cleaned(environment[name])) for name in names)
+
+
+_HIDDEN = "••••••"
+_SECRET = re.compile(r"KEY|SECRET|PASSWORD|TOKEN")
 
 
 def log_level(environment: Mapping[str, str] = os.environ) -> str:

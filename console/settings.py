@@ -1,6 +1,7 @@
 """What the console is told at its start; the entry points read it from the environment."""
 
 import ipaddress
+from pathlib import Path
 
 import msgspec
 
@@ -35,5 +36,7 @@ class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True):
     trusted_proxies: tuple[Network, ...] = ()
     url: str = ""
     openid: OpenIdSettings | None = None
+    data_dir: Path | None = None
+    """Where the data of the service lies, if that is on this machine."""
     shown: tuple[tuple[str, str], ...] = ()
     """The settings in force as the system's page shows them, secrets hidden."""

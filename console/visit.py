@@ -57,6 +57,8 @@ HEADLINES = {
     500: N_("Something went wrong"),
     503: N_("The service is busy or away"),
 }
+STATUS_NAMES = {"ongoing": N_("open"), "paused": N_("paused"), "complete": N_("complete")}
+USER_STATES = {"active": N_("may sign in"), "disabled": N_("disabled"), "erased": N_("erased")}
 ROLE_NAMES = {"auditor": N_("Auditor"), "support": N_("Support"), "operator": N_("Operator")}
 
 _STALE = Sentence(
@@ -167,6 +169,21 @@ class Visit:
     async def written(self, work: Callable[..., T], *arguments: Any, **named: Any) -> T:
         """What a call that writes gives, which runs in a thread."""
         return await in_thread(work, *arguments, **named)
+
+    async def typed(self, content: str, subject: str) -> str:
+        """Keep a typed reason about a stream; its id, which the event names, or "" for none."""
+        if not content:
+            return ""
+        reason = TypedReason(
+            reason=new_reason_id(), user_id=self.person.user_id, subject=subject, at=now(), content=content[:MAX_REASON]
+        )
+
+        def write() -> None:
+            with self.services.ledger.connection() as connection:
+                write_reason(connection, reason)
+
+        await self.written(write)
+        return reason.reason
 
     async def ask(self, kind: OwnerTaskKind, arguments: dict[str, str], reason: str = "") -> str:
         """Ask for what needs the rights of the database's owner; the id of the task, which the relay carries out.
@@ -309,6 +326,8 @@ class Visit:
             "notice": "" if self.is_partial else notice,
             "csrf": Markup('<input type="hidden" name="csrf" value="{}">').format(self.csrf_token),
             "is_partial": self.is_partial,
+            "status_names": {status: self._(name) for status, name in STATUS_NAMES.items()},
+            "user_states": {state: self._(name) for state, name in USER_STATES.items()},
             "role_names": {role: self._(name) for role, name in ROLE_NAMES.items()},
         }
 

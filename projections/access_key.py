@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from psycopg import Connection
-from psycopg.rows import tuple_row
+from psycopg import AsyncConnection, Connection
+from psycopg.rows import class_row, tuple_row
 
 from eventstore.aggregates.organisation import ORGANISATION, KeyCreated, KeyRevoked
 from eventstore.events import Recorded, shown_event
@@ -127,3 +127,37 @@ def organisation_reach(connection: Connection[Any], organisation: str) -> tuple[
     """The suppliers that the organisation's valid keys may touch."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         return tuple(row[0] for row in cursor.execute(_SELECT_REACH, (organisation,)))
+
+
+class KeyListed(msgspec.Struct, frozen=True, kw_only=True):
+    """A key as operators see it, without its digest."""
+
+    key_id: str
+    organisation: str
+    role: str
+    suppliers: list[str]
+    rate_per_s: int
+    created_at: datetime
+    revoked_at: datetime | None
+
+
+_SELECT_LISTED = "SELECT key_id, organisation, role, suppliers, rate_per_s, created_at, revoked_at FROM access_key"
+_SELECT_PAGE = f"""{_SELECT_LISTED}
+WHERE (%(organisation)s = '' OR organisation = %(organisation)s) AND key_id > %(after)s
+ORDER BY key_id
+LIMIT %(limit)s
+"""
+_SELECT_ONE = f"{_SELECT_LISTED} WHERE key_id = %s"
+
+
+async def keys_page(connection: AsyncConnection[Any], organisation: str, after: str, limit: int) -> list[KeyListed]:
+    """Keys after an id, of an organisation or "" for all."""
+    wanted = {"organisation": organisation, "after": after, "limit": limit}
+    async with connection.cursor(row_factory=class_row(KeyListed)) as cursor:
+        return await (await cursor.execute(_SELECT_PAGE, wanted)).fetchall()
+
+
+async def key_listed(connection: AsyncConnection[Any], key_id: str) -> KeyListed | None:
+    """One key; None where there is none."""
+    async with connection.cursor(row_factory=class_row(KeyListed)) as cursor:
+        return await (await cursor.execute(_SELECT_ONE, (key_id,))).fetchone()

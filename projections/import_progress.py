@@ -36,3 +36,12 @@ async def supplier_progress(connection: AsyncConnection[Any], supplier: str) -> 
     rows = await (await connection.execute(_SELECT, (supplier,), prepare=True)).fetchall()
     counts = {status: number for status, number in rows if number}
     return SupplierProgress(import_supplier=supplier, total=sum(counts.values()), by_status=counts)
+
+
+_SELECT_WAITING = "SELECT coalesce(sum(number), 0) FROM import_progress WHERE status IN ('PENDING', 'IN_PROGRESS')"
+
+
+async def waiting_imports(connection: AsyncConnection[Any]) -> int:
+    """How many imports of all suppliers are pending or being processed."""
+    row = await (await connection.execute(_SELECT_WAITING)).fetchone()
+    return int(row[0]) if row else 0

@@ -1,9 +1,12 @@
 """The import suppliers, their status and settings. Table `import_supplier`; written in the append's transaction."""
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
 import msgspec
+from psycopg import AsyncConnection
+from psycopg.rows import class_row
 from psycopg.sql import SQL, Identifier
 
 from eventstore.aggregates.supplier import (
@@ -116,6 +119,39 @@ SELECT_CHANGED = SQL("SELECT {} FROM import_supplier WHERE position > %s ORDER B
 
 SELECT_NAMED = SQL("SELECT {} FROM import_supplier WHERE code = ANY(%s)").format(_COLUMNS)
 """As `KnownSupplier`: those with these codes."""
+
+
+class SupplierListed(KnownSupplier, frozen=True, kw_only=True):
+    """A supplier as operators see it."""
+
+    reason: str = ""
+    modified_at: datetime
+
+
+_LISTED = SQL(", ").join(map(Identifier, SupplierListed.__struct_fields__))
+_SELECT_PAGE = SQL("""
+SELECT {} FROM import_supplier
+WHERE (%(suppliers)s::text[] IS NULL OR code = ANY(%(suppliers)s)) AND code > %(after)s
+ORDER BY code
+LIMIT %(limit)s
+""").format(_LISTED)
+_SELECT_ONE = SQL("SELECT {} FROM import_supplier WHERE code = %s").format(_LISTED)
+
+
+async def suppliers_page(
+    connection: AsyncConnection[Any], suppliers: Collection[str] | None, after: str, limit: int
+) -> list[SupplierListed]:
+    """Those of these suppliers, or of all, that come after a code."""
+    wanted = {"suppliers": None if suppliers is None else list(suppliers), "after": after, "limit": limit}
+    async with connection.cursor(row_factory=class_row(SupplierListed)) as cursor:
+        return await (await cursor.execute(_SELECT_PAGE, wanted)).fetchall()
+
+
+async def supplier_listed(connection: AsyncConnection[Any], code: str) -> SupplierListed | None:
+    """One supplier; None where there is none."""
+    async with connection.cursor(row_factory=class_row(SupplierListed)) as cursor:
+        return await (await cursor.execute(_SELECT_ONE, (code,))).fetchone()
+
 
 SELECT_SUPPLIERS = "SELECT * FROM import_supplier ORDER BY code"
 """Whole rows, for those who show them."""

@@ -11,6 +11,8 @@ from console.screens import (
     proof,
     signing_in,
     start,
+    suppliers,
+    system,
 )
 from console.visit import Screen
 
@@ -23,6 +25,8 @@ _FILES = (
     import_page,
     start,
     personal_data,
+    suppliers,
+    system,
     signing_in,
     openid,
 )

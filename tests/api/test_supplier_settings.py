@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cli.supplier_settings import SUPPLIER_SETTINGS
+from api.supplier_settings import SUPPLIER_SETTINGS
 from tests.support.make import an_account, changed, encoded
 from tests.support.running import Importer, RunningService, wait_for
 

@@ -9,8 +9,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from api.supplier_settings import SUPPLIER_SETTINGS
 from cli.main import importledger
-from cli.supplier_settings import SUPPLIER_SETTINGS
 from cli.tell import text_of
 from embedded.postgres import PostgresUrls
 from eventstore.log.ledger import Ledger

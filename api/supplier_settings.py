@@ -1,0 +1,48 @@
+"""A supplier's settings by the names and words that people use; all follow from `SupplierSettings`."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from eventstore.aggregates.supplier import SupplierSettings
+
+URL = re.compile(r"(s3|gs|az)://[^/\s]+(/\S*)?\Z|file:///\S*\Z|\Z")
+URLS = "s3://BUCKET/…, gs://BUCKET/…, az://CONTAINER/… or file:///…"
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """One setting: its field in the log, what it is by default, and what each allowed word means; none for a URL."""
+
+    field: str
+    default: Any
+    words: Mapping[str, Any]
+
+    def shown(self, value: Any) -> Any:
+        """A value as its word."""
+        return next((word for word, meant in self.words.items() if meant == value), value)
+
+
+def _setting(field: inspect.Field) -> tuple[str, Setting]:
+    kind, title, said = field.type, field.name.replace("_", "-"), {"no": "no", "yes": "yes"}
+    if isinstance(kind, inspect.Metadata):
+        title, said = (kind.extra_json_schema or {}).get("title", title), kind.extra or said
+        kind = kind.type
+    words: dict[str, Any] = {}
+    if isinstance(kind, inspect.BoolType):
+        words = {said["yes"]: True, said["no"]: False}
+    elif isinstance(kind, inspect.LiteralType):
+        words = {str(value): value for value in kind.values}
+    return title, Setting(field.name, field.default, words)
+
+
+def _settings() -> dict[str, Setting]:
+    settings = inspect.type_info(SupplierSettings)
+    assert isinstance(settings, inspect.StructType)
+    return dict(_setting(field) for field in settings.fields)
+
+
+SUPPLIER_SETTINGS = _settings()
+"""By name on the command line."""

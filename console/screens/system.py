@@ -1,0 +1,65 @@
+"""The system: processes, what waits, how far followers are, size and growth, disk, settings, limits, version."""
+
+import platform
+import shutil
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from api.database import in_thread
+from api.errors import not_found
+from api.limits import LIMITS
+from console.people import OPERATORS
+from console.texts import N_
+from console.visit import Visit, page
+from eventstore.clock import now
+from eventstore.log.recorder import CODE_VERSION
+from eventstore.operations.migrate import NEWEST
+from eventstore.operations.system_state import system_state
+from projections.import_progress import waiting_imports
+
+
+@page("/system/", roles=OPERATORS, nav=N_("System"))
+async def system(visit: Visit) -> Response:
+    """How the service is, for those who see all of it."""
+    if visit.person.reach is not None:
+        raise not_found()
+    folder = visit.console.settings.data_dir
+    disk = await in_thread(_disk, folder) if folder else None
+    return visit.render(
+        "system_live.html" if visit.is_partial else "system.html",
+        state=await visit.read(system_state, now()),
+        waiting=await visit.read(waiting_imports),
+        dying=_dying(visit),
+        disk=disk,
+        settings=visit.console.settings.shown,
+        limits=LIMITS,
+        versions=[
+            ("importledger", CODE_VERSION),
+            ("Python", platform.python_version()),
+            (visit._("Schema"), NEWEST.removesuffix(".sql")),
+        ],
+        at=now(),
+    )
+
+
+def _disk(folder: Path) -> Any:
+    """What is left where the folder is; None where it is not."""
+    try:
+        return shutil.disk_usage(folder)
+    except OSError:
+        return None
+
+
+def _dying(visit: Visit) -> dict[str, str]:
+    """Roles that die whenever they are started, as the supervisor says, with the last line of each."""
+    file = visit.services.roles_file
+    try:
+        return {} if file is None else msgspec.json.decode(file.read_bytes(), type=dict[str, str])
+    except (OSError, msgspec.DecodeError):
+        return {}
+
+
+SCREENS = (system,)

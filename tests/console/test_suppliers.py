@@ -1,0 +1,143 @@
+"""Suppliers, keys, users and the system, as an operator without script uses them; and who may look at which page."""
+
+import asyncio
+import re
+from typing import Any
+
+import pytest
+
+from console.screens import SCREENS
+from console.visit import ROOT
+from embedded.postgres import PostgresUrls
+from eventstore.aggregates import supplier
+from eventstore.aggregates.user import UserErased, stream_of
+from eventstore.clock import now
+from eventstore.log.ledger import Ledger
+from tests.support.console import console_app, new_user, send, signed_in, visitor, words_of
+from workers.owner_tasks import OwnerTasks
+
+PAGES = [screen for screen in SCREENS if screen.method == "GET" and screen.roles is not None]
+CANARY = '"><script>alert(1)</script>'
+
+
+def test_an_operator_sets_up_a_supplier_a_key_and_a_user(database: PostgresUrls, ledger: Ledger, owner: Ledger) -> None:
+    home = "/console/suppliers/"
+
+    async def run() -> None:
+        async with console_app(database) as app, visitor(app, signed_in(ledger, role="operator")) as browser:
+            done = await send(browser, home, {"code": "NW"})
+            assert done.headers["location"] == "/console/suppliers/NW/"
+            assert (await send(browser, home, {"code": CANARY})).status_code == 400
+            fields = {"status": "complete", "reason": CANARY}
+            assert (await send(browser, f"{home}NW/status/", fields, at=f"{home}NW/")).status_code == 400
+            await send(browser, f"{home}NW/status/", fields | {"confirm": "NW"}, at=f"{home}NW/")
+            assert "complete" in words_of((await browser.get(f"{home}NW/")).text)
+            key = {"organisation": CANARY.replace("/", ""), "suppliers": "NW", "role": "importer", "rate": "5"}
+            shown = await send(browser, "/console/keys/", key, at=home)
+            assert re.search(r"ilk_[a-z0-9]{8}_[\w-]{43}", shown.text)
+            assert "waits for the relay" in (await browser.get(home)).text
+            user = {
+                "email": "eve@example.org",
+                "name": CANARY,
+                "organisation": "X",
+                "suppliers": "NW",
+                "role": "support",
+            }
+            link = await send(browser, "/console/users/", user, at=home)
+            assert "/console/sign-in/" in link.text
+            page = (await browser.get(home)).text
+            assert "<script>alert" not in page
+            [user_id] = re.findall(r"/console/users/(u_[0-9a-f]{12})/\">&#34;&gt;", page)
+            for what in ("sign-out", "disable", "enable", "link"):
+                answer = await send(browser, f"/console/users/{user_id}/{what}/", at=f"/console/users/{user_id}/")
+                assert answer.status_code in (200, 303)
+            erase = f"/console/users/{user_id}/erase/"
+            assert (await send(browser, erase, {"confirm": "x"}, at=home)).status_code == 400
+            await send(browser, erase, {"confirm": "eve@example.org"}, at=home)
+            assert isinstance(ledger.history(stream_of(user_id))[-1].event, UserErased)
+            assert "System Waiting 0" in words_of((await browser.get("/console/system/")).text)
+
+    asyncio.run(run())
+    [event] = [
+        one.event for one in ledger.history("supplier/NW") if isinstance(one.event, supplier.SupplierStatusChanged)
+    ]
+    assert re.fullmatch(r"r_[0-9a-f]{16}", event.reason)
+
+
+def test_an_operator_of_one_supplier_reaches_no_further(database: PostgresUrls, ledger: Ledger) -> None:
+    for code in ("NW", "SW"):
+        ledger.execute(supplier.stream_of(code), supplier.CreateSupplier(), at=now(), by="operator:test")
+    stranger = new_user(ledger, organisation="Südwind")
+    colleague = new_user(ledger, role="operator")
+
+    async def run() -> None:
+        cookies = signed_in(ledger, role="operator", suppliers=["NW"])
+        async with console_app(database) as app, visitor(app, cookies) as browser:
+            home = "/console/suppliers/"
+            page = (await browser.get(home)).text
+            assert ("/suppliers/NW/" in page, "/suppliers/SW/" in page, stranger in page) == (True, False, False)
+            for path in (f"{home}SW/", f"/console/users/{stranger}/", "/console/system/"):
+                assert (await browser.get(path)).status_code == 404
+            assert (await browser.get(f"/console/users/{colleague}/")).status_code == 403
+            refused: list[tuple[str, dict[str, Any]]] = [
+                (home, {"code": "NEW"}),
+                ("/console/keys/", {"organisation": "Südwind", "suppliers": "NW", "role": "importer"}),
+                ("/console/keys/", {"organisation": "Nordwind Energie", "suppliers": "*", "role": "importer"}),
+                (
+                    "/console/users/",
+                    {"email": "a@example.org", "organisation": "X", "suppliers": "NW", "role": "auditor"},
+                ),
+            ]
+            for path, fields in refused:
+                assert (await send(browser, path, fields, at=home)).status_code == 403
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("role", ["auditor", "support", "operator"])
+def test_every_page_is_there_for_its_roles_and_absent_for_others(
+    database: PostgresUrls, ledger: Ledger, role: Any
+) -> None:
+    """The matrix of tenant, role and page, over every page that is registered."""
+    for code in ("NW", "SW"):
+        ledger.execute(supplier.stream_of(code), supplier.CreateSupplier(), at=now(), by="operator:test")
+
+    async def run() -> None:
+        async with console_app(database) as app:
+            async with visitor(app) as stranger:
+                for screen in PAGES:
+                    assert (await stranger.get(_address(screen.path, "NW"))).status_code == 303
+            for own, foreign in (("NW", "SW"), ("SW", "NW")):
+                async with visitor(app, signed_in(ledger, role=role, suppliers=[own])) as browser:
+                    for screen in PAGES:
+                        status = (await browser.get(_address(screen.path, own))).status_code
+                        is_allowed = role in (screen.roles or ())
+                        assert status in ((200, 303, 400, 404) if is_allowed else (403, 404)), (screen.path, status)
+                        if "{supplier}" in screen.path:
+                            assert (await browser.get(_address(screen.path, foreign))).status_code == 404, screen.path
+
+    asyncio.run(run())
+
+
+def _address(path: str, code: str) -> str:
+    return ROOT + re.sub(r"\{\w+\}", "none-there", path.replace("{supplier}", code))
+
+
+def test_a_key_that_was_asked_for_is_made_by_the_relay(database: PostgresUrls, ledger: Ledger) -> None:
+    ledger.execute(supplier.stream_of("NW"), supplier.CreateSupplier(), at=now(), by="operator:test")
+
+    async def run() -> None:
+        async with console_app(database) as app, visitor(app, signed_in(ledger, role="operator")) as browser:
+            key = {"organisation": "Nordwind", "suppliers": "NW", "role": "importer", "rate": "0"}
+            await send(browser, "/console/keys/", key, at="/console/suppliers/")
+            with ledger.connection() as connection:
+                [task] = [row["task_id"] for row in connection.execute("SELECT task_id FROM owner_task")]
+            OwnerTasks(ledger, database.admin, lambda asked, progress: {}).carry_out(task)
+            page = (await browser.get("/console/suppliers/")).text
+            [key_id] = set(re.findall(r"/console/keys/([a-z0-9]{8})/", page))
+            at = f"/console/keys/{key_id}/"
+            assert (await send(browser, f"{at}revoke/", {"confirm": "x"}, at=at)).status_code == 400
+            answer = await send(browser, f"{at}revoke/", {"confirm": key_id, "reason": "was in a mail"}, at=at)
+            assert answer.headers["location"] == "/console/suppliers/"
+
+    asyncio.run(run())
