@@ -29,7 +29,7 @@ class Follower(msgspec.Struct, frozen=True):
 
 
 class SystemState(msgspec.Struct, frozen=True, kw_only=True):
-    """All of it, at one moment. `day_bytes` is by how much the database has grown in a day, as far as events say."""
+    """All of it, at one moment. `day_bytes` is by how much the log has grown in a day, with its payloads."""
 
     processes: list[ConnectedProcess]
     leaders: list[str]
@@ -70,8 +70,8 @@ SELECT name, position FROM projection_versions WHERE state = 'live' AND position
 ORDER BY name
 """
 _SELECT_SIZES = """
-SELECT pg_database_size(current_database()), current_setting('server_version'),
-       current_setting('max_connections')::integer
+SELECT pg_database_size(current_database()), pg_total_relation_size('events') + pg_total_relation_size('payloads'),
+       current_setting('server_version'), current_setting('max_connections')::integer
 """
 _SELECT_TIME = "SELECT recorded_at FROM events WHERE position = %s"
 
@@ -84,7 +84,7 @@ async def system_state(connection: AsyncConnection[Any], at: datetime) -> System
         held = await (await cursor.execute(_SELECT_LOCKS)).fetchall()
         [head] = await (await cursor.execute(SELECT_HEAD)).fetchone() or [0]
         followers = await (await cursor.execute(_SELECT_FOLLOWERS)).fetchall()
-        size, postgres, most = await (await cursor.execute(_SELECT_SIZES)).fetchone() or (0, "", 0)
+        size, of_log, postgres, most = await (await cursor.execute(_SELECT_SIZES)).fetchone() or (0, 0, "", 0)
         before = await _position_at(cursor, head, at - timedelta(days=1))
     day_events = head - before
     single = {number for _, number, kind in held if kind == 1}
@@ -96,7 +96,7 @@ async def system_state(connection: AsyncConnection[Any], at: datetime) -> System
         head=head,
         database_bytes=size,
         day_events=day_events,
-        day_bytes=size * day_events // head if head else 0,
+        day_bytes=of_log * day_events // head if head else 0,
         postgres=postgres,
         max_connections=most,
     )
