@@ -4,6 +4,7 @@ A screen marks its functions with `page` and `action`. Before they are called, t
 allowed, the supplier in the path is one that the person sees, and a form has come from a page of ours.
 """
 
+import asyncio
 import hmac
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,7 +18,7 @@ from psycopg import Connection
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from api.database import in_thread, read
+from api.database import in_time, read
 from api.errors import HANDLERS, answer_of, not_found
 from api.languages import Language, language_of
 from api.paths import identifier
@@ -167,8 +168,8 @@ class Visit:
         )
 
     async def written(self, work: Callable[..., T], *arguments: Any, **named: Any) -> T:
-        """What a call that writes gives, which runs in a thread."""
-        return await in_thread(work, *arguments, **named)
+        """What a call that writes gives, which runs in a thread. Raises StoreUnavailable when it takes too long."""
+        return await in_time(asyncio.to_thread(work, *arguments, **named), within_s=WRITE_TIMEOUT_S)
 
     async def typed(self, content: str, subject: str) -> str:
         """Keep a typed reason about a stream; its id, which the event names, or "" for none."""
