@@ -86,7 +86,7 @@ EXAMPLES = {
     "verify": "importledger verify --all --against monday.note",
     "proof": "importledger proof NORDWIND NW-0004711 -o proof.zip",
     "archive": "importledger archive NORDWIND --to s3://archives/2026",
-    "archive supplier": "importledger archive NORDWIND --to file:///archives",
+    "archive supplier": "importledger archive supplier NORDWIND --to file:///archives",
     "archive verify": "importledger archive verify NORDWIND",
     "archive attach": "importledger archive attach NORDWIND",
     "backup": "importledger backup /backups/monday --keys /keys/monday",
