@@ -426,6 +426,11 @@ _PROCESSING = (
         "Dokumente können erst geprüft werden, wenn documents-root gesetzt ist.",
     ),
     _history(
+        "supplier_already_archived",
+        "The supplier is archived already: attach that archive first.",
+        "Der Lieferant ist bereits archiviert: zuerst ist dieses Archiv anzuhängen.",
+    ),
+    _history(
         "smtp_unavailable",
         "The mail server does not answer; the message is tried again.",
         "Der Mailserver antwortet nicht; die Nachricht wird erneut versucht.",

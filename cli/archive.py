@@ -59,7 +59,7 @@ def _place(context: click.Context, parameter: click.Parameter, value: str) -> st
     return value.rstrip("/")
 
 
-@archive.command("supplier", hidden=True)
+@archive.command("supplier")
 @click.argument("code", metavar="SUPPLIER")
 @click.option("--to", "url", required=True, metavar="URL", callback=_place, help="file:///…, s3://…, gs://… or az://….")
 @json_option

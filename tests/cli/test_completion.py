@@ -36,7 +36,7 @@ def test_another_shell_is_refused_in_a_sentence() -> None:
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
 @pytest.mark.parametrize(
     ("words", "completed"),
-    [("importledger supp", "supplier"), ("importledger key cr", "create"), ("importledger doctor --js", "--json")],
+    [("importledger suppl", "supplier"), ("importledger key cr", "create"), ("importledger doctor --js", "--json")],
 )
 def test_bash_completes_verbs_and_options(words: str, completed: str) -> None:
     script = (

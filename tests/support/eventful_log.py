@@ -6,7 +6,7 @@ import pytest
 
 from api.operation import example_of
 from embedded.postgres import PostgresUrls
-from eventstore.aggregates import participant, price_sheet
+from eventstore.aggregates import disclosure, owner_task, participant, price_sheet, user
 from eventstore.aggregates.organisation import CreateKey, RevokeKey
 from eventstore.aggregates.refusals import CountRefusals
 from eventstore.aggregates.run import CountRun, ReplayAccounts
@@ -67,10 +67,36 @@ def fill(ledger: Ledger, owner: Ledger, database: PostgresUrls) -> None:
     counts = CountRefusals(since=now(), counts={"required@customers.[].family_name": 3})
     ledger.execute(f"refusals/{SUPPLIER}", counts, at=now(), by="t")
     send_runs(ledger, processor, wrong)
+    let_people_in(ledger)
     for number in (1, 5):
         external = an_account(SUPPLIER, number)["external_account_number"]
         assert erase(owner, SUPPLIER, external, reason="r", at=now(), by="t") is not None
     follow(ledger)
+
+
+def let_people_in(ledger: Ledger) -> None:
+    """Two users, of whom one was shown a person, and one asks for what the database's owner may do."""
+    made = user.CreateUser(organisation="O", role="support", suppliers=(SUPPLIER,))
+    for stream, commands in (
+        (user.stream_of("u1"), [made, user.ChangeUserRole(role="auditor", suppliers=(SUPPLIER,))]),
+        (user.stream_of("u2"), [made, user.DisableUser()]),
+        (
+            disclosure.stream_of(SUPPLIER, "NW-2"),
+            [disclosure.ShowPersonalData(user="u1", what=("payload",), reason="r")],
+        ),
+        (
+            disclosure.stream_of(SUPPLIER, "NW-3"),
+            [disclosure.ShowPersonalData(user="u1", what=("payload",), reason="r")],
+        ),
+        (owner_task.stream_of("t1"), [asked_of_owner("log_verify"), owner_task.StartOwnerTask()]),
+        (owner_task.stream_of("t2"), [asked_of_owner("projection_verify"), owner_task.StartOwnerTask()]),
+    ):
+        for command in commands:
+            ledger.execute(stream, command, at=now(), by="t")
+
+
+def asked_of_owner(kind: owner_task.OwnerTaskKind) -> owner_task.RequestOwnerTask:
+    return owner_task.RequestOwnerTask(kind=kind, arguments={"name": "platform"}, user="u1")
 
 
 def import_market_records(ledger: Ledger) -> None:
