@@ -207,7 +207,7 @@ WITH_TOKEN: tuple[Hostile, ...] = (
     Hostile(
         "2,000 internationalised e-mail addresses",
         _customers(lambda n: {"email": f"kunde@müller{n}.{'größe-' * 5}ö.{'straße' * 5}.example"}, 2_000),
-        _TOO_MUCH,
+        (200, *_TOO_MUCH),  # they are right: whether there is time for all of them is the processor's
         True,
     ),
     Hostile("10,000 of them", _customers(lambda n: {"email": f"k@{n}.中国漢字東京都.{'漢字' * 12}.中国"}), _TOO_MUCH),
