@@ -65,12 +65,19 @@ class _Account(msgspec.Struct, frozen=True):
 
 
 _decode = msgspec.json.Decoder(_Account).decode
-_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
+_PLAIN = str.maketrans(
+    {"ä": "ae", "ö": "oe", "ü": "ue", "æ": "ae", "œ": "oe", "ø": "o", "ı": "i", "ł": "l", "đ": "d", "ð": "d", "þ": "th"}
+)
+"""Letters as people type them who do not have them on their keyboard, where they are no letter and an accent."""
 
 
 def folded(text: str) -> str:
-    """The text as it is compared: without case, accents and umlauts ("Müller" as "mueller"), single blanks."""
-    plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFC", text).casefold().translate(_UMLAUTS))
+    """The text as it is compared, in what is searched and in what is searched for: the one place that says so.
+
+    Without case and accents, with umlauts as two letters and single blanks: "Müller" is "mueller", "Groß" "gross",
+    "Yılmaz" and "YILMAZ" are "yilmaz", "Sørensen" is "sorensen".
+    """
+    plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFC", text).casefold().translate(_PLAIN))
     return " ".join("".join(letter for letter in plain if not unicodedata.combining(letter)).split())
 
 
@@ -116,7 +123,7 @@ ACCOUNT_SEARCH = Index(
     indexes=("USING gin (terms)",),
     project=project,
     reads_payloads=True,
-    edition="2: words of names and IBANs are terms",
+    edition="3: letters without accents",
 )
 
 

@@ -32,12 +32,13 @@ def person(external: str, given: str, family: str, iban: str = "DE89370400440532
 
 @pytest.fixture
 def found(ledger: Ledger, database: Any) -> Callable[..., Any]:
-    """What a search finds among four accounts: external numbers, and the next page."""
+    """What a search finds among five accounts: external numbers, and the next page."""
     people = [
         person("1", "Anna Maria", "Groß"),
         person("2", "Hans", "Müller", "DE02120300000000202051"),
         person("3", "Müller", "Hans"),
         person("4", "Hannes", "Müllerschön"),
+        person("5", "Işıl", "Yılmaz"),
     ]
     for account in people:
         payload = Payload.of(encoded(account))
@@ -71,6 +72,9 @@ def found(ledger: Ledger, database: Any) -> Callable[..., Any]:
         ("DE02 1203 0000 0000 2020 51", "2"),
         ("de02120300000000202051", "2"),
         ("2@example.com", "2"),
+        ("yilmaz", "5"),
+        ("ISIL YILMAZ", "5"),
+        ("Yılmaz", "5"),
         ("hans gross", ""),
         ("ha", ""),
         ("%", ""),
@@ -80,6 +84,29 @@ def test_people_are_found_by_names_in_any_order_and_by_iban(
     found: Callable[..., Any], text: str, expected: str
 ) -> None:
     assert found(text) == (expected, "")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Yılmaz", "yilmaz"),
+        ("YILMAZ", "Yılmaz"),
+        ("İbrahim Işık", "ibrahim isik"),
+        ("Groß", "GROSS"),
+        ("Müller", "Mueller"),
+        ("MU\N{COMBINING DIAERESIS}LLER", "müller"),
+        ("Köß", "koess"),
+        ("Sørensen", "SORENSEN"),
+        ("Æsa Œuvre", "aesa oeuvre"),
+        ("Łukasz Đorđe", "lukasz dorde"),
+        ("José Nuñez-Ångström", "jose nunez-angstroem"),
+        ("  Anna \t Maria ", "anna maria"),
+        ("ﬁnn", "finn"),
+    ],
+)
+def test_what_people_type_is_compared_without_letters_that_they_may_not_have(one: str, other: str) -> None:
+    assert folded(one) == folded(other)
+    assert folded(folded(one)) == folded(one)
 
 
 def test_a_search_says_that_there_are_more_and_goes_on(found: Callable[..., Any]) -> None:
