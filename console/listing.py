@@ -14,7 +14,7 @@ from eventstore.aggregates.import_process import STATUSES
 from projections.import_list import ListedRow, Narrowed
 
 MAX_TEXT = 254
-NAMES = ("supplier", "status", "code", "path", "run", "day", "q")
+NAMES = ("supplier", "status", "code", "path", "mended", "run", "day", "q")
 """The parameters that narrow a list, as they stand in its address."""
 _OF_IMPORTS = frozenset(entry.code for entry in CATALOGUE if "latest_error" in entry.where)
 
@@ -26,6 +26,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     status: str = ""
     code: str = ""
     path: str = ""
+    mended: str = ""
+    """`no` for accounts that still fail for the code, `yes` for those that were processed since; "" for both."""
     run: str = ""
     day: str = ""
     q: str = ""
@@ -39,6 +41,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         if said["status"] and said["status"] not in STATUSES:
             misread.append("status")
             said["status"] = ""
+        if said["mended"] not in ("", "no", "yes"):
+            said["mended"] = ""
         if said["day"] and _day(said["day"]) is None:
             misread.append("day")
             said["day"] = ""
@@ -55,8 +59,9 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
             suppliers=suppliers,
             status=self.status,
             code=self.code,
-            is_problem=bool(self.path) or self.code not in _OF_IMPORTS,
+            is_problem=bool(self.path) or bool(self.mended) or self.code not in _OF_IMPORTS,
             path=self.path,
+            is_mended=None if not self.mended else self.mended == "yes",
             run=self.run,
             day=_day(self.day),
             text=self.q,

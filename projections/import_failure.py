@@ -42,7 +42,12 @@ _TABLES = {
     "import_failure_count": "supplier text NOT NULL, code text NOT NULL, path text NOT NULL, kind text NOT NULL,"
     " number bigint NOT NULL, PRIMARY KEY (supplier, code, path, kind)",
 }
-_INDEXES = ("(supplier, code, position)", "(supplier, code, path, position)")
+_INDEXES = (
+    "(supplier, code, position)",
+    "(supplier, code, path, position)",
+    "(supplier, code, path, position) WHERE mended_at IS NULL",
+    "(supplier, code, path, position) WHERE mended_at IS NOT NULL",
+)
 _EDITION = "1"
 
 

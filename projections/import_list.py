@@ -38,6 +38,8 @@ class Narrowed(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the code is one of an import's problems rather than of its `latest_error`."""
     path: str = ""
     """A place, with [] for any item of an array; only with a code that is a problem's."""
+    is_mended: bool | None = None
+    """Whether it was processed since it failed for the code, which is a problem's; None for both."""
     run: str = ""
     day: date | None = None
     text: str = ""
@@ -45,9 +47,30 @@ class Narrowed(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_indexed(self) -> bool:
         """Whether an index leads to all that is wanted and to nothing else."""
-        led_by = ("run",) if self.run else ("code", "path") if self.code else ("status",)
-        asked = [name for name in ("status", "code", "run", "day") if getattr(self, name)]
-        return self.status != "PROCESSED" and all(name in led_by for name in asked)
+        if self.run or self.day or self.text:
+            return not (self.day or self.text or self.status or self.code)
+        if self.code and self.is_problem:
+            return not self.status and (self.is_mended is None or bool(self.path))
+        return self.status != "PROCESSED"
+
+    @property
+    def settled(self) -> "Narrowed | None":
+        """The same with what its parts say of each other; None where no import can be wanted."""
+        if not self.code or not self.status:
+            return self
+        if not self.is_problem:
+            return self if self.status in FAILED else None
+        if self.status == "CANCELLED":
+            return None
+        is_mended = _MENDED.get(self.status, self.is_mended)
+        if self.is_mended not in (None, is_mended):
+            return None
+        return msgspec.structs.replace(self, is_mended=is_mended)
+
+
+FAILED = ("ERRORED", "DRY_RUN_ERRORED")
+_MENDED = dict.fromkeys(("PROCESSED", "DRY_RUN_SUCCEEDED"), True) | dict.fromkeys(FAILED, False)
+"""States that say whether an import that has failed was mended since; who is cancelled has no failure any more."""
 
 
 class ListedRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,10 +137,16 @@ JOIN import_status AS s USING (supplier, external_account_number)"""  # noqa: S6
 _IS_WANTED: LiteralString = """
 WHERE (%(status)s = '' OR status = %(status)s)
   AND (%(begins_at)s::timestamptz IS NULL OR (created_at >= %(begins_at)s AND created_at < %(ends_at)s))
-  AND (%(code)s = '' OR error_code = %(code)s OR EXISTS (
+  AND (%(code)s = '' OR (error_code = %(code)s AND %(path)s = '' AND %(mended)s::boolean IS NULL) OR EXISTS (
         SELECT FROM import_failure AS p
         WHERE p.stream = 'import/' || c.supplier || '/' || c.external_account_number AND p.code = %(code)s
-          AND (%(path)s = '' OR p.path = %(path)s)))"""
+          AND (%(path)s = '' OR p.path = %(path)s)
+          AND (%(mended)s::boolean IS NULL OR (p.mended_at IS NOT NULL) = %(mended)s::boolean)))"""
+
+_IS_OF_RUN: LiteralString = """
+(%(run)s = '' OR EXISTS (
+    SELECT FROM import_run_account AS r
+    WHERE r.supplier = c.supplier AND r.run = %(run)s AND r.external_account_number = c.external_account_number))"""
 
 _SELECT_FIRST = """
 WITH RECURSIVE halving (low, high) AS (
@@ -140,9 +169,13 @@ async def list_imports(
 
     `after` is what the page before has given. Raises ValueError for one that no page has given.
     """
+    before, last = (END, "") if narrowed.text else _place(after)
+    settled = narrowed.settled
+    if settled is None:
+        return ListPage([], "")
+    narrowed = settled
     if narrowed.text:
         return await _found(connection, narrowed, after, min(limit, MAX_FOUND))
-    before, last = _place(after)
     most = MAX_FAILED if narrowed.code and narrowed.is_problem else MAX_CANDIDATES
     candidates = limit + 1 if narrowed.is_indexed else max(limit + 1, most // max(1, len(narrowed.suppliers)))
     parameters = await _parameters(connection, narrowed)
@@ -168,12 +201,16 @@ def _query_of(narrowed: Narrowed) -> LiteralString:
     if narrowed.run:
         return _SELECT_OF_RUN
     if narrowed.code and narrowed.is_problem:
-        return _SELECT_FAILED.replace("{led}", " AND path = %(path)s" if narrowed.path else "")
+        at: LiteralString = ""
+        if narrowed.path:
+            mended: dict[bool | None, LiteralString] = {None: "", True: " AND mended_at IS NOT NULL"}
+            at = " AND path = %(path)s" + mended.get(narrowed.is_mended, " AND mended_at IS NULL")
+        return _SELECT_FAILED.replace("{led}", at)
     led: LiteralString = ""
-    if narrowed.code:
-        led = " AND error_code = %(code)s"
-    elif narrowed.status and narrowed.status != "PROCESSED":
+    if narrowed.status and narrowed.status != "PROCESSED":
         led = STATUS_CONDITIONS[narrowed.status]
+    if narrowed.code:
+        led += " AND error_code = %(code)s"
     return _SELECT_IN_ORDER.replace("{led}", led)
 
 
@@ -210,6 +247,7 @@ async def _parameters(connection: AsyncConnection[Any], narrowed: Narrowed) -> d
         "status": narrowed.status,
         "code": narrowed.code,
         "path": narrowed.path,
+        "mended": narrowed.is_mended,
         "run": narrowed.run,
         "begins_at": begins_at,
         "ends_at": ends_at,
@@ -229,7 +267,7 @@ async def _found(connection: AsyncConnection[Any], narrowed: Narrowed, after: st
     page = await found_accounts(connection, narrowed.text, narrowed.suppliers, after=after, limit=limit)
     named = [(one.import_supplier, one.external_account_number) for one in page.accounts]
     parameters = await _parameters(connection, narrowed)
-    query = f"SELECT * FROM ({_SELECT_OF_NAMES}) AS c {_IS_WANTED}"  # noqa: S608 - constants
+    query = f"SELECT * FROM ({_SELECT_OF_NAMES}) AS c {_IS_WANTED} AND {_IS_OF_RUN}"  # noqa: S608 - constants
     parameters |= {"names": [one for one, _ in named], "externals": [other for _, other in named]}
     async with connection.cursor(row_factory=class_row(ListedRow)) as cursor:
         rows = await (await cursor.execute(query, parameters)).fetchall()

@@ -127,6 +127,8 @@ IMPORT_STATUS = View(
         "import_status_by_status": "(supplier, status, created_position)"
         " WHERE status IN ('PENDING', 'ERRORED', 'CANCELLED', 'DRY_RUN_SUCCEEDED', 'DRY_RUN_ERRORED')",
         "import_status_by_error": "(supplier, error_code, created_position) WHERE error_code IS NOT NULL",
+        "import_status_by_error_and_status": "(supplier, status, error_code, created_position)"
+        " WHERE error_code IS NOT NULL",
         "import_status_with_error": "(supplier, created_position) WHERE error_code IS NOT NULL",
     },
     skipped=LEAVES_STATUS,

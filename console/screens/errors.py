@@ -95,12 +95,11 @@ def trend_of(days: Sequence[int]) -> list[DayBar]:
 
 
 def _links(one: FailureCount) -> dict[str, str]:
-    """To the accounts: all, those that still fail, those that were mended."""
+    """To the accounts: those that still fail, those that were mended."""
     asked = Asked(supplier=one.supplier, code=one.code, path=one.path)
     return {
-        "all": f"{ROOT}/imports/{asked.query()}",
-        "open": f"{ROOT}/imports/{asked.query(status='ERRORED')}",
-        "mended": f"{ROOT}/imports/{asked.query(status='PROCESSED')}",
+        "open": f"{ROOT}/imports/{asked.query(mended='no')}",
+        "mended": f"{ROOT}/imports/{asked.query(mended='yes')}",
         "code": f"{ROOT}/errors/{quote(one.code, safe='')}/",
     }
 

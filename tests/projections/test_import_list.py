@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from embedded.postgres import PostgresUrls
-from eventstore.aggregates.import_process import CompleteImport, FailImport, StageImport, stream_of
+from eventstore.aggregates.import_process import CompleteImport, FailImport, RetryImport, StageImport, stream_of
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
 from projections import import_list
@@ -19,6 +19,7 @@ from tests.support.make import NOON, an_account, encoded, stage, start
 
 FAILED = "import_process_failed_validation"
 IBAN = "invalid_iban@payment_instructions.0.iban"
+PLACE = "payment_instructions[].iban"
 
 Listing = Callable[..., list[str]]
 
@@ -79,6 +80,17 @@ CASES: list[tuple[dict[str, Any], list[str]]] = [
     ({"code": "invalid_iban", "is_problem": True, "path": "payment_instructions[].iban"}, ["08", "05", "02"]),
     ({"code": "invalid_iban", "is_problem": True, "path": "elsewhere"}, []),
     ({"code": "invalid_iban", "is_problem": True, "status": "PROCESSED"}, []),
+    ({"code": "invalid_iban", "is_problem": True, "status": "ERRORED"}, ["08", "05", "02"]),
+    ({"code": "invalid_iban", "is_problem": True, "status": "CANCELLED"}, []),
+    ({"code": "invalid_iban", "is_problem": True, "is_mended": False}, ["08", "05", "02"]),
+    ({"code": "invalid_iban", "is_problem": True, "is_mended": False, "path": PLACE}, ["08", "05", "02"]),
+    ({"code": "invalid_iban", "is_problem": True, "is_mended": True, "path": PLACE}, []),
+    ({"code": "invalid_iban", "is_problem": True, "is_mended": True, "status": "ERRORED"}, []),
+    ({"code": "invalid_iban", "is_problem": True, "is_mended": False, "status": "PENDING"}, []),
+    ({"code": FAILED, "status": "ERRORED"}, ["08", "05", "02"]),
+    ({"code": FAILED, "status": "PENDING"}, []),
+    ({"code": FAILED, "status": "DRY_RUN_ERRORED"}, []),
+    ({"run": "r1", "code": "invalid_iban", "is_problem": True, "is_mended": True}, []),
     ({"run": "r1"}, ALL[6:]),
     ({"run": "r1", "status": "PROCESSED"}, ["04", "01"]),
     ({"run": "r1", "code": "invalid_iban", "is_problem": True}, ["05", "02"]),
@@ -103,6 +115,24 @@ def test_a_text_finds_and_the_rest_still_narrows(listing: Listing) -> None:
     assert sorted(listing(1, text="müller")) == ["00", "01", "02", "03"]
     assert listing(text="müller", status="PROCESSED") == ["01"]
     assert listing(text="müller", suppliers=("S",), day=date(2026, 11, 2)) == []
+    assert sorted(listing(text="groß", run="r1")) == ["04", "05"]
+    assert listing(text="groß", run="r2") == []
+    assert listing(text="müller", code="invalid_iban", is_problem=True, path=PLACE) == ["02"]
+    assert listing(text="müller", code="invalid_iban", is_problem=True, path="elsewhere") == []
+
+
+def test_what_was_mended_is_told_from_what_still_fails(ledger: Ledger, listing: Listing) -> None:
+    for command in (RetryImport(), start(), CompleteImport(attempt=1, account_number="A-2")):
+        ledger.execute(stream_of("S", "02"), command, at=NOON + timedelta(days=2), by="t")
+    ledger.execute(stream_of("S", "08"), RetryImport(), at=NOON + timedelta(days=2), by="t")
+    follow(ledger)
+    failed = {"code": "invalid_iban", "is_problem": True}
+    for more in ({}, {"path": PLACE}):
+        assert listing(**failed, **more, is_mended=True) == ["02"]
+        assert listing(**failed, **more, is_mended=False) == ["08", "05"]
+        assert listing(**failed, **more, status="PENDING") == ["08"]
+        assert listing(**failed, **more, status="PROCESSED") == ["02"]
+        assert listing(1, **failed, **more) == ["08", "05", "02"]
 
 
 def test_no_page_begins_where_none_has_ended(database: PostgresUrls) -> None:
