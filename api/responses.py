@@ -148,7 +148,7 @@ async def read_body(request: Request, room: Room = CALLERS, *, is_form: bool = F
     """
     content_type = request.headers.get("content-type")
     if content_type is not None and not (_is_form(content_type) if is_form else _is_json(content_type)):
-        media = _FORM if is_form else "application/json"
+        media = _FORMS[0] if is_form else "application/json"
         raise ApiError(415, Sentence(f"The body is expected as {media}.", f"Der Inhalt wird als {media} erwartet."))
     coding = request.headers.get("content-encoding")
     if coding is not None and coding.strip().lower() not in ("", "identity"):
@@ -209,7 +209,7 @@ _TOO_SLOW = Sentence("The body did not arrive in time.", "Der Inhalt kam nicht r
 _GONE = Sentence("The client went away.", "Der Client hat die Verbindung beendet.")
 
 
-_FORM = "application/x-www-form-urlencoded"
+_FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 
 
 def _is_json(content_type: str) -> bool:
@@ -218,7 +218,7 @@ def _is_json(content_type: str) -> bool:
 
 
 def _is_form(content_type: str) -> bool:
-    return _kind_of(content_type) == _FORM
+    return _kind_of(content_type) in _FORMS
 
 
 def _kind_of(content_type: str) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -11,11 +12,11 @@ from api.database import in_time
 from api.errors import query_not_valid
 from api.status_codes import ApiError
 from console.listing import command_line
-from console.owner_words import TASK_NAMES, TASK_STATES
+from console.owner_words import TASK_NAMES, TASK_STATES, outcome_names
 from console.people import EVERYBODY
 from console.texts import N_
 from console.visit import ROOT, Visit, action, page
-from eventstore.proof.checkpoint_list import Compared, checkpoint_page, compared_with, newest_note
+from eventstore.proof.checkpoint_list import Compared, checkpoint_page, compared_with, newest_note, verifier_key
 from eventstore.proof.proof import NotProvable, write_proof
 from projections.history import account_streams
 from projections.owner_task import owner_tasks
@@ -34,6 +35,7 @@ VERDICTS: dict[str, tuple[str, str]] = {
     "lost": ("warn", N_("This checkpoint speaks of events whose loss was signed openly.")),
     "stranger": ("warn", N_("This checkpoint is of another log, or of another key.")),
     "unreadable": ("bad", N_("This is no signed checkpoint.")),
+    "not_signed": ("bad", N_("The signature of this checkpoint is not the log's: somebody has altered or made it.")),
     "not_sealed": ("warn", N_("The stored tree does not reach so far yet. Try again after the next checkpoint.")),
 }
 
@@ -46,8 +48,8 @@ async def proof(visit: Visit) -> Response:
 
 @action("/proof/compare/", roles=EVERYBODY)
 async def compare_checkpoint(visit: Visit) -> Response:
-    """Compare a checkpoint that somebody has kept with the log as it is."""
-    note = visit.form.secret("note")[:MAX_NOTE].replace("\r\n", "\n")
+    """Compare a checkpoint that somebody has kept with the log as it is: a file, or what was pasted."""
+    note = (visit.form.secret("file").strip() or visit.form.secret("note"))[:MAX_NOTE].replace("\r\n", "\n")
 
     def work() -> Compared:
         with visit.services.ledger.connection() as connection:
@@ -60,6 +62,7 @@ async def compare_checkpoint(visit: Visit) -> Response:
 @action("/proof/verify/", roles=EVERYBODY)
 async def verify_log(visit: Visit) -> Response:
     """Ask for the log to be verified against its checkpoints, and one that is given."""
+    visit.require_all()
     arguments = {"all": "yes" if visit.form.text("all") else "", "against": visit.form.secret("against")[:MAX_NOTE]}
     await visit.ask("log_verify", {name: value for name, value in arguments.items() if value})
     notice = visit._("It was asked for. The page shows how far it is.")
@@ -78,7 +81,8 @@ async def download_proof(visit: Visit) -> Response:
                 raise NotProvable
             file = Path(folder, "proof.zip")
             streams = account_streams(connection, supplier, external)
-            write_proof(connection, file, streams, newest, "", kept={}, payloads=False)
+            key = verifier_key(connection, newest[0].origin)
+            write_proof(connection, file, streams, newest, key, kept={}, payloads=False)
             return file.read_bytes()
 
     try:
@@ -99,7 +103,7 @@ async def _shown(visit: Visit, comparison: Compared | None, note: str) -> Respon
         for task in await visit.read(owner_tasks, "log_verify", {}, 5)
     ]
     verdict = VERDICTS[comparison.verdict] if comparison else None
-    return visit.render(
+    response = visit.render(
         "proof.html",
         listed=listed,
         is_first=not before,
@@ -113,7 +117,18 @@ async def _shown(visit: Visit, comparison: Compared | None, note: str) -> Respon
         may_ask=visit.person.reach is None,
         verify_line=command_line("verify", "--all"),
         against_line=command_line("verify", "--against", "…"),
+        outcome_names=outcome_names(visit._),
+        kept_at=_moment(comparison.time) if comparison else None,
     )
+    return visit.live(response, "tasks", is_live=any(task.is_open for task, _ in tasks))
+
+
+def _moment(text: str) -> datetime | None:
+    """The time that a checkpoint says; None where it says none."""
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
 
 
 SCREENS = (proof, compare_checkpoint, verify_log, download_proof)

@@ -141,6 +141,8 @@ def _grant(connection: "psycopg.Connection", role: str) -> None:
         "GRANT SELECT, INSERT ON {append_only} TO {role}",
         "GRANT SELECT ON schema_migrations, stored_events, readable_events TO {role}",
         "GRANT SELECT, INSERT, UPDATE, DELETE ON checkpoints, log_tiles, statement_requests TO {role}",
+        "REVOKE ALL ON log_keys FROM {role}",
+        "GRANT SELECT, INSERT ON log_keys TO {role}",
         "GRANT SELECT, INSERT, DELETE ON refused_attempts TO {role}",
         "GRANT SELECT, INSERT, UPDATE, DELETE ON user_details, sign_in_links, user_sessions, failed_sign_ins,"
         " typed_reasons, owner_task_progress TO {role}",

@@ -1,10 +1,12 @@
 """Checkpoints as people look at them: a list, the newest, and how one that somebody has kept fits the log.
 
-Nothing here checks a signature, since only the sealer has the key: whoever needs that verifies the log.
+The public half of the key that has sealed is kept beside the checkpoints (`log_keys`), and a checkpoint names the key
+by its hash, so that none can be put in its place.
 """
 
 import base64
 import binascii
+import hashlib
 from datetime import datetime
 from typing import Any, Literal
 
@@ -13,12 +15,13 @@ from psycopg import AsyncConnection, Connection
 from psycopg.rows import class_row, tuple_row
 
 from eventstore.log.columns import SELECT_HEAD
+from eventstore.proof.checkpoints import read_signed
 from eventstore.proof.merkle import TreeDamaged, range_root
 from eventstore.proof.sealing import tile_reader
-from eventstore.proof.verifier import Checkpoint
+from eventstore.proof.verifier import Checkpoint, Invalid, read_key
 
 PAGE = 20
-Verdict = Literal["agrees", "differs", "longer", "lost", "stranger", "unreadable", "not_sealed"]
+Verdict = Literal["agrees", "differs", "longer", "lost", "stranger", "unreadable", "not_signed", "not_sealed"]
 
 
 class ListedCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +73,7 @@ ORDER BY size DESC
 LIMIT %(limit)s
 """
 _SELECT_NEWEST = "SELECT note FROM log_checkpoints ORDER BY branch DESC, size DESC LIMIT 1"
+_SELECT_KEY = "SELECT verifier FROM log_keys WHERE origin = %s"
 _SELECT_LOSSES = "SELECT branch, continues, lost FROM log_checkpoints WHERE continues IS NOT NULL"
 
 
@@ -107,6 +111,18 @@ def newest_note(connection: Connection[Any]) -> tuple[Checkpoint, str] | None:
     return (parsed_note(row[0]), row[0]) if row else None
 
 
+def verifier_key(connection: Connection[Any], origin: str) -> str:
+    """The public key of checkpoints of this origin, NAME+HASH+KEY; "" where nobody has kept the one that it names."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        row = cursor.execute(_SELECT_KEY, (origin,)).fetchone()
+    try:
+        name, _, public = read_key(row[0] if row else "")
+    except Invalid:
+        return ""
+    is_the_one = name == origin and name.rpartition("/")[2] == hashlib.sha256(public).hexdigest()[:16]
+    return row[0] if row and is_the_one else ""
+
+
 def compared_with(connection: Connection[Any], note: str) -> Compared:
     """How a checkpoint that somebody has kept fits the stored tree."""
     try:
@@ -116,6 +132,12 @@ def compared_with(connection: Connection[Any], note: str) -> Compared:
     newest = newest_note(connection)
     if newest is None or newest[0].origin != kept.origin:
         return Compared("stranger", kept.size, kept.time)
+    key = verifier_key(connection, kept.origin)
+    try:
+        if key:
+            read_signed(note.strip() + "\n", (key,))
+    except Invalid:
+        return Compared("not_signed", kept.size, kept.time)
     return Compared(_verdict(connection, kept, newest[0].size), kept.size, kept.time)
 
 

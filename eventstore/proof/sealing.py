@@ -39,6 +39,12 @@ _INSERT = """
 INSERT INTO log_checkpoints (size, note, sealed_at, branch, continues, lost)
 VALUES (%s, %s, %s, %s, %s, %s)
 """
+_KEEP_KEY = """
+INSERT INTO log_keys (origin, verifier, used_at)
+SELECT %(origin)s, %(verifier)s, %(at)s
+WHERE NOT EXISTS (SELECT FROM log_keys WHERE origin = %(origin)s)
+ON CONFLICT DO NOTHING
+"""
 _SELECT_NOT_OUTSIDE = """
 SELECT size, note
 FROM log_checkpoints
@@ -107,6 +113,7 @@ def _seal(
     progress: Callable[[int], None],
 ) -> Sealed | None:
     keys = (key.verifier, former_key) if former_key else (key.verifier,)
+    connection.execute(_KEEP_KEY, {"origin": key.name, "verifier": key.verifier, "at": at})
     head = _head(connection)
     before = newest_checkpoint(connection, keys)
     branch = before.branch if before else 0
@@ -176,6 +183,7 @@ def continue_from(
         line = f"continues from {position}, lost {position + 1}–{upto}: {reason}"
         note = key.sign(head, range_root(read, 0, head), at, branch=branch, continues=line)
         connection.execute(_INSERT, (head, note, at, branch, position, upto))
+        connection.execute(_KEEP_KEY, {"origin": key.name, "verifier": key.verifier, "at": at})
     _keep_outside(connection, outside, branch, {})
     return Sealed(_read(note, keys), note, is_new=True)
 
