@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from console.masking import DOTS, masked_tree
+from discretion.masking import DOTS, masked_tree
 from schemas.base import Problem
 
 MAX_NODES = 3_000

@@ -67,6 +67,10 @@ _STALE = Sentence(
     "Dieses Formular wurde nicht von einer Seite dieser Sitzung gesendet. Bitte die Seite neu laden und es noch einmal "
     "senden.",
 )
+_ALL_ONLY = Sentence(
+    "This concerns every supplier: only those who see all may ask for it.",
+    "Das betrifft alle Lieferanten: nur wer alle sieht, darf es anfordern.",
+)
 _NOT_ALLOWED = Sentence("Your role does not allow this.", "Ihre Rolle erlaubt das nicht.")
 
 
@@ -218,9 +222,20 @@ class Visit:
         key = self._token if self.opened else self._stranger
         return hmac.new(key.encode(), b"form", "sha256").hexdigest()
 
+    def require_all(self) -> None:
+        """For what concerns every supplier. Raises ApiError 403 for those who see some."""
+        if self.person.reach is not None:
+            raise ApiError(403, _ALL_ONLY)
+
     def render(self, template: str, status: int = 200, **values: Any) -> Response:
         """A page in the person's language. What every template knows stands in `_around`."""
         return HTMLResponse(rendered(template, self.language, **self._around(), **values), status)
+
+    def live(self, response: Response, part: str, *, is_live: bool) -> Response:
+        """The answer to a script that follows a part of a page; once nothing changes there any more, it loads all."""
+        if self.is_partial and not is_live and self.request.headers.get("hx-target") == part:
+            response.headers["HX-Refresh"] = "true"
+        return response
 
     def redirect(self, to: str, *, notice: str = "") -> Response:
         """On to another page, after a form; the notice is shown there once. It must not name a person."""
@@ -292,7 +307,7 @@ class Visit:
     async def _take_form(self) -> None:
         """Read the form. Raises ApiError 403 for one that no page of ours has sent."""
         body = await read_body(self.request, CALLERS if self.opened else STRANGERS, is_form=True)
-        self.form = Form.of(body)
+        self.form = Form.of(body, self.request.headers.get("content-type", ""))
         key = self._token if self.opened else self._stranger
         if not key or not hmac.compare_digest(self.form.secret("csrf"), self.csrf_token):
             raise ApiError(403, _STALE)

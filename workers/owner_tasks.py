@@ -50,6 +50,7 @@ from projections.versioning.versions import (
     versions,
 )
 from workers.leader import lead
+from workers.told_differences import ROWS, told
 
 TOLD_EVERY_S = 0.5
 JOBS = 2
@@ -103,9 +104,9 @@ class OwnerTasks:
         except (StoreUnavailable, psycopg.OperationalError) as error:
             raise StoreUnavailable(first_line(error)) from error
         except Exception as error:  # whatever a task raises ends it, and not the relay
-            told = str(error) if isinstance(error, Refused | NotPossible | NotAllowed) else said_by(error)
+            said = str(error) if isinstance(error, Refused | NotPossible | NotAllowed) else said_by(error)
             logger.warning("owner's task failed", task=task_id, kind=task.kind, reason=type(error).__name__)
-            self._ledger.execute(stream, FailOwnerTask(error=told), at=now(), by=by)
+            self._ledger.execute(stream, FailOwnerTask(error=said), at=now(), by=by)
             return
         text = msgspec.json.encode(outcome).decode()
         self._ledger.execute(
@@ -141,7 +142,9 @@ class OwnerTasks:
             case "heal":
                 return self._heal(said["supplier"], said["external"])
             case "log_verify":
-                return self._verify_log(said, self._progress(task.task_id))
+                with self._ledger.connection() as connection:
+                    total = head(connection)
+                return self._verify_log(said, self._progress(task.task_id, total))
             case "key_create":
                 return self._create_key(said, by)
             case "key_revoke":
@@ -189,8 +192,8 @@ class OwnerTasks:
             progress = self._progress(task.task_id, total)
             version = int(task.arguments.get("version") or 0)
             if task.kind == "projection_verify":
-                verified = verify(self._admin_url, connection, projection, limit=0, progress=progress)
-                return _counts(verified) | {"parked": verified.parked, "events": total}
+                verified = verify(self._admin_url, connection, projection, limit=ROWS, progress=progress)
+                return told(verified, projection) | {"parked": verified.parked, "events": total}
             if task.kind == "projection_switch":
                 return _switched(connection, projection, version)
             if task.kind == "projection_diff":
@@ -212,7 +215,7 @@ class OwnerTasks:
                 return
             told_at = time.monotonic()
             with self._ledger.connection() as connection:
-                write_progress(connection, task_id, now(), done=done, total=total)
+                write_progress(connection, task_id, now(), done=min(done, total or done), total=total)
 
         return tell
 
@@ -222,10 +225,6 @@ class NotAllowed(Exception):
 
     def __str__(self) -> str:
         return "whoever asked may not do this"
-
-
-def _counts(comparison: Any) -> dict[str, Any]:
-    return {"changed": comparison.changed, "added": comparison.added, "removed": comparison.removed}
 
 
 def _switched(connection: Connection[Any], projection: Projection, version: int) -> dict[str, Any]:
@@ -238,7 +237,7 @@ def _switched(connection: Connection[Any], projection: Projection, version: int)
 
 
 def _differing(admin_url: str, connection: Connection[Any], projection: Projection, version: int) -> dict[str, Any]:
-    """What would change if another version were live: how many rows."""
+    """What would change if another version were live: how many rows, and the first of them."""
     if live_version(connection, projection.name).definition != projection.definition:
         raise NotPossible(f"{projection.name} is outdated. Rebuild it.")
     beside = [one for one in versions(connection, projection.name) if one.state in ("ready", "retired")]
@@ -247,5 +246,5 @@ def _differing(admin_url: str, connection: Connection[Any], projection: Projecti
         raise NotPossible(f"There is no such version of {projection.name} beside the live one.")
     catch_up(connection, projection, chosen[-1].version)
     with side_by_side(admin_url, connection, projection, chosen[-1]):
-        comparison = compare(connection, projection, projection.home, chosen[-1].schema, limit=0)
-    return _counts(comparison) | {"version": chosen[-1].version}
+        comparison = compare(connection, projection, projection.home, chosen[-1].schema, limit=ROWS)
+    return told(comparison, projection) | {"version": chosen[-1].version}

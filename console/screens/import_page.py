@@ -12,12 +12,12 @@ from api.limits import MAX_ANSWER_BYTES
 from console.disclosing import is_shown
 from console.formats import Formats
 from console.listing import command_line, import_address
-from console.masking import masked_tree
 from console.owner_words import TASK_NAMES, TASK_STATES
 from console.payload_tree import PayloadTree, payload_tree, shown_value
 from console.people import EVERYBODY, MENDERS, OPERATORS
 from console.timeline import STATE_NAMES, STATE_TONES, Step, kind_name, step_of, waits_for
 from console.visit import Visit, action, page
+from discretion.masking import masked_tree
 from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.disclosure import PersonalDataShown
 from eventstore.aggregates.import_process import (
@@ -187,7 +187,9 @@ async def import_shown(visit: Visit) -> Response:  # long: it gathers what a pag
     number = record.service_identifier
     tables = await visit.read(platform_records, number) if number else []
     last = past.own[-1]
-    return visit.render(
+    is_live = record.status in ("PENDING", "IN_PROGRESS") and moment == NOW
+    tasks = await visit.read(owner_tasks, "", {"supplier": supplier, "external": external}, 5)
+    response = visit.render(
         "import.html",
         supplier=supplier,
         external=external,
@@ -197,7 +199,7 @@ async def import_shown(visit: Visit) -> Response:  # long: it gathers what a pag
         tone=STATE_TONES.get(record.status, ""),
         waits=_waits(visit, past.own, record.status, entry.status),
         attempt=_attempt(past.own),
-        is_live=record.status in ("PENDING", "IN_PROGRESS") and moment == NOW,
+        is_live=is_live,
         entries=await _entries(visit, past),
         is_cut=past.is_cut,
         as_of=visit.query("as_of"),
@@ -218,7 +220,7 @@ async def import_shown(visit: Visit) -> Response:  # long: it gathers what a pag
         attempts=_told(attempts),
         seal=await visit.read(seal_over, last.position),
         last=last,
-        tasks=await visit.read(owner_tasks, "", {"supplier": supplier, "external": external}, 5),
+        tasks=tasks,
         task_names={kind: visit._(name) for kind, name in TASK_NAMES.items()},
         task_states={state: visit._(name) for state, name in TASK_STATES.items()},
         may_mend=visit.person.may(MENDERS),
@@ -229,7 +231,10 @@ async def import_shown(visit: Visit) -> Response:  # long: it gathers what a pag
         cancel_line=command_line("cancel", supplier, external, "--reason", "…"),
         proof_line=command_line("proof", supplier, external, "-o", "proof.zip"),
         history_line=command_line("history", supplier, external),
+        payload_line=command_line("history", supplier, external, "--payloads"),
     )
+    response = visit.live(response, "tasks", is_live=any(task.is_open for task in tasks))
+    return visit.live(response, "live", is_live=is_live)
 
 
 def _waits(visit: Visit, own: list[Recorded], status: str, supplier_status: str) -> str:

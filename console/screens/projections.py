@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from api.errors import not_found, query_not_valid
 from console.listing import command_line, import_address
-from console.owner_words import TASK_NAMES, TASK_STATES
+from console.owner_words import TASK_NAMES, TASK_STATES, outcome_names
 from console.people import EVERYBODY, OPERATORS
 from console.texts import N_
 from console.visit import ROOT, Visit, action, page
@@ -64,7 +64,7 @@ async def projection(visit: Visit) -> Response:
     standings = [one for one in await visit.read(version_standings, PROJECTIONS) if one.name == name]
     parked = await visit.read(parked_in, name)
     tasks = await _tasks(visit, name)
-    return visit.render(
+    response = visit.render(
         "projection.html",
         name=name,
         address=f"{ROOT}/projections/{quote(name, safe='')}/",
@@ -75,6 +75,7 @@ async def projection(visit: Visit) -> Response:
         parked=[(one, _address(visit, one.stream)) for one in parked],
         tasks=tasks,
         outcomes=[(task, outcome) for task in tasks if task.outcome and (outcome := msgspec.json.decode(task.outcome))],
+        outcome_names=outcome_names(visit._),
         task_names={kind: visit._(label) for kind, label in TASK_NAMES.items()},
         task_states={state: visit._(label) for state, label in TASK_STATES.items()},
         may_ask=visit.person.reach is None,
@@ -86,6 +87,7 @@ async def projection(visit: Visit) -> Response:
             "switch": command_line("projections", "switch", name, "--to", "…"),
         },
     )
+    return visit.live(response, "tasks", is_live=any(task.is_open for task in tasks))
 
 
 @action("/projections/{name}/verify/", roles=EVERYBODY)
@@ -114,6 +116,7 @@ async def switch_projection(visit: Visit) -> Response:
 
 async def _asked_for(visit: Visit, verb: str) -> Response:
     name = _name(visit)
+    visit.require_all()
     reason, version = visit.form.text("reason")[:MAX_REASON], visit.form.text("version")
     if verb in ("rebuild", "switch") and not reason:
         raise query_not_valid(Problem("reason", "required", _NO_REASON))

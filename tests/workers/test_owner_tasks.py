@@ -3,6 +3,8 @@
 import threading
 from typing import Any
 
+import msgspec
+import psycopg
 import pytest
 
 from embedded.postgres import PostgresUrls
@@ -14,6 +16,7 @@ from eventstore.log.ledger import Ledger
 from projections.access_key import SELECT_KEYS
 from projections.owner_task import OwnerTask, read_owner_task
 from tests.support.console import new_user, stage_account
+from tests.support.following import follow
 from workers.owner_tasks import OwnerTasks
 
 
@@ -89,6 +92,47 @@ def test_a_projection_is_verified_rebuilt_and_switched(ledger: Ledger, tasks: Ow
         outcomes[kind] = task.outcome
     assert '"is_changed":true' in outcomes["projection_switch"]
     assert '"changed":0,"added":0,"removed":0' in outcomes["projection_diff"]
+
+
+def test_the_rows_that_differ_are_told_and_persons_in_them_are_not(
+    ledger: Ledger, tasks: OwnerTasks, database: PostgresUrls
+) -> None:
+    stage_account(ledger, "NW", "1", customers=[{"given_name": "Anna", "family_name": "Zauberwald"}])
+    follow(ledger)
+    user = new_user(ledger, role="operator")
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        connection.execute("UPDATE import_status SET status = 'CANCELLED'")
+        connection.execute("UPDATE account_search SET names = 'anna zauberberg'")
+    for name, column, before, after in (
+        ("import_status", "status", "CANCELLED", "PENDING"),
+        ("account_search", "names", "a•••", "a•••"),
+    ):
+        task_id = f"t_{name}"
+        command = RequestOwnerTask(kind="projection_verify", arguments={"name": name}, user=user)
+        ledger.execute(stream_of(task_id), command, at=now(), by=f"user:{user}")
+        tasks.carry_out(task_id)
+        outcome = msgspec.json.decode(told(ledger, task_id).outcome)
+        assert (outcome["changed"], outcome["added"], outcome["removed"]) == (1, 0, 0)
+        [row] = outcome["rows"]
+        assert (row["table"], row["kind"], row["columns"]) == (name, "changed", [[column, before, after]])
+        assert "1" in str(row["key"])
+        assert "zauber" not in str(outcome).lower()
+
+
+def test_how_far_verifying_the_log_is_can_be_shown(ledger: Ledger, database: PostgresUrls) -> None:
+    seen = []
+
+    def verified(asked: Any, progress: Any) -> dict[str, Any]:
+        progress(1)
+        with ledger.connection() as connection:
+            seen.append(read_owner_task(connection, "t_log_verify"))
+        return {"events": 4, "problems": []}
+
+    stage_account(ledger, "NW", "1")
+    task_id = ask(ledger, new_user(ledger, role="operator"), "log_verify", all="yes")
+    OwnerTasks(ledger, database.admin, verified).carry_out(task_id)
+    [task] = seen
+    assert (task.done, task.total) == (1, 4)
 
 
 def test_what_cannot_be_done_says_why(ledger: Ledger, tasks: OwnerTasks) -> None:

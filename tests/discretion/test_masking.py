@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 import api
-from console import masking
-from console.masking import masked_tree
+from discretion import masking
+from discretion.masking import masked_tree
 from schemas.account import Account
 
 EXAMPLE = json.loads((Path(api.__file__).parent / "examples" / "account.json").read_bytes())

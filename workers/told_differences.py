@@ -1,0 +1,62 @@
+"""The rows that differ between two versions of a projection, as they are told to those who asked. Pure.
+
+What is kept of a task outlives the rows: of tables that repeat what was sent, values are masked as on pages.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from discretion.masking import masked_tree
+from projections.versioning.compare import Comparison, Difference
+from projections.versioning.projection import Projection
+
+ROWS = 50
+"""Rows that are told; `importledger projections diff` shows all."""
+MAX_VALUE = 200
+_NAMING = ("account_number", "external_account_number", "import_supplier", "stream", "supplier")
+
+
+def told(comparison: Comparison, projection: Projection) -> dict[str, Any]:
+    """How many rows were changed, added and removed, and the first of them, as JSON."""
+    return {
+        "changed": comparison.changed,
+        "added": comparison.added,
+        "removed": comparison.removed,
+        "rows": [_row(one, is_masked=projection.reads_payloads) for one in comparison.first[:ROWS]],
+    }
+
+
+def _row(difference: Difference, *, is_masked: bool) -> dict[str, Any]:
+    """What names the row, the event that tells, and each column that differs; of a row on one side, all of them."""
+    key = _shown(difference.key, is_masked=is_masked)
+    before, after = (_shown(side or {}, is_masked=is_masked) for side in (difference.before, difference.after))
+    names = difference.columns or [name for name in (*before, *after) if name not in key]
+    is_whole = difference.before is None or difference.after is None
+    return {
+        "table": difference.table,
+        "kind": "added" if difference.before is None else "removed" if difference.after is None else "changed",
+        "key": key,
+        "columns": [
+            [name, before.get(name), after.get(name)] for name in names if not is_whole or _any(name, before, after)
+        ],
+        "cause": difference.cause,
+    }
+
+
+def _any(name: str, *sides: Mapping[str, str | None]) -> bool:
+    return any(side.get(name) is not None for side in sides)
+
+
+def _shown(row: Mapping[str, Any], *, is_masked: bool) -> dict[str, str | None]:
+    open_names = {name for name in row if name in _NAMING or name.endswith("ordinal")}
+    values = masked_tree(dict(row), open_names) if is_masked else row
+    return {name: _text(value) for name, value in values.items()}
+
+
+def _text(value: Any) -> str | None:
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return text if len(text) <= MAX_VALUE else f"{text[:MAX_VALUE]}…"
