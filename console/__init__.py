@@ -41,7 +41,7 @@ address of a file in `console/assets/` or `console/vendor/`. For a live part giv
 `hx-trigger="every 2s"` and `hx-swap="outerHTML"`; the same address without script must be a page (`visit.is_partial`
 says which is asked for).
 
-**Personal data** is masked by `console.masking`. `await is_shown(visit, supplier, external)` of `console.disclosing`
+**Personal data** is masked by `discretion.masking`. `await is_shown(visit, supplier, external)` of `console.disclosing`
 says whether the person has asked for an account's; `{% include "show_personal.html" %}` is the form to ask with.
 
 **What needs the rights of the database's owner** is asked for by `await visit.ask(kind, arguments, reason)`, which

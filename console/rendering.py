@@ -4,6 +4,7 @@ Everything that is inserted is escaped. What a browser may load or run is said w
 """
 
 import hashlib
+import shlex
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,7 @@ def environment(language: Language) -> Environment:
     )
     made.policies["ext.i18n.trimmed"] = True
     made.install_gettext_translations(translations(language), newstyle=True)  # type: ignore[attr-defined]
-    made.filters.update(Formats(language).filters(), segment=segment)
+    made.filters.update(Formats(language).filters(), segment=segment, word=shlex.quote)
     made.globals.update(asset=asset, language=language, languages=LANGUAGES)
     return made
 

@@ -27,6 +27,8 @@ from schemas.sentence import Sentence
 MOST_AT_ONCE = 10_000
 """Imports that one form decides about; the command line takes any number."""
 AT_ONCE = 500
+MAX_LINES = 100
+"""Commands that are shown."""
 EXPORTED_AT_ONCE = 1_000
 _WITHIN_S = 30.0
 
@@ -125,6 +127,7 @@ async def preview(visit: Visit) -> Response:
     verb, asked, chosen = await _selection(visit)
     names = visit.form.all("chosen")
     is_whole = visit.form.text("scope") == "all"
+    lines = _lines(verb, asked, chosen, is_whole=is_whole)
     return visit.render(
         "imports_decide.html",
         verb=verb,
@@ -136,7 +139,8 @@ async def preview(visit: Visit) -> Response:
         is_cut=len(chosen) == MOST_AT_ONCE,
         most=MOST_AT_ONCE,
         examples=[(one, import_address(*one)) for one in chosen[:5]],
-        lines=_lines(verb, asked, chosen, is_whole=is_whole),
+        lines=lines,
+        left_lines=0 if is_whole and len(lines) == 1 else len(chosen) - len(lines),
         headline=visit._(verb.headline),
         explains=visit._(verb.explains),
         nothing=visit._(verb.nothing),
@@ -193,13 +197,16 @@ async def _matching(visit: Visit, verb: Verb, asked: Asked) -> list[tuple[str, s
 
 
 def _lines(verb: Verb, asked: Asked, chosen: Sequence[tuple[str, str]], *, is_whole: bool) -> list[str]:
-    """The commands that do the same: one for the whole of a supplier, or for a code, where there is such a command."""
-    is_plain = not (asked.run or asked.day or asked.q or asked.path)
+    """The commands that do the same: one for the whole of a supplier, or for a code, where there is such a command.
+
+    Otherwise one for each import, as many as are shown.
+    """
+    is_plain = not (asked.run or asked.day or asked.q or asked.path or asked.mended)
     if is_whole and asked.supplier and is_plain and not asked.code:
         return [command_line(verb.name, asked.supplier, "--all", "--reason", "…")]
     if is_whole and asked.supplier and is_plain and verb.name == "retry":
         return [command_line("retry", asked.supplier, "--code", asked.code, "--reason", "…")]
-    return [command_line(verb.name, *one, "--reason", "…") for one in chosen[:3]]
+    return [command_line(verb.name, *one, "--reason", "…") for one in chosen[:MAX_LINES]]
 
 
 async def _page(visit: Visit, narrowed: Narrowed, after: str) -> ListPage:

@@ -11,7 +11,7 @@ from console.patience import Tries, delay_s, wait_s
 from console.people import EVERYBODY
 from console.screens.start import local_address
 from console.visit import ROOT, Visit, action, page
-from eventstore.aggregates.user import stream_of
+from eventstore.aggregates.user import UserSignedIn, stream_of
 from eventstore.clock import now
 from eventstore.log.sessions import count_failures, failures_of, link_user
 from eventstore.log.user_details import details_by_email, details_of
@@ -34,16 +34,12 @@ async def sign_in(visit: Visit) -> Response:
         return _form(visit, status=403)
     email, next_page = visit.form.text("email")[:MAX_EMAIL], visit.form.text("next")
     tries = Tries.of(email, visit.transport.address)
-    failures = await visit.read(failures_of, tries.names, now())
-    if waits := wait_s(failures, tries, now()):
-        return _form(visit, email=email, next_page=next_page, waits_s=int(waits) + 1, status=429)
-    await asyncio.sleep(delay_s(failures, tries))
-    details = await visit.read(details_by_email, email)
-    is_right = await is_password(details.password_hash if details else "", visit.form.secret("password"))
-    if details is None or not is_right or not await _is_active(visit, details.user_id):
-        await visit.read(count_failures, tries.names, now())
+    user_id, waits = await _tried(visit, email, tries, visit.form.secret("password"))
+    if waits:
+        return _form(visit, email=email, next_page=next_page, waits_s=waits, status=429)
+    if not user_id:
         return _form(visit, email=email, next_page=next_page, is_wrong=True, status=403)
-    await entry.begin(visit, details.user_id, "password", tries=[tries.account, tries.pair])
+    await entry.begin(visit, user_id, "password", tries=[tries.account, tries.pair])
     return visit.redirect(local_address(next_page))
 
 
@@ -78,20 +74,29 @@ async def enter_by_link(visit: Visit) -> Response:
 @page("/password/", roles=EVERYBODY)
 async def password_page(visit: Visit) -> Response:
     """Choose a password."""
-    return visit.render("password.html", least=MIN_LENGTH, misfit="")
+    return await _password_form(visit, "")
 
 
 @action("/password/", roles=EVERYBODY)
 async def choose_password(visit: Visit) -> Response:
-    """Keep the password that was typed twice."""
+    """Keep the password that was typed twice; whoever has one already knows it, or has come by a link."""
     password, again = visit.form.secret("password"), visit.form.secret("again")
-    misfit = ""
+    misfit, waits = "", 0
+    if await _asks_for_former(visit):
+        tries = Tries.of(visit.person.email, visit.transport.address)
+        user_id, waits = await _tried(visit, visit.person.email, tries, visit.form.secret("former"))
+        if waits:
+            misfit = visit._("This has failed too often. Try again in %(seconds)s seconds.", seconds=waits)
+        elif not user_id:
+            misfit = visit._("Your present password is another one.")
+    if misfit:
+        return await _password_form(visit, misfit, 429 if waits else 403)
     if misfits_password(password):
         misfit = visit._("Choose a password with %(least)s to 256 characters.", least=MIN_LENGTH)
     elif password != again:
         misfit = visit._("The two are not the same.")
     if misfit:
-        return visit.render("password.html", 400, least=MIN_LENGTH, misfit=misfit)
+        return await _password_form(visit, misfit, 400)
     await entry.set_password(visit, await hashed_password(password), now())
     return visit.redirect(f"{ROOT}/", notice=visit._("Your password is set. Your other sessions have ended."))
 
@@ -101,6 +106,36 @@ async def sign_out(visit: Visit) -> Response:
     """End this session."""
     await entry.end(visit)
     return visit.redirect(f"{ROOT}/sign-in/")
+
+
+async def _tried(visit: Visit, email: str, tries: Tries, password: str) -> tuple[str, int]:
+    """The id of whom this address and password are of, "" for nobody; or for how many seconds nothing is tried."""
+    failures = await visit.read(failures_of, tries.names, now())
+    if waits := wait_s(failures, tries, now()):
+        return "", int(waits) + 1
+    await asyncio.sleep(delay_s(failures, tries))
+    details = await visit.read(details_by_email, email)
+    is_right = await is_password(details.password_hash if details else "", password)
+    if details is None or not is_right or not await _is_active(visit, details.user_id):
+        await visit.read(count_failures, tries.names, now())
+        return "", 0
+    return details.user_id, 0
+
+
+async def _asks_for_former(visit: Visit) -> bool:
+    """Whether the present password has to be typed: not where there is none, and not after signing in by a link."""
+    user_id, session = visit.person.user_id, visit.person.session
+    details = (await visit.read(details_of, [user_id])).get(user_id)
+    if details is None or not details.password_hash:
+        return False
+    history = await visit.written(visit.services.ledger.history, stream_of(user_id))
+    began = [one.event for one in history if isinstance(one.event, UserSignedIn) and one.event.session == session]
+    return not any(event.method == "link" for event in began)
+
+
+async def _password_form(visit: Visit, misfit: str, status: int = 200) -> Response:
+    asks = await _asks_for_former(visit)
+    return visit.render("password.html", status, least=MIN_LENGTH, misfit=misfit, asks_for_former=asks)
 
 
 async def _is_active(visit: Visit, user_id: str) -> bool:

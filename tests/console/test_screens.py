@@ -2,8 +2,12 @@
 
 import asyncio
 import io
+import re
+import subprocess
+import sys
 import zipfile
 from collections.abc import Awaitable, Callable
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +26,7 @@ from eventstore.proof.checkpoints import LogKey, Outside
 from eventstore.proof.sealing import seal
 from eventstore.proof.verifier import check
 from projections.owner_task import owner_tasks
-from tests.support.console import console_app, send, signed_in, visitor, words_of
+from tests.support.console import console_app, csrf_in, send, signed_in, visitor, words_of
 from tests.support.following import follow
 from tests.support.make import an_account, changed, start
 from tests.support.staging import SUPPLIER, stage
@@ -74,7 +78,7 @@ def visiting(database: PostgresUrls, cookies: dict[str, str], visit: Visiting, *
 
 def test_support_finds_why_in_three_steps_and_mends_in_five(book: Ledger, database: PostgresUrls) -> None:
     async def visit(browser: httpx.AsyncClient) -> None:
-        found = await browser.get("/console/imports/", params={"q": "Yılmaz"})  # 1: type and find
+        found = await browser.get("/console/imports/", params={"q": "yilmaz"})  # 1: type and find
         assert "E/1" in found.text
         assert "P-1" not in found.text
         page = await browser.get(f"/console/imports/{SUPPLIER}/E%2F1/")  # 2: the account
@@ -221,7 +225,10 @@ def test_errors_lead_to_the_accounts_in_both_languages(book: Ledger, database: P
     async def visit(browser: httpx.AsyncClient) -> None:
         page = await browser.get("/console/errors/")
         assert "Dies ist keine gültige IBAN." in page.text
-        assert 'href="/console/imports/?supplier=NORDWIND&amp;status=ERRORED&amp;code=invalid_iban&amp;' in page.text
+        link = 'href="(/console/imports/[?]supplier=NORDWIND&amp;code=invalid_iban&amp;[^"]*mended=no)"'
+        [address] = re.findall(link, page.text)
+        assert "E/1" in (await browser.get(unescape(address))).text
+        assert "E/1" not in (await browser.get(unescape(address).replace("mended=no", "mended=yes"))).text
         code = words_of((await browser.get("/console/errors/invalid_iban/")).text)
         assert "Dies ist keine gültige IBAN." in code
         assert (await browser.get("/console/errors/nonsense/")).status_code == 404
@@ -263,24 +270,39 @@ def test_a_proof_is_downloaded_and_checkpoints_are_compared(book: Ledger, databa
     assert sealed is not None
 
     async def visit(browser: httpx.AsyncClient) -> None:
-        assert "Sealed" in words_of((await browser.get(f"/console/imports/{SUPPLIER}/E%2F1/")).text)
+        assert "Sealed under checkpoint" in words_of((await browser.get(f"/console/imports/{SUPPLIER}/E%2F1/")).text)
         answer = await browser.get(f"/console/imports/{SUPPLIER}/E%2F1/proof.zip")
         said, wrong = check(zipfile.ZipFile(io.BytesIO(answer.content)), key.verifier, [sealed.note])
         assert wrong == []
         assert len(said) > 3
+        (folder / "proof.zip").write_bytes(answer.content)
         other = LogKey.of("B" * 43).sign(3, b"r" * 32, now())
         later = key.sign(10**6, b"r" * 32, now())
         forged = key.sign(3, b"r" * 32, now())
         for note, verdict in (
             (sealed.note, "nothing that it covers was altered"), (forged, "something that it covers was altered"),
+            (sealed.note.replace("time 20", "time 19"), "somebody has altered or made it"),
             (later, "its end is missing"), (other, "of another log"), (CANARY, "no signed checkpoint"),
         ):  # fmt: skip
             page = await send(browser, "/console/proof/compare/", {"note": note}, at="/console/proof/")
             assert verdict in words_of(page.text), verdict
             assert CANARY not in page.text
+        csrf = csrf_in((await browser.get("/console/proof/")).text)
+        file = {"file": ("monday.note", sealed.note.replace("\n", "\r\n"), "text/plain")}
+        page = await browser.post("/console/proof/compare/", data={"csrf": csrf, "note": ""}, files=file)
+        assert "nothing that it covers was altered" in words_of(page.text)
+        assert "Verify every event against it" in words_of(page.text)
         assert (await browser.get("/console/proof/?before=x")).status_code == 400
 
     visiting(database, signed_in(book, role="auditor"), visit)
+    place = folder / "auditor"  # who has the file and a Python, and nothing of ours
+    place.mkdir()
+    with zipfile.ZipFile(folder / "proof.zip") as proof:
+        proof.extractall(place)
+    (place / "proof.zip").write_bytes((folder / "proof.zip").read_bytes())
+    verifying = [sys.executable, "-I", "verify.py", "proof.zip"]
+    told = subprocess.run(verifying, cwd=place, capture_output=True, text=True, check=False, timeout=60)
+    assert (told.returncode, told.stderr) == (0, "")
 
 
 def test_pages_are_honest_where_there_is_nothing(ledger: Ledger, database: PostgresUrls) -> None:

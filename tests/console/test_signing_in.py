@@ -53,6 +53,33 @@ def test_a_link_signs_in_once_and_asks_for_a_password(database: PostgresUrls, le
     assert "nna" not in "".join(recorded.state.decode() for recorded in ledger.history(stream_of(user_id)))
 
 
+def test_who_has_a_password_types_it_to_choose_another(database: PostgresUrls, ledger: Ledger) -> None:
+    user_id = new_user(ledger, email="anna@example.org")
+    first = {"password": PASSWORD, "again": PASSWORD}
+    second = {"password": PASSWORD * 2, "again": PASSWORD * 2}
+    path = "/console/password/"
+
+    async def run() -> None:
+        async with console_app(database) as app, visitor(app) as by_link, visitor(app) as anna:
+            await send(by_link, f"/console/sign-in/{new_link(ledger, user_id)}/")
+            assert "Present password" not in (await by_link.get(path)).text
+            assert (await send(by_link, path, first)).status_code == 303
+            await send(anna, "/console/sign-in/", {"email": "anna@example.org", "password": PASSWORD})
+            assert "Present password" in (await anna.get(path)).text
+            for former in ({}, {"former": "wrong"}):
+                answer = await send(anna, path, second | former)
+                assert (answer.status_code, "is another one" in answer.text) == (403, True)
+            assert (await send(anna, path, second | {"former": PASSWORD})).status_code == 303
+            await send(by_link, f"/console/sign-in/{new_link(ledger, user_id)}/")  # whoever has forgotten it
+            assert (await send(by_link, path, first)).status_code == 303
+            await send(anna, "/console/sign-in/", {"email": "anna@example.org", "password": PASSWORD})
+            answers = [(await send(anna, path, second | {"former": "guess"})).status_code for _ in range(6)]
+            assert answers == [403] * 5 + [429]
+
+    asyncio.run(run())
+    assert [type(one.event) for one in ledger.history(stream_of(user_id))].count(PasswordSet) == 3
+
+
 def test_a_page_wants_a_session_and_leads_back_to_where_one_was_going(database: PostgresUrls, ledger: Ledger) -> None:
     async def run() -> None:
         async with console_app(database) as app, visitor(app) as browser:

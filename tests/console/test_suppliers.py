@@ -1,13 +1,9 @@
-"""Suppliers, keys, users and the system, as an operator without script uses them; and who may look at which page."""
+"""Suppliers, keys, users and the system, as an operator without script uses them."""
 
 import asyncio
 import re
 from typing import Any
 
-import pytest
-
-from console.screens import SCREENS
-from console.visit import ROOT
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates import supplier
 from eventstore.aggregates.user import UserErased, stream_of
@@ -16,7 +12,6 @@ from eventstore.log.ledger import Ledger
 from tests.support.console import console_app, new_user, send, signed_in, visitor, words_of
 from workers.owner_tasks import OwnerTasks
 
-PAGES = [screen for screen in SCREENS if screen.method == "GET" and screen.roles is not None]
 CANARY = '"><script>alert(1)</script>'
 
 
@@ -92,35 +87,6 @@ def test_an_operator_of_one_supplier_reaches_no_further(database: PostgresUrls, 
                 assert (await send(browser, path, fields, at=home)).status_code == 403
 
     asyncio.run(run())
-
-
-@pytest.mark.parametrize("role", ["auditor", "support", "operator"])
-def test_every_page_is_there_for_its_roles_and_absent_for_others(
-    database: PostgresUrls, ledger: Ledger, role: Any
-) -> None:
-    """The matrix of tenant, role and page, over every page that is registered."""
-    for code in ("NW", "SW"):
-        ledger.execute(supplier.stream_of(code), supplier.CreateSupplier(), at=now(), by="operator:test")
-
-    async def run() -> None:
-        async with console_app(database) as app:
-            async with visitor(app) as stranger:
-                for screen in PAGES:
-                    assert (await stranger.get(_address(screen.path, "NW"))).status_code == 303
-            for own, foreign in (("NW", "SW"), ("SW", "NW")):
-                async with visitor(app, signed_in(ledger, role=role, suppliers=[own])) as browser:
-                    for screen in PAGES:
-                        status = (await browser.get(_address(screen.path, own))).status_code
-                        is_allowed = role in (screen.roles or ())
-                        assert status in ((200, 303, 400, 404) if is_allowed else (403, 404)), (screen.path, status)
-                        if "{supplier}" in screen.path:
-                            assert (await browser.get(_address(screen.path, foreign))).status_code == 404, screen.path
-
-    asyncio.run(run())
-
-
-def _address(path: str, code: str) -> str:
-    return ROOT + re.sub(r"\{\w+\}", "none-there", path.replace("{supplier}", code))
 
 
 def test_a_key_that_was_asked_for_is_made_by_the_relay(database: PostgresUrls, ledger: Ledger) -> None:

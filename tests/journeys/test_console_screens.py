@@ -132,7 +132,7 @@ def test_an_auditor_compares_a_checkpoint(service: RunningService, browser: Brow
     note = service.program("seal").stdout.partition("Verifier key")[0]
     with desk(browser, service, cookies_for(service, "auditor")) as sitting:
         page = sitting.open("/console/proof/")
-        page.get_by_label("Checkpoint", exact=True).fill(note)
+        page.get_by_label("or its text", exact=True).fill(note)
         page.get_by_role("button", name="Compare").click()
         expect(page.get_by_role("status")).to_contain_text("nothing that it covers was altered")
         assert sitting.trouble == []

@@ -1,0 +1,236 @@
+"""Tenant, role and page: what is foreign is absent, what a role may not is refused, and nothing comes of either.
+
+Over every page and every form that is registered: one that is new is in here, or these tests fail.
+"""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import msgspec
+import psycopg
+import pytest
+
+from api.supplier_settings import SUPPLIER_SETTINGS
+from console.screens import SCREENS
+from console.visit import ROOT, Screen
+from embedded.postgres import PostgresUrls
+from eventstore.aggregates import organisation, supplier
+from eventstore.aggregates.import_process import FailImport
+from eventstore.aggregates.user import UserRole
+from eventstore.clock import now
+from eventstore.log.ledger import Ledger
+from tests.support.console import console_app, csrf_in, new_session, new_user, signed_in, stage_account, visitor
+from tests.support.following import follow
+from tests.support.make import start
+
+PAGES = [screen for screen in SCREENS if screen.method == "GET" and screen.roles is not None]
+FORMS = [screen for screen in SCREENS if screen.method == "POST" and screen.roles is not None]
+ROLES: tuple[UserRole, ...] = ("auditor", "support", "operator")
+OWN, FOREIGN, WAITING, FAILED = "NW", "SW", "P", "E"
+
+
+class Tenant(msgspec.Struct, frozen=True):
+    """A supplier, the organisation that has it, with a key and a user of its own."""
+
+    code: str
+    organisation: str
+    key_id: str
+    user_id: str
+    email: str
+
+    def place(self, path: str, external: str = WAITING) -> str:
+        """The address of a page or form of this tenant's."""
+        names = {
+            "code": "invalid_iban",
+            "supplier": self.code,
+            "external": external,
+            "key_id": self.key_id,
+            "user_id": self.user_id,
+        }
+        return ROOT + re.sub(r"\{(\w+)\}", lambda match: names.get(match[1], "import_status"), path)
+
+
+class Sent(msgspec.Struct, frozen=True):
+    """A form that does something: its address and its fields. `whole` where it is for those who see all."""
+
+    path: str
+    fields: dict[str, str] = {}
+    whole: bool = False
+    is_own: bool = False
+    """Whether it is about whoever sends it, so that there is no foreign one."""
+
+
+def forms_of(tenant: Tenant) -> Iterator[tuple[str, Sent]]:
+    """By the path that is registered, forms of each kind as they are sent for this tenant, in an order that works."""
+    why = {"reason": "why not"}
+    at = tenant.place
+    many = why | {"verb": "retry", "chosen": f"{tenant.code}/{FAILED}"}
+    key = {"organisation": tenant.organisation, "suppliers": tenant.code, "role": "importer", "rate": "0"}
+    user = {"email": f"new@{tenant.code}.example.org", "organisation": tenant.organisation} | {
+        "suppliers": tenant.code, "role": "support",
+    }  # fmt: skip
+    settings = {one.field: str(one.shown(one.default)) for one in SUPPLIER_SETTINGS.values()} | {"strictness": "strict"}
+    account = "/imports/{supplier}/{external}"
+    yield "/imports/decide/", Sent(at("/imports/decide/"), many)
+    yield "/imports/decided/", Sent(at("/imports/decided/"), many)
+    yield f"{account}/retry/", Sent(at(f"{account}/retry/", "E2"), why)
+    yield f"{account}/cancel/", Sent(at(f"{account}/cancel/"), why)
+    yield f"{account}/heal/", Sent(at(f"{account}/heal/"), why)
+    yield f"{account}/erase/", Sent(at(f"{account}/erase/"), why | {"typed": WAITING})
+    yield "/personal-data/{supplier}/{external}/", Sent(at("/personal-data/{supplier}/{external}/"), why)
+    yield "/proof/compare/", Sent(at("/proof/compare/"), {"note": "x"}, is_own=True)
+    yield "/proof/verify/", Sent(at("/proof/verify/"), {"all": "yes"}, whole=True)
+    for verb in ("verify", "rebuild", "diff"):
+        path = f"/projections/{{name}}/{verb}/"
+        yield path, Sent(at(path), why, whole=True)
+    yield "/projections/{name}/switch/", Sent(at("/projections/{name}/switch/"), why | {"version": "1"}, whole=True)
+    yield "/suppliers/", Sent(at("/suppliers/"), {"code": f"{tenant.code}2"}, whole=True)
+    yield "/suppliers/{supplier}/status/", Sent(at("/suppliers/{supplier}/status/"), why | {"status": "paused"})
+    yield "/suppliers/{supplier}/settings/", Sent(at("/suppliers/{supplier}/settings/"), settings)
+    yield "/keys/", Sent(at("/keys/"), key)
+    yield "/keys/{key_id}/revoke/", Sent(at("/keys/{key_id}/revoke/"), why | {"confirm": tenant.key_id})
+    yield "/users/", Sent(at("/users/"), user)
+    for what in ("link", "role", "sign-out", "disable", "enable", "erase"):
+        fields = {"role": "auditor", "suppliers": tenant.code, "confirm": tenant.email}
+        yield "/users/{user_id}/{what}/", Sent(f"{at('/users/{user_id}/')}{what}/", fields)
+    yield "/password/", Sent(at("/password/"), dict.fromkeys(("password", "again"), "three plain words"), is_own=True)
+    yield "/sign-out/", Sent(at("/sign-out/"), is_own=True)
+
+
+def set_up(ledger: Ledger, owner: Ledger, code: str, name: str, key_id: str) -> Tenant:
+    ledger.execute(supplier.stream_of(code), supplier.CreateSupplier(), at=now(), by="operator:test")
+    for external in (WAITING, FAILED, "E2"):
+        stage_account(ledger, code, external)
+        if external != WAITING:
+            ledger.execute(f"import/{code}/{external}", start(), at=now(), by="worker:7")
+            failed = FailImport(attempt=1, code="account_failed_validation", detail="No.")
+            ledger.execute(f"import/{code}/{external}", failed, at=now(), by="worker:7")
+    making = organisation.CreateKey(key_id=key_id, secret_sha256="0" * 64, role="importer", suppliers=(code,))
+    owner.execute(organisation.stream_of(name), making, at=now(), by="operator:test")
+    email = f"somebody@{code}.example.org"
+    user_id = new_user(ledger, role="support", suppliers=[code], organisation=name, email=email)
+    return Tenant(code, name, key_id, user_id, email)
+
+
+@pytest.fixture
+def tenants(ledger: Ledger, owner: Ledger) -> tuple[Tenant, Tenant]:
+    """Whose people look, and another."""
+    made = set_up(ledger, owner, OWN, "Nordwind Energie", "aaaa1111"), set_up(ledger, owner, FOREIGN, "Süd", "bbbb2222")
+    follow(ledger)
+    return made
+
+
+def head(database: PostgresUrls) -> int:
+    with psycopg.connect(database.admin) as connection:
+        return int(connection.execute("SELECT max(position) FROM events").fetchone()[0])  # type: ignore[index]
+
+
+def is_in(role: UserRole, screen: Screen) -> bool:
+    return role in (screen.roles or ())
+
+
+async def post(browser: httpx.AsyncClient, csrf: str, sent: Sent) -> int:
+    return (await browser.post(sent.path, data={"csrf": csrf} | sent.fields)).status_code
+
+
+def test_every_form_is_in_the_matrix(tenants: tuple[Tenant, Tenant]) -> None:
+    assert {path for path, _ in forms_of(tenants[0])} == {screen.path for screen in FORMS}
+
+
+def test_every_page_is_there_for_its_roles_and_absent_for_others(
+    database: PostgresUrls, ledger: Ledger, tenants: tuple[Tenant, Tenant]
+) -> None:
+    mine, other = tenants
+
+    async def run() -> None:
+        async with console_app(database) as app:
+            async with visitor(app) as stranger:
+                for screen in PAGES:
+                    assert (await stranger.get(mine.place(screen.path))).status_code == 303
+            for role in ROLES:
+                async with visitor(app, signed_in(ledger, role=role, suppliers=[OWN])) as browser:
+                    for screen in PAGES:
+                        status = (await browser.get(mine.place(screen.path))).status_code
+                        is_whole = screen.path == "/system/" or screen.path.endswith("proof.zip")  # nothing is sealed
+                        expected = (200, 404) if is_whole else (200,)
+                        assert status in (expected if is_in(role, screen) else (403,)), (role, screen.path)
+                        if re.search(r"\{(supplier|key_id|user_id)\}", screen.path):
+                            status = (await browser.get(other.place(screen.path))).status_code
+                            assert status == (404 if is_in(role, screen) or "{supplier}" in screen.path else 403)
+
+    asyncio.run(run())
+
+
+def test_a_form_of_a_role_that_may_not_or_about_what_is_foreign_does_nothing(
+    database: PostgresUrls, ledger: Ledger, tenants: tuple[Tenant, Tenant]
+) -> None:
+    mine, other = tenants
+    screens = {screen.path: screen for screen in FORMS}
+    sessions = {role: signed_in(ledger, role=role, suppliers=[OWN]) for role in ROLES}
+    before = head(database)
+
+    async def run() -> None:
+        async with console_app(database) as app:
+            async with visitor(app) as stranger:
+                csrf = csrf_in((await stranger.get("/console/sign-in/")).text)
+                for path, sent in forms_of(mine):
+                    assert await post(stranger, csrf, sent) == 303, path  # to the page for signing in
+            for role in ROLES:
+                async with visitor(app, sessions[role]) as browser:
+                    csrf = csrf_in((await browser.get("/console/password/")).text)
+                    for path, sent in forms_of(mine):
+                        if not is_in(role, screens[path]) or sent.whole:
+                            assert await post(browser, csrf, sent) == 403, (role, sent.path)
+                    for path, sent in forms_of(other):
+                        if sent.is_own:
+                            continue
+                        status = await post(browser, csrf, sent)
+                        is_list = path.startswith("/imports/dec") and is_in(role, screens[path])
+                        assert status in ((200, 303) if is_list else (403, 404)), (role, sent.path, status)
+                        if "{supplier}" in path:
+                            assert status == 404, (role, sent.path)
+
+    asyncio.run(run())
+    assert head(database) == before
+
+
+def test_the_same_forms_do_something_for_those_who_may(
+    database: PostgresUrls, ledger: Ledger, tenants: tuple[Tenant, Tenant]
+) -> None:
+    """Otherwise the test above would show nothing."""
+    changing = {path for path, _ in forms_of(tenants[0])} - {"/imports/decide/", "/proof/compare/"}
+    user = new_user(ledger, role="operator")
+    cookies = {"importledger-session": new_session(ledger, user)}
+
+    async def run() -> None:
+        async with console_app(database) as app, visitor(app, cookies) as browser:
+            csrf = csrf_in((await browser.get("/console/password/")).text)
+            for path, sent in forms_of(tenants[0]):
+                before = head(database)
+                status = await post(browser, csrf, sent)
+                expected = (400,) if path.endswith("switch/") else (200, 303)  # there is no other version yet
+                assert status in expected, (sent.path, status)
+                assert (head(database) > before) == (path in changing and status != 400), sent.path
+
+    asyncio.run(run())
+
+
+def test_what_anybody_sends_is_not_believed(database: PostgresUrls, ledger: Ledger, tenants: Any) -> None:
+    """A form without what its page carries, or with that of somebody else's session."""
+    before_all = signed_in(ledger, role="operator"), signed_in(ledger, role="operator")
+    before = head(database)
+
+    async def run() -> None:
+        async with console_app(database) as app:
+            async with visitor(app, before_all[1]) as other:
+                csrf = csrf_in((await other.get("/console/password/")).text)
+            async with visitor(app, before_all[0]) as browser:
+                for _, sent in forms_of(tenants[0]):
+                    assert await post(browser, csrf, sent) == 403
+                    assert await post(browser, "", sent) == 403
+
+    asyncio.run(run())
+    assert head(database) == before
