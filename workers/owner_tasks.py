@@ -50,7 +50,7 @@ from projections.versioning.versions import (
     versions,
 )
 from workers.leader import lead
-from workers.told_differences import ROWS, told
+from workers.told_differences import ROWS, rows_told
 
 TOLD_EVERY_S = 0.5
 JOBS = 2
@@ -193,7 +193,7 @@ class OwnerTasks:
             version = int(task.arguments.get("version") or 0)
             if task.kind == "projection_verify":
                 verified = verify(self._admin_url, connection, projection, limit=ROWS, progress=progress)
-                return told(verified, projection) | {"parked": verified.parked, "events": total}
+                return rows_told(verified, projection) | {"parked": verified.parked, "events": total}
             if task.kind == "projection_switch":
                 return _switched(connection, projection, version)
             if task.kind == "projection_diff":
@@ -247,4 +247,4 @@ def _differing(admin_url: str, connection: Connection[Any], projection: Projecti
     catch_up(connection, projection, chosen[-1].version)
     with side_by_side(admin_url, connection, projection, chosen[-1]):
         comparison = compare(connection, projection, projection.home, chosen[-1].schema, limit=ROWS)
-    return told(comparison, projection) | {"version": chosen[-1].version}
+    return rows_told(comparison, projection) | {"version": chosen[-1].version}

@@ -18,7 +18,7 @@ MAX_VALUE = 200
 _NAMING = ("account_number", "external_account_number", "import_supplier", "stream", "supplier")
 
 
-def told(comparison: Comparison, projection: Projection) -> dict[str, Any]:
+def rows_told(comparison: Comparison, projection: Projection) -> dict[str, Any]:
     """How many rows were changed, added and removed, and the first of them, as JSON."""
     return {
         "changed": comparison.changed,
