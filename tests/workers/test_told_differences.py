@@ -1,6 +1,8 @@
 """Rows that differ are told with what names them, in full on one side, and without persons where they repeat them."""
 
-from projections import ACCOUNT_SEARCH, IMPORT_STATUS, PLATFORM
+from projections import PLATFORM
+from projections.account_search import ACCOUNT_SEARCH
+from projections.import_status import IMPORT_STATUS
 from projections.versioning.compare import Comparison, Difference
 from workers.told_differences import MAX_VALUE, ROWS, rows_told
 
