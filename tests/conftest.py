@@ -20,6 +20,7 @@ from tests.support.bucket import bucket
 from tests.support.databases import cloned, drop
 from tests.support.distance import distance, is_fast, rank
 from tests.support.folders import temporary_folder
+from tests.support.prepared import begin_sharing, end_sharing, prepare
 from tests.support.running import RunningService, start_service
 from tests.support.sealed_log import filled_log, log
 from tests.support.verbs import logging_as_before
@@ -39,6 +40,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     fast = config.getoption("--fast")
+    if (shared := begin_sharing()) is not None:
+        config.add_cleanup(lambda: end_sharing(shared))
     settings.load_profile("fast" if fast else "ci" if os.environ.get("CI") else "here")
 
 
@@ -78,6 +81,7 @@ def folder() -> Iterator[Path]:
 def postgres() -> Iterator[PostgresUrls]:
     """A Postgres of the session, with the newest schema in the database `importledger`, the tests' template."""
     with temporary_folder() as path:
+        prepare(path)
         service = Service(DataFolder(path))
         try:
             connections = service.start_servers(None, None, "redis://unused")

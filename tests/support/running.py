@@ -20,6 +20,7 @@ import msgspec
 import psutil
 
 from tests.support.importing import Answer, ImportClient
+from tests.support.prepared import prepare
 from tests.support.verbs import run_verb
 
 _names = itertools.count(1)
@@ -155,7 +156,9 @@ def start_service(
     port: int | None = None,
     workers: int = 1,
 ) -> Iterator[RunningService]:
-    """`importledger up` on the folder until the end of the block, then SIGTERM."""
+    """`importledger up` on the folder until the end of the block, then SIGTERM. Its Postgres is made already."""
+    if "DATABASE_URL" not in (environment or {}):
+        prepare(folder)
     port = port or free_port()
     settings = {"IMPORTLEDGER_DATA_DIR": str(folder), "IMPORTLEDGER_LOG_LEVEL": "error"} | dict(environment or {})
     command = [sys.executable, "-m", "cli.main", "up", "--port", str(port), "--workers", str(workers)]

@@ -1,0 +1,62 @@
+"""A Postgres that was made and migrated once for all processes of a run: services of tests start on copies of it.
+
+To make one takes longer than all else that the start of a service does. That a service makes its own is what those
+tests see that start one otherwise than by `start_service`: the demonstration, and the commands of the documents.
+"""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from embedded.folder import DataFolder
+from embedded.service import Service
+
+SHARED = "TESTS_SHARED_FOLDER"
+"""The variable in which the first process of a run tells the others where what they share is."""
+PARTS = ("postgres", "secrets/postgres_admin", "secrets/postgres_service")
+
+
+def begin_sharing() -> Path | None:
+    """Make the folder that the processes of a run share, where there is none yet; whoever made it removes it."""
+    if SHARED in os.environ:
+        return None
+    folder = Path(tempfile.mkdtemp(prefix="importledger-tests-"))
+    folder.chmod(0o711)
+    os.environ[SHARED] = str(folder)
+    return folder
+
+
+def end_sharing(folder: Path) -> None:
+    del os.environ[SHARED]
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def prepare(folder: Path) -> None:
+    """Let this data folder hold a Postgres with the newest schema, as a stopped service leaves it.
+
+    One that it has stays. Where nothing is shared (`make chaos`), the service makes its own.
+    """
+    if SHARED not in os.environ or (folder / "postgres").exists():
+        return
+    (folder / "secrets").mkdir(mode=0o700, exist_ok=True)
+    for part in PARTS:
+        subprocess.run(["cp", "-a", str(_made() / part), str(folder / part)], check=True)
+
+
+def _made() -> Path:
+    """The one that is copied; who comes first makes it, and the others wait."""
+    shared = Path(os.environ[SHARED])
+    made = shared / "made"
+    with (shared / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            service = Service(DataFolder(shared / "unfinished"))
+            try:
+                service.start_servers(None, None, "redis://unused")
+            finally:
+                service.stop()
+            (shared / "unfinished").rename(made)
+    return made
