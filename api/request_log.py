@@ -8,16 +8,18 @@ import asyncio
 from collections.abc import Callable, MutableMapping
 from datetime import UTC, datetime
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.request_id import HEADER, request_id_of
 from eventstore.events import Metadata
 from eventstore.log.origin import origin
 from telemetry.measures import measures
 from telemetry.spans import spans
+
+if TYPE_CHECKING:  # every verb reads this file for what a line is
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 REQUEST_ID = "importledger.request_id"
 ORGANISATION = "importledger.organisation"
@@ -45,7 +47,7 @@ class RequestLog:
 
     def __init__(
         self,
-        app: ASGIApp,
+        app: "ASGIApp",
         write: Callable[[list[RequestLine]], None] | None = None,
         at_end: Callable[[], None] = lambda: None,
     ) -> None:
@@ -54,7 +56,7 @@ class RequestLog:
         self._write = write
         self._lines: list[RequestLine] = []
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             self._flush()
@@ -66,7 +68,7 @@ class RequestLog:
         span = spans().of_request(scope["headers"])
         token = origin.set(Metadata(request_id) if span is None else Metadata(request_id, span.traceparent))
 
-        async def sending(message: Message) -> None:
+        async def sending(message: "Message") -> None:
             nonlocal status
             if status is None and message["type"] == "http.response.start":
                 status = message["status"]

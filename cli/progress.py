@@ -3,26 +3,25 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
-from rich.text import Text
-
-
-class _Rate(ProgressColumn):
-    """Units a second."""
-
-    def render(self, task: Task) -> Text:
-        return Text(f"{task.speed:,.0f}/s" if task.speed else "")
-
 
 @contextmanager
 def progress_bar(unit: str, *, title: str = "", total: int | None = None) -> Iterator[Callable[[int], None]]:
     """Give a function that is told how far it has come. Nothing is shown where there is no terminal."""
+    from rich.console import Console  # all this is large, and every role imports verbs that have a bar
+    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        """Units a second."""
+
+        def render(self, task: Task) -> Text:
+            return Text(f"{task.speed:,.0f}/s" if task.speed else "")
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn(f"{{task.completed:,.0f}} {unit}"),
-        _Rate(),
+        Rate(),
         TimeRemainingColumn(),
     )
     console = Console(stderr=True)

@@ -5,13 +5,14 @@ a property test holds each fast path to the library's answer.
 """
 
 import re
-from functools import lru_cache
-from typing import Any
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
 
-import phonenumbers
-from email_validator import EmailNotValidError, ValidatedEmail, validate_email
 from stdnum import iban
 from stdnum.eu import eic
+
+if TYPE_CHECKING:
+    from email_validator import ValidatedEmail
 
 _MALO = re.compile(r"[1-9][0-9]{10}\Z")
 _MELO = re.compile(r"[A-Z]{2}[A-Z0-9]{31}\Z", re.IGNORECASE)
@@ -28,16 +29,16 @@ _MAX_EMAIL = 254
 _GERMAN_IBAN = re.compile(r"DE[0-9]{20}\Z")
 
 
+@cache
 def _german_phone_pattern() -> re.Pattern[str]:
     """`+49` and a mobile or fixed-line number, as the library's own table has them."""
+    import phonenumbers  # it is large, and most processes judge no account
+
     germany: Any = phonenumbers.PhoneMetadata.metadata_for_region("DE")
     kinds = "|".join(f"(?:{kind.national_number_pattern})" for kind in (germany.mobile, germany.fixed_line))
     return re.compile(
         rf"\+49(?=[1-9][0-9]{{6,10}}\Z)(?=(?:{germany.general_desc.national_number_pattern})\Z)(?:{kinds})\Z"
     )
-
-
-_GERMAN_PHONE = _german_phone_pattern()
 
 
 @lru_cache(4096)
@@ -85,8 +86,10 @@ def is_postcode(text: str) -> bool:
 
 def is_phone_number(text: str) -> bool:
     """A valid number, in international form or as dialled within Germany."""
-    if text.startswith("+49") and _GERMAN_PHONE.match(text.replace(" ", "")):
+    if text.startswith("+49") and _german_phone_pattern().match(text.replace(" ", "")):
         return True
+    import phonenumbers
+
     try:
         return phonenumbers.is_valid_number(phonenumbers.parse(text, "DE"))
     except phonenumbers.NumberParseException:
@@ -111,7 +114,9 @@ def _domain_length(domain: str) -> int:
     return max(len(form.encode()) for form in (domain, address.domain, address.ascii_domain)) if address else 0
 
 
-def _as_validated(text: str) -> ValidatedEmail | None:
+def _as_validated(text: str) -> "ValidatedEmail | None":
+    from email_validator import EmailNotValidError, validate_email  # it is large as well
+
     try:
         return validate_email(text, check_deliverability=False)
     except EmailNotValidError:

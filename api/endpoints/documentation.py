@@ -6,7 +6,7 @@ Pages and their assets come with the package; a page may load nothing from anywh
 import asyncio
 import gzip
 import hashlib
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -40,19 +40,25 @@ _PAGE_HEADERS = {
 
 
 class Documentation:
-    """The handlers. What is answered is made once."""
+    """The handlers. What is answered is made once; the description, which takes longest, when it is first asked for."""
 
     def __init__(self, services: Services) -> None:
-        self._openapi = msgspec.json.encode(openapi(services.operations))
-        self._etag = f'"{hashlib.sha256(self._openapi).hexdigest()[:32]}"'
+        self._operations = services.operations
         self._errors = {language: encoded(CATALOGUE, language) for language in JSON}
 
     async def openapi(self, request: Request) -> Response:
         """The OpenAPI 3.1 document; 304 when the client has it already."""
-        headers = {"ETag": self._etag, "Cache-Control": "no-cache"}
-        if request.headers.get("if-none-match") == self._etag:
+        description, etag = await asyncio.to_thread(lambda: self._description)
+        headers = {"ETag": etag, "Cache-Control": "no-cache"}
+        if request.headers.get("if-none-match") == etag:
             return Response(status_code=304, headers=headers)
-        return JsonResponse(self._openapi, 200, headers)
+        return JsonResponse(description, 200, headers)
+
+    @cached_property
+    def _description(self) -> tuple[bytes, str]:
+        """The document, and the tag by which a client knows whether it has it."""
+        document = msgspec.json.encode(openapi(self._operations))
+        return document, f'"{hashlib.sha256(document).hexdigest()[:32]}"'
 
     async def errors(self, request: Request) -> Response:
         """Every code that the service answers with, told in both languages; examples in the one that is preferred."""
