@@ -1,12 +1,14 @@
 """Signing in by a real OpenID provider that runs on loopback."""
 
 import asyncio
+import contextlib
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
-import oidc_provider_mock
 import pytest
 
 from console.settings import ConsoleSettings, OpenIdGrant, OpenIdSettings
@@ -16,9 +18,7 @@ from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from eventstore.log.user_details import find_user_details
 from tests.support.console import BASE, console_app, new_user, visitor
-
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
-"""The provider of the tests uses what its own library gives up; it runs in this process."""
+from tests.support.running import free_port, wait_for
 
 NORDWIND = OpenIdGrant(role="support", organisation="Nordwind Energie", suppliers=("NW",))
 PLATFORM = OpenIdGrant(role="operator", organisation="Platform", suppliers=("*",))
@@ -26,8 +26,33 @@ PLATFORM = OpenIdGrant(role="operator", organisation="Platform", suppliers=("*",
 
 @pytest.fixture(scope="module")
 def provider() -> Iterator[str]:
-    with oidc_provider_mock.run_server_in_thread(require_nonce=True) as server:
-        yield f"http://localhost:{server.server_port}"
+    """In a process of its own: it uses what its library gives up, and says so."""
+    port = free_port()
+    issuer = f"http://localhost:{port}"
+    command = [
+        sys.executable,
+        "-m",
+        "oidc_provider_mock",
+        "--host",
+        "localhost",
+        "--port",
+        str(port),
+        "--require-nonce",
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def answers() -> bool:
+        assert process.poll() is None, "the provider has ended"
+        with contextlib.suppress(httpx.TransportError):
+            return httpx.get(f"{issuer}/.well-known/openid-configuration", trust_env=False).status_code == 200
+        return False
+
+    try:
+        wait_for(answers, "the provider answers")
+        yield issuer
+    finally:
+        process.terminate()
+        process.wait(30)
 
 
 def settings(issuer: str) -> ConsoleSettings:
