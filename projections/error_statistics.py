@@ -83,15 +83,20 @@ async def supplier_errors(
         return await cursor.fetchall()
 
 
-class RefusalCount(msgspec.Struct, frozen=True, kw_only=True):
-    """How often requests for a supplier were refused for a code at a place, of late and by day."""
+class CountByDay(msgspec.Struct, frozen=True, kw_only=True):
+    """How often something went wrong at a supplier, for a code at a place."""
 
     supplier: str
     code: str
     path: str
-    number: int
     days: tuple[int, ...]
-    """Refusals of the last days, the oldest first; the last is today."""
+    """How often on each of the last days, the oldest first; the last is today."""
+
+
+class RefusalCount(CountByDay, frozen=True, kw_only=True):
+    """How often requests for a supplier were refused for a code at a place, of late and by day."""
+
+    number: int
 
 
 _SELECT_REFUSED = """

@@ -24,6 +24,7 @@ from eventstore.aggregates.import_process import (
     SubjectErased,
     identity_of,
 )
+from projections.error_statistics import CountByDay
 from projections.versioning.following import Following
 from projections.versioning.projection import Rows
 from projections.versioning.reading import Seen
@@ -193,16 +194,11 @@ ON CONFLICT (supplier, code, path, kind) DO UPDATE SET number = row.number + exc
 """
 
 
-class FailureCount(msgspec.Struct, frozen=True, kw_only=True):
+class FailureCount(CountByDay, frozen=True, kw_only=True):
     """How many accounts of a supplier failed for a code at a place: now, mended since, and failures by day."""
 
-    supplier: str
-    code: str
-    path: str
     open: int
     mended: int
-    days: tuple[int, ...]
-    """Failures of the last days, the oldest first; the last is today."""
 
 
 _SELECT_COUNTS = """

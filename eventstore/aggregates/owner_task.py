@@ -132,11 +132,6 @@ def stream_of(task_id: str) -> str:
     return f"owner-task/{task_id}"
 
 
-def identity_of(stream: str) -> str:
-    """The id of a stream's task."""
-    return stream.split("/", 1)[1]
-
-
 COMMANDS: dict[type[Event], type[Command]] = {
     OwnerTaskRequested: RequestOwnerTask,
     OwnerTaskStarted: StartOwnerTask,

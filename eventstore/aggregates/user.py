@@ -239,11 +239,6 @@ def stream_of(user_id: str) -> str:
     return f"user/{user_id}"
 
 
-def identity_of(stream: str) -> str:
-    """The id of a stream's user."""
-    return stream.split("/", 1)[1]
-
-
 COMMANDS: dict[type[Event], type[Command]] = {
     UserCreated: CreateUser,
     UserRoleChanged: ChangeUserRole,

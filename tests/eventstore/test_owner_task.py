@@ -17,7 +17,6 @@ from eventstore.aggregates.owner_task import (
     StartOwnerTask,
     decide,
     evolve,
-    identity_of,
     stream_of,
 )
 from eventstore.clock import now
@@ -81,4 +80,4 @@ def test_what_has_not_begun_is_not_finished() -> None:
 
 
 def test_a_stream_names_its_task() -> None:
-    assert identity_of(stream_of("t_1")) == "t_1"
+    assert stream_of("t_1") == "owner-task/t_1"

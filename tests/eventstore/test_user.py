@@ -31,7 +31,6 @@ from eventstore.aggregates.user import (
     UserSignedOut,
     decide,
     evolve,
-    identity_of,
     stream_of,
 )
 from eventstore.clock import now
@@ -123,5 +122,5 @@ def test_erasing_works_once_and_never_for_a_stranger() -> None:
 
 
 def test_a_stream_names_its_user() -> None:
-    assert identity_of(stream_of("u_1")) == "u_1"
+    assert stream_of("u_1") == "user/u_1"
     assert USER.prefix == "user"
