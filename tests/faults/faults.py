@@ -193,7 +193,10 @@ def poison(world: World) -> None:
     """An import whose worker dies each time that it has taken it up: it ends, and hurts nobody else."""
     account = a_heavy_account(world.importer.supplier, world.random.randrange(10**7, 10**8))
     external = account["external_account_number"]
-    status = "SELECT status, attempt, error_code FROM import_status WHERE external_account_number = %s"
+    status = (
+        "SELECT status, extract(epoch FROM due_at - now())::float8 AS due_in FROM import_status"
+        " WHERE external_account_number = %s"
+    )
     is_over = threading.Event()
 
     def kill_its_workers() -> None:
@@ -204,7 +207,8 @@ def poison(world: World) -> None:
                     for process in world.processes("worker"):
                         with contextlib.suppress(psutil.NoSuchProcess):
                             process.kill()
-                is_over.wait(0.005)
+                due_in = row["due_in"] if row and row["status"] == "PENDING" and row["due_in"] else 0.0
+                is_over.wait(max(0.005, min(1.0, due_in - 0.5)))
 
     killing = threading.Thread(target=kill_its_workers)
     killing.start()

