@@ -77,6 +77,8 @@ def folded(text: str) -> str:
     Without case and accents, with umlauts as two letters and single blanks: "Müller" is "mueller", "Groß" "gross",
     "Yılmaz" and "YILMAZ" are "yilmaz", "Sørensen" is "sorensen".
     """
+    if text.isascii():  # most terms are; nothing is taken apart or replaced in them
+        return " ".join(text.lower().split())
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFC", text).casefold().translate(_PLAIN))
     return " ".join("".join(letter for letter in plain if not unicodedata.combining(letter)).split())
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import psycopg
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.import_process import (
@@ -107,6 +109,11 @@ def test_people_are_found_by_names_in_any_order_and_by_iban(
 def test_what_people_type_is_compared_without_letters_that_they_may_not_have(one: str, other: str) -> None:
     assert folded(one) == folded(other)
     assert folded(folded(one)) == folded(one)
+
+
+@given(st.text(alphabet=st.characters(max_codepoint=127), min_size=1))
+def test_plain_letters_are_folded_at_once_as_they_are_the_long_way(text: str) -> None:
+    assert folded(text) == folded(text + "\N{COMBINING ACUTE ACCENT}")
 
 
 def test_a_search_says_that_there_are_more_and_goes_on(found: Callable[..., Any]) -> None:
