@@ -3,18 +3,19 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
+import msgspec
 
 from cli.audit import MomentParam
 from cli.known import require_supplier
 from cli.operator import open_ledger
+from cli.prove import connected
 from cli.say import say
+from cli.spreading import spread_option, spread_progress
 from cli.tell import json_option, tell
 from eventstore.aggregates import supplier
-from eventstore.aggregates.import_process import ImportErrored, ImportProcess, ImportProcessed
-from eventstore.aggregates.supplier import Supplier
+from eventstore.aggregates.import_process import ImportErrored, ImportProcessed
 from eventstore.events import Recorded
 from eventstore.operations.export import (
     PayloadLine,
@@ -24,11 +25,9 @@ from eventstore.operations.export import (
 )
 from eventstore.operations.export import export as write_export
 from eventstore.replay import Replay
-from market.judging import Terms
 from projections.history import AsOf
-from workers.process_imports import judged_account
-
-MAX_TOLD = 100
+from workers.replaying import MAX_TOLD, Different, Replayed, judgement, terms_of
+from workers.spread_verbs import replay_spread
 
 
 @click.command("export")
@@ -59,67 +58,63 @@ def export_history(
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True), required=False)
+@click.option("--supplier", "supplier_code", help="With --spread: only this supplier's history.")
+@spread_option
 @json_option
-def replay(file: Path, as_json: bool) -> None:
-    """Run today's code over the history in FILE; name each event that it would decide otherwise. Exit code 1 then."""
-    replayed = Replay()
+def replay(file: Path | None, supplier_code: str | None, is_spread: bool, as_json: bool) -> None:
+    """Run today's code over the history in FILE; name each event that it would decide otherwise. Exit code 1 then.
+
+    With --spread instead of FILE, the worker processes of all machines replay the log itself, payloads included.
+    """
+    if (file is None) != is_spread or (supplier_code and not is_spread):
+        raise click.UsageError("Name FILE, or say --spread, with --supplier or without.")
+    replayed = _replayed_file(file, as_json=as_json) if file else _replayed_log(supplier_code, as_json=as_json)
+    told = f"{replayed.events} events of {replayed.streams} streams replayed, {replayed.payloads} payloads judged again"
+    partial = f", {replayed.partial_streams} streams begin before the file" if replayed.partial_streams else ""
+    counts = msgspec.to_builtins(replayed) | {"differences": msgspec.to_builtins(replayed.differences[:MAX_TOLD])}
+    tell(f"{told}{partial}: {replayed.different} would end differently.", counts, as_json=as_json)
+    if replayed.different:
+        sys.exit(1)
+
+
+def _replayed_file(file: Path, *, as_json: bool) -> Replayed:
+    folded, replayed = Replay(), Replayed()
     bodies: dict[str, tuple[str, bytes]] = {}
-    judged = diverged = 0
-    differing: list[dict[str, Any]] = []
     for line in read_export(file):
         if isinstance(line, PayloadLine):
             bodies[line.stream] = (line.sha256, body_of(line))  # the newest of a stream is what is processed
             continue
         recorded = line.recorded()
-        for sentence in (*_divergences(replayed, recorded), *_judgement(replayed, recorded, bodies)):
-            diverged += 1
-            if diverged > MAX_TOLD:
-                continue
-            differing.append({"position": recorded.position, "stream": recorded.stream, "detail": sentence})
-            if not as_json:
-                say(f"position {recorded.position}, {recorded.stream}: {sentence}")
+        for sentence in _different(folded, recorded, bodies.get(recorded.stream)):
+            replayed.note(recorded, sentence)
+            if not as_json and replayed.different <= MAX_TOLD:
+                _say(Different(recorded.position, recorded.stream, sentence))
         if isinstance(recorded.event, ImportProcessed | ImportErrored):
-            judged += bodies.pop(recorded.stream, None) is not None
-    told = f"{replayed.events} events of {replayed.streams} streams replayed, {judged} payloads judged again"
-    partial = f", {len(replayed.partial)} streams begin before the file" if replayed.partial else ""
-    counts = {"events": replayed.events, "streams": replayed.streams, "payloads": judged}
-    counts |= {"partial_streams": len(replayed.partial), "different": diverged}
-    tell(f"{told}{partial}: {diverged} would end differently.", counts | {"differences": differing}, as_json=as_json)
-    if diverged:
-        sys.exit(1)
+            replayed.payloads += bodies.pop(recorded.stream, None) is not None
+    replayed.events, replayed.streams, replayed.partial_streams = folded.events, folded.streams, len(folded.partial)
+    return replayed
 
 
-def _divergences(replayed: Replay, recorded: Recorded) -> Iterator[str]:
-    yield from (divergence.says for divergence in replayed.divergences([recorded]))
+def _different(folded: Replay, recorded: Recorded, body: tuple[str, bytes] | None) -> Iterator[str]:
+    for divergence in folded.divergences([recorded]):
+        yield divergence.says
+    settings = supplier.stream_of(recorded.supplier or "")
+    yield from judgement(folded.state_of(recorded.stream), recorded, body, lambda: terms_of(folded.state_of(settings)))
 
 
-def _judgement(replayed: Replay, recorded: Recorded, bodies: dict[str, tuple[str, bytes]]) -> Iterator[str]:
-    """Whether today's rules say of the payload what was said of it then."""
-    if not isinstance(recorded.event, ImportProcessed | ImportErrored) or recorded.stream not in bodies:
-        return
-    process: ImportProcess | None = replayed.state_of(recorded.stream)
-    digest, body = bodies[recorded.stream]
-    if process is None or process.staged is None or process.staged.payload_sha256 != digest:
-        return
-    findings = judged_account(body, process, _terms(replayed, recorded.supplier or ""), recorded.recorded_at)
-    is_refused = not hasattr(findings, "external_account_number")
-    if isinstance(recorded.event, ImportProcessed) and is_refused:
-        yield f"was processed; today's rules refuse it: {getattr(findings, 'detail', '')}"
-    elif isinstance(recorded.event, ImportErrored) and _is_of_rules(recorded.event) and not is_refused:
-        yield "was refused; today's rules accept it"
+def _replayed_log(supplier_code: str | None, *, as_json: bool) -> Replayed:
+    with connected() as connection, spread_progress("replay", as_json=as_json) as tell_progress:
+        if supplier_code is not None:
+            require_supplier(connection, supplier_code)
+        replayed = replay_spread(connection, supplier_code, tell=tell_progress)
+    for different in () if as_json else replayed.differences:
+        _say(different)
+    return replayed
 
 
-def _terms(replayed: Replay, supplier_code: str) -> Terms:
-    """The supplier's settings as they were then; the standard ones where the file does not begin with the supplier."""
-    then: Supplier = replayed.state_of(supplier.stream_of(supplier_code)) or Supplier()
-    return Terms(strictness=then.strictness, unknown_fields=then.unknown_fields)
-
-
-def _is_of_rules(event: ImportErrored) -> bool:
-    """Whether rules refused it, and not what was missing then, which a replay cannot know."""
-    missing = ("market_participant_not_found@", "path_does_not_exist_in_file_store@")
-    return event.code == "account_failed_validation" and not any(p.startswith(missing) for p in event.problems)
+def _say(different: Different) -> None:
+    say(f"position {different.position}, {different.stream}: {different.detail}")
 
 
 def _text(moment: AsOf) -> str | None:

@@ -29,6 +29,7 @@ from eventstore.proof.verifier import Invalid
 from projections.archiving import NotArchivable
 from projections.versioning.reading import PayloadsDetached
 from projections.versioning.versions import NotPossible
+from workers.spreading import NotSpread
 
 EXPECTED = (
     SettingError,
@@ -46,6 +47,7 @@ EXPECTED = (
     SealRefused,
     NotProvable,
     NotPossible,
+    NotSpread,
     NotArchivable,
     ArchiveDamaged,
     PayloadsDetached,

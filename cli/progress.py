@@ -5,8 +5,11 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def progress_bar(unit: str, *, title: str = "", total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """Give a function that is told how far it has come. Nothing is shown where there is no terminal."""
+def progress_bar(unit: str, *, title: str = "", total: int | None = None) -> Iterator[Callable[..., None]]:
+    """Give a function that is told how far it has come, and of how much, and under which title, where that changes.
+
+    Nothing is shown where there is no terminal.
+    """
     from rich.console import Console  # all this is large, and every role imports verbs that have a bar
     from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
     from rich.text import Text
@@ -27,4 +30,8 @@ def progress_bar(unit: str, *, title: str = "", total: int | None = None) -> Ite
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(title, total=total)
-        yield lambda done: progress.update(task, completed=done)
+
+        def tell(done: int, of: int | None = None, said: str | None = None) -> None:
+            progress.update(task, completed=done, total=of, description=said)
+
+        yield tell

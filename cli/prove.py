@@ -17,20 +17,22 @@ from cli.known import require_import
 from cli.operator import database_url
 from cli.progress import progress_bar
 from cli.settings import SettingError, Settings
+from cli.spreading import spread_option, spread_progress
 from cli.tell import json_option, tell
 from embedded.folder import DataFolder
 from eventstore.clock import now
 from eventstore.operations.guards import guards_off
 from eventstore.proof.answer_verification import verify_answers
 from eventstore.proof.checkpoints import LogKey, Outside, OutsideUnavailable, read_signed
-from eventstore.proof.payload_verification import verifying_payloads
+from eventstore.proof.payload_verification import VerifiedPayloads, verifying_payloads
 from eventstore.proof.proof import write_proof
 from eventstore.proof.sealing import Sealed, continue_from, seal, sealing_lock
 from eventstore.proof.statement import check_statement
-from eventstore.proof.verification import Kept, verify_events, wrong_rows
+from eventstore.proof.verification import Kept, Verified, signed_sizes, verify_events, wrong_rows
 from eventstore.proof.verifier import Checkpoint, Continued, Invalid, loss_of, read_statement
 from projections.access_key import wrong_keys
 from projections.history import account_streams
+from workers.spread_verbs import HashedLog, hashed_spread, verify_hashed
 
 CHECKPOINTS = "checkpoints"
 SEALING_KEY = "sealing_key"
@@ -94,13 +96,15 @@ _FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 )  # fmt: skip
 @click.option("--key", "keys", multiple=True, metavar="VKEY", help="The log's verifier key; repeatable after a change.")
 @click.option("--jobs", default=2, show_default=True, type=click.IntRange(1, 64), help="Processes that open payloads.")
+@spread_option
 @click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
-def verify(  # long: a verb with eight options, which it hands to one check each
+def verify(  # long: a verb with nine options, which it hands to one check each
     certificates: tuple[Path, ...],
     whole: bool,
     against: tuple[Path, ...],
     keys: tuple[str, ...],
     jobs: int,
+    is_spread: bool,
     as_json: bool,
 ) -> None:
     """Verify the log against its checkpoints: those in the database, those kept outside, and yours.
@@ -108,8 +112,11 @@ def verify(  # long: a verb with eight options, which it hands to one check each
     A certificate is verified as well, and the log against the checkpoint that it names.
 
     Without --all the newest 100,000 events are hashed again, and what is before them is taken from the stored tree.
-    Exit code 1 and a sentence for everything that is wrong.
+    With --all --spread, the worker processes hash and open, up to the event that was the last when the job was asked
+    for. Exit code 1 and a sentence for everything that is wrong.
     """
+    if is_spread and not whole:
+        raise click.UsageError("--spread belongs to --all: what is hashed without that takes seconds.")
     settings = Settings.from_environment()
     trusted = keys or (known_key(settings),)
     began = time.monotonic()
@@ -117,13 +124,16 @@ def verify(  # long: a verb with eight options, which it hands to one check each
     signed = _certificates(certificates, trusted, problems)
     # Before the snapshot: the log goes on, and is sealed.
     elsewhere = [*signed, *_kept_outside(settings, against, problems)]
-    with connected() as connection, connection.transaction(), contextlib.ExitStack() as stack:
+    with connected() as connection, contextlib.ExitStack() as stack:
+        spread = stack.enter_context(_hashed_elsewhere(trusted, elsewhere, as_json=as_json)) if is_spread else None
+        stack.enter_context(connection.transaction())
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        opening = stack.enter_context(verifying_payloads(connection, database_url(), jobs=jobs)) if whole else None
-        progress = stack.enter_context(progress_bar("events"))
         kept = [*kept_inside(connection), *elsewhere]
-        events = verify_events(connection, trusted, kept, whole=whole, progress=progress)
-        payloads = opening() if opening else None
+        events, payloads = (
+            verify_hashed(connection, trusted, kept, spread)
+            if spread
+            else _verified_here(connection, trusted, kept, stack, jobs=jobs, whole=whole)
+        )
         answers = verify_answers(connection) if whole else None
         off = [*wrong_rows(connection, trusted), *guards_off(connection)] if whole else []
         off += [f"WARNED  {sentence}" for sentence in wrong_keys(connection)] if whole else []
@@ -159,6 +169,11 @@ def verify(  # long: a verb with eight options, which it hands to one check each
             click.echo(
                 f"NOT ANCHORED: {tail:,} events after position {events.anchored:,}. `importledger seal` does it."
             )
+    _end_with(problems)
+
+
+def _end_with(problems: Sequence[str]) -> None:
+    """Name all problems; where there are some, the exit code is 1."""
     for sentence in problems:
         click.echo(sentence, err=True)
     if all(sentence.startswith("WARNED") for sentence in problems) and problems:
@@ -283,6 +298,34 @@ def known_key(settings: Settings) -> str:
     if secret is None:
         raise SettingError("This machine does not have the log's key. Give its verifier key with --key.")
     return LogKey.of(secret).verifier
+
+
+def _verified_here(
+    connection: Connection[Any],
+    keys: Sequence[str],
+    kept: Sequence[Kept],
+    stack: contextlib.ExitStack,
+    *,
+    jobs: int,
+    whole: bool,
+) -> tuple[Verified, VerifiedPayloads | None]:
+    """Events hashed by this process, while others open payloads where `whole` is asked for."""
+    opening = stack.enter_context(verifying_payloads(connection, database_url(), jobs=jobs)) if whole else None
+    progress = stack.enter_context(progress_bar("events"))
+    events = verify_events(connection, keys, kept, whole=whole, progress=progress)
+    return events, opening() if opening else None
+
+
+@contextlib.contextmanager
+def _hashed_elsewhere(keys: Sequence[str], elsewhere: Sequence[Kept], *, as_json: bool) -> Iterator[HashedLog]:
+    """The log as all workers have hashed it, for the checkpoints that there are now; the job is over with the block."""
+    with connected() as connection:
+        sizes = signed_sizes([*kept_inside(connection), *elsewhere], keys)
+        with (
+            spread_progress("verify", as_json=as_json) as tell_progress,
+            hashed_spread(connection, sizes, tell=tell_progress) as hashed,
+        ):
+            yield hashed
 
 
 @contextlib.contextmanager

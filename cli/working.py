@@ -51,7 +51,7 @@ def worker() -> None:
     settings = role_settings()
     stop = stop_on_signals()
     observed = _observed(settings, "worker")
-    ledger = _ledger(settings, connections=settings.worker_threads * 2 + 5)
+    ledger = _ledger(settings, connections=settings.worker_threads * 2 + 7)
     observed.look(ledger.look)
     _yield_to_intake()
     followers = [] if settings.redis_url else _followers(ledger, settings, stop)  # the relay is here as well then

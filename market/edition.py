@@ -22,9 +22,9 @@ def edition_of(sources: Iterable[tuple[str, bytes]]) -> str:
     return digest.hexdigest()[:_DIGITS]
 
 
-def sources() -> Iterator[tuple[str, bytes]]:
-    """(name, content) of every source file of the rules and of the shapes."""
-    for package in PACKAGES:
+def sources(packages: Iterable[str] = PACKAGES) -> Iterator[tuple[str, bytes]]:
+    """(name, content) of every source file of these packages: those of the rules and of the shapes."""
+    for package in packages:
         yield from _sources_in(files(package), package)
 
 

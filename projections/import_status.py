@@ -134,6 +134,13 @@ IMPORT_STATUS = View(
     skipped=LEAVES_STATUS,
 )
 
+SELECT_IMPORTS_WAIT: LiteralString = """
+SELECT EXISTS (
+    SELECT FROM import_status
+    WHERE status = 'PENDING' AND (due_at IS NULL OR due_at <= clock_timestamp())
+      AND NOT EXISTS (SELECT FROM import_supplier AS s WHERE s.code = supplier AND s.status = 'paused')) AS waits
+"""
+"""Whether there is an import that could be processed now."""
 _SELECT_STATUS = """
 SELECT status, account_number, created_at, modified_at, error_code, error_detail, error_domain
 FROM import_status

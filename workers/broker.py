@@ -1,7 +1,7 @@
 """The doorbell: Dramatiq on Redis, or in memory where there is no Redis.
 
-Messages carry stream ids and nothing else. Dramatiq's own retries, delays, results and time limits stay off:
-attempts, leases and due times are in Postgres.
+Messages carry ids of streams or of parts of long jobs, and nothing else. Dramatiq's own retries, delays, results and
+time limits stay off: attempts, leases and due times are in Postgres.
 """
 
 import os
@@ -24,14 +24,18 @@ STREAMS_PER_MESSAGE = 200
 
 
 class Bell(msgspec.Struct, frozen=True):
-    """A queue for one kind of stream, and the actor that takes its messages."""
+    """A queue for one kind of work, and the actor that takes its messages; the lower the priority, the earlier."""
 
     queue: str
     actor: str
+    priority: int = 0
 
 
 IMPORTS = Bell("imports", "process_imports")
 MAILS = Bell("mails", "send_mails")
+LONG_JOBS = Bell("long_jobs", "do_part", priority=100)
+"""Its messages name a part of a long job each: the job's id, a slash, the part's number."""
+BELLS = (IMPORTS, MAILS, LONG_JOBS)
 
 
 class BellUnavailable(Exception):
@@ -51,7 +55,7 @@ class BrokerDoorbell:
 
     def __init__(self, broker: dramatiq.Broker) -> None:
         self._broker = broker
-        for bell in (IMPORTS, MAILS):
+        for bell in BELLS:
             broker.declare_queue(bell.queue)
 
     def ring(self, streams: Sequence[str], bell: Bell = IMPORTS) -> None:
@@ -100,7 +104,7 @@ def in_process_broker() -> StubBroker:
 
 def declare_actor(broker: dramatiq.Broker, bell: Bell, act: Callable[[list[str]], None]) -> None:
     """Bind what acts on this bell to the broker."""
-    dramatiq.actor(actor_name=bell.actor, queue_name=bell.queue, broker=broker)(act)
+    dramatiq.actor(actor_name=bell.actor, queue_name=bell.queue, broker=broker, priority=bell.priority)(act)
 
 
 def start_workers(broker: dramatiq.Broker, bell: Bell, *, threads: int) -> dramatiq.Worker:

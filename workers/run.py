@@ -9,6 +9,7 @@ from eventstore.log.ledger import Ledger
 from runtime.interpreter import tune_interpreter
 from workers.broker import (
     IMPORTS,
+    LONG_JOBS,
     MAILS,
     BrokerDoorbell,
     declare_actor,
@@ -17,6 +18,7 @@ from workers.broker import (
     start_workers,
 )
 from workers.liveness import Liveness
+from workers.parts import PartWorker
 from workers.process_imports import ImportProcessor
 from workers.relay import Relay
 from workers.send_mails import MailSender, MailServer
@@ -43,7 +45,7 @@ def run_worker(
     """Process imports and send e-mails until `stop` is set; what is in hand is finished first.
 
     Without Redis the relay runs here as well, since the bell does not leave this process. E-mails have a thread of
-    their own, so that a slow mail server holds no import up.
+    their own, so that a slow mail server holds no import up; parts of long jobs have one, which waits for imports.
     """
     tune_interpreter()
     liveness = Liveness(ledger)
@@ -52,7 +54,10 @@ def run_worker(
     processor = ImportProcessor(ledger, worker=liveness.worker, is_sandbox=is_sandbox)
     declare_actor(broker, IMPORTS, processor.process)
     declare_actor(broker, MAILS, MailSender(ledger, mail_server, worker=liveness.worker).send)
-    workers = (start_workers(broker, IMPORTS, threads=threads), start_workers(broker, MAILS, threads=1))
+    declare_actor(broker, LONG_JOBS, PartWorker(ledger, worker=liveness.worker, stop=stop).work)
+    workers = [
+        start_workers(broker, bell, threads=count) for bell, count in ((IMPORTS, threads), (MAILS, 1), (LONG_JOBS, 1))
+    ]
     logger.info("worker is ready", worker=liveness.worker(), threads=threads, bell="redis" if redis_url else "memory")
     if redis_url:
         stop.wait()

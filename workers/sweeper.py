@@ -16,15 +16,17 @@ from eventstore.aggregates.import_process import PostponeImport, stream_of
 from eventstore.clock import now
 from eventstore.log import locks
 from eventstore.log.ledger import Ledger
+from eventstore.log.long_jobs import waiting_parts
 from eventstore.log.refused_attempts import delete_old_attempts
 from projections.customer_mail import SELECT_ABANDONED_MAILS, SELECT_WAITING_MAILS
 from workers.backoff import backoff
-from workers.broker import MAILS, STREAMS_PER_MESSAGE, Doorbell
+from workers.broker import LONG_JOBS, MAILS, STREAMS_PER_MESSAGE, Doorbell
 
 INTERVAL_S = 1.0
 RING_AGAIN_AFTER_S = 10.0
 LOST_AFTER = timedelta(seconds=2)
 LIMIT = 1_000
+PARTS_AT_ONCE = 50
 FORGET_EVERY_S = 600.0
 """How often refused attempts are deleted that are too old or too many."""
 
@@ -79,6 +81,8 @@ class Sweeper:
             self._ring_for_waiting(connection, relayed)
         if self._doorbell.waiting(MAILS) == 0:
             self._ring_for_mails(connection, relayed)
+        if self._doorbell.waiting(LONG_JOBS) == 0:
+            self._ring_for_parts(connection)
         if time.monotonic() >= self._forget_at:
             self._forget_at = time.monotonic() + FORGET_EVERY_S
             delete_old_attempts(connection, now())
@@ -116,6 +120,11 @@ class Sweeper:
         streams = [customer_mail.stream_of(row["supplier"], row["external_account_number"]) for row in rows]
         if streams:
             self._doorbell.ring(streams, MAILS)
+
+    def _ring_for_parts(self, connection: Connection[Any]) -> None:
+        """Parts of long jobs are rung for from here alone: for all that is open, as often as no message waits."""
+        for job, number in waiting_parts(connection, PARTS_AT_ONCE):
+            self._doorbell.ring([f"{job}/{number}"], LONG_JOBS)
 
     def _ring_for_waiting(self, connection: Connection[Any], relayed: int) -> None:
         at, clock = now(), time.monotonic()

@@ -69,7 +69,7 @@ class Tree:
             level += 1
             if level == len(self._edge):
                 self._edge.append([])
-            self._edge[level].append(_perfect_root(hashes))
+            self._edge[level].append(perfect_root(hashes))
 
     def edge(self) -> Iterator[tuple[int, int, bytes]]:
         """The tiles that are not full: (level, index, hashes)."""
@@ -84,7 +84,7 @@ class Tree:
             end = len(hashes)
             for bit in range(_TILE_HEIGHT):
                 if len(hashes) & (1 << bit):
-                    subtree = _perfect_root(hashes[end - (1 << bit) : end])
+                    subtree = perfect_root(hashes[end - (1 << bit) : end])
                     root_hash = subtree if root_hash is None else node_hash(subtree, root_hash)
                     end -= 1 << bit
         return EMPTY_ROOT if root_hash is None else root_hash
@@ -133,7 +133,7 @@ def range_root(read: ReadTile, low: int, high: int) -> bytes:
         level, below = divmod(width.bit_length() - 1, _TILE_HEIGHT)
         first = low >> (_TILE_HEIGHT * level)
         start = first % TILE
-        return _perfect_root(_hashes(read, level, first // TILE, start, 1 << below))
+        return perfect_root(_hashes(read, level, first // TILE, start, 1 << below))
     middle = low + _split_at(width)
     return node_hash(range_root(read, low, middle), range_root(read, middle, high))
 
@@ -158,7 +158,7 @@ def _edge_of(size: int) -> Iterator[tuple[int, int, int]]:
         level += 1
 
 
-def _perfect_root(hashes: Sequence[bytes]) -> bytes:
+def perfect_root(hashes: Sequence[bytes]) -> bytes:
     """The root over 2^n hashes."""
     while len(hashes) > 1:
         hashes = [node_hash(hashes[i], hashes[i + 1]) for i in range(0, len(hashes), 2)]

@@ -6,7 +6,7 @@ missing here: whether it is there, `projections.archiving` finds out.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, LiteralString
 
 import msgspec
 import psycopg
@@ -26,7 +26,7 @@ _TOPICS_WITH_PAYLOAD = [
     for topic, event in aggregate.topics.items()
     if "payload_sha256" in event.__struct_fields__ and event is not MailRequested
 ]
-_SELECT_PAYLOADS = """
+_SELECT_PAYLOADS: LiteralString = """
 SELECT payloads.stream, sha256, content, key, EXISTS (
            SELECT FROM events
            WHERE events.stream = payloads.stream
@@ -36,7 +36,10 @@ SELECT payloads.stream, sha256, content, key, EXISTS (
        )
 FROM payloads
 LEFT JOIN payload_keys ON payload_keys.stream = coalesce(subject, payloads.stream)
-WHERE abs(hashtext(payloads.stream)::bigint) %% %s = %s
+"""
+_BY_HASH: LiteralString = "WHERE abs(hashtext(payloads.stream)::bigint) %% %s = %s"
+_BY_STREAM: LiteralString = """
+WHERE (%s::text IS NULL OR payloads.stream > %s) AND (%s::text IS NULL OR payloads.stream <= %s)
 """
 _WITHOUT_PAYLOAD = """
 FROM (
@@ -80,6 +83,9 @@ WHERE erasure.topic = 'subject_erased.v1'
        OR EXISTS (SELECT FROM payloads WHERE payloads.stream = erasure.stream))
 LIMIT 5
 """
+
+
+_AT_ONCE = 500
 
 
 class VerifiedPayloads(msgspec.Struct, kw_only=True):
@@ -136,20 +142,37 @@ def _open_payloads_alone(database_url: str, snapshot: str, part: int, parts: int
 
 def open_payloads(connection: Connection[Any], part: int, parts: int) -> VerifiedPayloads:
     """Open the payloads of one of so many parts of the streams, and compare them with their digests."""
+    return _opened(connection, _BY_HASH, (parts, part))
+
+
+def open_payloads_between(
+    connection: Connection[Any], after: str | None, upto: str | None, *, breathe: Callable[[], None] = lambda: None
+) -> VerifiedPayloads:
+    """The same for the streams after one and up to another; `breathe` is called again and again meanwhile."""
+    return _opened(connection, _BY_STREAM, (after, after, upto, upto), breathe)
+
+
+def _opened(
+    connection: Connection[Any],
+    condition: LiteralString,
+    values: tuple[Any, ...],
+    breathe: Callable[[], None] = lambda: None,
+) -> VerifiedPayloads:
     verified = VerifiedPayloads()
     with connection.cursor("payloads", binary=True, row_factory=tuple_row) as cursor:
-        cursor.itersize = 500
-        for stream, sha256, content, key, is_spoken_of in cursor.execute(
-            _SELECT_PAYLOADS, (_TOPICS_WITH_PAYLOAD, parts, part)
-        ):
-            if not is_spoken_of:
-                verified.problems.append(f"WARNED  payload {sha256.hex()[:12]}… of {stream}: no event speaks of it")
-                continue
-            try:
-                read_payload(stream, sha256, content, key)
-                verified.matching += 1
-            except ValueError as error:
-                verified.problems.append(f"PAYLOAD  {error}")
+        cursor.execute(_SELECT_PAYLOADS + condition, (_TOPICS_WITH_PAYLOAD, *values))
+        while rows := cursor.fetchmany(_AT_ONCE):
+            breathe()
+            for stream, sha256, content, key, is_spoken_of in rows:
+                if not is_spoken_of:
+                    sentence = f"WARNED  payload {sha256.hex()[:12]}… of {stream}: no event speaks of it"
+                    verified.problems.append(sentence)
+                    continue
+                try:
+                    read_payload(stream, sha256, content, key)
+                    verified.matching += 1
+                except ValueError as error:
+                    verified.problems.append(f"PAYLOAD  {error}")
     return verified
 
 

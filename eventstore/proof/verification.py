@@ -5,7 +5,7 @@ the checkpoints give away. What no checkpoint covers is named, and never called 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -14,15 +14,13 @@ from psycopg.rows import tuple_row
 
 from eventstore.log.columns import SELECT_HEAD
 from eventstore.proof.checkpoints import read_signed
-from eventstore.proof.merkle import TILE, Tree, TreeDamaged, range_root, split
-from eventstore.proof.sealing import CHUNK, read_leaves, sealed_size, tile_reader
+from eventstore.proof.hashed_range import MAX_TOLD, Altered, HashedRange, Mountains, Range, hash_range
+from eventstore.proof.merkle import TreeDamaged, range_root
+from eventstore.proof.sealing import CHUNK, sealed_size, tile_reader
 from eventstore.proof.verifier import Checkpoint, Continued, Invalid, loss_of
 
 NEWEST_EVENTS = 6 * CHUNK
 """How many events are hashed again when not all are."""
-MAX_TOLD = 5
-
-_SELECT_TILES = "SELECT index, hashes FROM log_tiles WHERE level = 0 AND index >= %s AND index < %s"
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -47,12 +45,18 @@ class Verified(msgspec.Struct, kw_only=True):
     problems: list[str] = []
 
 
+Hash = Callable[[Sequence[Range]], Iterable[HashedRange]]
+"""Hashes ranges, and gives what they came to in their order."""
+
+
 class _Changes:
     """Positions at which the log and the stored tree differ, and the sizes at which a checkpoint and the log do."""
 
     def __init__(self) -> None:
-        self.altered: list[tuple[int, bytes, bytes]] = []
+        self.altered: list[Altered] = []
+        self.altered_count = 0
         self.missing: list[int] = []
+        self.missing_count = 0
         self.disagreeing: list[tuple[Checkpoint, str]] = []
 
 
@@ -63,16 +67,26 @@ def verify_events(
     *,
     whole: bool,
     progress: Callable[[int], None] = lambda position: None,
+    hashing: Hash | None = None,
+    upto: int | None = None,
+    sizes: Container[int] | None = None,
 ) -> Verified:
     """Verify the log in the connection's transaction, which sees one moment, with note verifier keys.
 
     `kept` are checkpoints from everywhere. Without `whole` only the newest events are hashed again, and what is
-    before them is taken from the stored tree.
+    before them is taken from the stored tree. `hashing` hashes elsewhere; `upto` leaves newer events out, and
+    checkpoints that speak of them; `sizes` are the only ones that it can compare.
     """
-    head = _value(connection, SELECT_HEAD)
-    count = _value(connection, "SELECT count(*) FROM events")
+    end = _value(connection, SELECT_HEAD)
+    head = end if upto is None else upto
+    count = _value(connection, f"SELECT count(*) FROM events WHERE position <= {int(head)}")  # noqa: S608 - a number
     verified = Verified(head=head)
     checkpoints = _without_lost(_checkpoints(kept, keys, verified.problems), verified.continued)
+    checkpoints = {
+        size: said
+        for size, said in checkpoints.items()
+        if size > end or (size <= head and (sizes is None or size in sizes))
+    }
     if not checkpoints and head:
         verified.problems.append("UNANCHORED  there is no checkpoint that the key has signed: nothing can be proved")
     changes = _Changes()
@@ -80,25 +94,68 @@ def verify_events(
     read = tile_reader(connection)
     older = [size for size in checkpoints if size <= start]
     try:
-        tree = Tree.resumed(start, read)
+        tree = Mountains.stored(start, read)
         roots = [range_root(read, 0, size) for size in older]
     except TreeDamaged as damaged:
         verified.problems.append(f"UNSURE  {damaged}")
-        start, tree, older, roots = 0, Tree(), [], []  # the log says it all, and takes longer
+        start, tree, older, roots = 0, Mountains(), [], []  # the log says it all, and takes longer
     for size, root in zip(older, roots, strict=True):
         _compare(root, checkpoints[size], changes, verified)
-    for low in range(start, head, CHUNK):
-        _hash_again(connection, tree, low, min(low + CHUNK, head), checkpoints, changes, verified)
-        progress(low + CHUNK)
-    verified.hashed = tree.size - start
+    is_whole = True
+    for one in (hashing or _hashing(connection))(ranges_of(head, list(checkpoints), start=start)):
+        is_whole = is_whole and one.is_dense
+        _take_in(one, tree if is_whole else None, checkpoints, changes, verified)
+        progress(one.high)
     verified.problems += _sentences(connection, changes, count, head)
     for size in sorted(checkpoints):
-        if size > head:
+        if size > end:
             checkpoint, source = checkpoints[size][0]
             verified.problems.append(
-                f"TRUNCATED  the log has {head} events, a signed checkpoint of {checkpoint.size} exists ({source})"
+                f"TRUNCATED  the log has {end} events, a signed checkpoint of {checkpoint.size} exists ({source})"
             )
     return verified
+
+
+def ranges_of(head: int, sizes: Iterable[int], *, start: int = 0) -> list[Range]:
+    """The log from a beginning of a range up to a position, as ranges that can be hashed by themselves. Pure."""
+    inside: dict[int, list[int]] = defaultdict(list)
+    for size in sorted(set(sizes)):
+        inside[(size - 1) // CHUNK * CHUNK].append(size)
+    return [
+        Range(low, min(low + CHUNK, head), tuple(size for size in inside[low] if size <= head))
+        for low in range(start, head, CHUNK)
+    ]
+
+
+def signed_sizes(kept: Iterable[Kept], keys: Sequence[str]) -> list[int]:
+    """How many events the checkpoints speak of that one of the keys has signed."""
+    return [*_checkpoints(kept, keys, [])]
+
+
+def _hashing(connection: Connection[Any]) -> Hash:
+    return lambda ranges: (hash_range(connection, one) for one in ranges)
+
+
+def _take_in(
+    one: HashedRange,
+    tree: Mountains | None,
+    checkpoints: dict[int, list[tuple[Checkpoint, str]]],
+    changes: _Changes,
+    verified: Verified,
+) -> None:
+    """Compare with the checkpoints in a range. Without a tree, since an event is missing, none of them agrees."""
+    verified.hashed += one.events
+    changes.altered += one.altered[: MAX_TOLD - len(changes.altered)]
+    changes.missing += one.missing[: MAX_TOLD - len(changes.missing)]
+    changes.altered_count += one.altered_count
+    changes.missing_count += one.missing_count
+    for size in sorted(size for size in checkpoints if one.low < size <= one.high):
+        if tree is None:
+            changes.disagreeing += checkpoints[size]
+        else:
+            _compare(tree.root(one.ends[size]), checkpoints[size], changes, verified)
+    if tree is not None:
+        tree.add(one.high - one.low, one.peaks)
 
 
 def wrong_rows(connection: Connection[Any], keys: Sequence[str]) -> Iterator[str]:
@@ -126,40 +183,6 @@ def gaps(connection: Connection[Any]) -> Iterator[str]:
             "SELECT stream FROM events GROUP BY stream HAVING count(*) <> max(version) OR min(version) <> 1 LIMIT 5"
         )
         yield from (f"GAP  the stream {stream} is not dense" for (stream,) in cursor.fetchall())
-
-
-def _hash_again(
-    connection: Connection[Any],
-    tree: Tree,
-    low: int,
-    high: int,
-    checkpoints: dict[int, list[tuple[Checkpoint, str]]],
-    changes: _Changes,
-    verified: Verified,
-) -> None:
-    leaves = read_leaves(connection, low, high)
-    with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
-        stored: dict[int, bytes] = dict(cursor.execute(_SELECT_TILES, (low // TILE, -(-high // TILE))).fetchall())
-    is_dense = len(leaves) == high - low and leaves[0][0] == low + 1 and leaves[-1][0] == high
-    if not is_dense:
-        present = {position for position, _ in leaves}
-        changes.missing += [position for position in range(low + 1, high + 1) if position not in present]
-    kept = b"".join(stored.get(index, b"") for index in range(low // TILE, -(-high // TILE)))
-    if not is_dense or b"".join(leaf for _, leaf in leaves)[: len(kept)] != kept:
-        tiles = {index: split(hashes) for index, hashes in stored.items()}
-        for position, leaf in leaves:
-            tile = tiles.get((position - 1) // TILE, [])
-            place = (position - 1) % TILE
-            if place < len(tile) and tile[place] != leaf:
-                changes.altered.append((position, tile[place], leaf))
-    ends = sorted(size for size in checkpoints if low < size <= high) if is_dense else []
-    for end in [*ends, None]:
-        for _, leaf in leaves[tree.size - low : None if end is None else end - low] if is_dense else leaves:
-            tree.add(leaf)
-        if end is not None:
-            _compare(tree.root(), checkpoints[end], changes, verified)
-    if not is_dense:
-        changes.disagreeing += [kept for size in checkpoints if low < size <= high for kept in checkpoints[size]]
 
 
 def _compare(root: bytes, checkpoints: Sequence[tuple[Checkpoint, str]], changes: _Changes, verified: Verified) -> None:
@@ -211,21 +234,22 @@ def _without_lost(
 
 def _sentences(connection: Connection[Any], changes: _Changes, count: int, head: int) -> Iterator[str]:
     disagreeing = sorted(changes.disagreeing, key=lambda pair: pair[0].size)
-    for position in changes.missing[:MAX_TOLD]:
+    for position in changes.missing:
         yield f"MISSING  position {position}: there is no event; {_first_after(disagreeing, position)}"
-    if len(changes.missing) > MAX_TOLD:
-        yield f"MISSING  {len(changes.missing)} events in all"
+    if changes.missing_count > MAX_TOLD:
+        yield f"MISSING  {changes.missing_count} events in all"
     if count > head:
         yield f"DOUBLED  the log has {count} events and its last position is {head}"
-    for position, stored, recomputed in changes.altered[:MAX_TOLD]:
-        name = "ALTERED" if any(kept.size >= position for kept, _ in disagreeing) else "UNSURE"
+    for one in changes.altered:
+        name = "ALTERED" if any(kept.size >= one.position for kept, _ in disagreeing) else "UNSURE"
+        where = f"position {one.position} ({_stream_at(connection, one.position)})"
         yield (
-            f"{name}  position {position} ({_stream_at(connection, position)}): stored leaf {stored.hex()[:12]}…"
-            f" recomputed {recomputed.hex()[:12]}…; {_first_after(disagreeing, position)}"
+            f"{name}  {where}: stored leaf {one.stored.hex()[:12]}…"
+            f" recomputed {one.recomputed.hex()[:12]}…; {_first_after(disagreeing, one.position)}"
         )
-    if len(changes.altered) > MAX_TOLD:
-        yield f"ALTERED  {len(changes.altered)} events in all"
-    named = min([position for position, _, _ in changes.altered] + changes.missing, default=head + 1)
+    if changes.altered_count > MAX_TOLD:
+        yield f"ALTERED  {changes.altered_count} events in all"
+    named = min([one.position for one in changes.altered] + changes.missing, default=head + 1)
     if disagreeing and disagreeing[0][0].size < named:
         checkpoint, source = disagreeing[0]
         yield (

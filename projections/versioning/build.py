@@ -48,8 +48,11 @@ def make_tables(connection: Connection[Any], projection: Projection, schema: str
 
 
 def _finish(connection: Connection[Any], table: str, *, projection: Projection, schema: str) -> None:
-    """What a table has besides its rows, once they are in it: indexes and statistics."""
-    projection.index(connection, schema, table)
+    """What a table has besides its rows, once they are in it: indexes and statistics. It can be repeated."""
+    keyed = "SELECT FROM pg_index WHERE indisprimary AND indrelid = to_regclass(format('%%I.%%I', %s::text, %s::text))"
+    if connection.execute(keyed, (schema, table)).fetchone() is None:
+        with connection.transaction():
+            projection.index(connection, schema, table)
     _analyze(connection, table, schema=schema)
 
 
@@ -82,11 +85,17 @@ def build(
     for done, poisoned in enumerate(workers.each(building, parts), 1):
         parked += poisoned
         progress(upto * done // len(parts))
-    for _ in workers.each(
-        partial(_finish, projection=projection, schema=schema), _largest_first(connection, projection, schema)
-    ):
-        pass
+    index_tables(admin_url, connection, projection, schema, jobs=jobs)
     return parked
+
+
+def index_tables(
+    admin_url: str, connection: Connection[Any], projection: Projection, schema: str, *, jobs: int = 1
+) -> None:
+    """Give filled tables what they have besides their rows."""
+    finishing = partial(_finish, projection=projection, schema=schema)
+    for _ in _Workers(admin_url, connection, jobs).each(finishing, _largest_first(connection, projection, schema)):
+        pass
 
 
 class _Workers:
@@ -223,11 +232,21 @@ def _without_poison(batch: Sequence[Seen | Poison], parked: set[str]) -> tuple[l
 
 
 def build_slice(
-    connection: Connection[Any], part: Slice, *, projection: Projection, schema: str, upto: int, is_kept: bool
+    connection: Connection[Any],
+    part: Slice,
+    *,
+    projection: Projection,
+    schema: str,
+    upto: int,
+    is_kept: bool,
+    breathe: Callable[[], None] = lambda: None,
 ) -> list[Poison]:
-    """The rows of some streams, from the last event of each; who was erased meanwhile is not among them."""
+    """The rows of some streams, from the last event of each; who was erased meanwhile is not among them.
+
+    `breathe` is called again and again meanwhile.
+    """
     with connection.transaction():
-        parked = _build_slice(connection, part, projection, schema, upto)
+        parked = _build_slice(connection, part, projection, schema, upto, breathe)
         if is_kept and projection.holds_persons:
             wait_for_erasures(connection)
             for erasure in read_erasures(connection, after=upto):
@@ -236,11 +255,17 @@ def build_slice(
 
 
 def _build_slice(
-    connection: Connection[Any], part: Slice, projection: Projection, schema: str, upto: int
+    connection: Connection[Any],
+    part: Slice,
+    projection: Projection,
+    schema: str,
+    upto: int,
+    breathe: Callable[[], None],
 ) -> list[Poison]:
     parked: list[Poison] = []
     rows: dict[str, list[Any]] = {}
     for read in read_last(connection, projection.topics, part, upto=upto, skipped=projection.skipped):
+        breathe()
         poisons, batch = _without_poison(read, set())
         if projection.reads_payloads:
             more, batch = _without_poison(with_bodies(connection, batch), set())

@@ -75,12 +75,17 @@ def verify(
         make_tables(connection, projection, schema)
         build(admin_url, connection, projection, schema, upto=upto, is_kept=False, progress=progress)
         comparison = compare(connection, projection, projection.home, schema, limit=limit)
-        parked = len(parked_streams(connection, projection.name, live.version))
+    return noted(connection, live, comparison)
+
+
+def noted(connection: Connection[Any], live: ProjectionVersion, comparison: Comparison) -> Comparison:
+    """The comparison of the live version with the log, which its row says from now on; with what is parked."""
     connection.execute(
         "UPDATE projection_versions SET verified_at = clock_timestamp(), differences = %s"
         " WHERE name = %s AND version = %s",
-        (comparison.count, projection.name, live.version),
+        (comparison.count, live.name, live.version),
     )
+    parked = len(parked_streams(connection, live.name, live.version))
     return msgspec.structs.replace(comparison, parked=parked)
 
 

@@ -169,9 +169,9 @@ def _in_order_of_the_index(connection: Connection[Any]) -> Iterator[None]:
         connection.execute(f"SET LOCAL {setting} TO DEFAULT")
 
 
-def slices(connection: Connection[Any], count: int, *, upto: int) -> list[Slice]:
-    """The streams of the log in about that many parts of alike size."""
-    if count < 2 or upto < BATCH * count:
+def slices(connection: Connection[Any], count: int, *, upto: int, least: int = BATCH) -> list[Slice]:
+    """The streams of the log in about that many parts of alike size, or one when they had fewer events than `least`."""
+    if count < 2 or upto < least * count:
         return [Slice()]
     with connection.cursor(row_factory=tuple_row) as cursor:
         percent = min(100.0, 2_000_000 / upto)

@@ -120,27 +120,49 @@ def build_version(
 
     When it is cancelled, nothing remains of it; when it is killed, the next build clears it away.
     """
+    begun = begin_version(connection, projection)
+    try:
+        parked = build(
+            admin_url, connection, projection, begun.schema, upto=begun.position, jobs=jobs, progress=progress
+        )
+        return finish_version(connection, projection, begun.version, parked)
+    except BaseException:
+        drop_version(connection, projection, begun.version)
+        raise
+
+
+def begin_version(connection: Connection[Any], projection: Projection) -> ProjectionVersion:
+    """A new version with empty tables, for what the log says up to its position. The caller must hold `alone`."""
     drop_versions(connection, projection, unfinished=True)
     present = versions(connection, projection.name)
     version = max((one.version for one in present), default=0) + 1
     schema = schema_of(projection.name, version)
-    upto = head(connection)
-    add_version(connection, projection, version, "building", upto)
+    add_version(connection, projection, version, "building", head(connection))
     try:
         connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
         make_tables(connection, projection, schema)
-        parked = build(admin_url, connection, projection, schema, upto=upto, jobs=jobs, progress=progress)
-        park(connection, projection.name, version, parked)
-        connection.execute(
-            "UPDATE projection_versions SET state = 'ready', built_at = clock_timestamp()"
-            " WHERE name = %s AND version = %s",
-            (projection.name, version),
-        )
-        catch_up(connection, projection, version)
     except BaseException:
         drop_version(connection, projection, version)
         raise
-    return next(one for one in versions(connection, projection.name) if one.version == version)
+    return known_version(connection, projection.name, version)
+
+
+def finish_version(
+    connection: Connection[Any], projection: Projection, version: int, parked: Sequence[Poison]
+) -> ProjectionVersion:
+    """A version whose tables are filled is brought close to the log's end, and `ready` then."""
+    park(connection, projection.name, version, parked)
+    catch_up(connection, projection, version)
+    connection.execute(
+        "UPDATE projection_versions SET state = 'ready', built_at = clock_timestamp() WHERE name = %s AND version = %s",
+        (projection.name, version),
+    )
+    return known_version(connection, projection.name, version)
+
+
+def known_version(connection: Connection[Any], name: str, version: int) -> ProjectionVersion:
+    """The version of this number, which there is."""
+    return next(one for one in versions(connection, name) if one.version == version)
 
 
 def make_anew(admin_url: str, connection: Connection[Any], projection: Projection, *, jobs: int = 1) -> None:
