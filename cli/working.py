@@ -3,6 +3,7 @@
 import contextlib
 import os
 import threading
+from pathlib import Path
 
 import click
 
@@ -24,8 +25,10 @@ from workers.run import run_relay, run_worker
 from workers.sealer import Sealer
 from workers.send_mails import MailServer
 
-WORKER_NICENESS = 5
-"""A worker gets a third of the processor time that an api process gets where both want more than there is."""
+NICENESS = 10
+"""Relay and workers get a tenth of the processor time that an api process gets where all want more than there is."""
+AUTOGROUP = Path("/proc/self/autogroup")
+"""Linux shares time out among sessions first, by a niceness of their own; `up` gives each process a session."""
 
 
 @click.command()
@@ -37,6 +40,7 @@ def relay() -> None:
     observed = _observed(settings, "relay")
     ledger = _ledger(settings, connections=7)
     observed.look(ledger.look)
+    _yield_to_intake()
     followers = _followers(ledger, settings, stop)
     run_relay(ledger, redis_url, stop=stop)
     observed.stop()
@@ -78,9 +82,11 @@ def _observed(settings: Settings, role: str) -> Observed:
 
 
 def _yield_to_intake() -> None:
-    """Where there is not processor time enough for both, accounts are taken in first and created afterwards."""
-    with contextlib.suppress(AttributeError, OSError):  # not every system has this
-        os.nice(WORKER_NICENESS)
+    """Where there is not processor time enough for all, accounts are taken in first and created afterwards."""
+    with contextlib.suppress(AttributeError, OSError):  # not every system has these
+        niceness = os.nice(NICENESS)
+        if os.getsid(0) == os.getpid():
+            AUTOGROUP.write_text(str(niceness))
 
 
 def _ledger(settings: Settings, *, connections: int) -> Ledger:

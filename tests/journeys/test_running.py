@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cli.working import WORKER_NICENESS
+from cli.working import NICENESS
 from embedded.postgres import PostgresUrls
 from importledger_client.book import book
 from tests.support.importing import ImportClient
@@ -54,10 +54,15 @@ def test_two_apis_and_two_workers_share_one_postgres_and_one_redis(
     assert not (folder / "unused").exists(), "nothing embedded was started"
 
 
-def test_a_worker_yields_to_intake(service: RunningService) -> None:
-    """Where there is not processor time enough for both, accounts are taken in first and created afterwards."""
-    [api, *_], [worker, *_] = service.processes("api"), service.processes("worker")
-    wait_for(lambda: worker.nice() == min(19, api.nice() + WORKER_NICENESS), "the worker yields")
+@pytest.mark.parametrize("role", ["relay", "worker"])
+def test_what_is_done_afterwards_yields_to_intake(service: RunningService, role: str) -> None:
+    """Where there is not processor time enough for all, accounts are taken in first and created afterwards."""
+    [api, *_], [process, *_] = service.processes("api"), service.processes(role)
+    niceness = min(19, api.nice() + NICENESS)
+    wait_for(lambda: process.nice() == niceness, f"the {role} yields")
+    autogroup = Path(f"/proc/{process.pid}/autogroup")
+    if autogroup.exists():
+        wait_for(lambda: autogroup.read_text().split()[-1] == str(niceness), "its session yields")
 
 
 def test_compose_runs_the_same_roles() -> None:
