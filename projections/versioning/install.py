@@ -7,33 +7,64 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import psycopg
 import structlog
 from psycopg import Connection
 from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
-from eventstore.clock import now
 from eventstore.log import locks
 from eventstore.operations.migrate import LOCK_TIMEOUT, migrate, patiently
 from projections import PROJECTIONS
 from projections.platform.account_numbers import ACCOUNT_NUMBERS
-from projections.versioning.build import build
-from projections.versioning.forgetting import wait_for_erasures
+from projections.versioning.build import administrator, build
 from projections.versioning.projection import Platform, Projection
 from projections.versioning.reading import head
-from projections.versioning.versions import add_version, advance, grant, live_version, park, versions
+from projections.versioning.versions import (
+    add_version,
+    advance,
+    alone,
+    build_version,
+    grant,
+    live_version,
+    park,
+    switch,
+    versions,
+)
 
 logger = structlog.get_logger()
 
 
 def migrate_all(admin_url: str, *, service_role: str | None = None) -> list[str]:
-    """Migrate, and set up projections that are new; the migrations that were applied. Two at once are safe."""
+    """Migrate, and set up projections that are new; the migrations that were applied. Two at once are safe.
+
+    Whoever kills it types it again: what was ready is used, what was not is begun anew.
+    """
     applied = migrate(admin_url, service_role=service_role)
-    with psycopg.connect(admin_url, autocommit=True) as connection:
+    with administrator(admin_url) as connection:
         _add_columns_beside(connection, PROJECTIONS)
+        for projection in PROJECTIONS:
+            if not fits(connection, projection) and head(connection):
+                make_anew_beside(admin_url, connection, projection)
         install(connection, PROJECTIONS, service_role)
     return applied
+
+
+def make_anew_beside(admin_url: str, connection: Connection[Any], projection: Projection) -> None:
+    """Build declared tables from the log beside live ones of another form, and switch to them; those are retired.
+
+    The service goes on meanwhile, its workers with the former tables until the switch.
+    """
+    with alone(connection, projection, waits=True):
+        if fits(connection, projection):
+            return  # somebody else has migrated meanwhile
+        present = versions(connection, projection.name)
+        if not present:
+            add_version(connection, projection, 1, "live", 0)
+        ready = [one for one in present if one.state == "ready" and one.definition == projection.definition]
+        if not ready:
+            logger.info("projection is made anew", projection=projection.name, reason="its tables are of another form")
+            ready = [build_version(admin_url, connection, projection)]
+        switch(connection, projection, ready[-1].version)
 
 
 def install(connection: Connection[Any], projections: Sequence[Projection], service_role: str | None) -> None:
@@ -41,8 +72,7 @@ def install(connection: Connection[Any], projections: Sequence[Projection], serv
 
     One that is written with the append gets what the log already says. What a migration or this has changed is live as
     it is declared now. Versions that were retired before are not, and cannot be switched in any more. Tables of the
-    platform that are of another form are retired as they are, and made anew from the log: whoever writes them next
-    writes the declared form.
+    platform that are of another form are thrown away: the log is empty then, or `make_anew_beside` has retired them.
     """
     with connection.transaction():
         connection.execute("SET LOCAL statement_timeout = 0")
@@ -52,7 +82,7 @@ def install(connection: Connection[Any], projections: Sequence[Projection], serv
             if not fits(connection, projection):
                 if is_new:
                     add_version(connection, projection, 1, "live", 0)
-                _make_anew(connection, projection)
+                _declare_anew(connection, projection)
             elif is_new:
                 _set_up(connection, projection)
             elif projection.is_inline:
@@ -95,35 +125,14 @@ def fits(connection: Connection[Any], projection: Projection) -> bool:
     return True
 
 
-def _make_anew(connection: Connection[Any], projection: Projection) -> None:
-    """Retire the live tables, in whatever form they are, and build declared ones from the log in their place.
-
-    Whoever writes to them waits until all is done. Where the log is empty, there is nothing to retire.
-    """
-    connection.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (locks.VERSIONS, projection.name))
-    wait_for_erasures(connection)
-    connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.PLATFORM,))
-    live, upto = live_version(connection, projection.name), head(connection)
-    tables = [t for t in (*projection.tables, *projection.former_tables) if _columns(connection, projection.home, t)]
-    version = live.version
-    if upto:
-        logger.info("projection is made anew", projection=projection.name, reason="its tables are of another form")
-        version = max(one.version for one in versions(connection, projection.name)) + 1
-        connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(live.schema)))
-        connection.execute(_RETIRE, {"name": projection.name, "version": live.version, "position": upto, "at": now()})
-        add_version(connection, projection, version, "live", upto)
-    for table in tables:
-        changing = SQL("ALTER TABLE {} SET SCHEMA {}") if upto else SQL("DROP TABLE {}")
-        connection.execute(changing.format(Identifier(projection.home, table), Identifier(live.schema)))
+def _declare_anew(connection: Connection[Any], projection: Projection) -> None:
+    """Drop tables of another form and make declared ones, with what was appended since the log was found empty."""
+    version, upto = live_version(connection, projection.name).version, head(connection)
+    for table in (*projection.tables, *projection.former_tables):
+        connection.execute(SQL("DROP TABLE IF EXISTS {}").format(Identifier(projection.home, table)))
     projection.create(connection, projection.home)
     park(connection, projection.name, version, build("", connection, projection, projection.home, upto=upto))
     connection.execute(_DECLARE_LIVE, (projection.definition, projection.name))
-
-
-_RETIRE = """
-UPDATE projection_versions SET state = 'retired', retired_at = %(at)s, position = %(position)s
-WHERE name = %(name)s AND version = %(version)s
-"""
 
 
 def _add_columns_beside(connection: Connection[Any], projections: Sequence[Projection]) -> None:

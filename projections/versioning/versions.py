@@ -91,14 +91,19 @@ def add_version(connection: Connection[Any], projection: Projection, version: in
 
 
 @contextmanager
-def alone(connection: Connection[Any], projection: Projection) -> Iterator[None]:
-    """Hold the projection's lock, so that no other process builds or switches it. Raises NotPossible when one does."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        row = cursor.execute(
-            "SELECT pg_try_advisory_lock(%s, hashtext(%s))", (locks.VERSIONS, projection.name)
-        ).fetchone()
-    if not (row and row[0]):
-        raise NotPossible(f"{projection.name} is being built or switched by somebody else.")
+def alone(connection: Connection[Any], projection: Projection, *, waits: bool = False) -> Iterator[None]:
+    """Hold the projection's lock, so that no other process builds or switches it.
+
+    Raises NotPossible when one does, unless it `waits` for that.
+    """
+    key = locks.VERSIONS, projection.name
+    if waits:
+        connection.execute("SELECT pg_advisory_lock(%s, hashtext(%s))", key)
+    else:
+        with connection.cursor(row_factory=tuple_row) as cursor:
+            row = cursor.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", key).fetchone()
+        if not (row and row[0]):
+            raise NotPossible(f"{projection.name} is being built or switched by somebody else.")
     try:
         yield
     finally:
@@ -234,12 +239,17 @@ def switch(
 def _switch(
     connection: Connection[Any], projection: Projection, chosen: ProjectionVersion, position: int, *, retires: bool
 ) -> int:
-    """Tables before the log, as writers take them: their statement locks the view's table before the log."""
+    """Tables before the log, as writers take them: their statement locks the view's table before the log.
+
+    Live tables may be of another form: one that is declared now may be missing, one of before may be there.
+    """
     name = projection.name
+    present = _present(connection, projection.home, (*projection.tables, *projection.former_tables))
     connection.execute(f"SET LOCAL lock_timeout = '{VACUUM_TIMEOUT}'")
     live = held(connection, name)
-    for schema in (projection.home, chosen.schema):  # against vacuums only: a long one would outlast every try
-        for table in projection.tables:
+    # Against vacuums only: a long one would outlast every try.
+    for schema, tables in ((projection.home, present), (chosen.schema, projection.tables)):
+        for table in tables:
             locking = SQL("LOCK TABLE {} IN SHARE UPDATE EXCLUSIVE MODE")
             connection.execute(locking.format(Identifier(schema, table)))
     meanwhile = head(connection)
@@ -247,7 +257,7 @@ def _switch(
     connection.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'")
     if projection.home == "platform":
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.PLATFORM,))
-    for table in projection.tables:
+    for table in present:
         locking = SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE")
         connection.execute(locking.format(Identifier(projection.home, table)))
     if projection.is_inline and projection.home == "public":
@@ -256,18 +266,19 @@ def _switch(
     advance(connection, projection, chosen.schema, chosen.version, after=meanwhile, upto=reached)
     if retires:
         connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(live.schema)))
-    for table in projection.tables:
-        rights = _rights(connection, projection.home, table)
+    rights = {table: _rights(connection, projection.home, table) for table in present}
+    for table in present:
         if retires:
             move = SQL("ALTER TABLE {} SET SCHEMA {}")
             connection.execute(move.format(Identifier(projection.home, table), Identifier(live.schema)))
         else:
             connection.execute(SQL("DROP TABLE {}").format(Identifier(projection.home, table)))
+    for table in projection.tables:
         move = SQL("ALTER TABLE {} SET SCHEMA {}")
         connection.execute(move.format(Identifier(chosen.schema, table), Identifier(projection.home)))
         vacuuming = SQL("ALTER TABLE {} RESET (autovacuum_enabled)")
         connection.execute(vacuuming.format(Identifier(projection.home, table)))
-        grant(connection, projection.home, table, rights)
+        grant(connection, projection.home, table, rights.get(table, ()))
     connection.execute(SQL("DROP SCHEMA {}").format(Identifier(chosen.schema)))
     at = reached if projection.is_inline else live.position
     connection.execute(
@@ -321,6 +332,14 @@ def _forget(connection: Connection[Any], projection: Projection, version: int) -
     for table in ("projection_versions", "parked_streams"):
         query = SQL("DELETE FROM {} WHERE name = %s AND version = %s").format(Identifier(table))
         connection.execute(query, (projection.name, version))
+
+
+def _present(connection: Connection[Any], schema: str, tables: Sequence[str]) -> list[str]:
+    """Those of the tables that are there, in their order."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        cursor.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", (schema,))
+        there = {name for (name,) in cursor.fetchall()}
+    return [table for table in tables if table in there]
 
 
 def _rights(connection: Connection[Any], schema: str, table: str) -> list[tuple[str, str]]:

@@ -11,12 +11,12 @@ from embedded.postgres import PostgresUrls
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from eventstore.operations.migrate import migrate, role_of
-from projections import INLINE, PLATFORM, PROJECTIONS
+from projections import INLINE, PLATFORM
 from projections.erasure import erase
 from projections.platform.tables import FORMER_TABLES
 from projections.versioning.build import administrator
 from projections.versioning.compare import verify
-from projections.versioning.install import install, migrate_all
+from projections.versioning.install import migrate_all
 from projections.versioning.versions import live_version, versions
 from tests.support.databases import renamed
 from tests.support.make import an_account
@@ -56,7 +56,7 @@ def test_they_are_made_anew_from_the_log(
     admin: Connection[Any], ledger: Ledger, processor: ImportProcessor, database: PostgresUrls
 ) -> None:
     for _ in range(2):
-        install(admin, PROJECTIONS, role_of(database.service))
+        migrate_all(database.admin, service_role=role_of(database.service))
     assert [(one.version, one.state) for one in versions(admin, "platform")] == [(1, "retired"), (2, "live")]
     assert live_version(admin, "platform").definition == PLATFORM.definition
     assert rows(admin, "SELECT count(*) FROM platform.service_account WHERE notes #>> '{0,body}' <> ''") == [(3,)]
@@ -71,7 +71,7 @@ def test_they_are_made_anew_from_the_log(
 
 @pytest.mark.usefixtures("former")
 def test_what_is_retired_forgets_who_is_erased(admin: Connection[Any], database: PostgresUrls) -> None:
-    install(admin, PROJECTIONS, role_of(database.service))
+    migrate_all(database.admin, service_role=role_of(database.service))
     assert rows(admin, "SELECT count(*) FROM platform_v1.note") == [(3,)]
     owner = Ledger(database.admin, views=INLINE)
     try:

@@ -1,0 +1,122 @@
+"""`migrate` is killed while it makes the platform's tables anew; whoever types it again has them, and nothing else."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import Connection
+
+from embedded.postgres import PostgresUrls
+from eventstore.log import locks
+from eventstore.log.ledger import Ledger
+from projections import PLATFORM
+from projections.versioning.build import administrator
+from projections.versioning.compare import verify
+from projections.versioning.versions import versions
+from tests.support.make import an_account
+from tests.support.running import cli, wait_for
+from tests.support.staging import SUPPLIER, stage
+from workers.process_imports import ImportProcessor
+
+
+@pytest.fixture
+def admin(database: PostgresUrls) -> Iterator[Connection[Any]]:
+    with administrator(database.admin) as connection:
+        yield connection
+
+
+@pytest.fixture
+def environment(database: PostgresUrls, folder: Path) -> dict[str, str]:
+    return {
+        "DATABASE_URL": database.service,
+        "DATABASE_ADMIN_URL": database.admin,
+        "REDIS_URL": "redis://127.0.0.1:1",
+        "IMPORTLEDGER_DATA_DIR": str(folder / "data"),
+    }
+
+
+@pytest.fixture
+def former(admin: Connection[Any], ledger: Ledger) -> None:
+    """Three accounts on a platform whose notes are rows, as they once were."""
+    ImportProcessor(ledger, worker=lambda: 7).process([stage(ledger, an_account(SUPPLIER, n)) for n in (1, 2, 3)])
+    admin.execute("CREATE TABLE platform.note (account_number text, ordinal integer, body text)")
+    admin.execute("ALTER TABLE platform.service_account DROP COLUMN notes")
+    admin.execute("UPDATE projection_versions SET definition = 'of before' WHERE name = 'platform'")
+
+
+@contextmanager
+def holding(database: PostgresUrls, statement: str) -> Iterator[None]:
+    """Somebody who is in the way until the block ends."""
+    with psycopg.connect(database.admin) as connection:
+        connection.execute(statement.encode())
+        yield
+
+
+def states(admin: Connection[Any]) -> list[tuple[int, str]]:
+    return [(one.version, one.state) for one in versions(admin, "platform")]
+
+
+def is_waiting(admin: Connection[Any]) -> bool:
+    """Whether somebody waits for a lock in this database."""
+    query = (
+        "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        " AND pid <> pg_backend_pid()"
+    )
+    return admin.execute(query).rowcount > 0
+
+
+def _is_building(admin: Connection[Any]) -> bool:
+    return states(admin) == [(1, "live"), (2, "building")] and is_waiting(admin)
+
+
+def _is_ready(admin: Connection[Any]) -> bool:
+    return states(admin) == [(1, "live"), (2, "ready")] and is_waiting(admin)
+
+
+def _is_switched(admin: Connection[Any]) -> bool:
+    return states(admin) == [(1, "retired"), (2, "live")] and is_waiting(admin)
+
+
+POINTS: dict[str, tuple[str, Callable[[Connection[Any]], bool]]] = {
+    "before it begins": (f"SELECT pg_advisory_lock({locks.MIGRATION})", is_waiting),
+    "while it builds": (f"SELECT pg_advisory_lock({locks.ERASURE})", _is_building),
+    "before the switch": ("SELECT FROM platform.service_account", _is_ready),
+    "after the switch": (f"SELECT pg_advisory_lock({locks.VERSIONS}, 0)", _is_switched),
+}
+"""Who is in the way, and how far it has come then."""
+
+
+@pytest.mark.usefixtures("former")
+@pytest.mark.parametrize("point", POINTS)
+def test_it_is_killed_and_typed_again(
+    point: str, admin: Connection[Any], database: PostgresUrls, environment: dict[str, str]
+) -> None:
+    obstacle, has_come = POINTS[point]
+    with holding(database, obstacle):
+        command = [sys.executable, "-m", "cli.main", "migrate"]
+        migrating = subprocess.Popen(command, env=os.environ | environment, stderr=subprocess.DEVNULL)
+        try:
+            wait_for(lambda: has_come(admin), f"migrate has come to: {point}")
+        finally:
+            migrating.send_signal(signal.SIGKILL)
+            migrating.wait(30)
+        built = [one.built_at for one in versions(admin, "platform") if one.state == "ready"]
+        if point != "after the switch":  # workers of the version before go on, with the tables that they know
+            assert admin.execute("SELECT count(*) FROM platform.note").fetchone() == (0,)
+    cli("migrate", environment=environment)
+    assert states(admin) == [(1, "retired"), (2, "live")]
+    live = [one.built_at for one in versions(admin, "platform") if one.state == "live"]
+    assert not built or built == live, "what was ready is switched in, and not built again"
+    assert verify(database.admin, admin, PLATFORM, limit=3).count == 0
+    schemas = admin.execute(r"SELECT nspname FROM pg_namespace WHERE nspname LIKE 'platform\_v%'").fetchall()
+    assert schemas == [("platform_v1",)]
+    with psycopg.connect(database.service) as connection:
+        assert connection.execute("SELECT count(*) FROM platform.service_account").fetchone() == (3,)
+    assert cli("upgrade-check", environment=environment).returncode == 0
