@@ -386,6 +386,11 @@ _PROCESSING = (
         "Der Inhalt wurde gelöscht; das Konto ist erneut zu senden.",
     ),
     _latest(
+        "payload_archived",
+        "The payload lies in the supplier's archive; the platform team brings it back and retries the import.",
+        "Der Inhalt liegt im Archiv des Lieferanten; das Plattform-Team holt ihn zurück und wiederholt den Import.",
+    ),
+    _latest(
         "account_not_accepted_by_platform",
         "The platform's tables refuse the account.",
         "Die Tabellen der Plattform lehnen das Konto ab.",

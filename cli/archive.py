@@ -22,6 +22,7 @@ from projections.archiving import (
     NotArchivable,
     archive_of,
     archive_supplier,
+    archiving_alone,
     attach_archive,
     check_archive,
     read_back,
@@ -71,7 +72,12 @@ def archive_one(code: str, url: str, as_json: bool) -> None:
         require_supplier(connection, code)
         sealed = sealed_now(connection, key, settings, None)
     assert sealed is not None, "the supplier has an event"
-    with administrator(admin_url()) as connection, _owner_ledger() as ledger, progress_bar("events") as progress:
+    with (
+        administrator(admin_url()) as connection,
+        archiving_alone(connection, code),
+        _owner_ledger() as ledger,
+        progress_bar("events") as progress,
+    ):
         if archive_of(connection, code) is None:
             refuse_unfinished(connection, code, sealed.checkpoint.size, _READERS)
         archived, detached = archive_supplier(
@@ -120,7 +126,7 @@ def attach(code: str, as_json: bool) -> None:
         if archived is None:
             tell(f"{code} is not archived.", {"supplier": code, "is_changed": False}, as_json=as_json)
             return
-        with read_back(archived, [sealing_key(settings).verifier]) as opened:
+        with archiving_alone(connection, code), read_back(archived, [sealing_key(settings).verifier]) as opened:
             inserted = attach_archive(connection, ledger, code, opened, at=now(), by=caused_by())
     told = {"supplier": code, "url": archived.url, "payloads": inserted, "is_changed": True}
     tell(f"{inserted:,} payloads of {code} are back from {archived.url}.", told, as_json=as_json)

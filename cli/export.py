@@ -25,6 +25,7 @@ from eventstore.operations.export import (
 )
 from eventstore.operations.export import export as write_export
 from eventstore.replay import Replay
+from projections.archiving import told_of_detached
 from projections.history import AsOf
 from workers.replaying import MAX_TOLD, Different, Replayed, judgement, terms_of
 from workers.spread_verbs import replay_spread
@@ -53,8 +54,10 @@ def export_history(
         require_supplier(connection, supplier_code)
         connection.execute("SET statement_timeout = 0")
         end = write_export(connection, output, header, bounds, payloads=payloads)
+        more, elsewhere = told_of_detached(connection, supplier_code, end.detached)
     told = {"file": str(output), "supplier": supplier_code, "events": end.events, "payloads": end.payloads}
-    tell(f"{output} has {end.events} events and {end.payloads} payloads of {supplier_code}.", told, as_json=as_json)
+    sentence = f"{output} has {end.events} events and {end.payloads} payloads of {supplier_code}.{more}"
+    tell(sentence, told | elsewhere, as_json=as_json)
 
 
 @click.command()

@@ -31,6 +31,7 @@ from eventstore.proof.statement import check_statement
 from eventstore.proof.verification import Kept, Verified, signed_sizes, verify_events, wrong_rows
 from eventstore.proof.verifier import Checkpoint, Continued, Invalid, loss_of, read_statement
 from projections.access_key import wrong_keys
+from projections.archiving import told_of_detached
 from projections.history import account_streams
 from workers.spread_verbs import HashedLog, hashed_spread, verify_hashed
 
@@ -210,10 +211,11 @@ def proof(
         kept = {one.size: file.read_text("utf-8") for file, one in named if not loss_of(one, continued)}
         newest = (sealed.checkpoint, sealed.note)
         made = write_proof(connection, output, streams, newest, key.verifier, kept=kept, payloads=payloads)
+        more, elsewhere = told_of_detached(connection, supplier_code, made.detached)
     told = {"file": str(output), "events": made.events, "payloads": made.payloads, "size": made.size}
-    sentence = f"{output} proves {made.events} events in a log of {made.size:,}, with {made.payloads} payloads."
+    sentence = f"{output} proves {made.events} events in a log of {made.size:,}, with {made.payloads} payloads.{more}"
     check = f"Check it anywhere: unzip it, then python verify.py {output.name} --key '{key.verifier}'"
-    tell(f"{sentence}\n{check}", told | {"key": key.verifier}, as_json=as_json)
+    tell(f"{sentence}\n{check}", told | elsewhere | {"key": key.verifier}, as_json=as_json)
 
 
 def sealed_now(

@@ -7,7 +7,7 @@ payloads deleted, some at a time. Whoever asks again goes on where it ended. The
 import hashlib
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 import obstore
+import psycopg
 from obstore.exceptions import BaseError
 from psycopg import Connection
 from psycopg.rows import tuple_row
@@ -24,10 +25,11 @@ from eventstore.aggregates.supplier import ArchiveSupplier, AttachArchive, Suppl
 from eventstore.events import read_event, subject_of
 from eventstore.log import locks
 from eventstore.log.ledger import Ledger
-from eventstore.log.payloads import is_readable, read_payload
+from eventstore.log.payloads import is_erased, is_readable, read_payload
 from eventstore.proof.archive import Archive, ArchiveDamaged, Contents, StoredPayload, write_archive
 from eventstore.proof.checkpoints import LogKey
 from eventstore.proof.verifier import Checkpoint
+from projections.archive_room import lack_of_room
 from projections.versioning.build import Progress
 from runtime.object_store import open_store
 
@@ -73,7 +75,6 @@ WHERE NOT EXISTS (SELECT FROM payload_keys WHERE payload_keys.stream = coalesce(
 ORDER BY s, d
 ON CONFLICT DO NOTHING
 """
-_SELECT_IS_ERASED = "SELECT FROM payload_keys WHERE stream = %s AND key IS NULL"
 _SELECT_KEYS = "SELECT stream, key FROM payload_keys WHERE stream = ANY(%b)"
 
 
@@ -97,14 +98,28 @@ def archive_of(connection: Connection[Any], code: str) -> SupplierArchived | Non
     return event if isinstance(event, SupplierArchived) else None
 
 
+def told_of_detached(connection: Connection[Any], code: str, detached: int) -> tuple[str, dict[str, Any]]:
+    """That so many payloads of the supplier are not in what was just written, in words and as members of JSON."""
+    archived = archive_of(connection, code) if detached else None
+    told = {"detached": detached, "archive": archived.url if archived else None}
+    if not detached:
+        return "", told
+    if archived is None:
+        return f"\n{detached:,} payloads are not in it, nor in an archive: see `importledger verify --all`.", told
+    where = f"they lie in {archived.url}; `importledger archive attach {code}` brings them back"
+    return f"\n{detached:,} payloads are not in it: {where}.", told
+
+
+def place_of(connection: Connection[Any], code: str | None, stream: str) -> str | None:
+    """Where a payload of the supplier lies that is not here; None where it was erased."""
+    archived = archive_of(connection, code) if code else None
+    return None if archived is None or is_erased(connection, subject_of(stream) or stream) else archived.url
+
+
 def why_missing(connection: Connection[Any], code: str | None, stream: str) -> str:
     """Why a payload of the supplier is not here, as the end of a sentence."""
-    archived = archive_of(connection, code) if code else None
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        erased = cursor.execute(_SELECT_IS_ERASED, (subject_of(stream),)).fetchone()
-        if archived is None or erased is not None:
-            return "was erased"
-    return f"lies in {archived.url}; `importledger archive attach {code}` brings it back"
+    place = place_of(connection, code, stream)
+    return f"lies in {place}; `importledger archive attach {code}` brings it back" if place else "was erased"
 
 
 def refuse_unfinished(connection: Connection[Any], code: str, position: int, readers: Sequence[str]) -> None:
@@ -138,17 +153,53 @@ def archive_supplier(
     """Write the archive below the URL, read it back, say so in the log, and detach its payloads; how many those were.
 
     Both connections are the administrator's; `sealed` is the log's newest checkpoint. Safe to repeat: an archive that
-    the log knows of is not written again. Raises NotArchivable, ArchiveDamaged.
+    the log knows of is not written again. A supplier has one archive at a time, of all its payloads. The caller must
+    hold `archiving_alone`. Raises NotArchivable, ArchiveDamaged.
     """
     known = archive_of(connection, code)
+    if known is not None and known.url.rsplit("/", 1)[0] != url.rstrip("/"):
+        raise NotArchivable(f"{code} is archived in {known.url}, and has one archive at a time{_ATTACH.format(code)}")
     if known is None:
+        if lack := lack_of_room(connection, code, url, sealed[0].size):
+            raise NotArchivable(lack)
         known = _written(connection, code, url, sealed, key, at=at, progress=progress)
         with read_back(known, [key.verifier]) as archive:
             archive.check()
         command = ArchiveSupplier(**msgspec.structs.asdict(known))
         ledger.execute(stream_of(code), command, at=at, by=by)
     with read_back(known, [key.verifier]) as archive:
-        return known, detach(connection, archive)
+        detached = detach(connection, archive)
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        [(later,)] = cursor.execute(_COUNT_LATER, (code, known.position)).fetchall()
+    if later:
+        raise NotArchivable(
+            f"{code} is archived in {known.url}; {later:,} payloads came after it, and it has one archive at a time"
+            + _ATTACH.format(code)
+        )
+    return known, detached
+
+
+_ATTACH = ": say `importledger archive attach {}` first."
+_COUNT_LATER = """
+SELECT count(*)
+FROM payloads
+WHERE stream IN (SELECT stream FROM events WHERE supplier = %s AND position > %s)
+"""
+
+
+@contextmanager
+def archiving_alone(connection: Connection[Any], code: str) -> Iterator[None]:
+    """Nobody else archives the supplier, or attaches its archive. Raises NotArchivable when somebody does."""
+    key = locks.ARCHIVES, code
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        [(is_mine,)] = cursor.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", key).fetchall()
+    if not is_mine:
+        raise NotArchivable(f"{code} is being archived, or its archive attached, by somebody else.")
+    try:
+        yield
+    finally:
+        with suppress(psycopg.Error):
+            connection.execute("SELECT pg_advisory_unlock(%s, hashtext(%s))", key)
 
 
 def _written(

@@ -32,6 +32,7 @@ from eventstore.events import NO_METADATA, Metadata
 from eventstore.log.ledger import Ledger
 from eventstore.log.origin import origin
 from market.judging import Occasion, Terms, judge, problem_names
+from projections.archiving import place_of
 from projections.import_supplier import KnownSupplier
 from projections.platform.tables import rows_of
 from projections.platform.writing import copying
@@ -53,6 +54,8 @@ MAX_ATTEMPTS = 5
 LEASE = timedelta(seconds=60)
 TRY_AGAIN_AFTER_S = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 """Pauses of a worker that has taken imports up and cannot reach the database; together shorter than the lease."""
+
+_ARCHIVED = ("payload_archived", "The payload lies in the supplier's archive; attach it, then retry the import.")
 
 logger = structlog.get_logger()
 
@@ -197,16 +200,25 @@ class ImportProcessor:
     def _read(self, started: Sequence[Started], treatments: Treatments) -> tuple[list[Ready], dict[str, Command]]:
         digests = {one.stream: one.process.staged.payload_sha256 for one in started if one.process.staged}
         payloads = self._ledger.payloads(digests)
+        archived = self._archived([stream for stream in digests if stream not in payloads])
         ready: list[Ready] = []
         failures: dict[str, Command] = {}
         for one in started:
             terms = treatments[identity_of(one.stream)[0]].terms
-            account = account_of(payloads.get(one.stream), one.process, terms, now())
+            body = payloads.get(one.stream)
+            account = account_of(body, one.process, terms, now(), is_archived=one.stream in archived)
             if isinstance(account, FailImport):
                 failures[one.stream] = account
             else:
                 ready.append(Ready(one, account))
         return ready, failures
+
+    def _archived(self, streams: Sequence[str]) -> set[str]:
+        """Those of the streams whose payloads lie in an archive."""
+        if not streams:
+            return set()
+        with self._ledger.connection() as connection:
+            return {stream for stream in streams if place_of(connection, identity_of(stream)[0], stream) is not None}
 
     def _checked(self, read: Sequence[Ready], treatments: Treatments) -> tuple[list[Ready], dict[str, Command]]:
         """The imports whose references hold, and for each of the others the command that ends it."""
@@ -296,11 +308,13 @@ def _mail_request(one: Ready, account_number: str, language: str) -> dict[str, C
     return {stream: request}
 
 
-def account_of(body: bytes | None, process: ImportProcess, terms: Terms, at: datetime) -> Account | FailImport:
+def account_of(
+    body: bytes | None, process: ImportProcess, terms: Terms, at: datetime, *, is_archived: bool = False
+) -> Account | FailImport:
     """The account in a stored payload, or why it cannot become one: judged again where the rules may say otherwise."""
     staged = process.staged
     if body is None:
-        code, detail = "payload_erased", "The payload was erased; send it again."
+        code, detail = _ARCHIVED if is_archived else ("payload_erased", "The payload was erased; send it again.")
         return FailImport(attempt=process.attempt, code=code, detail=detail)
     if staged is None or not _is_judged(staged, terms):
         return judged_account(body, process, terms, at)

@@ -31,6 +31,7 @@ from eventstore.aggregates.customer_mail import (
 from eventstore.clock import now
 from eventstore.errors import StoreUnavailable
 from eventstore.log.ledger import Ledger
+from projections.archiving import place_of
 from schemas.shape import NotJson
 from schemas.submission import stored_submission
 from workers.backoff import backoff
@@ -120,7 +121,9 @@ class MailSender:
         source = import_process.stream_of(*import_process.identity_of(stream))
         body = self._ledger.payloads({source: mail.requested.payload_sha256}).get(source)
         if body is None:
-            return "payload_erased"
+            with self._ledger.connection() as connection:
+                place = place_of(connection, import_process.identity_of(stream)[0], source)
+            return "payload_archived" if place is not None else "payload_erased"
         try:
             account = stored_submission(body).account
         except NotJson:

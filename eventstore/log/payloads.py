@@ -130,6 +130,11 @@ def read_payloads(connection: Connection[Any], wanted: Iterable[tuple[str, str]]
         }
 
 
+def is_erased(connection: Connection[Any], subject: str) -> bool:
+    """Whether the key of this import stream was thrown away."""
+    return connection.execute("SELECT FROM payload_keys WHERE stream = %s AND key IS NULL", (subject,)).rowcount > 0
+
+
 def is_readable(content: bytes, key: bytes | None) -> bool:
     """False for what is encrypted with a key that is not there."""
     return key is not None or not content.startswith(_ENCRYPTED)

@@ -17,9 +17,9 @@ from psycopg.rows import dict_row
 
 from discretion.private_files import open_private
 from eventstore.clock import now
-from eventstore.events import Recorded, shown_event
+from eventstore.events import Recorded, shown_event, subject_of
 from eventstore.log.columns import SELECT_EVENTS
-from eventstore.log.payloads import read_payloads
+from eventstore.log.payloads import is_erased, read_payloads
 
 FORMAT = 1
 _BATCH = 2_000
@@ -77,10 +77,11 @@ class PayloadLine(msgspec.Struct, frozen=True, kw_only=True, tag="payload", tag_
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True, tag="end", tag_field="kind"):
-    """How many lines of each kind there were."""
+    """How many lines of each kind there were, and how many payloads were asked for that lie in an archive."""
 
     events: int
     payloads: int
+    detached: int = 0
 
 
 ExportLine = Header | EventLine | PayloadLine | End
@@ -103,16 +104,19 @@ ORDER BY position
 def export(connection: Connection[Any], file: Path, header: Header, bounds: dict[str, Any], *, payloads: bool) -> End:
     """Write the file. `bounds` has first_position, first_time, last_position and last_time, each perhaps None."""
     unfinished = file.with_name(f"{file.name}.unfinished")
-    counts = {"events": 0, "payloads": 0}
+    counts = {"events": 0, "payloads": 0, "detached": 0}
     with open_private(unfinished) as output, zstandard.ZstdCompressor(level=3).stream_writer(output) as writer:
         writer.write(_encoder.encode(header) + b"\n")
         with connection.transaction(), connection.cursor("export", binary=True, row_factory=dict_row) as cursor:
             cursor.itersize = _BATCH
             cursor.execute(_SELECT, bounds | {"supplier": header.supplier})
             for row in cursor:
-                if payloads and (line := _payload_of(connection, row)):
+                digest = _digest_of(row) if payloads else None
+                if digest and (line := _payload_of(connection, row["stream"], digest)):
                     counts["payloads"] += 1
                     writer.write(_encoder.encode(line) + b"\n")
+                elif digest:
+                    counts["detached"] += not is_erased(connection, subject_of(row["stream"]) or row["stream"])
                 counts["events"] += 1
                 writer.write(_encoder.encode(EventLine(**row | {"state": _json_of(row["state"])})) + b"\n")
         end = End(**counts)
@@ -171,12 +175,15 @@ def _json_of(state: bytes) -> msgspec.Raw:
     return msgspec.Raw(state)
 
 
-def _payload_of(connection: Connection[Any], row: dict[str, Any]) -> PayloadLine | None:
-    """The payload that an event speaks of; None when it speaks of none of its own stream, or it was erased."""
-    digest = getattr(shown_event(row["topic"], row["state"]), "payload_sha256", None)
-    if digest is None:
+def _digest_of(row: dict[str, Any]) -> str | None:
+    """Of the payload that an event speaks of; an e-mail's is its import's, where it was told already."""
+    if row["topic"].startswith("mail_"):
         return None
-    body = read_payloads(connection, [(row["stream"], digest)]).get((row["stream"], digest))
-    if body is None:
-        return None
-    return PayloadLine(stream=row["stream"], sha256=digest, body=base64.b64encode(body).decode())
+    digest: str | None = getattr(shown_event(row["topic"], row["state"]), "payload_sha256", None)
+    return digest
+
+
+def _payload_of(connection: Connection[Any], stream: str, digest: str) -> PayloadLine | None:
+    """The payload; None when it was erased, or lies in an archive."""
+    body = read_payloads(connection, [(stream, digest)]).get((stream, digest))
+    return PayloadLine(stream=stream, sha256=digest, body=base64.b64encode(body).decode()) if body is not None else None

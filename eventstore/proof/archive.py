@@ -10,6 +10,7 @@ import hashlib
 import tempfile
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -78,10 +79,10 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Part:
-    """A member of the zip that is written piece by piece in a file beside, and its digest."""
+    """A member of the zip that is written piece by piece: into the zip itself, or in a file beside; and its digest."""
 
-    def __init__(self, folder: str) -> None:
-        self.file: IO[bytes] = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed by `into`
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file = file
         self.size = 0
         self._digest = hashlib.sha256()
 
@@ -90,15 +91,18 @@ class _Part:
         self._digest.update(piece)
         self.size += len(piece)
 
-    def into(self, archive: zipfile.ZipFile, name: str, *, is_compressed: bool) -> str:
-        """Move it into the zip; its digest."""
+    @property
+    def digest(self) -> str:
+        return self._digest.hexdigest()
+
+    def into(self, archive: zipfile.ZipFile, name: str) -> None:
+        """Move what stands beside into the zip."""
         entry = zipfile.ZipInfo(name)
-        entry.compress_type = zipfile.ZIP_DEFLATED if is_compressed else zipfile.ZIP_STORED
+        entry.compress_type = zipfile.ZIP_DEFLATED
         self.file.seek(0)
-        with self.file, archive.open(entry, "w", force_zip64=True) as member:
+        with archive.open(entry, "w", force_zip64=True) as member:
             while piece := self.file.read(1 << 20):
                 member.write(piece)
-        return self._digest.hexdigest()
 
 
 def write_archive(
@@ -113,14 +117,27 @@ def write_archive(
 ) -> Contents:
     """Write what the log holds of a supplier up to a checkpoint, given with its note, in the connection's transaction.
 
-    Raises TreeDamaged where the stored tree does not prove an event.
+    Payloads go straight into the file, the smaller parts after them. Raises TreeDamaged where the stored tree does not
+    prove an event.
     """
     size = checkpoint[0].size
-    with tempfile.TemporaryDirectory(dir=file.parent) as folder:
-        parts = {name: _Part(folder) for name in _PARTS}
+    with (
+        open_private(file) as output,
+        zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED) as archive,
+        ExitStack() as beside,
+    ):
+        parts = {
+            name: _Part(beside.enter_context(tempfile.TemporaryFile(dir=file.parent)))
+            for name in _PARTS
+            if name != PAYLOADS
+        }
         events = payloads = 0
         seen: set[str] = set()
-        with connection.cursor("archive", binary=True, row_factory=dict_row) as cursor:
+        with (
+            archive.open(zipfile.ZipInfo(PAYLOADS), "w", force_zip64=True) as member,
+            connection.cursor("archive", binary=True, row_factory=dict_row) as cursor,
+        ):
+            parts[PAYLOADS] = _Part(member)
             cursor.itersize = _BATCH
             cursor.execute(_SELECT_OF_SUPPLIER, (supplier, size))
             while rows := cursor.fetchmany(_BATCH):
@@ -136,13 +153,15 @@ def write_archive(
                 seen |= fresh
                 payloads += _write_payloads(connection, fresh, parts)
                 progress(events)
-        with open_private(file) as output, zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED) as archive:
-            digests = {name: part.into(archive, name, is_compressed=name != PAYLOADS) for name, part in parts.items()}
-            contents = Contents(
-                format=FORMAT, supplier=supplier, position=size, events=events, payloads=payloads, parts=digests
-            )
-            statement = sign_statement(msgspec.to_builtins(contents), key, checkpoint[1], at=at)
-            archive.writestr(STATEMENT, msgspec.json.format(msgspec.json.encode(statement), indent=1))
+        for name, part in parts.items():
+            if name != PAYLOADS:
+                part.into(archive, name)
+        digests = {name: part.digest for name, part in parts.items()}
+        contents = Contents(
+            format=FORMAT, supplier=supplier, position=size, events=events, payloads=payloads, parts=digests
+        )
+        statement = sign_statement(msgspec.to_builtins(contents), key, checkpoint[1], at=at)
+        archive.writestr(STATEMENT, msgspec.json.format(msgspec.json.encode(statement), indent=1))
     return contents
 
 

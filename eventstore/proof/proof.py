@@ -16,9 +16,9 @@ from psycopg import Connection
 from psycopg.rows import dict_row, tuple_row
 
 from discretion.private_files import open_private
-from eventstore.events import shown_event
+from eventstore.events import shown_event, subject_of
 from eventstore.log.columns import SELECT_EVENTS
-from eventstore.log.payloads import read_payloads
+from eventstore.log.payloads import is_erased, read_payloads
 from eventstore.proof import verifier
 from eventstore.proof.merkle import ReadTile, TreeDamaged, consistency_proof, inclusion_proof
 from eventstore.proof.sealing import tile_reader
@@ -61,11 +61,12 @@ class NotProvable(Exception):
 
 
 class Proof(msgspec.Struct, frozen=True):
-    """What was written: how many events, in the tree of how many, with how many payloads."""
+    """How many events were written, in the tree of how many, with how many payloads; how many are elsewhere."""
 
     events: int
     size: int
     payloads: int
+    detached: int
 
 
 def write_proof(
@@ -98,7 +99,7 @@ def write_proof(
         index = _index(tile_reader(connection), events, notes, checkpoint.size)
     except TreeDamaged as damaged:
         raise NotProvable(str(damaged)) from damaged
-    bodies = _payloads(connection, events) if payloads else {}
+    bodies, detached = _payloads(connection, events) if payloads else ({}, 0)
     with open_private(file) as output, zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED) as proof:
         proof.writestr("README.txt", README.format(name=file.name))
         proof.writestr("verify.py", Path(verifier.__file__).read_text("utf-8"))
@@ -110,7 +111,7 @@ def write_proof(
             proof.writestr(f"checkpoints/{size}.note", text)
         for digest, body in bodies.items():
             proof.writestr(f"payloads/{digest}", body)
-    return Proof(len(events), checkpoint.size, len(bodies))
+    return Proof(len(events), checkpoint.size, len(bodies), detached)
 
 
 def _index(read: ReadTile, events: Sequence[dict[str, Any]], notes: Mapping[int, str], size: int) -> dict[str, Any]:
@@ -144,13 +145,17 @@ def _covering(connection: Connection[Any], origin: str, events: Sequence[dict[st
     return notes
 
 
-def _payloads(connection: Connection[Any], events: Sequence[dict[str, Any]]) -> dict[str, bytes]:
+def _payloads(connection: Connection[Any], events: Sequence[dict[str, Any]]) -> tuple[dict[str, bytes], int]:
+    """The payloads that the events speak of, and how many of others are not here though nobody was erased."""
     wanted = []
     for row in events:
         digest = getattr(shown_event(row["topic"], row["state"]), "payload_sha256", None)
-        if digest is not None:
+        if digest is not None and not row["topic"].startswith("mail_"):
             wanted.append((row["stream"], digest))
-    return {digest: body for (_, digest), body in read_payloads(connection, wanted).items()}
+    bodies = read_payloads(connection, wanted)
+    missing = [stream for stream, digest in dict.fromkeys(wanted) if (stream, digest) not in bodies]
+    detached = sum(not is_erased(connection, subject_of(stream) or stream) for stream in missing)
+    return {digest: body for (_, digest), body in bodies.items()}, detached
 
 
 def _text(nodes: Sequence[bytes]) -> list[str]:

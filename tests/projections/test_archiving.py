@@ -1,8 +1,12 @@
 """A finished supplier is archived and its payloads detached; nothing is lost by it, and who is erased stays erased."""
 
 import contextlib
+import json
+import re
+import shutil
 import zipfile
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +19,13 @@ from psycopg import Connection
 from cli.failures import EXPECTED
 from cli.main import importledger
 from embedded.postgres import PostgresUrls
+from eventstore.aggregates.import_process import FailImport, ImportErrored, ImportProcessed, RetryImport, StartImport
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from eventstore.proof.archive import EVENTS, INDEX, PAYLOADS, PROOFS, STATEMENT, Archive, ArchiveDamaged
 from eventstore.proof.payload_verification import verify_payloads
 from projections import INLINE, archiving
+from projections.archive_room import needed_bytes
 from projections.erasure import erase
 from projections.versioning.build import administrator
 from tests.support.following import attach, follow
@@ -238,6 +244,87 @@ def test_a_second_archiving_writes_no_second_archive(place: Path) -> None:
     digest = file.read_bytes()
     assert "0 were detached now" in typed("archive", SUPPLIER, "--to", place.as_uri())
     assert [one.read_bytes() for one in place.iterdir()] == [digest]
+
+
+def test_a_supplier_has_one_archive_at_a_time(place: Path, folder: Path, rows: Rows, ledger: Ledger) -> None:
+    archived(place)
+    refused = f"has one archive at a time: say `importledger archive attach {SUPPLIER}` first"
+    assert refused in typed("archive", SUPPLIER, "--to", (folder / "elsewhere").as_uri(), code=1)
+    typed("supplier", "status", SUPPLIER, "ongoing")
+    ImportProcessor(ledger, worker=lambda: 7).process([stage(ledger, an_account(SUPPLIER, 9))])
+    typed("supplier", "status", SUPPLIER, "complete")
+    follow(ledger)
+    assert f"1 payloads came after it, and it {refused}" in typed("archive", SUPPLIER, "--to", place.as_uri(), code=1)
+    typed("archive", "attach", SUPPLIER)
+    follow(ledger)
+    said = typed("archive", SUPPLIER, "--to", place.as_uri())
+    assert f"{ACCOUNTS + 2} payloads lie there, {ACCOUNTS + 2} were detached now" in said
+
+
+def test_a_supplier_is_archived_by_one_at_a_time(place: Path, rows: Rows) -> None:
+    archived(place)
+    with archiving.archiving_alone(rows, SUPPLIER):
+        for words in (("archive", SUPPLIER, "--to", place.as_uri()), ("archive", "attach", SUPPLIER)):
+            assert "is being archived, or its archive attached, by somebody else" in typed(*words, code=1)
+    typed("archive", "attach", SUPPLIER)
+
+
+def test_where_there_is_no_room_nothing_is_written(place: Path, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = shutil.disk_usage("/")._replace(free=1_000_000)
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "disk_usage", lambda place: full)
+        said = typed("archive", SUPPLIER, "--to", place.as_uri(), code=1)
+    assert re.search(r"takes about \d+ MB below /.+, which has 1 MB left", said)
+    assert not place.exists()
+    assert len(payloads(rows)) == ACCOUNTS + 1
+
+
+def test_the_room_that_is_asked_for_is_enough(place: Path, rows: Rows) -> None:
+    position = rows.execute("SELECT max(position) FROM events").fetchone()
+    assert position is not None
+    needed = needed_bytes(rows, SUPPLIER, position[0])
+    assert archived(place).stat().st_size < needed < 20_000_000
+
+
+def test_exports_and_proofs_say_what_is_not_in_them_and_where_it_lies(
+    place: Path, folder: Path, database: PostgresUrls
+) -> None:
+    export = ("export", "--supplier", SUPPLIER, "--payloads", "-o", str(folder / "a.ndjson.zst"))
+    proof = ("proof", SUPPLIER, EXTERNALS[1], "--payloads", "-o", str(folder / "proof.zip"))
+    assert not [words for words in (export, proof) if "not in it" in typed(*words)]
+    file = archived(place)
+    where = f"not in it: they lie in {file.as_uri()}; `importledger archive attach {SUPPLIER}` brings them back"
+    ledger = Ledger(database.admin, views=INLINE)
+    erase(ledger, SUPPLIER, EXTERNALS[0], reason="R-1", at=now(), by="t")
+    ledger.close()
+    assert f"{ACCOUNTS - 1} payloads are {where}" in typed(*export)
+    assert f"1 payloads are {where}" in typed(*proof)
+    told = json.loads(typed(*export, "--json"))
+    assert (told["payloads"], told["detached"], told["archive"]) == (0, ACCOUNTS - 1, file.as_uri())
+    assert "not in it" not in typed(*export[:3], *export[4:])  # nobody asked for payloads
+
+
+def test_an_import_whose_payload_is_archived_says_so_when_it_is_retried(place: Path, ledger: Ledger) -> None:
+    typed("supplier", "status", SUPPLIER, "ongoing")
+    processor = ImportProcessor(ledger, worker=lambda: 7)
+    stream = stage(ledger, an_account(SUPPLIER, 9))
+    ledger.execute(
+        stream, StartImport(worker=1, lease_until=now() + timedelta(minutes=1), max_attempts=5), at=now(), by="t"
+    )
+    ledger.execute(stream, FailImport(attempt=1, code="attempts_exhausted", detail=""), at=now(), by="t")
+    follow(ledger)
+    typed("supplier", "status", SUPPLIER, "complete")
+    follow(ledger)
+    archived(place)
+    ledger.execute(stream, RetryImport(), at=now(), by="t")
+    processor.process([stream])
+    error = ledger.history(stream)[-1].event
+    assert isinstance(error, ImportErrored)
+    assert (error.code, "archive" in error.detail) == ("payload_archived", True)
+    typed("archive", "attach", SUPPLIER)
+    ledger.execute(stream, RetryImport(), at=now(), by="t")
+    processor.process([stream])
+    assert isinstance(ledger.history(stream)[-1].event, ImportProcessed)
 
 
 def test_an_archive_lies_in_an_object_store(place: Path, rows: Rows, bucket: str) -> None:
