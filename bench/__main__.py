@@ -31,8 +31,10 @@ BARS = (
     ("create, workers running / Django REST framework", "create, workers running", "Django REST, create", 10.0),
     ("validate, one api process / Django REST framework", "validate, one api process", "Django REST, validate", 20.0),
     ("validate, one api process / FastAPI", "validate, one api process", "FastAPI, validate", 2.0),
-    ("create, metrics and traces on / off", "create, metrics and traces on", "create, metrics and traces off", 0.97),
 )
+WATCHED = ("create, metrics and traces on", "create, metrics and traces off")
+MOST_WATCHED = 1.03
+"""By processor time, which a busy machine blurs less than accounts a second."""
 
 
 def main() -> None:
@@ -63,10 +65,15 @@ def main() -> None:
 
 def ratios_of(measured: Mapping[str, Measured]) -> list[Bar]:
     """The ratios of what was measured; contestants are missing where their libraries are not installed."""
-    return [
+    bars = [
         Bar(name, measured[one].rate / measured[other].rate, bar)
         for name, one, other, bar in BARS
         if one in measured and other in measured
+    ]
+    on, off = (measured[name].microseconds["api"] for name in WATCHED)
+    return [
+        *bars,
+        Bar("create, processor time of the api, metrics and traces on / off", on / off, MOST_WATCHED, is_most=True),
     ]
 
 

@@ -13,6 +13,9 @@ class Measures:
     def answered(self, method: str, route: str | None, status: int | None, took_s: float) -> None:
         """A request was answered. No route: nothing is there; no status: the client went away before."""
 
+    def settle(self) -> None:
+        """Let others see what was told: whoever answers requests says so now and then."""
+
     def refused(self, code: str) -> None:
         """A request, or a line of a bulk body, was refused for this."""
 

@@ -7,17 +7,21 @@ any of them can answer for all and a role that is started again goes on counting
 import os
 import resource
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, values
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
 
 from telemetry.measures import Measures
+from telemetry.tally import Tally
 
 MAX_CODES = 300
 """Codes are ours, and there are fewer; beyond that a code is `other`."""
@@ -27,11 +31,29 @@ _APPEND_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 _SIZES = (1, 2, 5, 10, 20, 50, 100, 200)
 
 
+class _Settling(Collector):
+    """The first of a registry: whoever reads it reads all that this process has counted."""
+
+    def __init__(self, measures: "PrometheusMeasures") -> None:
+        self._measures = measures
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        self._measures.settle()
+        return iter(())
+
+
 class PrometheusMeasures(Measures):
-    """Keeps all in metrics whose labels are bounded, whatever a stranger sends."""
+    """Keeps all in metrics whose labels are bounded, whatever a stranger sends.
+
+    What happens at every request is counted in plain numbers, of the thread that answers, until somebody settles.
+    """
 
     def __init__(self, role: str) -> None:
         registry = self.registry = CollectorRegistry()
+        registry.register(_Settling(self))
         ours: Any = {"namespace": "importledger", "registry": registry}
         self._role = role
         self._requests = Counter("requests", "Requests by route and status.", ("method", "route", "status"), **ours)
@@ -60,24 +82,29 @@ class PrometheusMeasures(Measures):
         self._queued = Gauge("append_queue", "Appends that wait for the log's writer.", ("role",), **per_role)
         self._memory = Gauge("process_memory_bytes", "Memory of a role's process.", ("role",), **per_role)
         self._processor = Gauge("process_cpu_seconds", "Processor time of it.", ("role",), **per_role)
-        self._of_account: dict[tuple[str, str], Counter] = {}
         self._codes: set[str] = set()
         self._pool_said: dict[str, tuple[int, int]] = {}
-        self._of_request: dict[tuple[str, str | None, int | None], tuple[Counter, Histogram]] = {}
+        self._of_request: dict[tuple[str, str | None, int | None], Tally] = {}
+        self._of_account: dict[tuple[str, str], Tally] = {}
+        self._settling = threading.Lock()
 
     def answered(self, method: str, route: str | None, status: int | None, took_s: float) -> None:
-        """The children are kept: to look one up by its labels costs more than to count."""
         kept = self._of_request.get((method, route, status))
         if kept is None:
             known, named = (method if method in _METHODS else "other"), route or "none"
-            kept = (
-                self._requests.labels(known, named, str(status or "none")),
-                self._seconds.labels(known, named),
-            )
-            if known == method:  # any other word would be remembered
-                self._of_request[method, route, status] = kept
-        kept[0].inc()
-        kept[1].observe(took_s)
+            kept = self._of_request.get((known, route, status))  # any other word would be remembered
+            if kept is None:
+                children = (
+                    self._requests.labels(known, named, str(status or "none")),
+                    self._seconds.labels(known, named),
+                )
+                kept = self._of_request[known, route, status] = Tally(*children, _SECONDS)
+        kept.add(took_s)
+
+    def settle(self) -> None:
+        with self._settling:
+            for kept in (*self._of_request.copy().values(), *self._of_account.copy().values()):
+                kept.settle()
 
     def refused(self, code: str) -> None:
         if code not in self._codes and len(self._codes) >= MAX_CODES:
@@ -88,8 +115,8 @@ class PrometheusMeasures(Measures):
     def accepted(self, mode: str, outcome: str) -> None:
         kept = self._of_account.get((mode, outcome))
         if kept is None:
-            kept = self._of_account[mode, outcome] = self._accepted.labels(mode, outcome)
-        kept.inc()
+            kept = self._of_account[mode, outcome] = Tally(self._accepted.labels(mode, outcome))
+        kept.add()
 
     def appended(self, events: int, took_s: float) -> None:
         self._appended.observe(events)
@@ -121,6 +148,7 @@ class PrometheusMeasures(Measures):
 
     def queued(self, appends: int) -> None:
         """Also what the process itself takes: it is asked as often as this."""
+        self.settle()
         self._queued.labels(self._role).set(appends)
         used = resource.getrusage(resource.RUSAGE_SELF)
         self._memory.labels(self._role).set(_resident_bytes())
@@ -144,6 +172,7 @@ def exposed(measures: PrometheusMeasures, shared: Path | None) -> CollectorRegis
         ProcessCollector(registry=measures.registry)
         return measures.registry
     registry = CollectorRegistry()
+    registry.register(_Settling(measures))
     MultiProcessCollector(registry, str(shared))  # type: ignore[no-untyped-call]
     return registry
 

@@ -1,0 +1,33 @@
+"""What is counted in plain numbers is in the metrics after it was settled, and once."""
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from telemetry.tally import Tally
+
+BOUNDS = (0.1, 1.0)
+
+
+def test_a_tally_is_what_the_metrics_would_have_counted() -> None:
+    registry = CollectorRegistry()
+    counter, told = Counter("asked", "", registry=registry), Histogram("took", "", buckets=BOUNDS, registry=registry)
+    expected = Histogram("expected", "", buckets=BOUNDS, registry=registry)
+    tally = Tally(counter, told, BOUNDS)
+    for times in ((0.05, 0.1, 0.5), (), (1.0, 2.0)):
+        for seconds in times:
+            tally.add(seconds)
+            expected.observe(seconds)
+        tally.settle()
+    samples = {(one.name, *one.labels.values()): one.value for family in registry.collect() for one in family.samples}
+    assert samples["asked_total",] == samples["took_count",] == 5
+    for name in ("sum", "count", "bucket"):
+        for key in [key for key in samples if key[0] == f"expected_{name}"]:
+            assert samples[(f"took_{name}", *key[1:])] == samples[key], key
+
+
+def test_a_tally_without_times_counts() -> None:
+    registry = CollectorRegistry()
+    tally = Tally(Counter("asked", "", registry=registry))
+    tally.add()
+    tally.settle()
+    tally.settle()
+    assert registry.get_sample_value("asked_total") == 1
