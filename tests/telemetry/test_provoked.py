@@ -17,13 +17,11 @@ from api.app import create_app
 from api.request_log import RequestLog
 from cli.exposition import ServiceCollector
 from embedded.postgres import PostgresUrls
-from eventstore.aggregates.import_process import FailImport, StartImport
 from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.clock import now
-from eventstore.errors import StoreUnavailable
 from eventstore.log import follow, locks
 from eventstore.log.ledger import Ledger
-from projections import FOLLOWING, INLINE
+from projections import FOLLOWING
 from telemetry.measures import measure_with, measures
 from telemetry.prometheus import PrometheusMeasures
 from tests.support.certificates import certificate
@@ -31,7 +29,6 @@ from tests.support.following import follow as follow_log
 from tests.support.make import an_account
 from tests.support.running import wait_for
 from tests.support.staging import SUPPLIER, stage
-from workers.ended_imports import EndedImports
 
 ALERTS = Path(__file__).parent.parent.parent / "deploy" / "prometheus" / "alerts.yml"
 RULES = {rule["alert"]: rule["expr"] for rule in yaml.safe_load(ALERTS.read_text())["groups"][0]["rules"]}
@@ -139,17 +136,6 @@ def test_the_log_s_lock_is_held(watched: CollectorRegistry, database: PostgresUr
     assert not holds("ImportledgerLogLockHeld", watched)
 
 
-def test_a_standby_that_is_asked_for_and_not_there(database: PostgresUrls) -> None:
-    registry, collector = CollectorRegistry(), ServiceCollector(database.service, durability="replicated")
-    registry.register(collector)
-    assert RULES["ImportledgerNoSynchronousStandby"] == (
-        "max(importledger_durability_replicated) == 1 and on () max(importledger_synchronous_standbys) < 1"
-    )
-    assert registry.get_sample_value("importledger_durability_replicated") == 1
-    assert registry.get_sample_value("importledger_synchronous_standbys") == 0
-    collector.close()
-
-
 def test_mails_that_wait(watched: CollectorRegistry, admin: psycopg.Connection[Any]) -> None:
     assert not holds("ImportledgerMailsWait", watched)
     admin.execute(
@@ -167,29 +153,6 @@ def test_a_certificate_that_ends(folder: Path) -> None:
     ends = registry.get_sample_value("importledger_certificate_ends_timestamp_seconds", {"file": str(file)})
     assert ends is not None
     assert 0 < ends - datetime.now(UTC).timestamp() < 14 * 86_400
-
-
-def test_a_pool_without_a_connection(database: PostgresUrls, counted: PrometheusMeasures) -> None:
-    ledger = Ledger(database.service, views=INLINE, connections=1)
-    ledger.look()
-    with ledger.connection(), pytest.raises(StoreUnavailable), ledger.connection():
-        pass
-    ledger.look()
-    ledger.close()
-    of = {"role": "api", "pool": "log"}
-    assert counted.registry.get_sample_value("importledger_pool_errors_total", of) == 1
-
-
-def test_imports_that_fail(database: PostgresUrls, ledger: Ledger, counted: PrometheusMeasures) -> None:
-    with ledger.connection() as connection:
-        follow.set_checkpoint(connection, "ended imports", 0)
-    stream = stage(ledger, an_account(SUPPLIER))
-    command = StartImport(worker=1, lease_until=now() + timedelta(minutes=1), max_attempts=5)
-    ledger.execute(stream, command, at=now(), by="t")
-    ledger.execute(stream, FailImport(attempt=1, code="account_failed_validation", detail="no"), at=now(), by="t")
-    with ledger.connection() as connection:
-        EndedImports(ledger).tell(connection)
-    assert counted.registry.get_sample_value("importledger_imports_ended_total", {"status": "ERRORED"}) == 1
 
 
 def test_requests_that_cannot_be_answered(counted: PrometheusMeasures) -> None:
