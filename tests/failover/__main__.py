@@ -8,7 +8,6 @@ import argparse
 import importlib.util
 import os
 import shutil
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -20,6 +19,7 @@ from tests.failover.gaps import Measured
 from tests.failover.lost_end import lose_the_end
 from tests.failover.world import World
 from tests.support.folders import ROOT, temporary_folder
+from tests.support.former import NoFormerVersion, former_version
 
 
 def main() -> None:
@@ -98,22 +98,11 @@ def _told(measured: Measured) -> Measured:
 
 def _former(folder: Path, named: str) -> Path | None:
     """A folder with the version before this one: the one that is named, or the last one of another schema."""
-    git = ["git", "-C", str(ROOT)]
-    if not named:
-        words = ["log", "-1", "--format=%H", "--diff-filter=A", "--", "eventstore/operations/migrations"]
-        found = subprocess.run([*git, *words], capture_output=True, text=True, check=False)
-        if found.returncode != 0 or not found.stdout.strip():
-            print("rolling upgrade: SKIPPED, git knows no version of another schema; name one with --former")
-            return None
-        named = f"{found.stdout.strip()}^"
-    place = folder / "former"
-    place.mkdir()
-    archive = subprocess.run([*git, "archive", "--format=tar", named], capture_output=True, check=False)
-    if archive.returncode != 0:
-        print(f"rolling upgrade: SKIPPED, {archive.stderr.decode().strip()}")
+    try:
+        return former_version(folder / "former", named)
+    except NoFormerVersion as error:
+        print(f"rolling upgrade: SKIPPED, {error}; name a version with --former")
         return None
-    subprocess.run(["tar", "-x", "-C", str(place)], input=archive.stdout, check=True)
-    return place
 
 
 if __name__ == "__main__":

@@ -182,12 +182,14 @@ def start_service(
 
 
 @contextlib.contextmanager
-def start_role(*arguments: str, environment: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """One role by hand until the end of the block."""
+def start_role(
+    *arguments: str, environment: Mapping[str, str], log: Path, code: Path | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """One role by hand until the end of the block; of the code in this folder, where one is named."""
+    more = {"PYTHONPATH": str(code)} if code else {}
+    command = [sys.executable, "-m", "cli.main", *arguments]
     with log.open("ab") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "cli.main", *arguments], env=os.environ | environment, stdout=output, stderr=output
-        )
+        process = subprocess.Popen(command, env=os.environ | environment | more, cwd=code, stdout=output, stderr=output)
     try:
         yield process
     finally:
