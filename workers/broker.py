@@ -5,7 +5,8 @@ time limits stay off: attempts, leases and due times are in Postgres.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol
 
 # Read by dramatiq when it is imported.
@@ -51,12 +52,13 @@ class Doorbell(Protocol):
 
 
 class BrokerDoorbell:
-    """Rings through a Dramatiq broker."""
+    """Rings through a Dramatiq broker, or through one for each bell."""
 
-    def __init__(self, broker: dramatiq.Broker) -> None:
-        self._broker = broker
-        for bell in BELLS:
-            broker.declare_queue(bell.queue)
+    def __init__(self, broker: dramatiq.Broker, others: Mapping[Bell, dramatiq.Broker] = MappingProxyType({})) -> None:
+        """`others` are the brokers of bells that have one of their own."""
+        self._brokers = {bell: others.get(bell, broker) for bell in BELLS}
+        for bell, one in self._brokers.items():
+            one.declare_queue(bell.queue)
 
     def ring(self, streams: Sequence[str], bell: Bell = IMPORTS) -> None:
         """One message for these streams. Raises BellUnavailable."""
@@ -64,17 +66,18 @@ class BrokerDoorbell:
             queue_name=bell.queue, actor_name=bell.actor, args=(list(streams),), kwargs={}, options={}
         )
         try:
-            self._broker.enqueue(message)
+            self._brokers[bell].enqueue(message)
         except (dramatiq.BrokerConnectionError, redis.RedisError, OSError) as error:
             raise BellUnavailable(str(error)) from error
 
     def waiting(self, bell: Bell = IMPORTS) -> int:
         """Messages that no worker has fetched yet. Raises BellUnavailable."""
-        if isinstance(self._broker, StubBroker):
-            return int(self._broker.queues[bell.queue].qsize())
-        assert isinstance(self._broker, RedisBroker)
+        broker = self._brokers[bell]
+        if isinstance(broker, StubBroker):
+            return int(broker.queues[bell.queue].qsize())
+        assert isinstance(broker, RedisBroker)
         try:
-            return int(self._broker.client.llen(f"{self._broker.namespace}:{bell.queue}"))
+            return int(broker.client.llen(f"{broker.namespace}:{bell.queue}"))
         except (redis.RedisError, OSError) as error:
             raise BellUnavailable(str(error)) from error
 
@@ -108,7 +111,10 @@ def declare_actor(broker: dramatiq.Broker, bell: Bell, act: Callable[[list[str]]
 
 
 def start_workers(broker: dramatiq.Broker, bell: Bell, *, threads: int) -> dramatiq.Worker:
-    """Threads that take this bell's messages as they come; stop it with `worker.stop(timeout=…)`."""
+    """Threads that take this bell's messages as they come; stop it with `worker.stop(timeout=…)`.
+
+    A broker is for the workers of one bell: it hears from one worker, and warns of a second.
+    """
     worker = dramatiq.Worker(broker, queues={bell.queue}, worker_timeout=100, worker_threads=threads)
     worker.start()
     return worker

@@ -8,6 +8,7 @@ import structlog
 from eventstore.log.ledger import Ledger
 from runtime.interpreter import tune_interpreter
 from workers.broker import (
+    BELLS,
     IMPORTS,
     LONG_JOBS,
     MAILS,
@@ -50,19 +51,22 @@ def run_worker(
     tune_interpreter()
     liveness = Liveness(ledger)
     liveness.start(stop)
-    broker = broker_for(redis_url)
+    brokers = {bell: broker_for(redis_url) for bell in BELLS}
     processor = ImportProcessor(ledger, worker=liveness.worker, is_sandbox=is_sandbox)
-    declare_actor(broker, IMPORTS, processor.process)
-    declare_actor(broker, MAILS, MailSender(ledger, mail_server, worker=liveness.worker).send)
-    declare_actor(broker, LONG_JOBS, PartWorker(ledger, worker=liveness.worker, stop=stop).work)
-    workers = [
-        start_workers(broker, bell, threads=count) for bell, count in ((IMPORTS, threads), (MAILS, 1), (LONG_JOBS, 1))
-    ]
+    acts = {
+        IMPORTS: (processor.process, threads),
+        MAILS: (MailSender(ledger, mail_server, worker=liveness.worker).send, 1),
+        LONG_JOBS: (PartWorker(ledger, worker=liveness.worker, stop=stop).work, 1),
+    }
+    workers = []
+    for bell, (act, count) in acts.items():
+        declare_actor(brokers[bell], bell, act)
+        workers.append(start_workers(brokers[bell], bell, threads=count))
     logger.info("worker is ready", worker=liveness.worker(), threads=threads, bell="redis" if redis_url else "memory")
     if redis_url:
         stop.wait()
     else:
-        Relay(ledger, BrokerDoorbell(broker)).run(stop)
+        Relay(ledger, BrokerDoorbell(brokers[IMPORTS], brokers)).run(stop)
     for worker in workers:
         worker.stop(timeout=STOP_TIMEOUT_MS)
     liveness.stop()

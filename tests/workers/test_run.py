@@ -2,6 +2,8 @@
 
 import threading
 
+import pytest
+
 from embedded.postgres import PostgresUrls
 from eventstore.log.ledger import Ledger
 from tests.support.make import an_account
@@ -10,7 +12,9 @@ from tests.support.staging import SUPPLIER, stage, status
 from workers.run import run_worker
 
 
-def test_without_redis_one_worker_process_does_it_all(ledger: Ledger, database: PostgresUrls) -> None:
+def test_without_redis_one_worker_process_does_it_all(
+    ledger: Ledger, database: PostgresUrls, caplog: pytest.LogCaptureFixture
+) -> None:
     stop = threading.Event()
     worker = threading.Thread(target=run_worker, args=(ledger, None), kwargs={"threads": 2, "stop": stop})
     worker.start()
@@ -19,3 +23,4 @@ def test_without_redis_one_worker_process_does_it_all(ledger: Ledger, database: 
     stop.set()
     worker.join(30)
     assert not worker.is_alive()
+    assert [record.message for record in caplog.records if record.name.startswith("dramatiq")] == []
