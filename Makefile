@@ -64,8 +64,8 @@ fuzz: setup ## 20,000 requests against the service's own description, and all ho
 simulate: setup ## many histories of the pure core among faults; SEED=0 IMPORTS=20000
 	$(BIN)/python -m tests.simulation --seed $(or $(SEED),0) --imports $(or $(IMPORTS),20000)
 
-chaos: setup ## faults at a running service under load, SEED=1 MINUTES=10; BOOK=1: kills during a push of 20,000
-	$(BIN)/python -m tests.faults$(if $(BOOK),.book $(ARGS), --minutes $(or $(MINUTES),10)) --seed $(or $(SEED),1)
+chaos: setup ## faults at a running service under load, SEED=1 MINUTES=10 (60: is it steady?); BOOK=1: kills during a push of 20,000
+	$(BIN)/python -m tests.faults$(if $(BOOK),.book, --minutes $(or $(MINUTES),10)) --seed $(or $(SEED),1) $(ARGS)
 
 $(VENV)/.failover: $(VENV)/.ready requirements/failover.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/failover.txt

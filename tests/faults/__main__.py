@@ -1,6 +1,7 @@
 """`make chaos SEED=… MINUTES=…`: faults in an order that the seed gives, at a service under load; then a table.
 
-Exit code 1 when anything acknowledged is lost, made twice or illegal, or a recovery takes too long.
+Exit code 1 when anything acknowledged is lost, made twice or illegal, a recovery takes too long, or, from 20 minutes
+on, the processes take more and more memory or acknowledge less and less.
 """
 
 import argparse
@@ -13,6 +14,7 @@ from random import Random
 
 from tests.faults.disk import NotMountable, fill_the_disk
 from tests.faults.faults import FAULTS, Fault
+from tests.faults.steadiness import Watch, unsteady
 from tests.faults.world import World
 from tests.support.folders import temporary_folder
 
@@ -41,13 +43,14 @@ def main() -> None:
     with temporary_folder() as folder:
         world = World(folder / "data", random)
         try:
-            until = time.monotonic() + options.minutes * 60
+            until, watch = time.monotonic() + options.minutes * 60, Watch()
             for fault in turns(random, until):
                 time.sleep(random.uniform(0, PAUSE_S))  # at a moment that nobody has chosen
                 before = len(world.acknowledged())
                 fault.inject(world)
                 seconds = world.seconds_until_working(processed_within_s=fault.processed_within_s)
                 recoveries[fault.name].append(seconds)
+                watch.look(world.pid, len(world.acknowledged()))
                 if seconds > fault.recovery_s:
                     late.append(f"{fault.name}: {seconds:.1f} s, {fault.recovery_s:g} s are allowed")
                 print(
@@ -67,7 +70,7 @@ def main() -> None:
             findings.sentences += of_disk.sentences
         except NotMountable as reason:
             print(f"disk full: SKIPPED, {reason}")
-    print(f"\nseed {options.seed}")
+    print("", *watch.lines(), f"\nseed {options.seed}", sep="\n")
     print(f"{'fault':<34} {'times':>5} {'p50 s':>7} {'max s':>7}")
     for name, seconds_each in recoveries.items():
         print(f"{name:<34} {len(seconds_each):>5} {statistics.median(seconds_each):>7.1f} {max(seconds_each):>7.1f}")
@@ -75,6 +78,7 @@ def main() -> None:
         f"faults {sum(map(len, recoveries.values()))}, acknowledged {findings.acknowledged}, lost {findings.lost}, "
         f"doubled {findings.doubled}, illegal {findings.illegal}"
     )
+    late += unsteady(watch.looks)
     for sentence in (*findings.sentences, *late):
         print(sentence)
     if late or not findings.is_whole:

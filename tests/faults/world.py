@@ -113,6 +113,12 @@ class World:
         self._further.append(load)
         return load
 
+    @property
+    def pid(self) -> int:
+        """Of the supervisor."""
+        assert self.service.process is not None
+        return self.service.process.pid
+
     def processes(self, role: str) -> list[psutil.Process]:
         return self.service.processes(role)
 

@@ -1,0 +1,79 @@
+"""Whether a long run stays as it was: the memory of its processes, and how much is acknowledged a second."""
+
+import contextlib
+import statistics
+import time
+from collections.abc import Sequence
+
+import msgspec
+import psutil
+
+JUDGED_FROM_S = 20 * 60.0
+"""Shorter runs are told and not judged: each third has to hold every fault, whatever their order."""
+MOST_MEMORY, LEAST_RATE = 1.2, 0.75
+"""The last third beside the first."""
+MEGABYTE = 1e6
+
+
+class Look(msgspec.Struct, frozen=True):
+    """So long after the start: memory of all processes but Postgres, and what was acknowledged up to then."""
+
+    at_s: float
+    memory_bytes: int
+    acknowledged: int
+
+
+class Watch:
+    """Looks now and then, and says what it has seen for each minute."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self.looks: list[Look] = []
+
+    def look(self, supervisor_pid: int, acknowledged: int) -> None:
+        self.looks.append(Look(time.monotonic() - self._began, memory_of(supervisor_pid), acknowledged))
+
+    def lines(self) -> list[str]:
+        """A line for each minute: the middle of what the processes took, and the rate."""
+        lines = [f"{'minute':>6} {'memory MB':>10} {'acknowledged/s':>15}"]
+        minutes = sorted({int(one.at_s // 60) for one in self.looks})
+        for minute in minutes:
+            part = [one for one in self.looks if one.at_s // 60 == minute]
+            memory = statistics.median(one.memory_bytes for one in part) / MEGABYTE
+            lines.append(f"{minute:>6} {memory:>10.0f} {_rate(part):>15.1f}")
+        return lines
+
+
+def memory_of(supervisor_pid: int) -> int:
+    """What the processes of a tree take by themselves, shared pages by their share; Postgres has its own limits."""
+    total = 0
+    with contextlib.suppress(psutil.NoSuchProcess):
+        supervisor = psutil.Process(supervisor_pid)
+        for process in (supervisor, *supervisor.children(recursive=True)):
+            with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                if process.name() != "postgres":
+                    total += int(process.memory_full_info().pss)
+    return total
+
+
+def unsteady(looks: Sequence[Look]) -> list[str]:
+    """What has grown or fallen from the first third of a long run to its last; nothing of a short one. Pure."""
+    if not looks or looks[-1].at_s < JUDGED_FROM_S:
+        return []
+    third = looks[-1].at_s / 3
+    first = [one for one in looks if one.at_s <= third]
+    last = [one for one in looks if one.at_s > 2 * third]
+    if len(first) < 2 or len(last) < 2:
+        return ["there are not enough looks to judge steadiness"]
+    before, after = (statistics.median(one.memory_bytes for one in part) / MEGABYTE for part in (first, last))
+    said = []
+    if after > before * MOST_MEMORY:
+        said.append(f"memory grew from {before:.0f} to {after:.0f} MB")
+    if _rate(last) < _rate(first) * LEAST_RATE:
+        said.append(f"the rate fell from {_rate(first):.1f} to {_rate(last):.1f} acknowledged a second")
+    return said
+
+
+def _rate(part: Sequence[Look]) -> float:
+    seconds = part[-1].at_s - part[0].at_s
+    return (part[-1].acknowledged - part[0].acknowledged) / seconds if seconds else 0.0
