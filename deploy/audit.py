@@ -22,6 +22,13 @@ def main(*requirements: str) -> int:
     for one, hole in holes:
         print(f"{one['name']} {one['version']}: {hole['id']}, mended in {', '.join(hole['fix_versions']) or 'nothing'}")
     left = [one for one in packages if one.get("skip_reason")]
+    if len(left) == len(packages):
+        reason = " ".join(left[0]["skip_reason"].split()) if left else "it was asked for none"
+        print(
+            "The source of known holes could not be reached, or knows none of these packages, so nothing is said of "
+            f"any of the {len(left)} ({reason})."
+        )
+        return 2
     print(f"{len(packages) - len(left)} packages were looked up: {len(holes)} known holes.")
     if left:
         names, reason = ", ".join(one["name"] for one in left), " ".join(left[0]["skip_reason"].split())

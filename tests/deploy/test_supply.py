@@ -61,7 +61,16 @@ def test_a_component_without_a_licence_is_named(tmp_path: Path, capsys: pytest.C
             1,
             "a 1: X-1, mended in 2",
         ),
-        ('{"dependencies": [{"name": "a", "skip_reason": "not there"}]}', 2, "nothing is said of them (not there): a."),
+        (
+            '{"dependencies": [{"name": "a", "skip_reason": "not there"}]}',
+            2,
+            "nothing is said of any of the 1 (not there).",
+        ),
+        (
+            '{"dependencies": [{"name": "a", "skip_reason": "not there"}, {"name": "b", "version": "1"}]}',
+            2,
+            "nothing is said of them (not there): a.",
+        ),
         ("", 2, "could not be asked, so nothing is said"),
     ],
 )

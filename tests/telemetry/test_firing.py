@@ -251,11 +251,15 @@ def test_transactions_that_grow_old(database: PostgresUrls, admin: psycopg.Conne
     assert fires("ImportledgerWraparoundNear", folder, NOTHING, seen(database), limit=limit)
 
 
-def test_a_key_that_is_a_year_old(database: PostgresUrls, ledger: Ledger, folder: Path) -> None:
-    for key_id, days in (("young", 364), ("old", 366)):
-        command = CreateKey(key_id=key_id, secret_sha256="d", role="auditor", suppliers=(SUPPLIER,))
-        ledger.execute("organisation/O", command, at=now() - timedelta(days=days), by="t")
-        assert fires("ImportledgerAccessKeyOld", folder, NOTHING, seen(database)) is (days > 365)
+def test_a_key_that_is_a_year_old(database: PostgresUrls, folder: Path) -> None:
+    owner = Ledger(database.admin, views=INLINE)
+    try:
+        for key_id, days in (("young", 364), ("old", 366)):
+            command = CreateKey(key_id=key_id, secret_sha256="d", role="auditor", suppliers=(SUPPLIER,))
+            owner.execute("organisation/O", command, at=now() - timedelta(days=days), by="t")
+            assert fires("ImportledgerAccessKeyOld", folder, NOTHING, seen(database)) is (days > 365)
+    finally:
+        owner.close()
 
 
 def test_a_process_that_grows(counted: PrometheusMeasures, folder: Path) -> None:
