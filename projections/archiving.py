@@ -110,7 +110,7 @@ def told_of_detached(connection: Connection[Any], code: str, detached: int) -> t
     return f"\n{detached:,} payloads are not in it: {where}.", told
 
 
-def place_of(connection: Connection[Any], code: str | None, stream: str) -> str | None:
+def archived_place(connection: Connection[Any], code: str | None, stream: str) -> str | None:
     """Where a payload of the supplier lies that is not here; None where it was erased."""
     archived = archive_of(connection, code) if code else None
     return None if archived is None or is_erased(connection, subject_of(stream) or stream) else archived.url
@@ -118,7 +118,7 @@ def place_of(connection: Connection[Any], code: str | None, stream: str) -> str 
 
 def why_missing(connection: Connection[Any], code: str | None, stream: str) -> str:
     """Why a payload of the supplier is not here, as the end of a sentence."""
-    place = place_of(connection, code, stream)
+    place = archived_place(connection, code, stream)
     return f"lies in {place}; `importledger archive attach {code}` brings it back" if place else "was erased"
 
 

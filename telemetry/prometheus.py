@@ -21,7 +21,7 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from telemetry.measures import Measures
-from telemetry.tally import Tally
+from telemetry.plain_counter import PlainCounter
 
 MAX_CODES = 300
 """Codes are ours, and there are fewer; beyond that a code is `other`."""
@@ -84,8 +84,8 @@ class PrometheusMeasures(Measures):
         self._processor = Gauge("process_cpu_seconds", "Processor time of it.", ("role",), **per_role)
         self._codes: set[str] = set()
         self._pool_said: dict[str, tuple[int, int]] = {}
-        self._of_request: dict[tuple[str, str | None, int | None], Tally] = {}
-        self._of_account: dict[tuple[str, str], Tally] = {}
+        self._of_request: dict[tuple[str, str | None, int | None], PlainCounter] = {}
+        self._of_account: dict[tuple[str, str], PlainCounter] = {}
         self._settling = threading.Lock()
 
     def answered(self, method: str, route: str | None, status: int | None, took_s: float) -> None:
@@ -98,7 +98,7 @@ class PrometheusMeasures(Measures):
                     self._requests.labels(known, named, str(status or "none")),
                     self._seconds.labels(known, named),
                 )
-                kept = self._of_request[known, route, status] = Tally(*children, _SECONDS)
+                kept = self._of_request[known, route, status] = PlainCounter(*children, _SECONDS)
         kept.add(took_s)
 
     def settle(self) -> None:
@@ -115,7 +115,7 @@ class PrometheusMeasures(Measures):
     def accepted(self, mode: str, outcome: str) -> None:
         kept = self._of_account.get((mode, outcome))
         if kept is None:
-            kept = self._of_account[mode, outcome] = Tally(self._accepted.labels(mode, outcome))
+            kept = self._of_account[mode, outcome] = PlainCounter(self._accepted.labels(mode, outcome))
         kept.add()
 
     def appended(self, events: int, took_s: float) -> None:

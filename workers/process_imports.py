@@ -32,7 +32,7 @@ from eventstore.events import NO_METADATA, Metadata
 from eventstore.log.ledger import Ledger
 from eventstore.log.origin import origin
 from market.judging import Occasion, Terms, judge, problem_names
-from projections.archiving import place_of
+from projections.archiving import archived_place
 from projections.import_supplier import KnownSupplier
 from projections.platform.tables import rows_of
 from projections.platform.writing import copying
@@ -218,7 +218,9 @@ class ImportProcessor:
         if not streams:
             return set()
         with self._ledger.connection() as connection:
-            return {stream for stream in streams if place_of(connection, identity_of(stream)[0], stream) is not None}
+            return {
+                stream for stream in streams if archived_place(connection, identity_of(stream)[0], stream) is not None
+            }
 
     def _checked(self, read: Sequence[Ready], treatments: Treatments) -> tuple[list[Ready], dict[str, Command]]:
         """The imports whose references hold, and for each of the others the command that ends it."""

@@ -31,7 +31,7 @@ from eventstore.aggregates.customer_mail import (
 from eventstore.clock import now
 from eventstore.errors import StoreUnavailable
 from eventstore.log.ledger import Ledger
-from projections.archiving import place_of
+from projections.archiving import archived_place
 from schemas.shape import NotJson
 from schemas.submission import stored_submission
 from workers.backoff import backoff
@@ -122,7 +122,7 @@ class MailSender:
         body = self._ledger.payloads({source: mail.requested.payload_sha256}).get(source)
         if body is None:
             with self._ledger.connection() as connection:
-                place = place_of(connection, import_process.identity_of(stream)[0], source)
+                place = archived_place(connection, import_process.identity_of(stream)[0], source)
             return "payload_archived" if place is not None else "payload_erased"
         try:
             account = stored_submission(body).account

@@ -11,7 +11,7 @@ from typing import Any
 from prometheus_client import Counter, Histogram
 
 
-class Tally:
+class PlainCounter:
     """Counts for one thread. Any other may `settle`, one at a time; what is added meanwhile is told the next time."""
 
     __slots__ = ("_bounds", "_buckets", "_count", "_counter", "_histogram", "_seconds", "_told")

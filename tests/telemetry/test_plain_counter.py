@@ -2,21 +2,21 @@
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from telemetry.tally import Tally
+from telemetry.plain_counter import PlainCounter
 
 BOUNDS = (0.1, 1.0)
 
 
-def test_a_tally_is_what_the_metrics_would_have_counted() -> None:
+def test_a_plain_counter_is_what_the_metrics_would_have_counted() -> None:
     registry = CollectorRegistry()
     counter, told = Counter("asked", "", registry=registry), Histogram("took", "", buckets=BOUNDS, registry=registry)
     expected = Histogram("expected", "", buckets=BOUNDS, registry=registry)
-    tally = Tally(counter, told, BOUNDS)
+    counting = PlainCounter(counter, told, BOUNDS)
     for times in ((0.05, 0.1, 0.5), (), (1.0, 2.0)):
         for seconds in times:
-            tally.add(seconds)
+            counting.add(seconds)
             expected.observe(seconds)
-        tally.settle()
+        counting.settle()
     samples = {(one.name, *one.labels.values()): one.value for family in registry.collect() for one in family.samples}
     assert samples["asked_total",] == samples["took_count",] == 5
     for name in ("sum", "count", "bucket"):
@@ -24,10 +24,10 @@ def test_a_tally_is_what_the_metrics_would_have_counted() -> None:
             assert samples[(f"took_{name}", *key[1:])] == samples[key], key
 
 
-def test_a_tally_without_times_counts() -> None:
+def test_a_plain_counter_without_times_counts() -> None:
     registry = CollectorRegistry()
-    tally = Tally(Counter("asked", "", registry=registry))
-    tally.add()
-    tally.settle()
-    tally.settle()
+    counting = PlainCounter(Counter("asked", "", registry=registry))
+    counting.add()
+    counting.settle()
+    counting.settle()
     assert registry.get_sample_value("asked_total") == 1
