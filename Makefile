@@ -58,7 +58,8 @@ check: setup ## formatting, lint, types, and which way imports point
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-fuzz: setup ## 20,000 requests against the service's own description, and all hostile ones; ARGS="-x"
+fuzz: setup ## many examples of each law, 20,000 requests against the own description, all hostile ones; ARGS="-x"
+	$(BIN)/python -m pytest -q --deep -m hypothesis $(NEAR) $(ARGS)
 	FUZZ_REQUESTS=20000 $(BIN)/python -m pytest tests/api/test_fuzzing.py tests/hostile $(ARGS)
 
 simulate: setup ## many histories of the pure core among faults; SEED=0 IMPORTS=20000
@@ -104,7 +105,7 @@ audit: setup ## known holes of what the service consists of; exit code 2 where t
 	$(BIN)/python deploy/audit.py requirements/runtime.txt
 
 release-check: setup ## what takes minutes: image and wheel, built, installed and started
-	$(BIN)/python -m pytest -q --release tests/deploy/test_image.py tests/deploy/test_wheel.py $(ARGS)
+	$(BIN)/python -m pytest -q --release tests/deploy/test_image.py tests/deploy/test_wheel.py tests/deploy/test_supply.py $(ARGS)
 
 fmt: setup ## format the code
 	$(BIN)/ruff format .
