@@ -8,11 +8,11 @@ import fcntl
 import os
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
 from embedded.folder import DataFolder
 from embedded.service import Service
+from tests.support.folders import new_folder
 
 SHARED = "TESTS_SHARED_FOLDER"
 """The variable in which the first process of a run tells the others where what they share is."""
@@ -23,8 +23,7 @@ def begin_sharing() -> Path | None:
     """Make the folder that the processes of a run share, where there is none yet; whoever made it removes it."""
     if SHARED in os.environ:
         return None
-    folder = Path(tempfile.mkdtemp(prefix="importledger-tests-"))
-    folder.chmod(0o711)
+    folder = new_folder("importledger-tests-")
     os.environ[SHARED] = str(folder)
     return folder
 
