@@ -1,13 +1,16 @@
 """A backup is taken under load and restored elsewhere: everything acknowledged before it is there and goes on."""
 
 import json
+import shutil
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from eventstore.operations.backup import MANIFEST
+from tests.support.folders import temporary_folder
 from tests.support.make import an_account, changed, encoded
 from tests.support.post_account import PATHS, RECORDS
 from tests.support.running import Importer, RunningService, cli, processed, start_service, wait_for
@@ -16,9 +19,15 @@ from tests.support.whole import admin_url, assert_whole
 BEFORE = 60
 
 
-@pytest.fixture
-def backed_up(folder: Path) -> tuple[Path, Importer, list[str]]:
+@pytest.fixture(scope="module")
+def backed_up() -> Iterator[tuple[Path, Importer, list[str]]]:
     """A backup that was taken while accounts arrived, and the accounts that were acknowledged before it began."""
+    with temporary_folder() as folder:
+        yield folder / "backup", *taken_under_load(folder)
+
+
+def taken_under_load(folder: Path) -> tuple[Importer, list[str]]:
+    """Take the backup; the importer and what was acknowledged to it before."""
     (folder / "first").mkdir()
     with start_service(folder / "first") as service:
         importer = service.importer()
@@ -41,7 +50,7 @@ def backed_up(folder: Path) -> tuple[Path, Importer, list[str]]:
         assert "holds the log up to position" in made.stdout
         again = service.cli("backup", str(folder / "backup"), check=False)
         assert (again.returncode, "is not empty" in again.stderr) == (1, True)
-    return folder / "backup", importer, acknowledged
+    return importer, acknowledged
 
 
 def send(importer: Importer, numbers: range, stop: threading.Event | None = None) -> list[str]:
@@ -91,7 +100,7 @@ def test_what_was_acknowledged_before_the_backup_is_there_and_goes_on(
 def test_a_backup_that_was_altered_or_cut_off_is_refused(
     folder: Path, backed_up: tuple[Path, Importer, list[str]]
 ) -> None:
-    backup, _, _ = backed_up
+    backup = shutil.copytree(backed_up[0], folder / "backup")
     environment = {"IMPORTLEDGER_DATA_DIR": str(folder / "third")}
     payloads = backup / "payloads.copy.zst"
     whole = payloads.read_bytes()
