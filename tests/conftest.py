@@ -27,14 +27,18 @@ from tests.support.verbs import logging_as_before
 
 __all__ = ["bucket", "filled_log", "log"]
 
+EXAMPLES = 50
+"""Of each law, in the suite; `make fuzz` looks at twenty times as many."""
 # Shared machines are slow at times: speed is measured by the benchmark, and CI looks at the same examples each time.
-settings.register_profile("here", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True)
+settings.register_profile("here", deadline=None, max_examples=EXAMPLES)
+settings.register_profile("ci", deadline=None, max_examples=EXAMPLES, derandomize=True)
 settings.register_profile("fast", deadline=None, max_examples=15)
+settings.register_profile("deep", deadline=None, max_examples=20 * EXAMPLES)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fast", action="store_true", help="only tests that start no server, and fewer examples of each")
+    parser.addoption("--deep", action="store_true", help="many more examples of each law")
     parser.addoption("--release", action="store_true", help="also what builds an image or a wheel, and takes minutes")
 
 
@@ -42,7 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
     fast = config.getoption("--fast")
     if (shared := begin_sharing()) is not None:
         config.add_cleanup(lambda: end_sharing(shared))
-    settings.load_profile("fast" if fast else "ci" if os.environ.get("CI") else "here")
+    deep = config.getoption("--deep")
+    settings.load_profile("fast" if fast else "deep" if deep else "ci" if os.environ.get("CI") else "here")
 
 
 @pytest.hookimpl(tryfirst=True)
