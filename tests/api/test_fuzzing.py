@@ -8,15 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
-from schemathesis import GenerationMode
-from schemathesis.config import SchemathesisConfig
-from schemathesis.specs.openapi.checks import (
-    negative_data_rejection,
-    positive_data_acceptance,
-    response_schema_conformance,
-)
 
 from api.operation import Operation
 from api.operations import OPERATIONS
@@ -29,8 +21,8 @@ CASES = [
     (operation, mode)
     for operation in OPERATIONS
     if not operation.is_ndjson  # tests/api/bulk sends those anything
-    for mode in GenerationMode
-    if mode is GenerationMode.POSITIVE or operation.body or "{" in operation.path
+    for mode in ("positive", "negative")
+    if mode == "positive" or operation.body or "{" in operation.path
 ]
 """Every operation with what conforms, and with what does not where anything could."""
 REFUSALS = [400, 401, 403, 404, 405, 406, 409, 413, 415, 422, 428, 429, "5xx"]
@@ -49,15 +41,23 @@ def importer(service: RunningService) -> Importer:
 
 @pytest.fixture(scope="module")
 def described(service: RunningService) -> Any:
+    import schemathesis  # it takes a second, which no process spends that only collects this file
+    from schemathesis.config import SchemathesisConfig
+
     refusals = {"negative_data_rejection": {"expected-statuses": REFUSALS}}
     config = SchemathesisConfig.from_dict({"checks": refusals})
     return schemathesis.openapi.from_url(f"{service.base_url}/openapi.json", config=config)
 
 
-@pytest.mark.parametrize(("operation", "mode"), CASES, ids=[f"{o.name}-{mode.value}" for o, mode in CASES])
-def test_every_answer_is_described(
-    described: Any, importer: Importer, operation: Operation, mode: GenerationMode
-) -> None:
+@pytest.mark.parametrize(("operation", "mode"), CASES, ids=[f"{o.name}-{mode}" for o, mode in CASES])
+def test_every_answer_is_described(described: Any, importer: Importer, operation: Operation, mode: str) -> None:
+    from schemathesis import GenerationMode
+    from schemathesis.specs.openapi.checks import (
+        negative_data_rejection,
+        positive_data_acceptance,
+        response_schema_conformance,
+    )
+
     headers = {"Authorization": f"Token {importer.api_key}"}
     api_operation = described[operation.path][operation.method]
 
@@ -68,7 +68,7 @@ def test_every_answer_is_described(
         phases=[Phase.explicit, Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(api_operation.as_strategy(generation_mode=mode))
+    @given(api_operation.as_strategy(generation_mode=GenerationMode(mode)))
     def answers_as_described(case: Any) -> None:
         reach_into(case, importer)
         excluded: list[Any] = [positive_data_acceptance, *([negative_data_rejection] if vanishes(case.query) else [])]

@@ -44,8 +44,8 @@ def _pieces(lines: Iterator[bytes]) -> Iterator[bytes]:
         yield bytes(piece)
 
 
-def _compressed(coding: str, body: bytes) -> Callable[[str, str], Iterator[bytes]]:
-    return lambda supplier, token: posted(VALIDATING, body, token, f"Content-Encoding: {coding}")
+def _compressed(coding: str, body: Callable[[], bytes]) -> Callable[[str, str], Iterator[bytes]]:
+    return lambda supplier, token: posted(VALIDATING, body(), token, f"Content-Encoding: {coding}")
 
 
 def _named(supplier: str, rest: str) -> bytes:
@@ -54,8 +54,12 @@ def _named(supplier: str, rest: str) -> bytes:
 
 def _names(count: int, lines: int, *, length: int = 8) -> Lines:
     """Lines of so many undocumented names each."""
-    rest = ",".join(f'"{number:0{length}x}":1' for number in range(count))
-    return lambda supplier: iter([_named(supplier, rest)] * lines)
+
+    def sent(supplier: str) -> Iterator[bytes]:
+        rest = ",".join(f'"{number:0{length}x}":1' for number in range(count))
+        return iter([_named(supplier, rest)] * lines)
+
+    return sent
 
 
 def _ordinary(supplier: str) -> Iterator[bytes]:
@@ -78,13 +82,13 @@ def _records(change: dict[str, Any], lines: int) -> Lines:
 
 
 _AMOUNT = {"period_start_at": "2024-01-01T00:00:00Z", "product_identifier": "x", "quantity": "1"}
-_ZEROS = b"\0" * (64 * MIB)
+_BOMB = 256 * MIB
 _MANY_NAMES = {f"{number:08x}": 1 for number in range(1_200)}
 
 
-def _manifest(manifest: bytes) -> Callable[[str, str], Iterator[bytes]]:
+def _manifest(manifest: Callable[[], bytes]) -> Callable[[str, str], Iterator[bytes]]:
     path = "/v2/data-import/runs/%s/hostile/certificate/"
-    return lambda supplier, token: posted(path % supplier, manifest, token)
+    return lambda supplier, token: posted(path % supplier, manifest(), token)
 
 
 def _asked(path: str) -> Callable[[str, str], Iterator[bytes]]:
@@ -110,11 +114,11 @@ BULK_BODIES: tuple[Hostile, ...] = (
     Hostile("5,000 lines that are no JSON", _sent(lambda s: iter([b"{"] * 5_000)), _TAKEN, True, lines=5_000),
     Hostile("1,000,000 blank lines", _sent(lambda s: iter([b""] * 1_000_000)), _TAKEN, True),
     Hostile("a line that never ends", _sent(lambda s: iter([b"x" * 60_000_000])), _TAKEN, True),
-    Hostile("a bomb in gzip", _compressed("gzip", gzip.compress(_ZEROS * 4)), (413, 200), True, lines=4),
-    Hostile("a bomb in zstd", _compressed("zstd", zstandard.compress(_ZEROS * 4)), (413, 200), True, lines=4),
-    Hostile("gzip of nothing, many times", _compressed("gzip", gzip.compress(b"") * 400_000), _TAKEN),
-    Hostile("no gzip", _compressed("gzip", b"\x1f\x8b\x08" + b"x" * MIB), _REFUSED),
-    Hostile("an unknown coding", _compressed("br", b"x" * MIB), (415,)),
+    Hostile("a bomb in gzip", _compressed("gzip", lambda: gzip.compress(bytes(_BOMB))), (413, 200), True, lines=4),
+    Hostile("a bomb in zstd", _compressed("zstd", lambda: zstandard.compress(bytes(_BOMB))), (413, 200), True, lines=4),
+    Hostile("gzip of nothing, many times", _compressed("gzip", lambda: gzip.compress(b"") * 400_000), _TAKEN),
+    Hostile("no gzip", _compressed("gzip", lambda: b"\x1f\x8b\x08" + b"x" * MIB), _REFUSED),
+    Hostile("an unknown coding", _compressed("br", lambda: b"x" * MIB), (415,)),
     Hostile(
         "records of many unknown names", _sent(_records(_MANY_NAMES, 300), RECORDS_IN_BULK), _TAKEN, True, lines=300
     ),
@@ -127,18 +131,18 @@ BULK_BODIES: tuple[Hostile, ...] = (
     Hostile("records that are no JSON", _sent(lambda s: iter([b"["] * 20_000), RECORDS_IN_BULK), _TAKEN, lines=20_000),
 )
 
-MANIFESTS: dict[str, tuple[bytes, tuple[int, ...], bool]] = {
-    "of many paths": (b'{"paths":{' + _many('"%x":{"count":1}', 90_000) + b"}}", (409, 413), True),
-    "of many ledgers": (b'{"by_ledger":{' + _many('"%x":1', 190_000) + b"}}", (409, 413), True),
-    "of 10 MiB": (b'{"paths":{' + _many('"%x":{"count":1}', 500_000) + b"}}", (413,), False),
-    "of one long text": (b'{"accounts":"' + b"x" * 1_900_000 + b'"}', (409,), False),
-    "of a long path": (b'{"paths":{"' + b"x." * 900_000 + b'":1}}', (409,), False),
-    "of a huge number": (b'{"accounts":' + b"9" * 1_900_000 + b"}", (400, 409), False),
-    "of empty arrays": (b'{"source":[' + b"[]," * 630_000 + b"[]]}", (409,), True),
-    "of fractions": (b'{"source":[' + b"1.5," * 450_000 + b"1]}", (400, 409), False),
-    "nested deeply": (b'{"a":' * 300_000, _REFUSED, False),
-    "nested by a thousand levels": (b'{"source":' + b"[" * 900 + b"]" * 900 + b"}", _REFUSED, False),
-    "that is an array": (b"[" + b"1," * 900_000 + b"1]", _REFUSED, False),
+MANIFESTS: dict[str, tuple[Callable[[], bytes], tuple[int, ...], bool]] = {
+    "of many paths": (lambda: b'{"paths":{' + _many('"%x":{"count":1}', 90_000) + b"}}", (409, 413), True),
+    "of many ledgers": (lambda: b'{"by_ledger":{' + _many('"%x":1', 190_000) + b"}}", (409, 413), True),
+    "of 10 MiB": (lambda: b'{"paths":{' + _many('"%x":{"count":1}', 500_000) + b"}}", (413,), False),
+    "of one long text": (lambda: b'{"accounts":"' + b"x" * 1_900_000 + b'"}', (409,), False),
+    "of a long path": (lambda: b'{"paths":{"' + b"x." * 900_000 + b'":1}}', (409,), False),
+    "of a huge number": (lambda: b'{"accounts":' + b"9" * 1_900_000 + b"}", (400, 409), False),
+    "of empty arrays": (lambda: b'{"source":[' + b"[]," * 630_000 + b"[]]}", (409,), True),
+    "of fractions": (lambda: b'{"source":[' + b"1.5," * 450_000 + b"1]}", (400, 409), False),
+    "nested deeply": (lambda: b'{"a":' * 300_000, _REFUSED, False),
+    "nested by a thousand levels": (lambda: b'{"source":' + b"[" * 900 + b"]" * 900 + b"}", _REFUSED, False),
+    "that is an array": (lambda: b"[" + b"1," * 900_000 + b"1]", _REFUSED, False),
 }
 LISTED = "/v2/data-import/suppliers/SUPPLIER/imports/"
 ACCOUNT = "/v2/data-import/accounts/SUPPLIER/"
