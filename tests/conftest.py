@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,10 @@ from tests.support.prepared import begin_sharing, end_sharing, prepare
 from tests.support.running import RunningService, start_service
 from tests.support.sealed_log import filled_log, log
 from tests.support.verbs import logging_as_before
+
+# Of hundreds of processes, each would compile all that it reads where an environment forbids to keep that.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 __all__ = ["bucket", "filled_log", "log"]
 
