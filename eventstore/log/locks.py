@@ -29,7 +29,7 @@ OWNER_TASKS = 7015010
 
 WORKERS = 7015
 """A class of locks: each worker holds the one of its own number while it lives."""
-ARCHIVES = 7017
+ARCHIVES = 7019
 """A class of locks: one for each supplier, by its code's hash, so that one archives it, or attaches, at a time."""
 VERSIONS = 7016
 """A class of locks: one for each projection, by its name's hash, so that only one builds or switches versions of it;
