@@ -1,64 +1,267 @@
-"""The console in a real Chromium: by keyboard, without script, on a small screen, in both languages and schemes."""
+"""The console in a real Chromium: by roles and names as a person finds things, in both languages and schemes, at every
+width, by keyboard, without script, and with markup in whatever importers and users may choose.
+"""
 
+import json
+import re
 import secrets
+import time
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
-from tests.support.browser import axe_violations, browser_page, chromium, overflows, screenshot, sign_in
-from tests.support.running import RunningService
+from tests.support.browser import HALF, NARROW, WIDE, Desk, chromium, cookies_for, desk
+from tests.support.folders import temporary_folder
+from tests.support.make import an_account, changed, encoded
+from tests.support.running import RunningService, start_service, wait_for
 
-PAGES = {
-    "personal-data": "/console/personal-data/",
-    "suppliers": "/console/suppliers/",
-    "system": "/console/system/",
-    "password": "/console/password/",
-    "nothing": "/console/nothing/",
-}
+CANARY = '"><img src=x onerror=alert(1)><script>alert(2)</script>'
+LONG = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft" * 2
+
+
+class Book(msgspec.Struct, frozen=True):
+    """A supplier whose documents are missing, so that its accounts have failed; one of them holds canaries."""
+
+    supplier: str
+    failed: str
+    hostile: str
+    refused: str
+    documents: Path
+    path: str
+    key_id: str
+    user_id: str
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+def browser(book: Book) -> Iterator[Browser]:
+    """After the book: where a browser runs, asyncio does too, and verbs in this process want it for themselves."""
     with chromium() as opened:
         yield opened
 
 
-@pytest.mark.parametrize(("locale", "scheme"), [("de-DE", "dark"), ("en-GB", "light")])
-def test_axe_finds_nothing_on_any_page_and_nothing_is_cut_off(
-    browser: Browser, service: RunningService, locale: str, scheme: str
+@pytest.fixture(scope="module")
+def service() -> Iterator[RunningService]:
+    """One of this module's own: what other tests have sent would stand on every page."""
+    with temporary_folder() as folder, start_service(folder) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def book(service: RunningService) -> Iterator[Book]:
+    with temporary_folder() as folder:
+        folder.chmod(0o755)
+        importer = service.importer()
+        settings = (f"documents-root=file://{folder}", "documents-check=require")
+        service.cli("supplier", "set", importer.supplier, *settings)
+        account = changed(an_account(importer.supplier, 1), "Zauberwald", "customers", 0, "family_name")
+        hostile = _hostile(an_account(importer.supplier, 2))
+        for one in (account, hostile):
+            assert importer.client.create(encoded(one)).status == 201
+        refused = an_account(importer.supplier, 3) | {"external_account_number": f"R{CANARY}", CANARY: 1}
+        assert importer.client.create(encoded(refused)).status == 400
+        external, other = (str(one["external_account_number"]) for one in (account, hostile))
+        words = ("--organisation", "Nordwind", "--role", "support", "--name", CANARY + LONG, "--json")
+        user = json.loads(service.cli("user", "create", "canary@example.org", *words).stdout)
+        organisation = (CANARY + LONG).replace("/", "")[:120]
+        key = json.loads(service.cli("key", "create", organisation, "--supplier", importer.supplier, "--json").stdout)
+        service.cli("supplier", "create", "X" * 32)
+        service.cli("supplier", "status", importer.supplier, "ongoing", "--reason", CANARY, check=False)
+        service.cli("supplier", "status", "X" * 32, "paused", "--reason", CANARY)
+
+        def has_failed() -> bool:
+            found = (importer.client.status(importer.supplier, one).body["status"] for one in (external, other))
+            return all(status == "ERRORED" for status in found)
+
+        wait_for(has_failed, "the accounts have failed")
+        yield Book(
+            importer.supplier, external, other, str(refused["external_account_number"]), folder,
+            account["statements"][0]["statement_path"], key["api_key"].split("_")[1], user["user_id"],
+        )  # fmt: skip
+
+
+def _hostile(account: dict[str, Any]) -> dict[str, Any]:
+    """The account with a canary in every text that the importer may choose freely."""
+    account["customers"][0]["family_name"] = CANARY
+    account["customers"][0]["given_name"] = CANARY
+    for name in ("billing_address1", "billing_address2", "sales_channel"):
+        account[name] = CANARY
+    account["external_account_number"] = f"H{CANARY}"
+    account["statements"][0]["statement_path"] = f"{CANARY}.pdf"
+    account["notes"] = [{"body": CANARY}]
+    account["metadata"] = [{"key": CANARY, "value": {CANARY: CANARY}}]
+    return account
+
+
+def address(book: Book, external: str) -> str:
+    from console.listing import import_address
+
+    return import_address(book.supplier, external)
+
+
+def pages(book: Book) -> dict[str, str]:
+    """Every page, by the name of its picture."""
+    account = address(book, book.failed)
+    return {
+        "overview": "/console/?period=day",
+        "imports": f"/console/imports/?supplier={book.supplier}",
+        "imports-found": "/console/imports/?q=%22%3E%3Cimg&run=none",
+        "import": account,
+        "import-hostile": address(book, book.hostile),
+        "import-past": f"{account}?as_of=2099-01-01",
+        "import-refused": address(book, book.refused),
+        "errors": "/console/errors/",
+        "error-code": "/console/errors/invalid_iban/",
+        "projections": "/console/projections/",
+        "projection": "/console/projections/import_status/",
+        "proof": "/console/proof/",
+        "personal-data": "/console/personal-data/",
+        "suppliers": "/console/suppliers/",
+        "supplier": f"/console/suppliers/{'X' * 32}/",
+        "key": f"/console/keys/{book.key_id}/",
+        "user": f"/console/users/{book.user_id}/",
+        "system": "/console/system/",
+        "password": "/console/password/",
+        "nothing": "/console/nothing/",
+    }
+
+
+def found(page: Page, text: str, number: str) -> None:
+    """Type what the customer says and press Find; again, since the search follows the log."""
+    deadline = time.monotonic() + 30
+    while True:
+        page.get_by_label("Find an account").fill(text)
+        page.get_by_role("button", name="Find").click()
+        if page.get_by_role("link", name=number).count() or time.monotonic() > deadline:
+            return
+
+
+def mend(book: Book) -> Path:
+    """Put the account's document where it belongs."""
+    document = book.documents / book.path
+    document.parent.mkdir(parents=True, exist_ok=True)
+    document.write_text("a statement")
+    return document
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_every_page_is_for_everybody_and_nothing_that_others_chose_runs(
+    service: RunningService, browser: Browser, book: Book, language: str
 ) -> None:
-    service.importer()
-    settings = {"locale": locale, "color_scheme": scheme}
-    with browser_page(browser, service, viewport={"width": 1280, "height": 800}, **settings) as page:
-        page.goto("/console/sign-in/")
-        assert axe_violations(page) == []
-        screenshot(page, f"sign-in-{locale[:2]}-{scheme}")
-        sign_in(page, service)
-        for name, path in PAGES.items():
-            page.goto(path)
-            assert axe_violations(page) == [], name
-            assert not overflows(page), name
-            screenshot(page, f"{name}-{locale[:2]}-{scheme}")
+    """axe in both schemes; nothing cut off at 1280, with 200 % zoom, at 320, and with letters twice as large."""
+    schemes = ("light", "dark") if language == "en" else ("dark", "light")
+    with desk(browser, service, cookies_for(service, "operator")) as sitting:
+        sitting.speak(language)
+        _ask_for_everything(sitting, book)
+        for name, path in pages(book).items():
+            look(sitting, f"{name}-{language}", path, schemes)
+        sitting.page.context.clear_cookies(name="importledger-session")
+        look(sitting, f"sign-in-{language}", "/console/sign-in/", schemes)
 
 
-def test_at_320_pixels_everything_is_there(browser: Browser, service: RunningService) -> None:
-    service.importer()
-    with browser_page(browser, service, viewport={"width": 320, "height": 640}) as page:
-        sign_in(page, service)
-        for name, path in PAGES.items():
-            page.goto(path)
-            assert not overflows(page), name
-            screenshot(page, f"{name}-320")
+def look(sitting: Desk, name: str, path: str, schemes: tuple[str, ...]) -> None:
+    page = sitting.open(path)
+    sitting.unfold()
+    for scheme, size in zip(schemes, (WIDE, NARROW), strict=True):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.set_viewport_size(size)  # type: ignore[arg-type]
+        assert sitting.cut() == [], (name, size)
+        assert sitting.faults() == [], (name, scheme)
+        sitting.shoot(f"{name}-{scheme}-{size['width']}")
+    sitting.menu(is_open=True)
+    assert sitting.cut() == [], (name, "the menu")
+    sitting.menu(is_open=False)
+    page.set_viewport_size(HALF)  # type: ignore[arg-type]
+    assert sitting.cut() == [], (name, "200 % zoom")
+    page.evaluate("document.documentElement.style.fontSize = '200%'")
+    assert sitting.cut() == [], (name, "letters twice as large")
+    page.evaluate("document.documentElement.style.fontSize = ''")
+    page.set_viewport_size(WIDE)  # type: ignore[arg-type]
+    assert sitting.trouble == [], name
 
 
-def test_an_operator_sets_up_a_supplier_without_script(browser: Browser, service: RunningService) -> None:
-    with browser_page(browser, service, java_script_enabled=False) as page:
-        sign_in(page, service)
+def _ask_for_everything(sitting: Desk, book: Book) -> None:
+    """Show the hostile account's personal data, and have it healed, for reasons that are hostile too."""
+    page = sitting.open(address(book, book.hostile))
+    page.locator("details.do", has=page.locator("#heal-reason")).locator("summary").click()
+    page.locator("#heal-reason").fill(CANARY)
+    page.locator("#heal-reason").press("Enter")
+    expect(page.get_by_role("status").first).to_be_visible()
+    page.locator("details.do", has=page.locator("#shown-reason")).locator("summary").click()
+    page.locator("#shown-reason").fill(CANARY)
+    page.locator("#shown-reason").press("Enter")
+    sitting.unfold()
+    expect(page.get_by_text("onerror=alert(1)").first).to_be_attached()
+
+
+def test_support_finds_why_in_three_steps_and_mends_in_five(
+    service: RunningService, browser: Browser, book: Book
+) -> None:
+    with desk(browser, service, cookies_for(service, "support")) as sitting:
+        page = sitting.open("/console/")
+        found(page, "zauberwald", book.failed)  # step 1
+        page.get_by_role("link", name=book.failed).click()  # step 2: the reason is there
+        expect(page.get_by_role("heading", name="Why it failed: 1 problem")).to_be_visible()
+        expect(page.get_by_text("There is no document").first).to_be_visible()
+        expect(page.get_by_text("Zauberwald")).to_have_count(0)
+        document = mend(book)
+        page.get_by_label("Reason", exact=True).first.fill("the documents are there now")  # step 3
+        page.get_by_role("button", name="Retry this import").click()  # step 4
+        expect(page.locator("h1 .state")).to_have_text("Processed", timeout=60_000)  # it says so by itself
+        expect(page.get_by_role("button", name="Cancel this import")).to_have_count(0)
+        expect(page.locator("#platform-head + details, #platform-head ~ details").first).to_be_visible()
+        document.unlink()
+
+
+def test_an_operator_sees_how_far_a_projection_is_and_what_came_of_it(
+    service: RunningService, browser: Browser, book: Book
+) -> None:
+    with desk(browser, service, cookies_for(service, "operator"), language="de-DE") as sitting:
+        page = sitting.open("/console/")
+        page.get_by_role("link", name="Projektionen").click()
+        page.get_by_role("link", name="import_failure").click()
+        page.get_by_text("Prüfen", exact=True).click()
+        page.get_by_role("button", name="Jetzt prüfen").click()
+        expect(page.get_by_role("status")).to_contain_text("Es ist angefordert.")
+        expect(page.locator("#tasks .state").first).to_have_text("erledigt", timeout=60_000)
+        expect(page.get_by_text("Alle Zeilen stimmen überein.")).to_be_visible()  # nobody has loaded it again
+
+
+def test_an_auditor_compares_a_checkpoint_from_a_file(
+    service: RunningService, browser: Browser, book: Book, tmp_path: Path
+) -> None:
+    file = tmp_path / "monday.note"
+    file.write_text(service.program("seal").stdout.partition("Verifier key")[0])
+    with desk(browser, service, cookies_for(service, "auditor")) as sitting:
+        page = sitting.open("/console/proof/")
+        page.get_by_label("The file that you have kept").set_input_files(file)
+        page.get_by_role("button", name="Compare").click()
+        expect(page.get_by_role("status")).to_contain_text("nothing that it covers was altered")
+        page.get_by_role("button", name="Verify every event against it").click()
+        expect(page.locator("#tasks .state").first).to_have_text("done", timeout=60_000)
+        expect(page.get_by_text("The log is what was signed.")).to_be_visible()
+        page.get_by_role("navigation").get_by_role("link", name="Personal data").click()
+        expect(page.get_by_role("heading", name="Personal data that was shown")).to_be_visible()
+
+
+def test_without_script_an_operator_lets_people_in_and_support_finds_and_retries(
+    service: RunningService, browser: Browser, book: Book
+) -> None:
+    with desk(browser, service, java_script_enabled=False) as sitting:
+        words = ("--organisation", "Nordwind", "--role", "operator", "--supplier", "*", "--json")
+        made = service.program("user", "create", f"o{secrets.token_hex(4)}@example.org", *words)
+        link = re.search(r"/console/sign-in/[\w-]{43}/", json.loads(made.stdout)["link"])
+        assert link is not None
+        page = sitting.open(link[0])
+        page.locator("main button").click()
         page.get_by_label("New password").fill("three plain words")
         page.get_by_label("Once more").fill("three plain words")
         page.get_by_role("button", name="Keep this password").click()
         expect(page.get_by_role("status")).to_contain_text("Your password is set.")
+        page.get_by_text("The same as a table").click()
         page.get_by_role("navigation").get_by_role("link", name="Suppliers", exact=True).click()
         page.get_by_text("Set up a supplier").click()
         page.get_by_label("Code", exact=True).fill(f"OHNE{secrets.token_hex(4)}")
@@ -66,31 +269,56 @@ def test_an_operator_sets_up_a_supplier_without_script(browser: Browser, service
         expect(page.get_by_role("heading", level=1)).to_contain_text("OHNE")
         page.get_by_role("button", name="Deutsch").click()
         expect(page.get_by_role("heading", name="Einstellungen")).to_be_visible()
+    with desk(browser, service, cookies_for(service, "support"), java_script_enabled=False) as sitting:
+        page = sitting.open("/console/")
+        found(page, book.supplier, "")
+        page.get_by_text("Narrow the list", exact=True).click()
+        page.get_by_label("Supplier").select_option(book.supplier)
+        page.get_by_label("State").select_option("Failed")
+        page.get_by_label("Find an account").fill("")
+        page.get_by_role("button", name="Show", exact=True).click()
+        page.get_by_label("All that fit, on every page").check()
+        page.get_by_role("button", name="Retry…").click()
+        expect(page.get_by_text(f"importledger retry {book.supplier} --all")).to_be_visible()
+        page.get_by_label("Reason").fill("without script")
+        page.get_by_role("button", name="Retry", exact=True).click()
+        expect(page.get_by_role("status")).to_contain_text("processed again")
 
 
-def test_an_auditor_signs_in_and_out_by_keyboard_alone(browser: Browser, service: RunningService) -> None:
-    with browser_page(browser, service) as page:
-        sign_in(page, service, role="auditor")
-        page.goto("/console/")
+def test_by_keyboard_alone_an_account_is_found_and_retried(
+    service: RunningService, browser: Browser, book: Book
+) -> None:
+    with desk(browser, service, cookies_for(service, "support")) as sitting:
+        page = sitting.open("/console/")
         page.keyboard.press("Tab")
         expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
         page.keyboard.press("Enter")
         expect(page.locator("main")).to_be_focused()
-        summary = page.locator(".who summary")
-        summary.focus()
+        sitting.tab_to("one.id === 'q'")
+        page.keyboard.type(book.hostile)
         page.keyboard.press("Enter")
-        page.get_by_role("button", name="Sign out").focus()
+        expect(page.get_by_role("heading", name="Imports", level=1)).to_be_visible()
+        sitting.tab_to(f"one.textContent.trim() === {json.dumps(book.hostile)}")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", level=1)).to_contain_text("onerror")
+        expect(page.locator("h1 .state")).to_have_text("Failed", timeout=60_000)  # others may have retried it
+        sitting.tab_to("one.id === 'retry-reason'")
+        page.keyboard.type("by keyboard")
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("It is processed again.")).to_be_visible()
+        page.locator(".who summary").focus()
+        page.keyboard.press("Enter")
+        sitting.tab_to("one.textContent.trim() === 'Sign out'")
         page.keyboard.press("Enter")
         expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
-        page.goto("/console/personal-data/")
+        sitting.open("/console/personal-data/")
         expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
 
 
-def test_support_finds_no_page_of_operators(browser: Browser, service: RunningService) -> None:
-    with browser_page(browser, service) as page:
-        sign_in(page, service, role="support")
-        page.goto("/console/")
+def test_support_finds_no_page_of_operators(service: RunningService, browser: Browser) -> None:
+    with desk(browser, service, cookies_for(service, "support")) as sitting:
+        page = sitting.open("/console/")
         expect(page.get_by_role("navigation").get_by_role("link", name="Suppliers", exact=True)).to_be_visible()
         expect(page.get_by_role("navigation").get_by_role("link", name="System", exact=True)).to_have_count(0)
-        page.goto("/console/system/")
+        sitting.open("/console/system/")
         expect(page.get_by_role("heading", name="That is not allowed")).to_be_visible()

@@ -1,83 +1,169 @@
-"""A real Chromium, where the machine has one, and what axe says of a page. Screenshots go to build/screenshots."""
+"""The system's Chromium, as a person uses it: signed in, in some language, scheme and width, with script or without.
 
-import json
-import re
-import secrets
+What the pages look like is kept in build/screenshots.
+"""
+
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import axe_playwright_python
 import pytest
-from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from eventstore.aggregates.user import UserRole
+from eventstore.log.ledger import Ledger
+from projections import INLINE
+from tests.support.console import signed_in
 from tests.support.running import RunningService
+from tests.support.whole import admin_url
 
 SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
 FLAGS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync"),
 ]
+WIDE, HALF, NARROW = (
+    {"width": 1280, "height": 900},
+    {"width": 640, "height": 450},  # what 200 % zoom leaves of it
+    {"width": 320, "height": 640},
+)
+MOST_HIGH = 4_000
+"""Pixels of a picture: of more, some Chromiums make none."""
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-_LINK = re.compile(r"/console/sign-in/[\w-]{43}/")
+_AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text()
+_FAULTS = """async (tags) => {
+  const found = await axe.run(document, { runOnly: { type: "tag", values: tags }, resultTypes: ["violations"] });
+  return found.violations.flatMap((one) => one.nodes.map((node) => one.id + ": " + node.html.slice(0, 200)));
+}"""
+_CUT = """() => {
+  const width = document.documentElement.clientWidth, faults = [];
+  const scrolls = (one) => ["auto", "scroll"].includes(getComputedStyle(one).overflowX);
+  const isInBox = (one) => one.parentElement && (scrolls(one.parentElement) || isInBox(one.parentElement));
+  if (document.documentElement.scrollWidth > width) faults.push("the page must be moved sideways");
+  for (const one of document.querySelectorAll("body *")) {
+    const box = one.getBoundingClientRect(), style = getComputedStyle(one);
+    if (!box.width || !box.height || !one.checkVisibility()) continue;
+    if (one.closest(".unseen, .skip, svg, .chart, option, datalist")) continue;
+    const hides = ["hidden", "clip"].includes(style.overflowX) && style.textOverflow !== "ellipsis";
+    if (hides && one.scrollWidth > one.clientWidth + 1) faults.push("cut: " + one.outerHTML.slice(0, 160));
+    const isBeyond = box.right > width + 1 || box.left < -1;
+    if (isBeyond && !isInBox(one)) faults.push("beyond: " + one.outerHTML.slice(0, 160));
+  }
+  return faults.slice(0, 5);
+}"""
 
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """The system's Chromium. Skips where there is none. While it runs, nothing else in the process may use asyncio."""
+    """Debian's Chromium, without a window. Skips where there is none. Nothing else in the process may use asyncio."""
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
         pytest.skip("there is no Chromium on the PATH: apt-get install chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, headless=True, args=FLAGS)
-        yield browser
-        browser.close()
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def cookies_for(service: RunningService, role: UserRole, *, suppliers: tuple[str, ...] = ("*",)) -> dict[str, str]:
+    """The cookies of a fresh user who has signed in to a running service."""
+    ledger = Ledger(admin_url(service), views=INLINE)
+    try:
+        return signed_in(ledger, role=role, suppliers=suppliers)
+    finally:
+        ledger.close()
+
+
+class Desk:
+    """A page of somebody, who may have signed in; what went wrong on it is kept in `trouble`."""
+
+    def __init__(self, page: Page, base_url: str) -> None:
+        self.page = page
+        self.trouble: list[str] = []
+        self._base_url = base_url
+        page.on("pageerror", lambda error: self.trouble.append(str(error)))
+        page.on("dialog", self._asked)
+        page.on("console", self._told)
+
+    def _asked(self, dialog: Any) -> None:
+        self.trouble.append(f"a dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def _told(self, message: Any) -> None:
+        if message.type == "error" and "status of 4" not in message.text:
+            self.trouble.append(message.text)
+
+    def open(self, path: str) -> Page:
+        self.page.goto(self._base_url + path)
+        return self.page
+
+    def speak(self, language: str) -> None:
+        """From the next page on."""
+        cookie = {"name": "importledger-language", "value": language, "url": self._base_url}
+        self.page.context.add_cookies([cookie])  # type: ignore[list-item]
+
+    def unfold(self) -> None:
+        """Open all that can be opened, but for branches of trees, which are many and all alike."""
+        opening = "document.querySelectorAll('main details:not(.tree details)').forEach((one) => { one.open = true; })"
+        self.page.evaluate(opening)
+
+    def menu(self, *, is_open: bool) -> None:
+        """Open or close what stands behind one's name."""
+        self.page.evaluate("(is) => { const who = document.querySelector('.who'); if (who) who.open = is; }", is_open)
+
+    def faults(self) -> list[str]:
+        """What axe finds on the page, by rule and place."""
+        if not self.page.evaluate("typeof axe !== 'undefined'"):
+            self.page.evaluate(_AXE)
+        return list(self.page.evaluate(_FAULTS, TAGS))
+
+    def cut(self) -> list[str]:
+        """What is cut off, or makes the page move sideways to be read."""
+        return list(self.page.evaluate(_CUT))
+
+    def tab_to(self, is_there: str) -> None:
+        """Press Tab until the focused element, as `one` of a claim in JavaScript, is the one that is looked for."""
+        for _ in range(150):
+            self.page.keyboard.press("Tab")
+            if self.page.evaluate(f"((one) => {is_there})(document.activeElement)"):
+                return
+        raise AssertionError(f"the keyboard does not reach it: {is_there}")
+
+    def shoot(self, name: str) -> None:
+        """Keep what the page looks like, for people to look at: of a long one, its beginning."""
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        high = int(self.page.evaluate("document.documentElement.scrollHeight"))
+        size = self.page.viewport_size or WIDE
+        self.page.set_viewport_size({"width": size["width"], "height": min(high, MOST_HIGH)})
+        self.page.screenshot(path=SCREENSHOTS / f"{name}.png")
+        self.page.set_viewport_size(size)
 
 
 @contextmanager
-def browser_page(browser: Browser, service: RunningService, **settings: Any) -> Iterator[Page]:
-    """A fresh window: `locale`, `color_scheme`, `viewport`, `java_script_enabled` and so on as Playwright has them.
+def desk(
+    browser: Browser,
+    service: RunningService,
+    cookies: dict[str, str] | None = None,
+    *,
+    language: str = "en-GB",
+    **options: Any,
+) -> Iterator[Desk]:
+    """Somebody's page. `options` are Playwright's: color_scheme, viewport, java_script_enabled …
 
-    What a page's scripts say is wrong, a broken policy included, fails the test at the end.
+    What its scripts say is wrong, or a policy that something breaks, fails the test at the end.
     """
-    context = browser.new_context(base_url=service.base_url, **({"locale": "en-GB"} | settings))
-    page, complaints = context.new_page(), []
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
-    page.on("dialog", lambda dialog: complaints.append("an alert was shown"))
+    context = browser.new_context(locale=language, **({"viewport": WIDE} | options))
+    context.set_default_timeout(30_000)
+    kept = [{"name": name, "value": value, "url": service.base_url} for name, value in (cookies or {}).items()]
+    context.add_cookies(kept)  # type: ignore[arg-type]
     try:
-        yield page
-        assert [one for one in complaints if "status of 4" not in one] == []
+        sitting = Desk(context.new_page(), service.base_url)
+        yield sitting
+        assert sitting.trouble == []
     finally:
         context.close()
-
-
-def sign_in(page: Page, service: RunningService, *, role: str = "operator", supplier: str = "*") -> None:
-    """Sign a fresh user in by a link, as they would."""
-    words = ("--organisation", "Nordwind Energie", "--role", role, "--supplier", supplier, "--json")
-    email = f"{role}-{secrets.token_hex(4)}@example.org"
-    link = json.loads(service.cli("user", "create", email, *words).stdout)["link"]
-    match = _LINK.search(link)
-    assert match is not None
-    page.goto(match[0])
-    page.locator("main button").click()
-    page.wait_for_url("**/console/password/")
-
-
-def axe_violations(page: Page) -> list[str]:
-    """What axe finds on the page, a line for each."""
-    found = Axe().run(page, options={"runOnly": {"type": "tag", "values": TAGS}}).response["violations"]
-    return [f"{one['id']}: {one['help']} {[node['target'] for node in one['nodes']][:3]}" for one in found]
-
-
-def screenshot(page: Page, name: str) -> None:
-    """Keep what the page looks like, for people to look at."""
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
-
-
-def overflows(page: Page) -> bool:
-    """Whether the page must be scrolled sideways."""
-    return bool(page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth + 1"))
