@@ -19,7 +19,7 @@ from schemas.status import FoundAccount
 
 MAX_FOUND = 50
 MIN_LETTERS = 3
-"""Shorter parts of names find too much."""
+"""Shorter parts of names find too much. One word of a search has as many."""
 
 
 class _Customer(msgspec.Struct, frozen=True):
@@ -94,8 +94,19 @@ def project(seen: Seen) -> Iterator[tuple[str, str, str, str, list[str]]]:
         seen.stream,
         *identity_of(seen.stream),
         "|".join(name for name in names if name),
-        sorted({*(folded(term) for term in (*_terms(account), identity_of(seen.stream)[1]) if term), *_words(names)}),
+        sorted(
+            {
+                *(folded(term) for term in (*_terms(account), identity_of(seen.stream)[1]) if term),
+                *_words(names),
+                *(part for word in _words(names) for part in parts_of(word)),
+            }
+        ),
     )
+
+
+def parts_of(word: str) -> list[str]:
+    """Every three letters of a word, marked: the terms by which an index leads to names that it is a part of."""
+    return [f"~{word[at : at + MIN_LETTERS]}" for at in range(len(word) - MIN_LETTERS + 1)]
 
 
 def _words(names: Sequence[str]) -> Iterator[str]:
@@ -125,15 +136,26 @@ ACCOUNT_SEARCH = Index(
     indexes=("USING gin (terms)",),
     project=project,
     reads_payloads=True,
-    edition="3: letters without accents",
+    edition="4: letters without accents, and parts of names",
 )
 
 
 _COLUMNS: LiteralString = "i.supplier, i.external_account_number, i.status, i.account_number"
 _ALLOWED: LiteralString = "(%(suppliers)s::text[] IS NULL OR i.supplier = ANY(%(suppliers)s))"
-_INDEXED: LiteralString = "account_search AS a JOIN import_status AS i USING (supplier, external_account_number)"
 _EXACTLY: LiteralString = "(a.terms @> %(whole)s OR a.terms @> %(compact)s OR a.terms @> %(words)s)"
+_PARTLY: LiteralString = f"""%(is_long_enough)s AND (SELECT count(*) FROM exact) < %(limit)s
+          AND a.terms @> %(parts)s AND a.names LIKE ALL(%(fragments)s) AND NOT {_EXACTLY}"""  # noqa: S608 - constants
+_FIRST: LiteralString = """SELECT a.*
+        FROM account_search AS a
+        WHERE {which} AND (%(suppliers)s::text[] IS NULL OR a.supplier = ANY(%(suppliers)s))
+          AND (%(rank)s, %(after)s) < ({rank}, a.stream)
+        ORDER BY a.stream
+        LIMIT %(limit)s"""
+"""Only so many are looked up as a page has, however many there are."""
 SELECT_FOUND: LiteralString = f"""
+WITH exact AS MATERIALIZED (
+    {_FIRST.replace("{rank}", "2").replace("{which}", _EXACTLY)}
+)
 SELECT * FROM (
     (SELECT 1 AS rank, 'import/' || i.supplier || '/' || i.external_account_number AS stream, {_COLUMNS}
      FROM platform.service_account AS p
@@ -141,15 +163,11 @@ SELECT * FROM (
      WHERE p.account_number = %(number)s AND {_ALLOWED} AND %(rank)s < 1)
     UNION ALL
     (SELECT 2 AS rank, a.stream, {_COLUMNS}
-     FROM {_INDEXED}
-     WHERE {_EXACTLY} AND {_ALLOWED} AND (%(rank)s, %(after)s) < (2, a.stream)
-     ORDER BY a.stream LIMIT %(limit)s)
+     FROM exact AS a JOIN import_status AS i USING (supplier, external_account_number))
     UNION ALL
     (SELECT 3 AS rank, a.stream, {_COLUMNS}
-     FROM {_INDEXED}
-     WHERE %(is_long_enough)s AND a.names LIKE ALL(%(fragments)s) AND NOT {_EXACTLY} AND {_ALLOWED}
-       AND (%(rank)s, %(after)s) < (3, a.stream)
-     ORDER BY a.stream LIMIT %(limit)s)
+     FROM ({_FIRST.replace("{rank}", "3").replace("{which}", _PARTLY)}) AS a
+     JOIN import_status AS i USING (supplier, external_account_number))
 ) AS found
 ORDER BY rank, stream
 LIMIT %(limit)s
@@ -176,7 +194,8 @@ def search_parameters(text: str, suppliers: Sequence[str] | None, after: str, li
         "compact": [whole.replace(" ", "")],
         "words": words or [whole],
         "fragments": ["%" + _escaped(word) + "%" for word in words],
-        "is_long_enough": len("".join(words)) >= MIN_LETTERS,
+        "parts": sorted({part for word in words for part in parts_of(word)}),
+        "is_long_enough": any(len(word) >= MIN_LETTERS for word in words),
         "rank": rank,
         "after": stream,
         "limit": limit + 1,
