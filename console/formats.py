@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Any
 
 from babel import Locale
-from babel.dates import format_date, format_datetime, format_timedelta
+from babel.dates import format_timedelta, get_month_names
 from babel.numbers import format_currency, format_decimal, format_percent
 
 from api.languages import Language
@@ -25,6 +25,8 @@ class Formats:
     def __init__(self, language: Language) -> None:
         self._language = language
         self._locale = _LOCALES[language]
+        self._months = get_month_names("abbreviated", locale=self._locale)
+        self._groups = {"de": ".", "en": ","}[language]
 
     def filters(self) -> dict[str, Any]:
         """By the names that templates know."""
@@ -36,16 +38,21 @@ class Formats:
         if at is None:
             return NOTHING
         local = at.astimezone(MARKET_TIME)
-        pattern = {"de": "dd.MM.yyyy, HH:mm", "en": "d MMM yyyy, HH:mm"}[self._language] + (":ss" if seconds else "")
-        zone = _ZONES[self._language][bool(local.dst())]
-        return f"{format_datetime(local, pattern, locale=self._locale, tzinfo=MARKET_TIME)} {zone}"
+        time = f"{local:%H:%M:%S}" if seconds else f"{local:%H:%M}"
+        return f"{self._day(local)}, {time} {_ZONES[self._language][bool(local.dst())]}"
 
     def day(self, on: date | datetime | None) -> str:
         """`22.11.2026`, of a time its day in the market."""
         if on is None:
             return NOTHING
         day = on.astimezone(MARKET_TIME).date() if isinstance(on, datetime) else on
-        return format_date(day, "dd.MM.yyyy" if self._language == "de" else "d MMM yyyy", locale=self._locale)
+        return self._day(day)
+
+    def _day(self, day: date) -> str:
+        """Written here, as a page may have hundreds, and Babel reads its pattern each time."""
+        if self._language == "de":
+            return f"{day:%d.%m}.{day.year:04}"
+        return f"{day.day} {self._months[day.month]} {day.year:04}"
 
     def ago(self, at: datetime | None) -> str:
         """`vor 3 Minuten`, `in 2 Stunden`."""
@@ -65,6 +72,8 @@ class Formats:
         """`1.234.567`."""
         if value is None:
             return NOTHING
+        if isinstance(value, int) and not decimals:
+            return f"{value:,}".replace(",", self._groups)
         pattern = "#,##0" + ("." + "0" * decimals if decimals else "")
         return format_decimal(value, pattern, locale=self._locale)
 

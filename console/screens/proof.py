@@ -63,7 +63,8 @@ async def compare_checkpoint(visit: Visit) -> Response:
 async def verify_log(visit: Visit) -> Response:
     """Ask for the log to be verified against its checkpoints, and one that is given."""
     visit.require_all()
-    arguments = {"all": "yes" if visit.form.text("all") else "", "against": visit.form.secret("against")[:MAX_NOTE]}
+    arguments = {"all": "yes" if visit.form.text("all") else "", "against": visit.form.secret("against")}
+    arguments["against"] = arguments["against"][:MAX_NOTE].replace("\r\n", "\n")
     await visit.ask("log_verify", {name: value for name, value in arguments.items() if value})
     notice = visit._("It was asked for. The page shows how far it is.")
     return visit.redirect(f"{ROOT}/proof/", notice=notice)
