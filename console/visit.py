@@ -58,9 +58,16 @@ HEADLINES = {
     500: N_("Something went wrong"),
     503: N_("The service is busy or away"),
 }
+_PARTS = dict.fromkeys(("/keys/", "/users/"), f"{ROOT}/suppliers/")
+"""Pages that belong to another place of the navigation than their address says."""
 STATUS_NAMES = {"ongoing": N_("open"), "paused": N_("paused"), "complete": N_("complete")}
 USER_STATES = {"active": N_("may sign in"), "disabled": N_("disabled"), "erased": N_("erased")}
-ROLE_NAMES = {"auditor": N_("Auditor"), "support": N_("Support"), "operator": N_("Operator")}
+ROLE_NAMES = {
+    "auditor": N_("Auditor"),
+    "support": N_("Support"),
+    "operator": N_("Operator"),
+    "importer": N_("Importer"),
+}
 
 _STALE = Sentence(
     "This form was not sent from a page of this session. Load the page again, and send it once more.",
@@ -327,11 +334,12 @@ class Visit:
         if notice and not self.is_partial:
             self.drop_cookie(cookies.NOTICE)
         here = self.request.url.path
+        place = next((home for part, home in _PARTS.items() if here.startswith(ROOT + part)), here)
         shown = [
             screen for screen in self.console.navigation if self.opened and self.opened.may(screen.roles or frozenset())
         ]
         current = max(
-            (screen for screen in shown if here.startswith(ROOT + screen.path)),
+            (one for one in shown if place.startswith(ROOT + one.path) and (one.path != "/" or place == f"{ROOT}/")),
             key=lambda one: len(one.path),
             default=None,
         )

@@ -100,10 +100,10 @@ class Bar(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _SELECT = """
-SELECT at, kind, sum(number)::bigint
+SELECT date_bin(%(bar)s, at, to_timestamp(0)) AS begins, kind, sum(number)::bigint
 FROM throughput
-WHERE supplier = ANY(%s) AND span = %s AND at >= %s AND at < %s
-GROUP BY at, kind
+WHERE supplier = ANY(%(suppliers)s) AND span = %(span)s AND at >= %(first)s AND at < %(end)s
+GROUP BY begins, kind
 """
 
 _SELECT_LATE = """
@@ -133,7 +133,13 @@ async def throughput(
     """The bars of the last hour, day or week of these suppliers together."""
     grid = _GRIDS[period]
     last = _floor(at, int(grid.bar.total_seconds()))
-    wanted = (list(suppliers), grid.span, last - grid.bar * (grid.bars - 1), last + grid.bar)
+    wanted = {
+        "suppliers": list(suppliers),
+        "span": grid.span,
+        "bar": grid.bar,
+        "first": last - grid.bar * (grid.bars - 1),
+        "end": last + grid.bar,
+    }
     async with connection.cursor(row_factory=tuple_row) as cursor:
         rows = await (await cursor.execute(_SELECT, wanted)).fetchall()
     return bars_of(rows, period, at)

@@ -32,7 +32,7 @@
       tzDate: (at) => uPlot.tzDate(new Date(at * 1e3), "Europe/Berlin"),
       scales: { y: { range: (_, low, high) => [0, Math.max(high, 4)] } },
       axes: [
-        { ...axis, values: (_, ticks) => ticks.map((at) => new Intl.DateTimeFormat(box.dataset.language, box.dataset.step === "3600" ? { weekday: "short", hour: "2-digit", minute: "2-digit", timeZone: "Europe/Berlin" } : { hour: "2-digit", minute: "2-digit", timeZone: "Europe/Berlin" }).format(at * 1e3)), space: 70 },
+        { ...axis, values: (_, ticks) => ticks.map((at) => new Intl.DateTimeFormat(box.dataset.language, box.dataset.step === "3600" ? { weekday: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: "Europe/Berlin" } : { hourCycle: "h23", hour: "2-digit", minute: "2-digit", timeZone: "Europe/Berlin" }).format(at * 1e3)), space: 70 },
         { ...axis, size: 64, values: (_, ticks) => ticks.map((n) => Number.isInteger(n) ? whole.format(n) : "") },
       ],
       series: [{}, ...SERIES.map((name, n) => ({ label: names[n], stroke: colour("line-" + name), width: 2, dash: dashes[n], points: { show: false } }))],

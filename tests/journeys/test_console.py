@@ -167,19 +167,19 @@ def look(sitting: Desk, name: str, path: str, schemes: tuple[str, ...]) -> None:
     sitting.unfold()
     for scheme, size in zip(schemes, (WIDE, NARROW), strict=True):
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-        page.set_viewport_size(size)  # type: ignore[arg-type]
+        page.set_viewport_size(size)
         assert sitting.cut() == [], (name, size)
         assert sitting.faults() == [], (name, scheme)
         sitting.shoot(f"{name}-{scheme}-{size['width']}")
     sitting.menu(is_open=True)
     assert sitting.cut() == [], (name, "the menu")
     sitting.menu(is_open=False)
-    page.set_viewport_size(HALF)  # type: ignore[arg-type]
+    page.set_viewport_size(HALF)
     assert sitting.cut() == [], (name, "200 % zoom")
     page.evaluate("document.documentElement.style.fontSize = '200%'")
     assert sitting.cut() == [], (name, "letters twice as large")
     page.evaluate("document.documentElement.style.fontSize = ''")
-    page.set_viewport_size(WIDE)  # type: ignore[arg-type]
+    page.set_viewport_size(WIDE)
     assert sitting.trouble == [], name
 
 

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import axe_playwright_python
+import axe_playwright_python  # type: ignore[import-untyped]
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
 from eventstore.aggregates.user import UserRole
 from eventstore.log.ledger import Ledger
@@ -25,11 +25,10 @@ FLAGS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync"),
 ]
-WIDE, HALF, NARROW = (
-    {"width": 1280, "height": 900},
-    {"width": 640, "height": 450},  # what 200 % zoom leaves of it
-    {"width": 320, "height": 640},
-)
+WIDE: ViewportSize = {"width": 1280, "height": 900}
+HALF: ViewportSize = {"width": 640, "height": 450}
+"""What 200 % zoom leaves of it."""
+NARROW: ViewportSize = {"width": 320, "height": 640}
 MOST_HIGH = 4_000
 """Pixels of a picture: of more, some Chromiums make none."""
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
