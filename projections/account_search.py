@@ -98,13 +98,13 @@ def project(seen: Seen) -> Iterator[tuple[str, str, str, str, list[str]]]:
             {
                 *(folded(term) for term in (*_terms(account), identity_of(seen.stream)[1]) if term),
                 *_words(names),
-                *(part for word in _words(names) for part in parts_of(word)),
+                *(part for word in _words(names) for part in _parts_of(word)),
             }
         ),
     )
 
 
-def parts_of(word: str) -> list[str]:
+def _parts_of(word: str) -> list[str]:
     """Every three letters of a word, marked: the terms by which an index leads to names that it is a part of."""
     return [f"~{word[at : at + MIN_LETTERS]}" for at in range(len(word) - MIN_LETTERS + 1)]
 
@@ -194,7 +194,7 @@ def search_parameters(text: str, suppliers: Sequence[str] | None, after: str, li
         "compact": [whole.replace(" ", "")],
         "words": words or [whole],
         "fragments": ["%" + _escaped(word) + "%" for word in words],
-        "parts": sorted({part for word in words for part in parts_of(word)}),
+        "parts": sorted({part for word in words for part in _parts_of(word)}),
         "is_long_enough": any(len(word) >= MIN_LETTERS for word in words),
         "rank": rank,
         "after": stream,
