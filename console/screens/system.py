@@ -20,6 +20,14 @@ from eventstore.operations.migrate import NEWEST
 from eventstore.operations.system_state import system_state
 from projections.import_progress import waiting_imports
 
+JOB_NAMES = {
+    "verify": N_("The log is verified"),
+    "replay": N_("The log is replayed"),
+    "rebuild": N_("A projection is rebuilt"),
+    "verify-projection": N_("A projection is verified"),
+}
+"""Long jobs, by their kinds."""
+
 
 @page("/system/", roles=OPERATORS, nav=N_("System"))
 async def system(visit: Visit) -> Response:
@@ -33,6 +41,7 @@ async def system(visit: Visit) -> Response:
         state=await visit.read(system_state, now()),
         waiting=await visit.read(waiting_imports),
         dying=_dying(visit),
+        job_names={kind: visit._(name) for kind, name in JOB_NAMES.items()},
         disk=disk,
         settings=visit.console.settings.shown,
         limits=LIMITS,

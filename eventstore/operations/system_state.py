@@ -9,6 +9,7 @@ from psycopg.rows import class_row, tuple_row
 
 from eventstore.log import locks
 from eventstore.log.columns import SELECT_HEAD
+from eventstore.log.long_jobs import remaining_s
 
 
 class ConnectedProcess(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +29,18 @@ class Follower(msgspec.Struct, frozen=True):
     lag: int
 
 
+class RunningJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A long job that all workers do: what was asked for, how far it is, and about how long the rest takes."""
+
+    kind: str
+    name: str
+    asked_at: datetime
+    parts: int
+    parts_done: int
+    share: float
+    left_s: float | None
+
+
 class SystemState(msgspec.Struct, frozen=True, kw_only=True):
     """All of it, at one moment. `day_bytes` is by how much the log has grown in a day, with its payloads."""
 
@@ -36,6 +49,7 @@ class SystemState(msgspec.Struct, frozen=True, kw_only=True):
     """Names of those single followers that are active somewhere."""
     workers: int
     followers: list[Follower]
+    jobs: list[RunningJob]
     head: int
     database_bytes: int
     day_events: int
@@ -69,6 +83,16 @@ UNION ALL
 SELECT name, position FROM projection_versions WHERE state = 'live' AND position > 0
 ORDER BY name
 """
+_SELECT_JOBS = """
+SELECT j.kind, coalesce(j.arguments::json ->> 'name', j.arguments::json ->> 'supplier', ''), j.asked_at,
+       extract(epoch FROM clock_timestamp() - j.asked_at)::float8, count(*), count(p.done_at),
+       sum(p.events)::bigint, coalesce(sum(p.events) FILTER (WHERE p.done_at IS NOT NULL), 0)::bigint
+FROM long_jobs AS j
+JOIN long_job_parts AS p USING (job)
+WHERE j.ended_at IS NULL
+GROUP BY j.job
+ORDER BY j.asked_at
+"""
 _SELECT_SIZES = """
 SELECT pg_database_size(current_database()), pg_total_relation_size('events') + pg_total_relation_size('payloads'),
        current_setting('server_version'), current_setting('max_connections')::integer
@@ -84,6 +108,7 @@ async def system_state(connection: AsyncConnection[Any], at: datetime) -> System
         held = await (await cursor.execute(_SELECT_LOCKS)).fetchall()
         [head] = await (await cursor.execute(SELECT_HEAD)).fetchone() or [0]
         followers = await (await cursor.execute(_SELECT_FOLLOWERS)).fetchall()
+        jobs = [_running(*row) for row in await (await cursor.execute(_SELECT_JOBS)).fetchall()]
         size, of_log, postgres, most = await (await cursor.execute(_SELECT_SIZES)).fetchone() or (0, 0, "", 0)
         before = await _position_at(cursor, head, at - timedelta(days=1))
     day_events = head - before
@@ -93,12 +118,28 @@ async def system_state(connection: AsyncConnection[Any], at: datetime) -> System
         leaders=[name for number, name in _LEADERS.items() if number in single],
         workers=sum(1 for group, _, kind in held if kind == 2 and group == locks.WORKERS),
         followers=[Follower(name, max(0, head - position)) for name, position in followers],
+        jobs=jobs,
         head=head,
         database_bytes=size,
         day_events=day_events,
         day_bytes=of_log * day_events // head if head else 0,
         postgres=postgres,
         max_connections=most,
+    )
+
+
+def _running(
+    kind: str, name: str, asked_at: datetime, seconds: float, parts: int, parts_done: int, events: int, done: int
+) -> RunningJob:
+    """What there is to know of a job; how long it takes is told by what was done since it was asked for."""
+    return RunningJob(
+        kind=kind,
+        name=name,
+        asked_at=asked_at,
+        parts=parts,
+        parts_done=parts_done,
+        share=parts_done / parts,
+        left_s=remaining_s(done, events, seconds),
     )
 
 

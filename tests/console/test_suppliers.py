@@ -9,6 +9,7 @@ from eventstore.aggregates import supplier
 from eventstore.aggregates.user import UserErased, stream_of
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
+from eventstore.log.long_jobs import add_job, finish_part, take_part
 from tests.support.console import console_app, new_user, send, signed_in, visitor, words_of
 from workers.owner_tasks import OwnerTasks
 
@@ -57,6 +58,26 @@ def test_an_operator_sets_up_a_supplier_a_key_and_a_user(database: PostgresUrls,
         one.event for one in ledger.history("supplier/NW") if isinstance(one.event, supplier.SupplierStatusChanged)
     ]
     assert re.fullmatch(r"r_[0-9a-f]{16}", event.reason)
+
+
+def test_the_system_tells_how_far_long_jobs_are_and_how_long_the_rest_takes(
+    database: PostgresUrls, ledger: Ledger
+) -> None:
+    with ledger.connection() as connection:
+        job = add_job(connection, "rebuild", '{"name": "platform"}', "e", 100, [("a", 25), ("b", 75)])
+        part = take_part(connection, job.job, 1, 1)
+        assert part is not None
+        finish_part(connection, part, 1, "")
+
+    async def run() -> None:
+        async with console_app(database) as app, visitor(app, signed_in(ledger, role="operator")) as browser:
+            english = words_of((await browser.get("/console/system/")).text)
+            german = words_of((await browser.get("/console/system/", headers={"Accept-Language": "de"})).text)
+            assert "A projection is rebuilt: platform" in english
+            assert "1 / 2" in english
+            assert "Eine Projektion wird neu aufgebaut: platform" in german
+
+    asyncio.run(run())
 
 
 def test_an_operator_of_one_supplier_reaches_no_further(database: PostgresUrls, ledger: Ledger) -> None:
