@@ -79,8 +79,8 @@ docs: setup ## what is made from the code (docs/errors.md; docs/openapi.json, wh
 	$(BIN)/python -m api.generated
 	$(BIN)/python docs/guide/build.py --strict
 
-bench: setup $(VENV)/.bench ## throughput as ratios in one run; QUICK=1 for three minutes, BOOK=1 for whole books, CONSOLE=1 for pages
-	$(BIN)/python -m bench$(if $(BOOK),.book)$(if $(CONSOLE),.console --imports $(or $(IMPORTS),1000000)) $(if $(QUICK),--quick) $(ARGS)
+bench: setup $(VENV)/.bench ## throughput as ratios in one run; QUICK=1 for three minutes, BOOK=1 for whole books, CONSOLE=1 for pages, SPREAD=1 for long jobs on two machines
+	$(BIN)/python -m bench$(if $(BOOK),.book)$(if $(SPREAD),.spread)$(if $(CONSOLE),.console --imports $(or $(IMPORTS),1000000)) $(if $(QUICK),--quick) $(ARGS)
 
 benchlog: setup ## a log of EVENTS=1000000: verified, proved, its projections rebuilt under load
 	$(BIN)/python -m bench.log --events $(or $(EVENTS),1000000)

@@ -99,9 +99,9 @@ class PartWorker:
             logger.warning("part was taken over", job=job.job, part=part.number)
         except Stopping:
             self._give_back(part, worker)
-        except StoreUnavailable:
+        except StoreUnavailable as error:  # or a disk that is full: tried as often as everything else
             with contextlib.suppress(StoreUnavailable):
-                self._give_back(part, worker)
+                self._give_back(part, worker, error=first_line(error))
             raise
         except Exception as error:  # whatever it is, it concerns this part, and others may have more luck
             logger.exception("part failed", job=job.job, part=part.number, attempt=part.attempt)

@@ -2,21 +2,25 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import msgspec
 from psycopg import Connection
 
+from eventstore.clock import now
 from eventstore.proof.hashed_range import HashedRange
 from eventstore.proof.payload_verification import VerifiedPayloads, missing_payloads
 from eventstore.proof.verification import Kept, Verified, ranges_of, verify_events
 from projections.versioning.reading import head
 from workers.pieces import HashPiece, JobPiece, PayloadPiece, ReplayPiece
 from workers.replaying import Replayed
-from workers.spreading import Tell, WantedJob, asking, end_asked, stream_slices, wait_for
+from workers.spreading import AskedJob, Tell, WantedJob, asking, end_asked, stream_slices, wait_for
 
 RANGES_A_PART = 4
 """65,536 events: some seconds of hashing."""
+USABLE_FOR = timedelta(hours=24)
+"""How long a verification can be taken up: the log may have been altered since parts of it were hashed."""
 
 
 class HashedLog(msgspec.Struct, frozen=True):
@@ -43,7 +47,14 @@ def hashed_spread(connection: Connection[Any], sizes: Sequence[int], *, tell: Te
         hashing = [(HashPiece(part), part[-1].high - part[0].low) for part in parts]
         return WantedJob(reached, [*hashing, *((PayloadPiece(one), reached // len(streams)) for one in streams)])
 
-    with asking(connection, "verify", {}, wanted) as asked:
+    def is_usable(asked: AskedJob) -> bool:
+        """It is of today, and has the roots for all checkpoints that there are now, and speak of its events."""
+        known = set(_sizes(asked.pieces))
+        return now() - asked.job.asked_at < USABLE_FOR and all(
+            size in known for size in sizes if size <= asked.job.upto
+        )
+
+    with asking(connection, "verify", {}, wanted, is_usable=is_usable) as asked:
         results = wait_for(connection, asked, tell)
         hashed = HashedLog(asked.job.upto, frozenset(_sizes(asked.pieces)), [], VerifiedPayloads())
         for piece, result in zip(asked.pieces, results, strict=True):

@@ -121,6 +121,20 @@ def test_a_verification_that_was_killed_goes_on_where_it_was(log: Log, monkeypat
     assert log.problems() == []
 
 
+def test_a_verification_with_a_further_checkpoint_begins_anew(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that the job has no root for would not be compared."""
+    found_at(log.urls, log.folder, monkeypatch)
+    log.admin.execute("DELETE FROM log_checkpoints WHERE size = 300")
+    [file] = [file for file in (log.folder / "outside").rglob("*") if file.is_file() and "300" in file.name]
+    file.unlink()
+    with alive(log.urls, 1, 2), monkeypatch.context() as killing:
+        killing.setattr(spread_verbs, "wait_for", interrupted)
+        run(verify, "--all", "--spread")
+    with working(log.urls):
+        against = run(verify, "--all", "--spread", "--json", "--against", str(log.folder / "first.note"))
+    assert said(against)["checkpoints"] == 3, against.output  # of 600 events, here and outside; and the further one
+
+
 def interrupted(*arguments: Any) -> list[str]:
     raise KeyboardInterrupt
 
