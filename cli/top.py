@@ -48,6 +48,8 @@ class Glance(msgspec.Struct, frozen=True, kw_only=True):
     log_lock_waiters: int | None
     connections: int | None
     mails_waiting: int | None
+    long_jobs: dict[str, tuple[int, int]]
+    """What all workers do together: parts done, and of how many."""
 
 
 _WAITING = ("PENDING", "IN_PROGRESS")
@@ -80,6 +82,7 @@ def glance(seen: Vitals | None, before: Vitals | None, at: datetime) -> Glance:
         log_lock_waiters=seen.log_lock_waiters,
         connections=seen.connections,
         mails_waiting=seen.waiting_mails,
+        long_jobs=seen.long_jobs,
     )
 
 
@@ -99,11 +102,13 @@ def line_of(told: Glance) -> str:
         return f"{text_of(told.at)}  the database is away"
     lags = " ".join(f"{name.replace(' ', '-')}={lag.events}" for name, lag in sorted(told.lags.items()))
     states = " ".join(f"{state}={number}" for state, number in told.imports.items())
+    jobs = [f"{name.replace(' ', '-')}={done}/{parts}" for name, (done, parts) in told.long_jobs.items()]
     parts = (
         text_of(told.at),
         f"events={text_of(told.events)} events/s={text_of(told.events_per_s)} ended/s={text_of(told.ended_per_s)}",
         states or "no imports",
         f"oldest={text_of(told.oldest_pending_s)} workers={told.workers} parked={told.parked_streams}",
+        *([f"long jobs: {' '.join(jobs)}"] if jobs else []),
         f"behind: {lags}",
     )
     return "  ".join(parts)
@@ -122,6 +127,8 @@ def page_of(told: Glance) -> Group | str:
         ("connections", told.connections), ("e-mails that wait", told.mails_waiting),
     ):  # fmt: skip
         figures.add_row(name, text_of(value))
+    for name, (done, parts) in told.long_jobs.items():
+        figures.add_row(f"{name}, parts done", f"{done:,} of {parts:,}")
     behind = Table("behind the log", "events", "seconds", expand=True)
     for name, lag in sorted(told.lags.items()):
         behind.add_row(name, f"{lag.events:,}", f"{lag.seconds:.1f}")

@@ -43,6 +43,16 @@ def test_a_look_is_a_line_or_a_page() -> None:
     assert all(word in page for word in ("NORDWIND", "PROCESSED", "relay", "workers"))
 
 
+def test_long_jobs_are_told_where_there_are_some() -> None:
+    told = glance(Vitals(at=AT, head=1, long_jobs={"rebuild platform": (12, 40)}), None, AT)
+    assert "long jobs: rebuild-platform=12/40  behind:" in line_of(told)
+    assert "long jobs" not in line_of(glance(SEEN, None, AT))
+    console = Console(record=True, width=100, file=open("/dev/null", "w"))  # noqa: SIM115 - written to by redirection
+    console.print(page_of(told))
+    console.file.close()
+    assert "12 of 40" in console.export_text()
+
+
 def test_a_database_that_is_away_is_told() -> None:
     told = glance(None, SEEN, AT)
     assert not told.database_up
