@@ -6,21 +6,10 @@ from typing import Any, Literal
 import msgspec
 
 from console.texts import N_
+from eventstore.aggregates import import_process as imports
 from eventstore.aggregates.aggregate import Event
 from eventstore.aggregates.customer_mail import MailDelivered, MailFailed, MailPostponed, MailRequested, MailStarted
 from eventstore.aggregates.disclosure import PersonalDataShown
-from eventstore.aggregates.import_process import (
-    DryRunErrored,
-    DryRunSucceeded,
-    ImportCancelled,
-    ImportErrored,
-    ImportPostponed,
-    ImportProcessed,
-    ImportRetried,
-    ImportStaged,
-    ImportStarted,
-    SubjectErased,
-)
 from eventstore.aggregates.post_account import RecordCancellationChanged, RecordImported
 from eventstore.events import Recorded, Unreadable
 
@@ -61,18 +50,18 @@ def step_of(recorded: Recorded, say: Say, users: Mapping[str, str], reasons: Map
     by = actor(recorded.caused_by, say, users)
     event = recorded.event
     match event:
-        case ImportErrored(code=code) | DryRunErrored(code=code):
+        case imports.ImportErrored(code=code) | imports.DryRunErrored(code=code):
             return Step(words=_failed(event, say), by=by, tone="bad", code=code, detail=_detail(event))
-        case ImportPostponed(code=code) | MailPostponed(code=code):
+        case imports.ImportPostponed(code=code) | MailPostponed(code=code):
             words = say(N_("The attempt ended without an outcome and is repeated later"))
             return Step(words=words, by=by, tone="warn", code=code)
         case MailFailed(code=code):
             return Step(words=say(N_("The e-mail was given up")), by=by, tone="bad", code=code)
-        case ImportCancelled(reason=reason):
+        case imports.ImportCancelled(reason=reason):
             return Step(words=say(N_("It was cancelled")), by=by, tone="warn", reason=reason)
-        case ImportRetried(reason=reason):
+        case imports.ImportRetried(reason=reason):
             return Step(words=say(N_("It was set to be processed again")), by=by, reason=reason)
-        case SubjectErased(reason=reason):
+        case imports.SubjectErased(reason=reason):
             words = say(N_("The person was erased: payloads, key and platform records are gone"))
             return Step(words=words, by=by, tone="warn", reason=reason)
         case PersonalDataShown(reason=reason):
@@ -88,19 +77,19 @@ def step_of(recorded: Recorded, say: Say, users: Mapping[str, str], reasons: Map
 def _went_on(event: Event, say: Say) -> tuple[str, Tone]:
     """What happened where nothing has gone wrong."""
     match event:
-        case ImportStaged(is_dry_run=True):
+        case imports.ImportStaged(is_dry_run=True):
             return say(N_("It was sent, for a dry run")), ""
-        case ImportStaged(run=run) if run:
+        case imports.ImportStaged(run=run) if run:
             return say(N_("It was sent, in the run %(run)s"), run=run), ""
-        case ImportStaged():
+        case imports.ImportStaged():
             return say(N_("It was sent")), ""
-        case ImportStarted(worker=worker, attempt=attempt):
+        case imports.ImportStarted(worker=worker, attempt=attempt):
             return say(
                 N_("Worker %(worker)s took it up, %(attempt)s"), worker=worker, attempt=nth(attempt, say)
             ), "busy"
-        case ImportProcessed(account_number=number):
+        case imports.ImportProcessed(account_number=number):
             return say(N_("The account %(number)s was created"), number=number), "good"
-        case DryRunSucceeded():
+        case imports.DryRunSucceeded():
             return say(N_("The dry run succeeded: the account could be created")), "good"
         case MailRequested():
             return say(N_("An e-mail to the customer was asked for")), ""
@@ -118,9 +107,9 @@ def _went_on(event: Event, say: Say) -> tuple[str, Tone]:
             return "", ""
 
 
-def _failed(event: ImportErrored | DryRunErrored, say: Say) -> str:
+def _failed(event: imports.ImportErrored | imports.DryRunErrored, say: Say) -> str:
     number = len(event.problems)
-    is_dry = isinstance(event, DryRunErrored)
+    is_dry = isinstance(event, imports.DryRunErrored)
     if number == 1:
         return say(N_("The dry run failed, for one problem") if is_dry else N_("It failed, for one problem"))
     if number:
@@ -129,7 +118,7 @@ def _failed(event: ImportErrored | DryRunErrored, say: Say) -> str:
     return say(N_("The dry run failed") if is_dry else N_("It failed"))
 
 
-def _detail(event: ImportErrored | DryRunErrored) -> str:
+def _detail(event: imports.ImportErrored | imports.DryRunErrored) -> str:
     return "" if event.problems else event.detail
 
 

@@ -15,7 +15,7 @@ from console.texts import N_
 from console.visit import ROOT, Visit, page
 from eventstore.clock import now
 from projections.error_statistics import RefusalCount, refused_requests
-from projections.import_failure import FailureCount, failure_counts
+from projections.import_failure import MAX_CODES, FailureCount, failure_counts
 from projections.supplier_overview import supplier_codes
 from schemas.base import MARKET_TIME
 
@@ -52,6 +52,7 @@ async def errors(visit: Visit) -> Response:
         failures=[(one, sentence_at(one.code, one.path), trend_of(one.days), _links(one)) for one in failures],
         refusals=[(one, sentence_at(one.code, one.path), trend_of(one.days)) for one in await visit.read(refused)],
         days=DAYS,
+        most=MAX_CODES,
         may_retry=visit.person.role != "auditor",
         refusals_line=command_line("refusals", visit.query("supplier") or "…"),
     )

@@ -9,21 +9,9 @@ from api.api_key import new_api_key
 from api.errors import not_found
 from api.status_codes import ApiError
 from api.supplier_settings import SUPPLIER_SETTINGS, URL, URLS
+from console import users as people
 from console.people import EVERYBODY, OPERATORS
 from console.texts import N_
-from console.users import (
-    ORGANISATION_NAME,
-    ROLES,
-    SUPPLIER_CODE,
-    UserNotPossible,
-    change_role,
-    create_user,
-    disable_user,
-    enable_user,
-    erase_user,
-    issue_link,
-    sign_out_user,
-)
 from console.visit import ROOT, Visit, action, page
 from eventstore.aggregates import supplier as suppliers
 from eventstore.aggregates.organisation import Role
@@ -83,7 +71,7 @@ async def everything(visit: Visit) -> Response:
         },
         is_operator=is_operator,
         is_everywhere=person.reach is None,
-        roles=ROLES,
+        roles=people.ROLES,
     )
 
 
@@ -104,7 +92,7 @@ async def one_supplier(visit: Visit) -> Response:
 async def create_supplier(visit: Visit) -> Response:
     """Set a supplier up."""
     code = visit.form.text("code")
-    if not SUPPLIER_CODE.match(code):
+    if not people.SUPPLIER_CODE.match(code):
         raise ApiError(400, _NO_CODE)
     if not visit.person.may_touch(code):
         raise ApiError(403, _NOT_YOURS)
@@ -149,7 +137,7 @@ async def create_key(visit: Visit) -> Response:
     """Issue a key: shown this once. The relay makes it valid, which takes a second or two."""
     organisation, role = visit.form.text("organisation"), visit.form.text("role")
     codes, rate = await _codes(visit), visit.form.text("rate") or "0"
-    if not ORGANISATION_NAME.match(organisation):
+    if not people.ORGANISATION_NAME.match(organisation):
         raise ApiError(400, _NO_ORGANISATION)
     if role not in Role.__args__ or not (rate.isascii() and rate.isdigit() and len(rate) < 7):  # type: ignore[attr-defined]
         raise not_found()
@@ -192,15 +180,15 @@ async def add_user(visit: Visit) -> Response:
     """Let somebody sign in, and show the link that does so once."""
     organisation, role = visit.form.text("organisation"), visit.form.text("role")
     codes = await _codes(visit)
-    if not ORGANISATION_NAME.match(organisation):
+    if not people.ORGANISATION_NAME.match(organisation):
         raise ApiError(400, _NO_ORGANISATION)
-    if role not in ROLES:
+    if role not in people.ROLES:
         raise not_found()
     if visit.person.reach is not None and organisation != visit.person.organisation:
         raise ApiError(403, _NOT_YOURS)
     try:
         user_id = await visit.written(
-            create_user,
+            people.create_user,
             visit.services.ledger,
             email=visit.form.text("email"),
             name=visit.form.text("name"),
@@ -209,7 +197,7 @@ async def add_user(visit: Visit) -> Response:
             suppliers=codes,
             by=visit.person.by,
         )
-    except UserNotPossible as refusal:
+    except people.UserNotPossible as refusal:
         raise ApiError(400, refusal.sentence) from refusal
     return await _with_link(visit, user_id, visit.form.text("email"))
 
@@ -218,7 +206,7 @@ async def add_user(visit: Visit) -> Response:
 async def one_user(visit: Visit) -> Response:
     """A user, and the forms that change what they may do."""
     user = await _user(visit)
-    return visit.render("user.html", user=user, roles=ROLES, is_self=user.user_id == visit.person.user_id)
+    return visit.render("user.html", user=user, roles=people.ROLES, is_self=user.user_id == visit.person.user_id)
 
 
 @action("/users/{user_id}/{what}/", roles=OPERATORS)
@@ -231,20 +219,20 @@ async def change_user(visit: Visit) -> Response:
             return await _with_link(visit, user.user_id, user.email)
         case "role":
             role = visit.form.text("role")
-            if role not in ROLES:
+            if role not in people.ROLES:
                 raise not_found()
             codes = await _codes(visit)
-            await visit.written(change_role, ledger, user.user_id, role, codes, by=by)
+            await visit.written(people.change_role, ledger, user.user_id, role, codes, by=by)
         case "disable":
-            await visit.written(disable_user, ledger, user.user_id, by=by)
+            await visit.written(people.disable_user, ledger, user.user_id, by=by)
         case "enable":
-            await visit.written(enable_user, ledger, user.user_id, by=by)
+            await visit.written(people.enable_user, ledger, user.user_id, by=by)
         case "sign-out":
-            await visit.written(sign_out_user, ledger, user.user_id, by=by)
+            await visit.written(people.sign_out_user, ledger, user.user_id, by=by)
         case "erase":
             if visit.form.text("confirm") != user.email:
                 raise ApiError(400, _CONFIRM)
-            await visit.written(erase_user, ledger, user.user_id, by=by)
+            await visit.written(people.erase_user, ledger, user.user_id, by=by)
             return visit.redirect(HOME, notice=visit._("The user is nobody any more."))
         case _:
             raise not_found()
@@ -253,7 +241,7 @@ async def change_user(visit: Visit) -> Response:
 
 async def _with_link(visit: Visit, user_id: str, name: str) -> Response:
     """A page with a fresh link, shown this once."""
-    link = await visit.written(issue_link, visit.services.ledger, user_id, by=visit.person.by)
+    link = await visit.written(people.issue_link, visit.services.ledger, user_id, by=visit.person.by)
     base = visit.console.settings.url or visit.transport.origin
     return visit.render("secret.html", kind="link", secret=link.address(base), name=name, expires_at=link.expires_at)
 
@@ -286,7 +274,7 @@ async def _user(visit: Visit) -> UserListed:
 async def _codes(visit: Visit) -> list[str]:
     """The suppliers that a form names, which must be there, and which the person must see themselves."""
     codes = list(dict.fromkeys(visit.form.text("suppliers").replace(",", " ").split()))
-    if not codes or any(code != "*" and not SUPPLIER_CODE.match(code) for code in codes):
+    if not codes or any(code != "*" and not people.SUPPLIER_CODE.match(code) for code in codes):
         raise ApiError(400, _NO_CODE)
     if visit.person.reach is not None and not set(codes) <= visit.person.reach:
         raise ApiError(403, _NOT_YOURS)

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from api.database import in_thread
 from api.errors import not_found
 from api.limits import LIMITS
+from console.owner_words import TASK_NAMES
 from console.people import OPERATORS
 from console.texts import N_
 from console.visit import Visit, page
@@ -18,7 +19,8 @@ from eventstore.clock import now
 from eventstore.log.recorder import CODE_VERSION
 from eventstore.operations.migrate import NEWEST
 from eventstore.operations.system_state import system_state
-from projections.import_progress import waiting_imports
+from projections.import_progress import imports_in_hand, waiting_imports
+from projections.owner_task import owner_tasks
 
 JOB_NAMES = {
     "verify": N_("The log is verified"),
@@ -40,6 +42,9 @@ async def system(visit: Visit) -> Response:
         "system_live.html" if visit.is_partial else "system.html",
         state=await visit.read(system_state, now()),
         waiting=await visit.read(waiting_imports),
+        in_hand=await visit.read(imports_in_hand),
+        tasks=[task for task in await visit.read(owner_tasks, "", {}, 20) if task.is_open],
+        task_names={kind: visit._(name) for kind, name in TASK_NAMES.items()},
         dying=_dying(visit),
         job_names={kind: visit._(name) for kind, name in JOB_NAMES.items()},
         disk=disk,

@@ -10,7 +10,8 @@ from eventstore.aggregates.user import UserErased, stream_of
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from eventstore.log.long_jobs import add_job, finish_part, take_part
-from tests.support.console import console_app, new_user, send, signed_in, visitor, words_of
+from tests.support.console import console_app, new_user, send, signed_in, stage_account, visitor, words_of
+from tests.support.make import start
 from workers.owner_tasks import OwnerTasks
 
 CANARY = '"><script>alert(1)</script>'
@@ -126,5 +127,17 @@ def test_a_key_that_was_asked_for_is_made_by_the_relay(database: PostgresUrls, l
             assert (await send(browser, f"{at}revoke/", {"confirm": "x"}, at=at)).status_code == 400
             answer = await send(browser, f"{at}revoke/", {"confirm": key_id, "reason": "was in a mail"}, at=at)
             assert answer.headers["location"] == "/console/suppliers/"
+
+    asyncio.run(run())
+
+
+def test_the_system_says_what_workers_do_now(database: PostgresUrls, ledger: Ledger) -> None:
+    stage_account(ledger, "NW", "1")
+
+    async def run() -> None:
+        async with console_app(database) as app, visitor(app, signed_in(ledger, role="operator")) as browser:
+            assert "no import is in hand" in words_of((await browser.get("/console/system/")).text)
+            ledger.execute("import/NW/1", start(worker=3), at=now(), by="worker:3")
+            assert "Worker 3 has 1 import in hand" in words_of((await browser.get("/console/system/")).text)
 
     asyncio.run(run())

@@ -11,7 +11,7 @@ from typing import Any
 
 import axe_playwright_python  # type: ignore[import-untyped]
 import pytest
-from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
 from eventstore.aggregates.user import UserRole
 from eventstore.log.ledger import Ledger
@@ -58,6 +58,7 @@ _CUT = """() => {
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """Debian's Chromium, without a window. Skips where there is none. Nothing else in the process may use asyncio."""
+    expect.set_options(timeout=30_000)  # machines are slow at times
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
         pytest.skip("there is no Chromium on the PATH: apt-get install chromium")
