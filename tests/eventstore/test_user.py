@@ -56,7 +56,7 @@ def after(*events: UserEvent) -> User:
 def test_a_user_is_created_once() -> None:
     command = CreateUser(organisation="Nordwind", role="support", suppliers=("NW",))
     assert decide(command, User(), AT) == CREATED
-    with pytest.raises(IllegalTransition):
+    with pytest.raises(IllegalTransition, match="CreateUser is not allowed while the state is active"):
         decide(command, after(CREATED), AT)
     assert after(CREATED) == User(status="active", organisation="Nordwind", role="support", suppliers=("NW",))
 
@@ -78,7 +78,7 @@ def test_an_active_user_signs_in_and_out(command: UserCommand, event: UserEvent)
 
 @pytest.mark.parametrize("command", SIGNING_IN)
 def test_a_disabled_user_cannot_sign_in(command: UserCommand) -> None:
-    with pytest.raises(IllegalTransition):
+    with pytest.raises(IllegalTransition, match=f"{type(command).__name__} is not allowed while the state is disabled"):
         decide(command, after(CREATED, UserDisabled()), AT)
     assert decide(command, after(CREATED, UserDisabled(), UserEnabled()), AT) is not None
 
