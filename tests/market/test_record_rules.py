@@ -56,6 +56,8 @@ LIMITS: list[tuple[str, Path, Any, Any, str, str]] = [
         "contact_details.0.phone",
         "invalid_phone_number",
     ),
+    ("participant", ("contact_details", 0, "category"), "Z10", " ", "contact_details.0.category", "blank"),
+    ("fees", (*SHEET, "document_number"), "D", " ", "price_sheets.0.document_number", "blank"),
     ("participant", ("contact_details", 0, "phone"), "0301", "1", "contact_details.0.phone", "invalid_phone_number"),
     (
         "fees",
