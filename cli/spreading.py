@@ -32,7 +32,7 @@ def spread_progress(name: str, *, as_json: bool) -> Iterator[Tell]:
         with progress_bar("events", title=name, total=None) as bar:
 
             def tell(told: Told) -> None:
-                bar(told.events_done, told.events, f"{name}, {told.workers} workers")
+                bar(told.events_done, told.events, f"{name}, {_workers(told)}")
                 teller.look(told)
 
             yield tell
@@ -67,4 +67,8 @@ def line_of(name: str, told: Told) -> str:
     share = f"{told.parts_done:,} of {told.parts:,} parts, {told.events_done:,} of {told.events:,} events"
     left = "" if told.eta_s is None or told.parts_done == told.parts else f", {duration(told.eta_s)} left"
     why = f". {told.why}" if told.why else ""
-    return f"{name}: {share}, {told.workers} workers{left}{why}"
+    return f"{name}: {share}, {_workers(told)}{left}{why}"
+
+
+def _workers(told: Told) -> str:
+    return f"{told.workers} worker{'' if told.workers == 1 else 's'}"

@@ -35,6 +35,8 @@ EVENTS_A_SLICE = 15_000
 """About how many events the streams of a part have: some seconds of work."""
 MAX_SLICES = 1_000
 LOOK_EVERY_S = 0.3
+STARTING_S = 5.0
+"""How long a worker and a relay are waited for that do not run yet."""
 QUIET_S = 10.0
 """How long nothing may happen before it is said why."""
 
@@ -198,8 +200,12 @@ class _Watch:
 
 
 def _refuse_alone(connection: Connection[Any]) -> None:
-    """Raises NotSpread where nobody would take a part."""
+    """Raises NotSpread where nobody would take a part, nor does after a moment: processes may be starting."""
+    deadline = time.monotonic() + STARTING_S
     workers, relays = workers_and_relays(connection)
+    while not (workers and relays) and time.monotonic() < deadline:
+        time.sleep(LOOK_EVERY_S)
+        workers, relays = workers_and_relays(connection)
     if not workers:
         raise NotSpread(f"{_NO_WORKER} Or leave --spread out, and this process does it alone.")
     if not relays:
@@ -218,4 +224,4 @@ def _why(connection: Connection[Any], watch: _Watch, workers: int, relays: int) 
         return _NO_RELAY
     if imports_wait(connection):
         return "Imports wait, and come first."
-    return f"{workers} workers run, and none takes a part. Are they of this release, and does Redis answer them?"
+    return f"Workers run ({workers}), and none takes a part. Are they of this release, and does Redis answer them?"

@@ -31,7 +31,8 @@ def unheard(told: Told) -> None:
     """Nobody listens."""
 
 
-def test_without_workers_it_is_said_what_to_type(database: PostgresUrls) -> None:
+def test_without_workers_it_is_said_what_to_type(database: PostgresUrls, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spreading, "STARTING_S", 0.0)
     with alive(database) as connection, pytest.raises(NotSpread, match="`importledger worker`"), ask(connection):
         pass
     with (
@@ -40,6 +41,14 @@ def test_without_workers_it_is_said_what_to_type(database: PostgresUrls) -> None
         ask(connection),
     ):
         pass
+
+
+def test_workers_that_are_starting_are_waited_for(database: PostgresUrls, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = iter([(0, 0), (1, 0), (1, 1)])
+    monkeypatch.setattr(spreading, "workers_and_relays", lambda connection: next(looks))
+    monkeypatch.setattr(spreading, "LOOK_EVERY_S", 0.01)
+    with alive(database, is_relayed=False) as connection, ask(connection) as asked:
+        assert not asked.is_taken_up
 
 
 def test_who_asks_again_takes_the_job_up_where_it_is(connection: Connection[Any]) -> None:
