@@ -40,6 +40,8 @@ LOCK_TIMEOUT = "2s"
 """How long others may wait behind a migration that waits itself."""
 LOCK_TRIES = 100
 LOCK_PAUSE_S = 1.0
+TURN_TIMEOUT = "500ms"
+"""Shorter than Postgres' `deadlock_timeout`, within which an index is waited for."""
 ONLINE = "-- online"
 
 logger = structlog.get_logger()
@@ -56,7 +58,7 @@ def migrate(admin_url: str, *, service_role: str | None = None) -> list[str]:
     """
     applied = []
     with psycopg.connect(admin_url, autocommit=True) as connection:
-        connection.execute("SELECT pg_advisory_lock(%s)", (locks.MIGRATION,))
+        _take_turn(connection)
         connection.execute(
             "CREATE TABLE IF NOT EXISTS schema_migrations ("
             " name text PRIMARY KEY, sha256 text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())"
@@ -74,6 +76,18 @@ def migrate(admin_url: str, *, service_role: str | None = None) -> list[str]:
         if service_role:
             _grant(connection, service_role)
     return applied
+
+
+def _take_turn(connection: "psycopg.Connection[Any]") -> None:
+    """Wait for others who migrate, in short statements: whoever builds an index beside its writers waits for these."""
+    connection.execute(SQL("SET lock_timeout = {}").format(TURN_TIMEOUT))
+    while True:
+        try:
+            connection.execute("SELECT pg_advisory_lock(%s)", (locks.MIGRATION,))
+        except LockNotAvailable:
+            continue
+        connection.execute("RESET lock_timeout")
+        return
 
 
 def known_migrations(connection: "psycopg.Connection[Any]") -> dict[str, str]:
