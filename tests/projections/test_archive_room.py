@@ -31,12 +31,12 @@ def test_it_grows_with_what_a_supplier_has_sent(rows: Connection[Any], ledger: L
 
 
 def test_a_place_on_the_same_disk_needs_twice_as_much(
-    rows: Connection[Any], folder: Path, monkeypatch: pytest.MonkeyPatch
+    rows: Connection[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needed = needed_bytes(rows, SUPPLIER, 1)
     disk = shutil.disk_usage("/")._replace(free=needed + 1)
     monkeypatch.setattr(shutil, "disk_usage", lambda place: disk)
     assert lack_of_room(rows, SUPPLIER, "s3://bucket", 1) is None
-    lack = lack_of_room(rows, SUPPLIER, (folder / "not there" / "yet").as_uri(), 1)
+    lack = lack_of_room(rows, SUPPLIER, (tmp_path / "not there" / "yet").as_uri(), 1)
     assert lack is not None
     assert lack.startswith(f"The archive of {SUPPLIER} takes about 32 MB below")
