@@ -87,6 +87,9 @@ def test_after_a_kill_of_the_whole_tree_the_next_start_just_works(folder: Path) 
 def test_a_supervisor_that_is_killed_takes_its_programs_along(folder: Path) -> None:
     with start_service(folder) as service:
         assert service.process is not None
+        importer = service.importer()
+        assert importer.client.create(encoded(an_account(importer.supplier, 1))).status == 201
+        wait_for(lambda: processed(importer) == 1, "every role has started")
         children = psutil.Process(service.process.pid).children(recursive=True)
         service.process.kill()
         _, alive = psutil.wait_procs(children, timeout=20)

@@ -25,6 +25,7 @@ def alive(database: PostgresUrls, *workers: int, is_relayed: bool = True) -> Ite
         if is_relayed:
             connection.execute("SELECT pg_advisory_lock(%s)", (locks.RELAY,))
         yield connection
+        connection.execute("SELECT pg_advisory_unlock_all()")  # the server notices a moment later that we have gone
 
 
 @contextmanager
