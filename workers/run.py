@@ -1,6 +1,7 @@
 """The roles of this package as they run: a worker process, and the relay."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import dramatiq
 import structlog
@@ -67,8 +68,9 @@ def run_worker(
         stop.wait()
     else:
         Relay(ledger, BrokerDoorbell(brokers[IMPORTS], brokers)).run(stop)
-    for worker in workers:
-        worker.stop(timeout=STOP_TIMEOUT_MS)
+    with ThreadPoolExecutor(len(workers)) as stopping:  # each waits seconds for a Redis that has gone
+        for worker in workers:
+            stopping.submit(worker.stop, timeout=STOP_TIMEOUT_MS)
     liveness.stop()
 
 

@@ -99,6 +99,10 @@ def test_they_take_in_and_process_on_one_database(
             client.close()
     cli("seal", environment=environment)
     assert "DIFFERS" not in cli("verify", "--all", environment=environment).stdout
+    versions = [json.loads(line) for line in cli("projections", "--json", environment=environment).stdout.splitlines()]
+    for one in versions:
+        if one["state"] == "outdated":  # which the version before keeps up in its own form until somebody rebuilds it
+            cli("projections", "rebuild", one["name"], environment=environment)
     with administrator(empty.admin) as connection:
         for projection in PROJECTIONS:
             assert verify(empty.admin, connection, projection, limit=3).first == (), projection.name
