@@ -51,8 +51,8 @@ class Importing:
     def pushed(self, book: Path, accounts: int) -> Pushed:
         """The book sent by importbook, all accounts processed, and the book sent again."""
         bench = self._bench
+        bench.settle()
         with self._service() as access, self._watched():
-            bench.settle()
             with bench.all_processed(accounts) as clock:
                 started = time.monotonic()
                 self._importbook(access, "push", str(book), "--run", "bench")

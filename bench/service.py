@@ -34,6 +34,7 @@ from eventstore.log.ledger import Ledger
 from importledger_client.book import book
 from projections import INLINE
 from tests.support.importing import ImportClient
+from workers.broker import redis_broker
 
 SUPPLIER = "NORDWIND"
 _SELECT_OPEN = "SELECT FROM import_status WHERE status IN ('PENDING', 'IN_PROGRESS') LIMIT 1"
@@ -118,8 +119,8 @@ class Bench:
 
     def processed(self, count: int) -> float:
         """Accounts a second from the first create until the last is PROCESSED, with api, relay and one worker."""
+        self.settle()
         with self.server("cli.main", "api", "--port") as port, self.role("relay"), self.role("worker"):
-            self.settle()
             with self.all_processed(count) as clock:
                 self._load(port, "/v2/data-import/accounts/", count=count)
             return count / clock()
@@ -127,8 +128,8 @@ class Bench:
     def idle_latency(self, samples: int = 20) -> float:
         """Seconds from a create's answer until PROCESSED on an idle service: the slowest of so many."""
         slowest = 0.0
+        self.settle()
         with self.server("cli.main", "api", "--port") as port, self.role("relay"), self.role("worker"):
-            self.settle()
             client = ImportClient(f"http://127.0.0.1:{port}", self.key)
             for entry in book(SUPPLIER, samples + 1, seed=99):
                 client.create(entry.body)
@@ -209,7 +210,12 @@ class Bench:
         return subprocess.Popen(command, env=self._environment(), stdout=subprocess.PIPE, text=True)
 
     def settle(self) -> None:
-        """Cancel what earlier measurements have left, so that the worker meets only its own load."""
+        """Cancel what earlier measurements have left, so that the worker meets only its own load.
+
+        To be called while no relay and no worker runs, which might have it in hand.
+        """
+        if self.connections.redis_url:
+            redis_broker(self.connections.redis_url).client.flushall()  # a worker leaves messages when it is stopped
         with psycopg.connect(self.connections.admin_url, autocommit=True) as connection:
             connection.execute("UPDATE import_status SET status = 'CANCELLED' WHERE status = 'PENDING'")
             connection.execute(
