@@ -69,8 +69,8 @@ def run_worker(
     else:
         Relay(ledger, BrokerDoorbell(brokers[IMPORTS], brokers)).run(stop)
     with ThreadPoolExecutor(len(workers)) as stopping:  # each waits seconds for a Redis that has gone
-        for worker in workers:
-            stopping.submit(worker.stop, timeout=STOP_TIMEOUT_MS)
+        for stopped in [stopping.submit(worker.stop, timeout=STOP_TIMEOUT_MS) for worker in workers]:
+            stopped.result()
     liveness.stop()
 
 

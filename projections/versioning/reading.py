@@ -19,12 +19,11 @@ from eventstore.aggregates.post_account import RecordCancellationChanged, Record
 from eventstore.aggregates.price_sheet import PriceSheetImported
 from eventstore.events import AGGREGATES, UNREADABLE, Recorded, read_event, subject_of
 from eventstore.log.columns import SELECT_HEAD, columns_of
-from eventstore.log.payloads import read_payloads
+from eventstore.log.payloads import is_erased, read_payloads
 
 BATCH = 1_000
 
 _SELECT_ARCHIVES = "SELECT code, archive_url FROM import_supplier WHERE code = ANY(%s) AND archived_upto > 0"
-_SELECT_IS_ERASED = "SELECT FROM payload_keys WHERE stream = %s AND key IS NULL"
 
 
 class Seen(msgspec.Struct, frozen=True, gc=False):
@@ -234,7 +233,7 @@ def _refuse_detached(connection: Connection[Any], missing: Sequence[Seen]) -> No
         archives: dict[str, str] = dict(cursor.execute(_SELECT_ARCHIVES, (codes,)).fetchall())
         for seen in missing if archives else ():
             url = archives.get(seen.recorded.supplier or "")
-            if url and cursor.execute(_SELECT_IS_ERASED, (subject_of(seen.stream),)).fetchone() is None:
+            if url and not is_erased(connection, subject_of(seen.stream) or seen.stream):
                 raise PayloadsDetached(seen.recorded.supplier or "", url)
 
 

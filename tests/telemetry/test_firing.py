@@ -7,7 +7,6 @@ import asyncio
 import json
 import threading
 import urllib.request
-from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
@@ -39,20 +38,6 @@ from workers.relay import MAX_WAITING_MESSAGES, Relay
 
 pytestmark = needs_promtool
 NOTHING: Series = {}
-
-
-@pytest.fixture
-def counted() -> Iterator[PrometheusMeasures]:
-    before, kept = measures(), PrometheusMeasures("api-1")
-    measure_with(kept)
-    yield kept
-    measure_with(before)
-
-
-@pytest.fixture
-def admin(database: PostgresUrls) -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        yield connection
 
 
 def seen(database: PostgresUrls) -> Series:

@@ -10,7 +10,6 @@ from typing import Any
 
 import psycopg
 import pytest
-import yaml
 from prometheus_client import CollectorRegistry
 
 from api.app import create_app
@@ -22,16 +21,14 @@ from eventstore.clock import now
 from eventstore.log import follow, locks
 from eventstore.log.ledger import Ledger
 from projections import FOLLOWING
-from telemetry.measures import measure_with, measures
 from telemetry.prometheus import PrometheusMeasures
+from tests.support.alerts import RULES
 from tests.support.certificates import certificate
 from tests.support.following import follow as follow_log
 from tests.support.make import an_account
 from tests.support.running import wait_for
 from tests.support.staging import SUPPLIER, stage
 
-ALERTS = Path(__file__).parent.parent.parent / "deploy" / "prometheus" / "alerts.yml"
-RULES = {rule["alert"]: rule["expr"] for rule in yaml.safe_load(ALERTS.read_text())["groups"][0]["rules"]}
 _SIMPLE = re.compile(
     r'(?P<how>max|sum)(?: by \(\w+\))? ?\((?P<name>\w+)(?:\{(?P<label>\w+)="(?P<value>[^"]+)"\})?\)'
     r" (?P<sign><|>|==) (?P<limit>[0-9.e]+(?: \* 86400)?)\Z"
@@ -40,8 +37,8 @@ _SIMPLE = re.compile(
 
 def holds(alert: str, *registries: CollectorRegistry) -> bool:
     """Whether the expression of an alert, one number against its limit, is true of what these show."""
-    match = _SIMPLE.match(RULES[alert])
-    assert match, RULES[alert]
+    match = _SIMPLE.match(RULES[alert]["expr"])
+    assert match, RULES[alert]["expr"]
     values = [
         sample.value
         for registry in registries
@@ -65,20 +62,6 @@ def watched(database: PostgresUrls) -> Iterator[CollectorRegistry]:
     registry.register(collector)
     yield registry
     collector.close()
-
-
-@pytest.fixture
-def counted() -> Iterator[PrometheusMeasures]:
-    before, kept = measures(), PrometheusMeasures("api")
-    measure_with(kept)
-    yield kept
-    measure_with(before)
-
-
-@pytest.fixture
-def admin(database: PostgresUrls) -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(database.admin, autocommit=True) as connection:
-        yield connection
 
 
 def test_a_database_that_is_away() -> None:
@@ -146,7 +129,7 @@ def test_mails_that_wait(watched: CollectorRegistry, admin: psycopg.Connection[A
 
 
 def test_a_certificate_that_ends(folder: Path) -> None:
-    assert RULES["ImportledgerCertificateEnds"].endswith("- time() < 14 * 86400")
+    assert RULES["ImportledgerCertificateEnds"]["expr"].endswith("- time() < 14 * 86400")
     file = certificate(folder / "a.pem", datetime.now(UTC) + timedelta(days=13))
     registry = CollectorRegistry()
     registry.register(ServiceCollector("postgresql://nobody@127.0.0.1:1/none", certificates=[file]))

@@ -1,0 +1,25 @@
+"""What tests of metrics share: measures that count here, and the database as its owner sees it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from embedded.postgres import PostgresUrls
+from telemetry.measures import measure_with, measures
+from telemetry.prometheus import PrometheusMeasures
+
+
+@pytest.fixture
+def counted() -> Iterator[PrometheusMeasures]:
+    before, kept = measures(), PrometheusMeasures("api-1")
+    measure_with(kept)
+    yield kept
+    measure_with(before)
+
+
+@pytest.fixture
+def admin(database: PostgresUrls) -> Iterator[psycopg.Connection[Any]]:
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        yield connection
