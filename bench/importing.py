@@ -138,6 +138,7 @@ class Importing:
         """Api, relay and worker, and the environment in which importbook finds them."""
         bench = self._bench
         with bench.server("cli.main", "api", "--port") as port, bench.role("relay"), bench.role("worker"):
+            bench.warm_up(port)
             yield {"IMPORTLEDGER_URL": f"http://127.0.0.1:{port}", "IMPORTLEDGER_KEY": bench.key}
 
     @contextmanager
