@@ -102,14 +102,13 @@ def _told(
     is_live = version.state == "live"
     position = reached if is_live and projection.is_inline else version.position
     schema = projection.home if is_live else version.schema
-    is_outdated = is_live and version.definition != projection.definition
     return {
         "name": projection.name,
         "version": version.version,
         "position": position,
         "lag_events": reached - position,
         "lag_s": _lag_s(connection, position) if position < reached else 0.0,
-        "state": "outdated" if is_outdated else version.state,
+        "state": "outdated" if is_live and version.is_outdated(projection) else version.state,
         "rows": 0 if version.state == "building" else sum(_rows(connection, schema, t) for t in projection.tables),
         "parked": len(parked_streams(connection, projection.name, version.version)),
         "built_at": _text(version.built_at),
@@ -184,12 +183,19 @@ def _verified(
 @projections.command()
 @_one_or_none
 @_all
+@click.option("--outdated", "is_outdated", is_flag=True, help="Those that an upgrade has left in their former form.")
 @click.option("--jobs", default=JOBS, show_default=True, type=click.IntRange(1, 64), help="Processes that build.")
 @click.option("--no-switch", "stays", is_flag=True, help="Leave the new version beside the live one: see `diff`.")
 @spread_option
 @json_option
 def rebuild(
-    projection: Projection | None, is_all: bool, jobs: int, stays: bool, is_spread: bool, as_json: bool
+    projection: Projection | None,
+    is_all: bool,
+    is_outdated: bool,
+    jobs: int,
+    stays: bool,
+    is_spread: bool,
+    as_json: bool,
 ) -> None:
     """Build NAME anew beside the live version, catch up, compare, and switch in one transaction.
 
@@ -197,11 +203,17 @@ def rebuild(
     `switch` goes back within seven days. No e-mail is sent again. With --spread the workers of all machines write the
     rows, where they may write to the tables and need not see every event in order; --jobs make the indexes then.
     """
-    chosen = _chosen(projection, is_all)
+    if (projection is not None) + is_all + is_outdated != 1:
+        raise click.UsageError("Name one projection, or say --all or --outdated.")
+    chosen = PROJECTIONS if projection is None else [projection]
     with administrator(admin_url()) as connection:
+        if is_outdated:
+            chosen = [one for one in PROJECTIONS if live_version(connection, one.name).is_outdated(one)]
         for one in chosen:
             with alone(connection, one):
                 _rebuild(connection, one, jobs, stays=stays, is_spread=is_spread, as_json=as_json)
+    if not chosen and not as_json:
+        say("No projection is outdated.")
 
 
 def _is_for_workers(projection: Projection, *, is_spread: bool) -> bool:
@@ -249,7 +261,7 @@ def _rebuild(
         tell(sentence, told | {"is_switched": False}, as_json=as_json)
         return
     former = live_version(connection, name)
-    comparison = _compared(connection, projection, built) if former.definition == projection.definition else None
+    comparison = None if former.is_outdated(projection) else _compared(connection, projection, built)
     position = switch_to(connection, projection, built.version)
     drop_versions(connection, projection, unfinished=False)
     told |= {"is_switched": True, "position": position, "former": former.version}
@@ -340,7 +352,7 @@ def _chosen(projection: Projection | None, is_all: bool) -> Sequence[Projection]
 
 def _beside(connection: Connection[Any], projection: Projection, version: int | None) -> ProjectionVersion:
     candidates = [one for one in versions(connection, projection.name) if one.state in ("ready", "retired")]
-    if live_version(connection, projection.name).definition != projection.definition:
+    if live_version(connection, projection.name).is_outdated(projection):
         raise NotPossible(f"{projection.name} is outdated. Rebuild it.")
     candidates = [one for one in candidates if one.definition == projection.definition]
     if version is not None:

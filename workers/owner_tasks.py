@@ -238,7 +238,7 @@ def _switched(connection: Connection[Any], projection: Projection, version: int)
 
 def _differing(admin_url: str, connection: Connection[Any], projection: Projection, version: int) -> dict[str, Any]:
     """What would change if another version were live: how many rows, and the first of them."""
-    if live_version(connection, projection.name).definition != projection.definition:
+    if live_version(connection, projection.name).is_outdated(projection):
         raise NotPossible(f"{projection.name} is outdated. Rebuild it.")
     beside = [one for one in versions(connection, projection.name) if one.state in ("ready", "retired")]
     chosen = [one for one in beside if version in (0, one.version) and one.definition == projection.definition]

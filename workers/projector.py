@@ -67,7 +67,7 @@ class Projector:
         """Take the next events in; False when there was nothing more."""
         with connection.transaction():
             live = held(connection, projection.name)  # what a switch or a healing has changed is seen after it
-            if live.definition != projection.definition:
+            if live.is_outdated(projection):
                 self._tell_outdated(projection.name)
                 return False
             if projection.holds_persons:

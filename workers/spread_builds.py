@@ -105,7 +105,7 @@ def verify_spread(
 ) -> Comparison:
     """As `verify`, by all workers, with a version that is thrown away; for the holder of `alone`. Raises NotSpread."""
     live = live_version(connection, projection.name)
-    if live.definition != projection.definition:
+    if live.is_outdated(projection):
         raise NotPossible(f"{projection.name} is outdated. Rebuild it.")
     with _filled(
         admin_url, connection, projection, kind="verify-projection", service_role=service_role, jobs=jobs, tell=tell

@@ -58,7 +58,7 @@ def projections(look: Looked) -> Iterator[Finding]:
                 bad += 1
                 heal = f"mend the cause, then {healing(name, parked[0])}"
                 yield Finding("projections", "wrong", f"{name} has {len(parked)} parked streams.", heal)
-            if version.definition != projection.definition:
+            if version.is_outdated(projection):
                 bad += 1
                 yield Finding(
                     "projections", "warned", f"{name} is outdated.", f"importledger projections rebuild {name}"

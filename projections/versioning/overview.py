@@ -103,7 +103,7 @@ def _standing(
     position = _position(one, projection, head)
     schema = projection.home if is_live else one.schema
     known = [sizes.get((schema, table), -1) for table in projection.tables]
-    is_outdated = is_live and one.definition != projection.definition
+    is_outdated = is_live and one.is_outdated(projection)
     return VersionStanding(
         name=one.name,
         version=one.version,

@@ -53,7 +53,7 @@ def _changes(connection: Connection[Any], projection: Projection, events: int) -
     if missing:
         says = f"{name} gets the columns {', '.join(missing)}"
         return [ProjectionChange(name, "columns", says, 0.0, can_be_rolled=True)]
-    if not projection.is_inline and live_version(connection, name).definition != projection.definition:
+    if not projection.is_inline and live_version(connection, name).is_outdated(projection):
         says = f"{name} stays as it is and does not follow until `importledger projections rebuild {name}`"
         return [ProjectionChange(name, "outdated", says, 0.0, can_be_rolled=True)]
     return []

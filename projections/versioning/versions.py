@@ -56,6 +56,10 @@ class ProjectionVersion(msgspec.Struct, frozen=True, kw_only=True):
     def schema(self) -> str:
         return schema_of(self.name, self.version)
 
+    def is_outdated(self, projection: Projection) -> bool:
+        """Whether it was made as another release declares the projection; nothing follows into it then."""
+        return self.definition != projection.definition
+
 
 def schema_of(name: str, version: int) -> str:
     return f"{name}_v{version}"

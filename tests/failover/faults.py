@@ -97,12 +97,13 @@ def restart_all(world: World) -> Measured:
 
 
 def upgrade_all(world: World, code_to: Callable[[], None]) -> Measured:
-    """The schema is brought to the new version, and then each role, one after the other."""
+    """The schema is brought to the new version, then each role, one after the other, and what that left outdated."""
 
     def inject() -> None:
         code_to()
         world.operator("migrate")
         _restart_each(world)
+        world.operator("projections", "rebuild", "--outdated")
 
     return world.measure("rolling upgrade", inject, _nothing, bar=NO_MANAGER, together=True)
 
