@@ -36,6 +36,7 @@ from eventstore.clock import now
 from eventstore.log.columns import SELECT_HEAD
 from projections.error_statistics import failure_name
 from projections.import_status import status_of_row
+from projections.inquiries import AnswerRows, Inquiry
 from projections.versioning.following import Following
 from projections.versioning.projection import Rows
 from projections.versioning.reading import Seen
@@ -68,6 +69,8 @@ AccountKey = tuple[str, str]
 """Supplier and external account number."""
 RunKey = tuple[str, str]
 """Supplier and name."""
+RunPlace = tuple[int, str]
+"""Where an account stands in its run: by the position at which it joined, and its external number."""
 
 
 class _Changes:
@@ -388,23 +391,28 @@ def _run_import(external: str, *columns: Any) -> RunImport:
     return RunImport(external_account_number=external, **msgspec.structs.asdict(status_of_row(*columns)))
 
 
-_SELECT_ACCOUNTS = """
+_SELECT_ACCOUNTS = b"""
 SELECT a.position, a.external_account_number, s.account_number
 FROM import_run_account AS a
 JOIN import_status AS s USING (supplier, external_account_number)
 WHERE a.supplier = %(supplier)s AND a.run = %(run)s AND (a.position, a.external_account_number) > (%(after)s, %(last)s)
+  AND a.position <= %(upto)s
 ORDER BY a.position, a.external_account_number
 LIMIT %(limit)s
 """
+_LAST_POSITION = 2**63 - 1
 
 
-async def run_accounts(
-    connection: AsyncConnection[Any], supplier: str, run: str, after: tuple[int, str], limit: int
-) -> tuple[list[tuple[str, str]], tuple[int, str] | None]:
-    """(account number, external number) of the next accounts of a run that exist, and where that ends."""
-    wanted = {"supplier": supplier, "run": run, "after": after[0], "last": after[1], "limit": limit}
-    async with connection.cursor(row_factory=tuple_row) as cursor:
-        rows = await (await cursor.execute(_SELECT_ACCOUNTS, wanted)).fetchall()
+def run_accounts(
+    supplier: str, run: str, after: RunPlace, limit: int, *, upto: int | None = None
+) -> Inquiry[tuple[list[tuple[str, str]], RunPlace | None]]:
+    """(account number, external number) of the next accounts of a run that exist, and where that ends.
+
+    Those that joined it after the position `upto` are left out.
+    """
+    until = _LAST_POSITION if upto is None else upto
+    wanted = {"supplier": supplier, "run": run, "after": after[0], "last": after[1], "limit": limit, "upto": until}
+    rows: AnswerRows = yield _SELECT_ACCOUNTS, wanted
     accounts = [(number, external) for _, external, number in rows if number is not None]
     return accounts, (rows[-1][0], rows[-1][1]) if len(rows) == limit else None
 

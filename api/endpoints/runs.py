@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
-from psycopg import AsyncConnection
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
@@ -32,8 +31,10 @@ from api.status_codes import ApiError
 from eventstore.aggregates.import_process import STATUSES
 from eventstore.clock import now
 from eventstore.proof.statement import StatementRefused, signed_statement
-from projections.import_run import RunState, is_up, run_accounts, run_imports, run_states
-from projections.platform.totals import COMMON, PORTION, Totals
+from projections.import_run import RunPlace, RunState, is_up, run_imports, run_states
+from projections.inquiries import answer_async
+from projections.platform.adding_up import run_portion
+from projections.platform.totals import COMMON, Totals
 from schemas.base import Problem
 from schemas.problems import is_truncated
 from schemas.run import Certificate, Manifest, RunImport, RunRecord, RunTotals
@@ -189,9 +190,10 @@ class Runs:
         """The totals of the run. Reads one portion of accounts after the other, however long that takes."""
         supplier, run = _named(state)
         totals = Totals()
-        after: tuple[int, str] | None = (0, "")
+        after: RunPlace | None = (0, "")
         while after is not None:
-            after = await in_time(self._add_portion(totals, supplier, run, after), within_s=60.0)
+            portion, after = await in_time(self._portion(supplier, run, after), within_s=60.0)
+            totals = totals.merge(portion)
         again = await self._state(supplier, run) or state
         entry = await self._directory.supplier(supplier)
         return {
@@ -203,18 +205,9 @@ class Runs:
             "unknown_fields": entry.unknown_fields if entry else "refuse",
         }
 
-    async def _add_portion(
-        self, totals: Totals, supplier: str, run: str, after: tuple[int, str]
-    ) -> tuple[int, str] | None:
+    async def _portion(self, supplier: str, run: str, after: RunPlace) -> tuple[Totals, RunPlace | None]:
         async with self._lists.connection() as connection:
-            accounts, end = await run_accounts(connection, supplier, run, after, PORTION)
-            await _add(connection, totals, accounts)
-        return end
-
-
-async def _add(connection: AsyncConnection[Any], totals: Totals, accounts: list[tuple[str, str]]) -> None:
-    if accounts:
-        await totals.add(connection, accounts)
+            return await answer_async(connection, run_portion(supplier, run, after))
 
 
 def _named(state: RunState) -> tuple[str, str]:

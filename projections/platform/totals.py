@@ -4,14 +4,12 @@ Every path of the contract that is filled anywhere is named with how often, and 
 places, so that a source which was added up in the same way can be compared to it, path by path.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from decimal import Decimal
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Context, Decimal
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import inspect
-from psycopg import AsyncConnection
-from psycopg.rows import tuple_row
 
 from projections.platform.folding import without_null
 from projections.platform.tables import ACCOUNT_TABLE, Table, sql_type_of, table_columns
@@ -20,9 +18,10 @@ from schemas.problems import MAX_PROBLEMS, cut
 from schemas.sentence import Sentence
 from schemas.work import MAX_WALK_S, Work
 
-PORTION = 500
-"""Accounts that one query adds up."""
-_MODULUS = 2**64
+MODULUS = 2**64
+"""Digests are added up modulo this."""
+EXACT = Context(prec=200)
+"""The context of sums: without it they would be rounded to 28 digits."""
 
 _COUNTED = {
     "customers": "customer",
@@ -37,7 +36,7 @@ _COUNTED = {
     "documents": "statement",
 }
 """What is counted, by the name of the count."""
-_SUMS = {
+SUMS = {
     "balances": "ledgers.ledger_balance",
     "transactions": "ledgers.current_statement_transactions.amount",
     "readings": "supply_addresses.supply_points.melos.meters.registers.readings.value",
@@ -68,7 +67,7 @@ class Source(msgspec.Struct, frozen=True):
     parent: str
 
 
-_SOURCES: dict[str, Source] = {}
+SOURCES: dict[str, Source] = {}
 _ITEMS = 'SELECT account_number, {own}, "{column}" FROM platform."{table}" WHERE account_number = ANY(%(numbers)s)'
 _ITEMS_BELOW = "SELECT account_number, ordinal, v -> '{name}' FROM {rows} AS o"
 _FOLDED_ROWS = """(
@@ -82,7 +81,7 @@ def _table_places(table: Table, node: inspect.StructType, above: str) -> Iterato
     types, stored = dict(table_columns(table)), f"platform.{table.name}"
     children = {child.field: child for child in table.children}
     ordinal, parent = "t.ordinal" if table.field else "0", f"t.{table.parent}_ordinal" if table.parent else "0"
-    _SOURCES[table.name] = Source(table.name, f'platform."{table.name}"', ordinal, parent)
+    SOURCES[table.name] = Source(table.name, f'platform."{table.name}"', ordinal, parent)
     if above:
         yield Place(above, table.name, stored, "")
     for field in node.fields:
@@ -114,7 +113,7 @@ def _folded_places(
 ) -> Iterator[Place]:
     """The places of a list that is a column, and of the lists in its objects."""
     rows = _FOLDED_ROWS.format(above=above, each=f"{column_type}_array_elements")
-    _SOURCES[name] = Source(name, rows, "t.ordinal", "t.parent")
+    SOURCES[name] = Source(name, rows, "t.ordinal", "t.parent")
     yield Place(path, name, stored, "")
     for field in node.fields:
         kind, at = without_null(field.type), f"{stored}.{field.name}"
@@ -157,150 +156,88 @@ _TABLE_OF_PATH = {_TRANSACTIONS: "transaction"}
 """What a list is called among the counts."""
 PLACES: tuple[Place, ...] = tuple(_table_places(ACCOUNT_TABLE, _account_node(), ""))
 
-_VALUES = {
-    "text": "{c}",
-    "numeric": "trim_scale({c})::text",
-    "bigint": "{c}::text",
-    "boolean": "CASE WHEN {c} THEN 'true' ELSE 'false' END",
-    "date": "to_char({c}, 'YYYY-MM-DD')",
-    "timestamptz": "(extract(epoch FROM {c}) * 1000000)::bigint::text",
-    "text[]": "array_to_string({c}, E'\\x1f')",
-    "json": "{c}::text",
-}
-"""How a value is written for its digest, by the column's type."""
 
-
-def _filled(place: Place) -> str:
-    """The SQL condition that the column says more than nothing, and more than what is said when it is left out."""
-    column = place.expression
-    match place.sql_type:
-        case "":
-            return "true"
-        case "text":
-            default = place.default if isinstance(place.default, str) else ""
-            return f"{column} <> ''" + (f" AND {column} <> '{default}'" if default.isidentifier() else "")
-        case "text[]":
-            return f"cardinality({column}) > 0"
-        case "json":
-            return f"""btrim({column}::text) NOT IN ('null', '""', '[]', '{{}}')"""
-        case "boolean" if isinstance(place.default, bool):
-            return f"{column} <> {str(place.default).lower()}"
-        case "bigint" if isinstance(place.default, int):
-            return f"{column} <> {int(place.default)}"
-        case _:
-            return f"{column} IS NOT NULL"
-
-
-def _statement(source: Source) -> bytes:
-    """One row of (count, sum of digests) pairs, a pair for each of the source's places, over some accounts."""
-    sums = []
-    for place in (place for place in PLACES if place.source == source.name):
-        value = _VALUES[place.sql_type].format(c=place.expression) if place.expression else "''"
-        text = f"s.external || E'\\x1f' || {source.ordinal} || E'\\x1f' || {source.parent} || E'\\x1f' || {value}"
-        digest = f"('x' || encode(substr(sha256(convert_to({text}, 'UTF8')), 1, 8), 'hex'))::bit(64)::bigint"
-        filled = _filled(place)
-        sums.append(f"count(*) FILTER (WHERE {filled}), coalesce(sum({digest}) FILTER (WHERE {filled}), 0)")
-    return f"""
-SELECT {", ".join(sums)}
-FROM unnest(%(numbers)s::text[], %(externals)s::text[]) AS s (account_number, external)
-JOIN {source.rows} AS t USING (account_number)
-""".encode()  # noqa: S608 - names of fields in schemas/
-
-
-_STATEMENTS = {source.name: _statement(source) for source in _SOURCES.values()}
-_SELECT_LEDGERS = """
-SELECT l.ledger_code, count(*), count(l.ledger_balance), coalesce(sum(l.ledger_balance), 0),
-       coalesce(sum(t.number), 0)::bigint, coalesce(sum(t.amount), 0)
-FROM platform.ledger AS l, LATERAL (
-    SELECT count(*) AS number, sum(nullif(v ->> 'amount', '')::numeric) AS amount
-    FROM jsonb_array_elements(l.current_statement_transactions) AS v
-) AS t
-WHERE l.account_number = ANY(%(numbers)s)
-GROUP BY l.ledger_code
-"""
-_SELECT_ACCOUNTS = """
-SELECT count(*) FILTER (WHERE erased_at IS NULL), count(*) FILTER (WHERE erased_at IS NOT NULL)
-FROM platform.service_account
-WHERE account_number = ANY(%(numbers)s)
-"""
-_SUM = "(SELECT sum({}) FROM {} AS t WHERE account_number = ANY(%(numbers)s))"
-_SUMMED = {place.path: _SUM.format(place.expression, _SOURCES[place.source].rows) for place in PLACES}
-_SELECT_SUMS = f"SELECT {', '.join(_SUMMED[path] for path in _SUMS.values())}"
-
-
-class LedgerTotal(msgspec.Struct):
+class LedgerTotal(msgspec.Struct, frozen=True):
     """What the ledgers of one code add up to."""
 
     ledgers: int = 0
     balances: int = 0
-    balance_sum: str = "0"
+    balance_sum: Decimal = Decimal(0)
     transactions: int = 0
-    transaction_sum: str = "0"
+    transaction_sum: Decimal = Decimal(0)
+
+    def merge(self, other: "LedgerTotal") -> "LedgerTotal":
+        return LedgerTotal(
+            self.ledgers + other.ledgers,
+            self.balances + other.balances,
+            EXACT.add(self.balance_sum, other.balance_sum),
+            self.transactions + other.transactions,
+            EXACT.add(self.transaction_sum, other.transaction_sum),
+        )
+
+    def record(self) -> dict[str, Any]:
+        return {
+            name: decimal_text(value) if isinstance(value, Decimal) else value
+            for name, value in msgspec.structs.asdict(self).items()
+        }
 
 
-class Totals:
-    """Adds portions of accounts up."""
+class PathTotal(msgspec.Struct, frozen=True, array_like=True):
+    """How often a path is filled, and the sum of its values' digests."""
 
-    def __init__(self) -> None:
-        self.accounts = 0
-        self.erased = 0
-        self._filled: dict[str, list[int]] = {}
-        self._sums: dict[str, Decimal | None] = {}
-        self._ledgers: dict[str, LedgerTotal] = {}
+    count: int = 0
+    digest: int = 0
 
-    async def add(self, connection: AsyncConnection[Any], accounts: Sequence[tuple[str, str]]) -> None:
-        """Add these accounts, by account number and external number."""
-        wanted = {"numbers": [number for number, _ in accounts], "externals": [external for _, external in accounts]}
-        async with connection.cursor(row_factory=tuple_row) as cursor:
-            counts = await (await cursor.execute(_SELECT_ACCOUNTS, wanted)).fetchone()
-            assert counts is not None
-            self.accounts, self.erased = self.accounts + counts[0], self.erased + counts[1]
-            for source, statement in _STATEMENTS.items():
-                row = await (await cursor.execute(statement, wanted)).fetchone()
-                assert row is not None
-                self._add_paths(source, row)
-            sums = await (await cursor.execute(_SELECT_SUMS.encode(), wanted)).fetchone()
-            for name, amount in zip(_SUMS, sums or (), strict=True):
-                self._sums[name] = _added(self._sums.get(name), amount)
-            await cursor.execute(_SELECT_LEDGERS, wanted)
-            async for row in cursor:
-                self._add_ledger(*row)
+    def merge(self, other: "PathTotal") -> "PathTotal":
+        return PathTotal(self.count + other.count, (self.digest + other.digest) % MODULUS)
+
+
+class Totals(msgspec.Struct, frozen=True, kw_only=True):
+    """What some accounts add up to. In whatever portions they are added up, and in whatever order: it is the same."""
+
+    accounts: int = 0
+    erased: int = 0
+    paths: dict[str, PathTotal] = {}
+    sums: dict[str, Decimal] = {}
+    """By the name of the sum; without those of which there is nothing."""
+    ledgers: dict[str, LedgerTotal] = {}
+    """By ledger code."""
+
+    def merge(self, other: "Totals") -> "Totals":
+        """What both add up to."""
+        return Totals(
+            accounts=self.accounts + other.accounts,
+            erased=self.erased + other.erased,
+            paths=_merged(self.paths, other.paths, PathTotal.merge),
+            sums=_merged(self.sums, other.sums, EXACT.add),
+            ledgers=_merged(self.ledgers, other.ledgers, LedgerTotal.merge),
+        )
 
     def record(self) -> dict[str, Any]:
         """The totals, with counts as integers and sums as text."""
-        counts = {name: self._filled.get(_PATH_OF_SOURCE[source], [0, 0])[0] for name, source in _COUNTED.items()}
-        balances = self._filled.get(_SUMS["balances"], [0, 0])[0]
+        nothing = PathTotal()
+        counts = {name: self.paths.get(_PATH_OF_SOURCE[source], nothing).count for name, source in _COUNTED.items()}
         return {
             "accounts": self.accounts,
             **counts,
-            "balances": balances,
-            "sums": {name: decimal_text(self._sums.get(name)) for name in _SUMS},
-            "by_ledger": dict(sorted((code, msgspec.to_builtins(one)) for code, one in self._ledgers.items())),
+            "balances": self.paths.get(SUMS["balances"], nothing).count,
+            "sums": {name: decimal_text(self.sums.get(name)) for name in SUMS},
+            "by_ledger": {code: one.record() for code, one in sorted(self.ledgers.items())},
             "paths": {
-                place.path: {"count": count, "digest": f"{digest % _MODULUS:016x}", "stored": place.stored}
+                place.path: {"count": total.count, "digest": f"{total.digest:016x}", "stored": place.stored}
                 for place in sorted(PLACES, key=lambda place: place.path)
-                for count, digest in [self._filled.get(place.path, [0, 0])]
-                if count
+                for total in [self.paths.get(place.path, nothing)]
+                if total.count
             },
             "erased": self.erased,
         }
 
-    def _add_paths(self, source: str, row: Sequence[Any]) -> None:
-        places = (place for place in PLACES if place.source == source)
-        for place, count, digest in zip(places, row[::2], row[1::2], strict=True):
-            filled = self._filled.setdefault(place.path, [0, 0])
-            filled[0] += count
-            filled[1] += int(digest)
 
-    def _add_ledger(
-        self, code: str, ledgers: int, balances: int, balance: Decimal, number: int, amount: Decimal
-    ) -> None:
-        one = self._ledgers.setdefault(code, LedgerTotal())
-        one.ledgers += ledgers
-        one.balances += balances
-        one.transactions += number
-        one.balance_sum = decimal_text(Decimal(one.balance_sum) + balance if ledgers else None)
-        one.transaction_sum = decimal_text(Decimal(one.transaction_sum) + amount)
+T = TypeVar("T")
+
+
+def _merged(one: Mapping[str, T], other: Mapping[str, T], both: Callable[[T, T], T]) -> dict[str, T]:
+    return {**one, **{name: both(one[name], value) if name in one else value for name, value in other.items()}}
 
 
 _PATH_OF_SOURCE = {place.source: place.path for place in PLACES if not place.expression}
@@ -309,10 +246,6 @@ _PATH_OF_SOURCE = {place.source: place.path for place in PLACES if not place.exp
 def decimal_text(value: Decimal | None) -> str:
     """The number without exponent, in its scale; "0" for nothing."""
     return "0" if value is None else format(value, "f")
-
-
-def _added(one: Decimal | None, other: Decimal | None) -> Decimal | None:
-    return other if one is None else one if other is None else one + other
 
 
 def unequal_totals(
@@ -341,7 +274,7 @@ def _compared(
     """(place, what the source says, what the platform says)."""
     for name in ("accounts", *_COUNTED, "balances"):
         yield (name,), manifest.get(name), totals[name]
-    for name in _SUMS:
+    for name in SUMS:
         yield ("sums", name), _dict(manifest, "sums").get(name), totals["sums"][name]
     ledgers, stored = _dict(manifest, "by_ledger"), totals["by_ledger"]
     for code in sorted({*ledgers, *stored}):
@@ -358,7 +291,7 @@ def _compared(
                 break
 
 
-_LEDGER_NAMES = tuple(msgspec.to_builtins(LedgerTotal()))
+_LEDGER_NAMES = LedgerTotal.__struct_fields__
 LEFT_OUT = {
     "columns_nowhere": Sentence(
         "A column of the source is in no account, and its mapping does not ignore it.",

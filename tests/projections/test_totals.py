@@ -2,11 +2,24 @@
 
 import copy
 from decimal import Decimal
+from functools import reduce
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from projections.platform.totals import CONTRACT, Totals, decimal_text, unequal_totals
+from projections.platform.totals import (
+    CONTRACT,
+    MODULUS,
+    SUMS,
+    LedgerTotal,
+    PathTotal,
+    Totals,
+    decimal_text,
+    unequal_totals,
+)
 from schemas.sentence import german_of
 from tests.support.german import is_german
 
@@ -81,3 +94,56 @@ def test_a_sum_is_told_in_its_scale(value: Decimal | None, text: str) -> None:
 def test_nothing_adds_up_to_nothing() -> None:
     assert (NOTHING["accounts"], NOTHING["erased"], NOTHING["paths"], NOTHING["by_ledger"]) == (0, 0, {}, {})
     assert set(NOTHING["sums"].values()) == {"0"}
+
+
+COUNTS = st.integers(0, 10**9)
+AMOUNTS = st.decimals(-(10**18), 10**18, places=10) | st.decimals(-1000, 1000, places=2)
+PORTIONS = st.lists(
+    st.builds(
+        Totals,
+        accounts=COUNTS,
+        erased=COUNTS,
+        paths=st.dictionaries(
+            st.sampled_from(["customers", "customers.family_name"]),
+            st.builds(PathTotal, COUNTS, st.integers(0, MODULUS - 1)),
+        ),
+        sums=st.dictionaries(st.sampled_from([*SUMS]), AMOUNTS),
+        ledgers=st.dictionaries(
+            st.sampled_from("AB"), st.builds(LedgerTotal, COUNTS, COUNTS, AMOUNTS, COUNTS, AMOUNTS)
+        ),
+    ),
+    max_size=6,
+)
+
+
+def together(portions: list[Totals]) -> Totals:
+    return reduce(Totals.merge, portions, Totals())
+
+
+@given(st.data())
+def test_portions_add_up_to_the_same_however_they_are_cut_and_ordered(data: st.DataObject) -> None:
+    portions = data.draw(PORTIONS)
+    cut = data.draw(st.integers(0, len(portions)))
+    parts = [together(portions[:cut]), together(portions[cut:])]
+    sent = [msgspec.json.decode(msgspec.json.encode(part), type=Totals) for part in parts]
+    whole = together(portions).record()
+    assert together(sent).record() == whole
+    assert together(sent[::-1]).record() == whole
+    assert together(data.draw(st.permutations(portions))).record() == whole
+
+
+def test_a_sum_is_never_rounded() -> None:
+    """28 digits are what the decimals of Python keep when nothing else is said."""
+    most = Decimal("999999999999999999.0000000001")
+    one = Totals(sums={"balances": most}, ledgers={"L": LedgerTotal(1, 1, most, 1, most)})
+    record = one.merge(one).record()
+    said = {
+        record["sums"]["balances"],
+        *(record["by_ledger"]["L"][name] for name in ("balance_sum", "transaction_sum")),
+    }
+    assert said == {"1999999999999999998.0000000002"}
+
+
+def test_digests_are_added_up_modulo_their_size() -> None:
+    one = Totals(paths={"customers": PathTotal(1, MODULUS - 1)})
+    assert one.merge(one).record()["paths"]["customers"]["digest"] == "fffffffffffffffe"
