@@ -83,6 +83,7 @@ class Bench:
         """Creates, as fast as they go or so many a second, with relay and worker running and nothing left to do."""
         self.settle()
         with self.apis(api_processes) as port, self.role("relay"), self.role("worker"):
+            self.warm_up(port)
             return self._measured(port, CREATE, rate=rate)
 
     def creates_watched_and_not(self, pieces: int = 20) -> dict[str, Measured]:
@@ -307,16 +308,20 @@ class Bench:
 
     @contextmanager
     def apis(self, count: int) -> Iterator[int]:
-        """So many api processes on one socket."""
+        """So many api processes on one socket, every one of which has answered."""
         with socket.socket() as shared, ExitStack() as stack:
             shared.bind(("127.0.0.1", 0))
             shared.listen(2048)
             fd = shared.fileno()
+            port, started = int(shared.getsockname()[1]), list[psutil.Process]()
             for _ in range(count):
                 command = [sys.executable, "-m", "cli.main", "api", "--fd", str(fd)]
-                stack.enter_context(self._process(command, pass_fds=(fd,)))
-            port = int(shared.getsockname()[1])
-            _wait_for(port)
+                for process in started:  # so that nobody but the next one can answer
+                    process.suspend()
+                started.append(stack.enter_context(self._process(command, pass_fds=(fd,))))
+                _wait_for(port)
+                for process in started:
+                    process.resume()
             yield port
 
     @contextmanager
@@ -332,13 +337,13 @@ class Bench:
         kind: str = "api",
         pass_fds: tuple[int, ...] = (),
         more: Mapping[str, str] = MappingProxyType({}),
-    ) -> Iterator[None]:
+    ) -> Iterator[psutil.Process]:
         environment = self._environment() | dict(more)
         with (self._folder / "servers.log").open("ab") as log:
             process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, pass_fds=pass_fds)
         self._families.setdefault(kind, []).append(process.pid)
         try:
-            yield
+            yield psutil.Process(process.pid)
         finally:
             self._families[kind].remove(process.pid)
             process.terminate()
