@@ -115,3 +115,9 @@ def test_the_documented_limits_of_a_judgement() -> None:
     assert problem_names(problems[:50]) == tuple(f"invalid@{number}" for number in range(50))
     assert problem_names(problems) == problem_names(problems[:50])
     assert Terms() == Terms(strictness="standard", unknown_fields="refuse", is_dry_run_only=False)
+
+
+def test_nothing_is_found_until_it_is_said() -> None:
+    whole = judged(an_account())
+    assert Judgement(whole.submission) == whole
+    assert (whole.problems, whole.warnings, whole.dropped_fields) == ((), (), ())

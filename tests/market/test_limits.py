@@ -251,6 +251,7 @@ def test_supply_may_begin_next_year() -> None:
     [
         (("1", "2", "999999999999.99"), True),
         (("1", "123456789012345678", "123456789012345677"), False),
+        (("1", "9007199254740993", "9007199254740992"), False),
         (("0", "1234567890123456", "5"), False),
         (("0", "-0.5", "5"), False),
     ],
@@ -269,7 +270,12 @@ def test_registers_are_counted_of_meters_for_one_direction_that_still_count() ->
     both_ways = changed(two, "ZWEIRICHTUNGSZAEHLER", *METER, "energierichtung")
     ended = changed(two, "2024-01-01T00:00:00Z", *REGISTER, "active_to")
     none = changed(two, [], *METER, "registers")
-    for account in (both_ways, ended, none):
+    register: Any = two
+    for step in REGISTER:
+        register = register[step]
+    both_rates = changed(two, [register, register], *METER, "registers")
+    assert "implausible_register_count" in codes(read(changed(both_rates, [register] * 3, *METER, "registers")))
+    for account in (both_ways, ended, none, both_rates):
         assert "implausible_register_count" not in codes(read(account))
 
 

@@ -93,6 +93,14 @@ LIMITS: list[tuple[str, Path, Any, Any, str, str]] = [
         "lower_bound_above_upper_bound",
     ),
     *(
+        (name, path, "1", " ", ".".join(path), "blank")
+        for name, path in (
+            ("delivery_note", ("delivery_note", "edifact_reference_number")),
+            ("energy_amount", ("energy_amount", "product_identifier")),
+            ("market_participant_invoice", ("market_participant_invoice", "invoice_number")),
+        )
+    ),
+    *(
         (name, (name, "malo_number"), inside, outside, f"{name}.malo_number", MALO)
         for name in ("delivery_note", "energy_amount", "market_participant_invoice")
         for inside, outside in (("01234567890", "0123456789"), ("01234567890", "012345678901"))
