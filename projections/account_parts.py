@@ -7,13 +7,12 @@ from typing import Any
 import msgspec
 from psycopg import AsyncConnection
 from psycopg.rows import class_row, dict_row, tuple_row
-from psycopg.sql import SQL, Identifier
+from psycopg.sql import SQL, Composable, Composed, Identifier
 
 from projections.platform.tables import TABLES, Table, primary_key, table_columns
 
-MAX_ROWS = 100
-"""Rows of a table that are shown of one account."""
-MAX_RECORDS = 200
+PAGE = 100
+"""Rows of a table, and records, on a page."""
 
 
 class AccountTable(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,8 +21,14 @@ class AccountTable(msgspec.Struct, frozen=True, kw_only=True):
     table: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
-    is_cut: bool
-    """Whether there are more than are shown."""
+    next_after: "RowPlace | None"
+    """Where the next page begins; None where there are no more rows."""
+
+
+RowPlace = tuple[str | int, ...]
+"""What names a row among those of its account: reference, ordinal, or both."""
+RecordPlace = tuple[datetime, str]
+"""What the list of attached records is sorted by: when it came, and its stream."""
 
 
 class AttachedRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +39,11 @@ class AttachedRecord(msgspec.Struct, frozen=True, kw_only=True):
     is_cancelled: bool
     created_at: datetime
     modified_at: datetime
+
+    @property
+    def place(self) -> RecordPlace:
+        """Where the list stands with it: the next page begins after the last."""
+        return self.created_at, self.stream
 
     @property
     def reference(self) -> str:
@@ -50,9 +60,10 @@ class Seal(msgspec.Struct, frozen=True):
 _SELECT_RECORDS = """
 SELECT stream, kind, is_cancelled, created_at, modified_at
 FROM account_record
-WHERE supplier = %s AND external_account_number = %s
+WHERE supplier = %(supplier)s AND external_account_number = %(external)s
+  AND (%(at)s::timestamptz IS NULL OR (created_at, stream) > (%(at)s::timestamptz, %(after)s))
 ORDER BY created_at, stream
-LIMIT %s
+LIMIT %(limit)s
 """
 _SELECT_SEAL = """
 SELECT size, sealed_at
@@ -63,38 +74,74 @@ LIMIT 1
 """
 
 
-async def platform_records(connection: AsyncConnection[Any], account_number: str) -> list[AccountTable]:
-    """The platform's rows of an account, by table; tables without any are left out."""
+async def platform_records(
+    connection: AsyncConnection[Any],
+    account_number: str,
+    after: tuple[str, RowPlace] | None = None,
+    *,
+    limit: int = PAGE,
+) -> list[AccountTable]:
+    """The platform's rows of an account, by table; tables without any are left out.
+
+    `after` says of one table, by its name, after which row they begin. Raises ValueError where no page ends there.
+    """
     tables = []
     async with connection.cursor(row_factory=dict_row) as cursor:
         for table in TABLES:
-            order = SQL(", ").join(map(Identifier, primary_key(table)))
-            query = SQL("SELECT * FROM {} WHERE account_number = %s ORDER BY {} LIMIT {}").format(
-                Identifier("platform", table.name), order, MAX_ROWS + 1
-            )
-            rows = await (await cursor.execute(query, (account_number,))).fetchall()
+            place = after[1] if after and after[0] == table.name else ()
+            query, parameters = _select(table, account_number, place, limit + 1)
+            rows = await (await cursor.execute(query, parameters)).fetchall()
             if rows:
-                tables.append(_shown(table, rows))
+                tables.append(_shown(table, rows, limit))
     return tables
 
 
-def _shown(table: Table, rows: Sequence[dict[str, Any]]) -> AccountTable:
+def _select(table: Table, account_number: str, place: RowPlace, limit: int) -> tuple[Composed, list[Any]]:
+    """The query for a page of the table's rows of an account. Raises ValueError."""
+    names, types = primary_key(table)[1:], dict(table_columns(table))
+    kinds = [int if types[name] == "integer" else str for name in names]
+    if place and [type(one) for one in place] != kinds:
+        raise ValueError("no page ends there")
+    begins: Composable = SQL("")
+    if place:
+        begins = SQL(" AND ({}) > ({})").format(
+            SQL(", ").join(map(Identifier, names)),
+            SQL(", ").join(SQL("%s::{}").format(SQL(types[name])) for name in names),
+        )
+    query = SQL("SELECT * FROM {table} WHERE account_number = %s{begins} ORDER BY {order} LIMIT %s").format(
+        table=Identifier("platform", table.name),
+        begins=begins,
+        order=SQL(", ").join(map(Identifier, primary_key(table))),
+    )
+    return query, [account_number, *place, limit]
+
+
+def _shown(table: Table, rows: Sequence[dict[str, Any]], limit: int) -> AccountTable:
     """In the order in which the columns are declared, without those that are empty everywhere."""
     names = [name for name, _ in table_columns(table) if name != "account_number"]
     filled = tuple(name for name in names if any(row.get(name) not in (None, "", [], {}) for row in rows))
-    kept = rows[:MAX_ROWS]
+    kept = rows[:limit]
     return AccountTable(
         table=table.name,
         columns=filled,
         rows=tuple(tuple(row[name] for name in filled) for row in kept),
-        is_cut=len(rows) > MAX_ROWS,
+        next_after=tuple(kept[-1][name] for name in primary_key(table)[1:]) if len(rows) > limit else None,
     )
 
 
-async def attached_records(connection: AsyncConnection[Any], supplier: str, external: str) -> list[AttachedRecord]:
-    """What was attached to the account, in the order in which it came; 200 at most."""
+async def attached_records(
+    connection: AsyncConnection[Any],
+    supplier: str,
+    external: str,
+    *,
+    after: RecordPlace | None = None,
+    limit: int = PAGE,
+) -> list[AttachedRecord]:
+    """What was attached to the account, in the order in which it came, after a place; so many at most."""
+    at, stream = after or (None, "")
+    wanted = {"supplier": supplier, "external": external, "at": at, "after": stream, "limit": limit}
     async with connection.cursor(row_factory=class_row(AttachedRecord)) as cursor:
-        return await (await cursor.execute(_SELECT_RECORDS, (supplier, external, MAX_RECORDS))).fetchall()
+        return await (await cursor.execute(_SELECT_RECORDS, wanted)).fetchall()
 
 
 async def seal_over(connection: AsyncConnection[Any], position: int) -> Seal | None:

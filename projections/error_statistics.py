@@ -98,23 +98,46 @@ class RefusalCount(CountByDay, frozen=True, kw_only=True):
 
     number: int
 
+    @property
+    def place(self) -> "RefusalPlace":
+        """Where the list stands with it: the next page begins after the last."""
+        return self.number, self.supplier, self.code, self.path
+
+
+RefusalPlace = tuple[int, str, str, str]
+"""What the list is sorted by: how often, supplier, code, path."""
 
 _SELECT_REFUSED = """
-SELECT supplier, code, path, sum(number)::bigint AS number, array_agg(day), array_agg(number)
-FROM error_statistics
-WHERE supplier = ANY(%(suppliers)s) AND day >= %(first)s AND source = 'request'
-GROUP BY supplier, code, path
+SELECT * FROM (
+    SELECT supplier, code, path, sum(number)::bigint AS number, array_agg(day), array_agg(number)
+    FROM error_statistics
+    WHERE supplier = ANY(%(suppliers)s) AND day >= %(first)s AND source = 'request'
+    GROUP BY supplier, code, path
+) AS counted (supplier, code, path, number, days, numbers)
+WHERE %(number)s::bigint IS NULL
+   OR (-number, supplier, code, path) > (-%(number)s::bigint, %(after_supplier)s, %(after_code)s, %(after_path)s)
 ORDER BY number DESC, supplier, code, path
 LIMIT %(limit)s
 """
 
 
 async def refused_requests(
-    connection: AsyncConnection[Any], suppliers: Sequence[str], today: date, *, days: int, limit: int = 200
+    connection: AsyncConnection[Any],
+    suppliers: Sequence[str],
+    today: date,
+    *,
+    days: int,
+    after: RefusalPlace | None = None,
+    limit: int = 50,
 ) -> list[RefusalCount]:
-    """What requests were refused for, the most frequent first; `today` is in German market time."""
+    """What requests were refused for, the most frequent first; `today` is in German market time.
+
+    Those that come after a place.
+    """
     listed = [today - timedelta(days=back) for back in range(days - 1, -1, -1)]
+    names = ("number", "after_supplier", "after_code", "after_path")
     wanted = {"suppliers": list(suppliers), "first": listed[0], "limit": limit}
+    wanted |= dict(zip(names, after or (None,) * len(names), strict=True))
     async with connection.cursor(row_factory=tuple_row) as cursor:
         rows = await (await cursor.execute(_SELECT_REFUSED, wanted)).fetchall()
     return [

@@ -10,7 +10,7 @@ from typing import Any, LiteralString
 
 import msgspec
 from psycopg import AsyncConnection, Connection
-from psycopg.rows import dict_row
+from psycopg.rows import dict_row, tuple_row
 
 from eventstore.aggregates import customer_mail, disclosure, import_process
 from eventstore.errors import StreamUnreadable
@@ -173,6 +173,77 @@ async def account_history(
     parameters = {"streams": _streams(supplier, external, []), "supplier": supplier, "external": external}
     async for recorded in _streamed(connection, _SELECT_ACCOUNT_EVENTS, as_of.parameters | parameters):
         yield recorded
+
+
+class TimeLine(msgspec.Struct, frozen=True, kw_only=True):
+    """Some of an account's events, the newest first, and where they stand among all of them."""
+
+    events: list[Recorded]
+    first: int
+    last: int
+    """The positions between which all events of the account stand."""
+    last_then: int
+    """That of the last one as of the moment that was asked for; 0 for none."""
+    next_before: int
+    """Before which position earlier events go on; 0 where there are none."""
+
+
+_SELECT_PLACES: LiteralString = f"""
+WITH mine AS MATERIALIZED (
+    SELECT position, {_AS_OF} AS is_known
+    FROM events
+    WHERE stream = ANY(ARRAY(
+        SELECT unnest(%(streams)s::text[])
+        UNION ALL
+        SELECT stream FROM account_record
+        WHERE supplier = %(supplier)s AND external_account_number = %(external)s
+    ))
+)
+SELECT coalesce(min(position), 0), coalesce(max(position), 0), coalesce(max(position) FILTER (WHERE is_known), 0),
+       ARRAY(SELECT position FROM mine WHERE is_known AND position < %(before)s ORDER BY position DESC LIMIT %(limit)s)
+FROM mine
+"""  # noqa: S608 - constants
+_SELECT_AT_PLACES: LiteralString = f"""{SELECT_EVENTS}
+WHERE position = ANY(%(places)s)
+ORDER BY position DESC
+"""
+_SELECT_NEWEST_OF_IMPORT: LiteralString = f"""{SELECT_EVENTS}
+WHERE stream = ANY(%(streams)s) AND {_AS_OF}
+ORDER BY stream, version DESC
+LIMIT %(limit)s
+"""
+_SELECT_FIRST_OF_IMPORT: LiteralString = f"{SELECT_EVENTS} WHERE stream = ANY(%(streams)s) AND version = 1"
+
+
+async def account_time_line(
+    connection: AsyncConnection[Any],
+    supplier: str,
+    external: str,
+    as_of: AsOf = NOW,
+    *,
+    before: int = 10**18,
+    limit: int = 100,
+) -> TimeLine:
+    """So many of the account's events before a position, as of a moment; `Unreadable` ones as well."""
+    parameters = as_of.parameters | {"streams": _streams(supplier, external, []), "before": before, "limit": limit + 1}
+    parameters |= {"supplier": supplier, "external": external}
+    async with connection.cursor(row_factory=tuple_row) as cursor:
+        [first, last, last_then, places] = await (await cursor.execute(_SELECT_PLACES, parameters)).fetchone() or ()
+    parameters |= {"places": places[:limit]}
+    events = [one async for one in _streamed(connection, _SELECT_AT_PLACES, parameters)]
+    next_before = places[limit - 1] if len(places) > limit else 0
+    return TimeLine(events=events, first=first, last=last, last_then=last_then, next_before=next_before)
+
+
+async def newest_of_import(
+    connection: AsyncConnection[Any], supplier: str, external: str, as_of: AsOf = NOW, *, limit: int = 2_000
+) -> list[Recorded]:
+    """The newest events of the import itself, oldest first, and its very first one before them."""
+    parameters = as_of.parameters | {"streams": [import_process.stream_of(supplier, external)], "limit": limit}
+    events = [one async for one in _streamed(connection, _SELECT_NEWEST_OF_IMPORT, parameters)][::-1]
+    if not events or events[0].version == 1:
+        return events
+    return [one async for one in _streamed(connection, _SELECT_FIRST_OF_IMPORT, parameters)] + events
 
 
 async def import_history(

@@ -33,7 +33,8 @@ from schemas.places import place_of
 
 MAX_PROBLEMS = 50
 """Different problems of one failure that are kept."""
-MAX_CODES = 200
+PAGE = 50
+"""Codes and places on a page of `failure_counts`."""
 OPEN, MENDED = "open", "mended"
 
 _TABLES = {
@@ -200,27 +201,52 @@ class FailureCount(CountByDay, frozen=True, kw_only=True):
     open: int
     mended: int
 
+    @property
+    def place(self) -> "FailurePlace":
+        """Where the list stands with it: the next page begins after the last."""
+        return self.open, self.mended, self.supplier, self.code, self.path
+
+
+FailurePlace = tuple[int, int, str, str, str]
+"""What the list is sorted by: accounts that still fail, accounts that were mended, supplier, code, path."""
 
 _SELECT_COUNTS = """
-SELECT supplier, code, path,
-       coalesce(sum(number) FILTER (WHERE kind = 'open'), 0)::bigint AS open,
-       coalesce(sum(number) FILTER (WHERE kind = 'mended'), 0)::bigint AS mended,
-       array_agg(kind) FILTER (WHERE kind >= %(first)s AND kind < 'a') AS days,
-       array_agg(number) FILTER (WHERE kind >= %(first)s AND kind < 'a') AS numbers
-FROM import_failure_count
-WHERE supplier = ANY(%(suppliers)s) AND kind >= %(first)s
-GROUP BY supplier, code, path
+SELECT * FROM (
+    SELECT supplier, code, path,
+           coalesce(sum(number) FILTER (WHERE kind = 'open'), 0)::bigint AS open,
+           coalesce(sum(number) FILTER (WHERE kind = 'mended'), 0)::bigint AS mended,
+           array_agg(kind) FILTER (WHERE kind >= %(first)s AND kind < 'a') AS days,
+           array_agg(number) FILTER (WHERE kind >= %(first)s AND kind < 'a') AS numbers
+    FROM import_failure_count
+    WHERE supplier = ANY(%(suppliers)s) AND kind >= %(first)s AND (%(code)s = '' OR code = %(code)s)
+    GROUP BY supplier, code, path
+) AS counted
+WHERE %(open)s::bigint IS NULL
+   OR (-open, -mended, supplier, code, path)
+      > (-%(open)s::bigint, -%(mended)s::bigint, %(after_supplier)s, %(after_code)s, %(after_path)s)
 ORDER BY open DESC, mended DESC, supplier, code, path
 LIMIT %(limit)s
 """
 
 
 async def failure_counts(
-    connection: AsyncConnection[Any], suppliers: Sequence[str], today: date, *, days: int, limit: int = MAX_CODES
+    connection: AsyncConnection[Any],
+    suppliers: Sequence[str],
+    today: date,
+    *,
+    days: int,
+    code: str = "",
+    after: FailurePlace | None = None,
+    limit: int = PAGE,
 ) -> list[FailureCount]:
-    """What imports failed for, what concerns most accounts now first; `today` is in German market time."""
+    """What imports failed for, what concerns most accounts now first; `today` is in German market time.
+
+    Of one code or "" for all, and of those that come after a place.
+    """
     listed = [(today - timedelta(days=back)).isoformat() for back in range(days - 1, -1, -1)]
-    wanted = {"suppliers": list(suppliers), "first": listed[0], "limit": limit}
+    names = ("open", "mended", "after_supplier", "after_code", "after_path")
+    wanted = {"suppliers": list(suppliers), "first": listed[0], "code": code, "limit": limit}
+    wanted |= dict(zip(names, after or (None,) * len(names), strict=True))
     async with connection.cursor(row_factory=tuple_row) as cursor:
         rows = await (await cursor.execute(_SELECT_COUNTS, wanted)).fetchall()
     return [

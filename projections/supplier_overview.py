@@ -62,8 +62,9 @@ class SupplierStanding(msgspec.Struct, frozen=True, kw_only=True):
 _SELECT_SUPPLIERS = """
 SELECT code, status, reason
 FROM import_supplier
-WHERE %(reach)s::text[] IS NULL OR code = ANY(%(reach)s)
+WHERE (%(reach)s::text[] IS NULL OR code = ANY(%(reach)s)) AND code > %(after)s
 ORDER BY code
+LIMIT %(limit)s
 """
 _SELECT_COUNTS = "SELECT supplier, status, number FROM import_progress WHERE supplier = ANY(%s) AND number > 0"
 _SELECT_OLDEST = """
@@ -83,10 +84,15 @@ async def supplier_codes(connection: AsyncConnection[Any], reach: Sequence[str] 
 
 
 async def supplier_standings(
-    connection: AsyncConnection[Any], reach: Sequence[str] | None, at: datetime
+    connection: AsyncConnection[Any],
+    reach: Sequence[str] | None,
+    at: datetime,
+    *,
+    after: str = "",
+    limit: int | None = None,
 ) -> list[SupplierStanding]:
-    """All suppliers, or those within reach, in the order of their codes."""
-    suppliers = await _suppliers(connection, reach)
+    """All suppliers, or those within reach, in the order of their codes, after one of these; so many at most."""
+    suppliers = await _suppliers(connection, reach, after, limit)
     codes = [code for code, _, _ in suppliers]
     late = await late_counts(connection, codes, at)
     counts: dict[str, dict[str, int]] = {}
@@ -112,7 +118,9 @@ def _a_minute(counts: Mapping[str, int], *kinds: str) -> float:
     return sum(counts.get(kind, 0) for kind in kinds) / RATE_MINUTES
 
 
-async def _suppliers(connection: AsyncConnection[Any], reach: Sequence[str] | None) -> list[tuple[str, str, str]]:
-    wanted = {"reach": None if reach is None else list(reach)}
+async def _suppliers(
+    connection: AsyncConnection[Any], reach: Sequence[str] | None, after: str = "", limit: int | None = None
+) -> list[tuple[str, str, str]]:
+    wanted = {"reach": None if reach is None else list(reach), "after": after, "limit": limit}
     async with connection.cursor(row_factory=tuple_row) as cursor:
         return await (await cursor.execute(_SELECT_SUPPLIERS, wanted)).fetchall()

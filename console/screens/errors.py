@@ -1,6 +1,7 @@
 """What goes wrong, by code, place and supplier: how many accounts now, how many mended, and since when."""
 
 from collections.abc import Sequence
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -10,16 +11,18 @@ from api.catalogue import CATALOGUE
 from api.errors import not_found
 from api.problem_sentences import sentence_at
 from console.listing import Asked, command_line
+from console.paging import Pages, PlaceNumber, PlaceText, pages, place_in
 from console.people import EVERYBODY
 from console.texts import N_
 from console.visit import ROOT, Visit, page
 from eventstore.clock import now
 from projections.error_statistics import RefusalCount, refused_requests
-from projections.import_failure import MAX_CODES, FailureCount, failure_counts
+from projections.import_failure import FailureCount, failure_counts
 from projections.supplier_overview import supplier_codes
 from schemas.base import MARKET_TIME
 
 DAYS = 14
+AT_ONCE = 50
 _CODES = {entry.code: entry for entry in CATALOGUE}
 
 
@@ -36,24 +39,17 @@ class DayBar(msgspec.Struct, frozen=True):
 async def errors(visit: Visit) -> Response:
     """All codes and places, what concerns most accounts first."""
     codes, chosen = await _suppliers(visit)
-    today = now().astimezone(MARKET_TIME).date()
-
-    async def failed(connection: object) -> list[FailureCount]:
-        return await failure_counts(connection, chosen, today, days=DAYS)  # type: ignore[arg-type]
-
-    async def refused(connection: object) -> list[RefusalCount]:
-        return await refused_requests(connection, chosen, today, days=DAYS)  # type: ignore[arg-type]
-
-    failures = await visit.read(failed)
+    failures, more_failures = await _failures(visit, chosen, "")
+    refusals, more_refusals = await _refusals(visit, chosen)
     return visit.render(
         "errors.html",
         codes=codes,
         supplier=visit.query("supplier"),
         failures=[(one, sentence_at(one.code, one.path), trend_of(one.days), _links(one)) for one in failures],
-        refusals=[(one, sentence_at(one.code, one.path), trend_of(one.days)) for one in await visit.read(refused)],
+        more_failures=more_failures,
+        refusals=[(one, sentence_at(one.code, one.path), trend_of(one.days)) for one in refusals],
+        more_refusals=more_refusals,
         days=DAYS,
-        most=MAX_CODES,
-        may_retry=visit.person.role != "auditor",
         refusals_line=command_line("refusals", visit.query("supplier") or "…"),
     )
 
@@ -65,19 +61,40 @@ async def error_code(visit: Visit) -> Response:
     if entry is None:
         raise not_found()
     _, chosen = await _suppliers(visit)
-    today = now().astimezone(MARKET_TIME).date()
-
-    async def failed(connection: object) -> list[FailureCount]:
-        return await failure_counts(connection, chosen, today, days=DAYS)  # type: ignore[arg-type]
-
-    mine = [one for one in await visit.read(failed) if one.code == entry.code]
+    failures, more = await _failures(visit, chosen, entry.code)
     return visit.render(
         "error_code.html",
         entry=entry,
-        failures=[(one, trend_of(one.days), _links(one)) for one in mine],
+        failures=[(one, trend_of(one.days), _links(one)) for one in failures],
+        more=more,
         days=DAYS,
         address=f"{ROOT}/imports/{Asked(code=entry.code).query()}",
     )
+
+
+async def _failures(visit: Visit, suppliers: Sequence[str], code: str) -> tuple[list[FailureCount], Pages]:
+    """A page of what imports failed for, of one code or "" for all, and the ways on."""
+    place = place_in(visit, "after", tuple[PlaceNumber, PlaceNumber, PlaceText, PlaceText, PlaceText])
+    today = now().astimezone(MARKET_TIME).date()
+
+    async def asked(connection: Any) -> list[FailureCount]:
+        return await failure_counts(connection, suppliers, today, days=DAYS, code=code, after=place, limit=AT_ONCE + 1)
+
+    rows = await visit.read(asked)
+    return rows[:AT_ONCE], pages(visit, "after", rows[AT_ONCE - 1].place if len(rows) > AT_ONCE else None)
+
+
+async def _refusals(visit: Visit, suppliers: Sequence[str]) -> tuple[list[RefusalCount], Pages]:
+    """A page of what requests were refused for, and the ways on."""
+    place = place_in(visit, "refused-after", tuple[PlaceNumber, PlaceText, PlaceText, PlaceText])
+    today = now().astimezone(MARKET_TIME).date()
+
+    async def asked(connection: Any) -> list[RefusalCount]:
+        return await refused_requests(connection, suppliers, today, days=DAYS, after=place, limit=AT_ONCE + 1)
+
+    rows = await visit.read(asked)
+    after = rows[AT_ONCE - 1].place if len(rows) > AT_ONCE else None
+    return rows[:AT_ONCE], pages(visit, "refused-after", after, anchor="refused")
 
 
 def trend_of(days: Sequence[int]) -> list[DayBar]:

@@ -5,19 +5,26 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from api.beside import beside
 from api.endpoints.problem_queries import import_problems
 from api.errors import not_found, query_not_valid
-from api.limits import MAX_ANSWER_BYTES
 from console.disclosing import is_shown
 from console.formats import Formats
+from console.import_parts import (
+    attempts_of_page,
+    changes_of_page,
+    line_of_page,
+    past_of,
+    records_of_page,
+    tables_of_page,
+    tree_of_page,
+    versions_of_page,
+)
 from console.listing import command_line, import_address
 from console.owner_words import TASK_NAMES, TASK_STATES
-from console.payload_tree import PayloadTree, payload_tree, shown_value
+from console.paging import pages
 from console.people import EVERYBODY, MENDERS, OPERATORS
 from console.timeline import STATE_NAMES, STATE_TONES, Step, kind_name, step_of, waits_for
 from console.visit import Visit, action, page
-from discretion.masking import masked_tree
 from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.disclosure import PersonalDataShown
 from eventstore.aggregates.import_process import (
@@ -26,32 +33,24 @@ from eventstore.aggregates.import_process import (
     ImportStaged,
     ImportStarted,
     RetryImport,
-    SubjectErased,
     stream_of,
 )
 from eventstore.aggregates.owner_task import OwnerTaskKind
 from eventstore.clock import now
-from eventstore.events import Recorded, Unreadable
-from eventstore.log.refused_attempts import refused_attempts
+from eventstore.events import Recorded
 from eventstore.log.typed_reasons import MAX_REASON, reasons_of
 from eventstore.log.user_details import details_of
-from projections.account_parts import attached_records, platform_records, seal_over
-from projections.history import NOW, AsOf, account_history, status_record
+from projections.account_parts import seal_over
+from projections.history import NOW, AsOf, status_record
 from projections.owner_task import owner_tasks
 from schemas.base import Problem, code_and_path
-from schemas.difference import FieldChange, bounded_difference
 from schemas.sentence import Sentence
-from schemas.work import COMPARED
-
-MAX_EVENTS = 500
-"""Events of an account that its page shows; `importledger history` shows all."""
 
 _NO_REASON = Sentence("Say why.", "Bitte einen Grund angeben.")
 _NOT_CONFIRMED = Sentence(
     "What was typed is not the account's number.", "Was eingegeben wurde, ist nicht die Nummer des Kontos."
 )
 _NO_MOMENT = Sentence("Give a position or a time.", "Anzugeben ist eine Position oder ein Zeitpunkt.")
-_NO_VERSION = Sentence("Choose two payloads that were sent.", "Bitte zwei gesendete Inhalte auswählen.")
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -59,44 +58,6 @@ class Entry(msgspec.Struct, frozen=True):
 
     recorded: Recorded
     step: Step
-
-
-class Past(msgspec.Struct, frozen=True):
-    """The events of an account up to a moment, and those of the import alone."""
-
-    entries: tuple[Recorded, ...]
-    is_cut: bool
-
-    @property
-    def own(self) -> list[Recorded]:
-        return [
-            one for one in self.entries if one.stream.startswith("import/") and not isinstance(one.event, Unreadable)
-        ]
-
-    @property
-    def staged(self) -> list[Recorded]:
-        """The events that brought a payload, the newest first."""
-        return [one for one in reversed(self.own) if isinstance(one.event, ImportStaged)]
-
-    @property
-    def since_staged(self) -> list[Recorded]:
-        own = self.own
-        last = max((n for n, one in enumerate(own) if isinstance(one.event, ImportStaged)), default=0)
-        return own[last:]
-
-    @property
-    def is_erased(self) -> bool:
-        return any(isinstance(one.event, SubjectErased) for one in self.own)
-
-
-async def past_of(connection: Any, supplier: str, external: str, moment: AsOf) -> Past:
-    """What happened to an account until then."""
-    entries: list[Recorded] = []
-    async for recorded in account_history(connection, supplier, external, moment):
-        entries.append(recorded)
-        if len(entries) > MAX_EVENTS:
-            return Past(tuple(entries[:MAX_EVENTS]), True)
-    return Past(tuple(entries), False)
 
 
 @page("/imports/{supplier}/{external}/", roles=EVERYBODY)
@@ -171,11 +132,17 @@ async def import_shown(visit: Visit) -> Response:  # long: it gathers what a pag
     if entry is None:
         raise not_found()
     whole = await visit.read(past_of, supplier, external, NOW)
-    attempts = await visit.read(refused_attempts, supplier, external)
+    attempts, more_attempts = await attempts_of_page(visit, supplier, external)
     if not whole.own:
         if not attempts:
             raise not_found()
-        return visit.render("import_refused.html", supplier=supplier, external=external, attempts=_told(attempts))
+        return visit.render(
+            "import_refused.html",
+            supplier=supplier,
+            external=external,
+            attempts=_told(attempts),
+            more_attempts=more_attempts,
+        )
     is_clear = await is_shown(visit, supplier, external)
     moment = _moment(visit)
     past = whole if moment == NOW else await visit.read(past_of, supplier, external, moment)
@@ -183,10 +150,12 @@ async def import_shown(visit: Visit) -> Response:  # long: it gathers what a pag
     if record is None:
         raise not_found()
     problems = import_problems(past.since_staged)
-    tree, version = await _tree(visit, past, problems.errors, problems.warnings, is_clear=is_clear)
+    tree, version = await tree_of_page(visit, past, problems.errors, problems.warnings, is_clear=is_clear)
     number = record.service_identifier
-    tables = await visit.read(platform_records, number) if number else []
-    last = past.own[-1]
+    line, more_events = await line_of_page(visit, supplier, external, moment)
+    records, more_records = await records_of_page(visit, supplier, external)
+    changes, more_changes = await changes_of_page(visit, past, is_clear=is_clear)
+    versions, more_versions = versions_of_page(visit, past)
     is_live = record.status in ("PENDING", "IN_PROGRESS") and moment == NOW
     tasks = await visit.read(owner_tasks, "", {"supplier": supplier, "external": external}, 5)
     response = visit.render(
@@ -200,26 +169,27 @@ async def import_shown(visit: Visit) -> Response:  # long: it gathers what a pag
         waits=_waits(visit, past.own, record.status, entry.status),
         attempt=_attempt(past.own),
         is_live=is_live,
-        entries=await _entries(visit, past),
-        is_cut=past.is_cut,
+        entries=await _entries(visit, line.events),
+        more_events=more_events,
         as_of=visit.query("as_of"),
-        positions=[one.position for one in whole.entries],
+        line=line,
         problems=problems,
         tree=tree,
+        more_tree=pages(visit, "tree-after", tree.next_after if tree else None, anchor="payload-head"),
         version=version,
-        versions=past.staged,
+        versions=versions,
+        more_versions=more_versions,
         is_erased=past.is_erased,
         is_clear=is_clear,
-        changes=await _changes(visit, past, is_clear=is_clear),
+        changes=changes,
+        more_changes=more_changes,
         compared=(visit.query("from"), visit.query("to")),
-        tables=[_table(table, is_clear=is_clear) for table in tables],
-        records=[
-            (kind_name(one.kind.replace("-", "_"), visit._), one)
-            for one in await visit.read(attached_records, supplier, external)
-        ],
+        tables=await tables_of_page(visit, number, is_clear=is_clear) if number else [],
+        records=[(kind_name(one.kind.replace("-", "_"), visit._), one) for one in records],
+        more_records=more_records,
         attempts=_told(attempts),
-        seal=await visit.read(seal_over, last.position),
-        last=last,
+        more_attempts=more_attempts,
+        seal=await visit.read(seal_over, line.last_then),
         tasks=tasks,
         task_names={kind: visit._(name) for kind, name in TASK_NAMES.items()},
         task_states={state: visit._(name) for state, name in TASK_STATES.items()},
@@ -252,69 +222,14 @@ def _attempt(own: list[Recorded]) -> int | None:
     return next((one.event.attempt for one in reversed(own) if isinstance(one.event, ImportStarted)), None)
 
 
-async def _entries(visit: Visit, past: Past) -> list[Entry]:
-    """The time line, the newest first, with the names of those who did something and their reasons."""
-    ids = {one.caused_by.partition(":")[2] for one in past.entries if one.caused_by.startswith("user:")}
+async def _entries(visit: Visit, events: list[Recorded]) -> list[Entry]:
+    """The time line with the names of those who did something and their reasons."""
+    ids = {one.caused_by.partition(":")[2] for one in events if one.caused_by.startswith("user:")}
     users = {user: one.shown for user, one in (await visit.read(details_of, ids)).items()} if ids else {}
-    shown_events = [one.event for one in past.entries if isinstance(one.event, PersonalDataShown)]
+    shown_events = [one.event for one in events if isinstance(one.event, PersonalDataShown)]
     typed = await visit.read(reasons_of, [event.reason for event in shown_events]) if shown_events else {}
     reasons = {reason: one.content for reason, one in typed.items()}
-    return [Entry(one, step_of(one, visit._, users, reasons)) for one in reversed(past.entries)]
-
-
-async def _tree(
-    visit: Visit, past: Past, errors: tuple[Problem, ...], warnings: tuple[Problem, ...], *, is_clear: bool
-) -> tuple[PayloadTree | None, int]:
-    """The payload that is asked for by its event's version, or the newest; None where it was erased."""
-    asked = visit.query("payload")
-    chosen = next((one for one in past.staged if str(one.version) == asked), past.staged[0])
-    body = await _body(visit, chosen)
-    if body is None:
-        return None, chosen.version
-    is_newest = chosen is past.staged[0]
-    problems = (errors, warnings) if is_newest else ((), ())
-    return await beside(body, _built, body, *problems, is_clear), chosen.version
-
-
-def _built(body: bytes, errors: tuple[Problem, ...], warnings: tuple[Problem, ...], is_clear: bool) -> PayloadTree:
-    return payload_tree(body, errors, warnings, is_clear=is_clear)
-
-
-async def _body(visit: Visit, staged: Recorded) -> bytes | None:
-    assert isinstance(staged.event, ImportStaged)
-    digests = {staged.stream: staged.event.payload_sha256}
-    bodies = await visit.written(visit.services.ledger.payloads, digests)
-    return bodies.get(staged.stream)
-
-
-async def _changes(visit: Visit, past: Past, *, is_clear: bool) -> list[FieldChange] | None:
-    """What differs between the payloads that are asked for; None where none are."""
-    wanted = [visit.query("from"), visit.query("to")]
-    if not any(wanted):
-        return None
-    by_version = {str(one.version): one for one in past.staged}
-    if any(version not in by_version for version in wanted):
-        raise query_not_valid(Problem("from", "invalid_choice", _NO_VERSION))
-    bodies = [await _body(visit, by_version[version]) for version in wanted]
-    if bodies[0] is None or bodies[1] is None:
-        return []
-    compared = await beside(max(bodies, key=len), bounded_difference, *bodies, COMPARED, MAX_ANSWER_BYTES)  # type: ignore[arg-type]
-    changes = msgspec.json.decode(compared, type=list[FieldChange])
-    return changes if is_clear else [_masked_change(change) for change in changes]
-
-
-def _masked_change(change: FieldChange) -> FieldChange:
-    """A place's name decides, as in a payload; what stands there may be a whole object."""
-    name = next((step for step in reversed(change.path.split(".")) if not step.isdigit()), "")
-    before, after = (None if one is None else masked_tree({name: one})[name] for one in (change.before, change.after))
-    return msgspec.structs.replace(change, before=before, after=after)
-
-
-def _table(table: Any, *, is_clear: bool) -> dict[str, Any]:
-    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-    masked = rows if is_clear else [masked_tree(row) for row in rows]
-    rows = [{name: shown_value(value) for name, value in row.items()} for row in masked]
-    return {"name": table.table, "columns": table.columns, "rows": rows, "is_cut": table.is_cut}
+    return [Entry(one, step_of(one, visit._, users, reasons)) for one in events]
 
 
 def _told(attempts: Any) -> list[dict[str, Any]]:

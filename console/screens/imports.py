@@ -10,6 +10,7 @@ from starlette.responses import Response, StreamingResponse
 from api.database import in_time
 from api.errors import not_found, query_not_valid
 from console.listing import NAMES, Asked, as_csv, command_line, import_address
+from console.paging import no_place
 from console.people import EVERYBODY, MENDERS
 from console.texts import N_
 from console.timeline import STATE_NAMES, STATE_TONES
@@ -32,7 +33,6 @@ MAX_LINES = 100
 EXPORTED_AT_ONCE = 1_000
 _WITHIN_S = 30.0
 
-_NO_PLACE = Sentence("Take this from the link to the next page.", "Dieser Wert steht im Link auf die nächste Seite.")
 _NO_REASON = Sentence("Say why.", "Bitte einen Grund angeben.")
 
 
@@ -86,6 +86,7 @@ async def imports(visit: Visit) -> Response:
     return visit.render(
         "imports.html",
         asked=asked,
+        fields=_fields(asked),
         codes=codes,
         states=[(state, visit._(name)) for state, name in STATE_NAMES.items()],
         tones=STATE_TONES,
@@ -132,7 +133,7 @@ async def preview(visit: Visit) -> Response:
         "imports_decide.html",
         verb=verb,
         asked=asked,
-        fields=[(name, getattr(asked, name)) for name in NAMES if getattr(asked, name)],
+        fields=_fields(asked),
         chosen=[] if is_whole else names,
         is_whole=is_whole,
         number=len(chosen),
@@ -216,12 +217,17 @@ async def _page(visit: Visit, narrowed: Narrowed, after: str) -> ListPage:
     try:
         return await visit.read(asked)
     except ValueError as error:
-        raise query_not_valid(Problem("after", "invalid", _NO_PLACE)) from error
+        raise no_place("after") from error
 
 
 async def _codes(visit: Visit) -> list[str]:
     reach = visit.person.reach
     return await visit.read(supplier_codes, None if reach is None else sorted(reach))
+
+
+def _fields(asked: Asked) -> list[tuple[str, str]]:
+    """What a form says of the list, so that what it is sent for is about the same imports."""
+    return [(name, getattr(asked, name)) for name in NAMES if getattr(asked, name)]
 
 
 def _last(attempts: Sequence[Any]) -> list[Any]:

@@ -2,16 +2,18 @@
 
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlencode
 
 import msgspec
 from starlette.responses import Response
 
+from console.paging import code_in, pages
 from console.people import EVERYBODY
 from console.texts import N_
 from console.timeline import STATE_NAMES, STATE_TONES
-from console.visit import Visit, page
+from console.visit import ROOT, Visit, page
 from eventstore.clock import now
-from projections.supplier_overview import SupplierStanding, supplier_standings
+from projections.supplier_overview import SupplierStanding, supplier_codes, supplier_standings
 from projections.throughput import KINDS, PERIODS, Bar, throughput
 
 PERIOD_NAMES = {"hour": N_("Last hour"), "day": N_("Last day"), "week": N_("Last week")}
@@ -22,6 +24,8 @@ KIND_NAMES = {
     "refused": N_("Refused"),
 }
 SUPPLIER_STATES = {"ongoing": N_("ongoing"), "paused": N_("paused"), "complete": N_("complete")}
+AT_ONCE = 24
+"""Suppliers on a page."""
 WIDTH = 1_000
 """Units of a progress bar's drawing."""
 
@@ -40,18 +44,26 @@ class BarPart(msgspec.Struct, frozen=True):
 @page("/", roles=EVERYBODY, nav=N_("Overview"))
 async def overview(visit: Visit) -> Response:
     """What is going on."""
-    reach, at = visit.person.reach, now()
-    standings = await visit.read(supplier_standings, None if reach is None else sorted(reach), at)
+    at, after = now(), code_in(visit, "after")
+    reach = None if visit.person.reach is None else sorted(visit.person.reach)
+
+    async def asked(connection: Any) -> list[SupplierStanding]:
+        return await supplier_standings(connection, reach, at, after=after, limit=AT_ONCE + 1)
+
+    standings = await visit.read(asked)
     period = visit.query("period") if visit.query("period") in PERIODS else "hour"
     chosen = visit.query("supplier")
-    codes = [one.code for one in standings]
+    codes = await visit.read(supplier_codes, reach)
     bars = await visit.read(throughput, [chosen] if chosen in codes else codes, period, at)
     return visit.render(
         "overview.html",
-        standings=[(one, parts_of(one, visit._)) for one in standings],
+        standings=[(one, parts_of(one, visit._)) for one in standings[:AT_ONCE]],
+        more=pages(visit, "after", standings[AT_ONCE - 1].code if len(standings) > AT_ONCE else None),
         supplier_states={state: visit._(name) for state, name in SUPPLIER_STATES.items()},
         period=period,
-        periods=[(one, visit._(PERIOD_NAMES[one])) for one in PERIODS],
+        periods=[
+            (one, visit._(PERIOD_NAMES[one]), _address(period=one, supplier=chosen, after=after)) for one in PERIODS
+        ],
         kinds=[(kind, visit._(KIND_NAMES[kind])) for kind in KINDS],
         chosen=chosen if chosen in codes else "",
         bars=bars,
@@ -59,6 +71,10 @@ async def overview(visit: Visit) -> Response:
         sums={kind: sum(getattr(bar, kind) for bar in bars) for kind in KINDS},
         at=at,
     )
+
+
+def _address(**asked: str) -> str:
+    return f"{ROOT}/?{urlencode({name: value for name, value in asked.items() if value})}"
 
 
 def parts_of(standing: SupplierStanding, say: Any) -> list[BarPart]:

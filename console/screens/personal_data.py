@@ -7,6 +7,7 @@ from starlette.responses import Response
 from api.database import in_thread
 from api.errors import not_found
 from console.disclosing import WHAT, show
+from console.paging import PlaceNumber, pages, place_in
 from console.people import EVERYBODY
 from console.screens.start import local_address
 from console.texts import N_
@@ -23,8 +24,7 @@ AT_ONCE = 50
 @page("/personal-data/", roles=AUDITORS, nav=N_("Personal data"))
 async def disclosures(visit: Visit) -> Response:
     """What was shown, the newest first."""
-    text = visit.query("before", "0")
-    before = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
+    before = place_in(visit, "before", PlaceNumber) or 0
     rows = await visit.read(newest_disclosures, visit.person.reach, before, AT_ONCE + 1)
     shown = rows[:AT_ONCE]
     return visit.render(
@@ -32,7 +32,7 @@ async def disclosures(visit: Visit) -> Response:
         rows=shown,
         people=await visit.read(details_of, {row.user_id for row in shown}),
         reasons=await visit.read(reasons_of, {row.reason for row in shown}),
-        next_before=shown[-1].position if len(rows) > AT_ONCE else 0,
+        more=pages(visit, "before", shown[-1].position if len(rows) > AT_ONCE else None),
     )
 
 

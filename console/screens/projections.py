@@ -1,5 +1,6 @@
 """What is derived from the log: how each projection stands, and asking for it to be verified, rebuilt or switched."""
 
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -8,6 +9,7 @@ from starlette.responses import Response
 from api.errors import not_found, query_not_valid
 from console.listing import command_line, import_address
 from console.owner_words import TASK_NAMES, TASK_STATES, outcome_names
+from console.paging import PlaceNumber, pages, place_in
 from console.people import EVERYBODY, OPERATORS
 from console.texts import N_
 from console.visit import ROOT, Visit, action, page
@@ -16,7 +18,7 @@ from eventstore.aggregates.owner_task import OwnerTaskKind
 from eventstore.log.typed_reasons import MAX_REASON
 from projections import PROJECTIONS
 from projections.owner_task import OwnerTask, owner_tasks
-from projections.versioning.overview import parked_in, version_standings
+from projections.versioning.overview import PARKED_PAGE, ParkedStream, parked_in, version_standings
 from schemas.base import Problem
 from schemas.sentence import Sentence
 
@@ -62,7 +64,13 @@ async def projection(visit: Visit) -> Response:
     """One projection: its versions, what is parked, and what can be asked for."""
     name = _name(visit)
     standings = [one for one in await visit.read(version_standings, PROJECTIONS) if one.name == name]
-    parked = await visit.read(parked_in, name)
+    after = place_in(visit, "parked-after", PlaceNumber) or 0
+
+    async def left_out(connection: Any) -> list[ParkedStream]:
+        return await parked_in(connection, name, after=after, limit=PARKED_PAGE + 1)
+
+    parked = await visit.read(left_out)
+    more_parked = parked[PARKED_PAGE - 1].position if len(parked) > PARKED_PAGE else None
     tasks = await _tasks(visit, name)
     response = visit.render(
         "projection.html",
@@ -72,7 +80,8 @@ async def projection(visit: Visit) -> Response:
         beside=[one for one in standings if one.can_be_live],
         state_names=_names(visit),
         tones=VERSION_TONES,
-        parked=[(one, _address(visit, one.stream)) for one in parked],
+        parked=[(one, _address(visit, one.stream)) for one in parked[:PARKED_PAGE]],
+        more_parked=pages(visit, "parked-after", more_parked, anchor="parked"),
         tasks=tasks,
         outcomes=[(task, outcome) for task in tasks if task.outcome and (outcome := msgspec.json.decode(task.outcome))],
         outcome_names=outcome_names(visit._),

@@ -9,10 +9,10 @@ import msgspec
 from starlette.responses import Response
 
 from api.database import in_time
-from api.errors import query_not_valid
 from api.status_codes import ApiError
 from console.listing import command_line
 from console.owner_words import TASK_NAMES, TASK_STATES, outcome_names
+from console.paging import PlaceNumber, pages, place_in
 from console.people import EVERYBODY
 from console.texts import N_
 from console.visit import ROOT, Visit, action, page
@@ -20,13 +20,11 @@ from eventstore.proof.checkpoint_list import Compared, checkpoint_page, compared
 from eventstore.proof.proof import NotProvable, write_proof
 from projections.history import account_streams
 from projections.owner_task import owner_tasks
-from schemas.base import Problem
 from schemas.sentence import Sentence
 
 MAX_NOTE = 10_000
 _WITHIN_S = 30.0
 _NOT_SEALED = Sentence("No checkpoint covers this account yet.", "Noch deckt kein Siegel dieses Konto ab.")
-_NO_PLACE = Sentence("Take this from the link to the next page.", "Dieser Wert steht im Link auf die nächste Seite.")
 
 VERDICTS: dict[str, tuple[str, str]] = {
     "agrees": ("good", N_("The log leads to this checkpoint: nothing that it covers was altered.")),
@@ -95,10 +93,8 @@ async def download_proof(visit: Visit) -> Response:
 
 
 async def _shown(visit: Visit, comparison: Compared | None, note: str) -> Response:
-    before = visit.query("before")
-    if before and not (before.isascii() and before.isdigit() and len(before) < 19):
-        raise query_not_valid(Problem("before", "invalid", _NO_PLACE))
-    listed = await visit.read(checkpoint_page, int(before) if before else None)
+    before = place_in(visit, "before", PlaceNumber)
+    listed = await visit.read(checkpoint_page, before)
     tasks = [
         (task, msgspec.json.decode(task.outcome) if task.outcome else {})
         for task in await visit.read(owner_tasks, "log_verify", {}, 5)
@@ -107,7 +103,7 @@ async def _shown(visit: Visit, comparison: Compared | None, note: str) -> Respon
     response = visit.render(
         "proof.html",
         listed=listed,
-        is_first=not before,
+        more=pages(visit, "before", listed.next_before or None, path=f"{ROOT}/proof/"),
         tasks=[task for task, _ in tasks],
         results=[(task, outcome) for task, outcome in tasks if outcome][:1],
         task_names={kind: visit._(name) for kind, name in TASK_NAMES.items()},

@@ -1,5 +1,6 @@
 """Suppliers, organisations, keys and users: what the operators' verbs do, each with the command that does the same."""
 
+from collections.abc import Sequence
 from typing import Any, cast
 from urllib.parse import quote
 
@@ -10,6 +11,7 @@ from api.errors import not_found
 from api.status_codes import ApiError
 from api.supplier_settings import SUPPLIER_SETTINGS, URL, URLS
 from console import users as people
+from console.paging import Pages, code_in, pages
 from console.people import EVERYBODY, OPERATORS
 from console.texts import N_
 from console.visit import ROOT, Visit, action, page
@@ -47,15 +49,15 @@ async def everything(visit: Visit) -> Response:
     """The suppliers that the person sees; for operators their organisations' keys and users."""
     person = visit.person
     own = "" if person.reach is None else person.organisation
-    after = visit.query("after")
     is_operator = person.may(OPERATORS)
-    listed = await visit.read(suppliers_page, person.reach, visit.query("supplier-after"), AT_ONCE + 1)
-    keys = await visit.read(keys_page, own, visit.query("key-after"), AT_ONCE + 1) if is_operator else []
-    users = await visit.read(users_page, own, after, AT_ONCE + 1) if is_operator else []
+    listed = await visit.read(suppliers_page, person.reach, code_in(visit, "supplier-after"), AT_ONCE + 1)
+    keys = await visit.read(keys_page, own, code_in(visit, "key-after"), AT_ONCE + 1) if is_operator else []
+    users = await visit.read(users_page, own, code_in(visit, "after"), AT_ONCE + 1) if is_operator else []
+    mine = {"organisation": own} if own else {}
     tasks = [
         task
         for kind in ("key_create", "key_revoke")
-        for task in (await visit.read(owner_tasks, kind, {}, 20) if is_operator else [])
+        for task in (await visit.read(owner_tasks, kind, mine, 20) if is_operator else [])
         if task.is_open or task.status == "FAILED"
     ]
     return visit.render(
@@ -63,16 +65,23 @@ async def everything(visit: Visit) -> Response:
         suppliers=listed[:AT_ONCE],
         keys=keys[:AT_ONCE],
         users=users[:AT_ONCE],
-        tasks=[task for task in tasks if person.reach is None or task.arguments.get("organisation") == own],
+        tasks=tasks,
         more={
-            "supplier-after": listed[AT_ONCE - 1].code if len(listed) > AT_ONCE else "",
-            "key-after": keys[AT_ONCE - 1].key_id if len(keys) > AT_ONCE else "",
-            "after": users[AT_ONCE - 1].user_id if len(users) > AT_ONCE else "",
+            "suppliers": _more(visit, "supplier-after", listed, "code"),
+            "keys": _more(visit, "key-after", keys, "key_id"),
+            "users": _more(visit, "after", users, "user_id"),
         },
         is_operator=is_operator,
         is_everywhere=person.reach is None,
         roles=people.ROLES,
     )
+
+
+def _more(visit: Visit, name: str, rows: Sequence[Any], key: str) -> Pages:
+    """The ways on from a page of one of the lists."""
+    anchor = {"key-after": "keys", "after": "users"}.get(name, "")
+    more = getattr(rows[AT_ONCE - 1], key) if len(rows) > AT_ONCE else None
+    return pages(visit, name, more, anchor=anchor)
 
 
 @page("/suppliers/{supplier}/", roles=EVERYBODY)

@@ -29,6 +29,12 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...] = ()
 
 
+class ListedAttempt(Attempt, frozen=True, kw_only=True):
+    """The same with its number: a page of a list goes on before the last one's."""
+
+    number: int
+
+
 _INSERT = """
 INSERT INTO refused_attempts (supplier, external_account_number, attempted_at, operation, code, problems)
 SELECT %(supplier)s, %(external_account_number)s, %(attempted_at)s, %(operation)s, %(code)s, %(problems)s
@@ -42,6 +48,14 @@ FROM refused_attempts
 WHERE external_account_number = %s AND (%s::text[] IS NULL OR supplier = ANY(%s))
 ORDER BY number DESC
 LIMIT %s
+"""
+
+_SELECT_PAGE = """
+SELECT supplier, external_account_number, attempted_at, operation, code, problems, number
+FROM refused_attempts
+WHERE external_account_number = %(external)s AND supplier = %(supplier)s AND number < %(before)s
+ORDER BY number DESC
+LIMIT %(limit)s
 """
 
 DELETE_ATTEMPTS = (
@@ -99,6 +113,15 @@ async def refused_attempts(connection: AsyncConnection[Any], supplier: str, exte
         return await cursor.fetchall()
 
 
+async def attempts_page(
+    connection: AsyncConnection[Any], supplier: str, external: str, *, before: int = 10**18, limit: int
+) -> list[ListedAttempt]:
+    """The refused attempts at an account before one of them, the newest first."""
+    wanted = {"supplier": supplier, "external": external, "before": before, "limit": limit}
+    async with connection.cursor(row_factory=args_row(_listed)) as cursor:
+        return await (await cursor.execute(_SELECT_PAGE, wanted)).fetchall()
+
+
 async def attempts_of_number(
     connection: AsyncConnection[Any], external: str, suppliers: Sequence[str]
 ) -> list[Attempt]:
@@ -128,3 +151,10 @@ def _attempt(
         code=code,
         problems=tuple(problems),
     )
+
+
+def _listed(
+    supplier: str, external: str, attempted_at: datetime, operation: str, code: str, problems: list[str], number: int
+) -> ListedAttempt:
+    said = msgspec.structs.asdict(_attempt(supplier, external, attempted_at, operation, code, problems))
+    return ListedAttempt(**said, number=number)

@@ -12,7 +12,7 @@ from eventstore.log.columns import SELECT_HEAD
 from projections.versioning.projection import Projection
 from projections.versioning.versions import ProjectionVersion
 
-MAX_PARKED = 100
+PARKED_PAGE = 100
 
 
 class VersionStanding(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,13 +124,15 @@ _SELECT_PARKED_STREAMS = """
 SELECT p.stream, p.position, p.error
 FROM parked_streams AS p
 JOIN projection_versions AS v USING (name, version)
-WHERE p.name = %s AND v.state = 'live'
+WHERE p.name = %s AND v.state = 'live' AND p.position > %s
 ORDER BY p.position
 LIMIT %s
 """
 
 
-async def parked_in(connection: AsyncConnection[Any], name: str) -> list[ParkedStream]:
-    """What the live version of a projection has left out, 100 streams at most."""
+async def parked_in(
+    connection: AsyncConnection[Any], name: str, *, after: int = 0, limit: int = PARKED_PAGE
+) -> list[ParkedStream]:
+    """What the live version of a projection has left out, after a position; so many streams at most."""
     async with connection.cursor(row_factory=class_row(ParkedStream)) as cursor:
-        return await (await cursor.execute(_SELECT_PARKED_STREAMS, (name, MAX_PARKED))).fetchall()
+        return await (await cursor.execute(_SELECT_PARKED_STREAMS, (name, after, limit))).fetchall()

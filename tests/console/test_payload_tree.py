@@ -71,6 +71,37 @@ def test_what_is_no_object_has_no_tree(body: bytes) -> None:
     assert (tree.nodes, tree.elsewhere) == ((), (IBAN,))
 
 
-def test_a_huge_payload_is_cut() -> None:
-    huge: dict[str, Any] = {"notes": [{"body": "x"}] * MAX_NODES}
-    assert payload_tree(encoded(huge), (), (), is_clear=True).is_cut
+def places(nodes: tuple[PayloadPlace, ...]) -> list[str]:
+    """The places of all values, in their order."""
+    return [path for node in nodes for path in (places(node.children) if node.children else [node.path])]
+
+
+def test_the_pages_of_a_huge_payload_are_all_of_it_in_order() -> None:
+    huge: dict[str, Any] = {"notes": [{"body": "x", "at": 1}] * MAX_NODES, "end": {"a": [], "b": {"c": 1}}}
+    seen: list[str] = []
+    after: int | None = 0
+    while after is not None:
+        tree = payload_tree(encoded(huge), (), (), is_clear=True, after=after)
+        assert 0 < len(places(tree.nodes)) <= MAX_NODES
+        seen, after = [*seen, *places(tree.nodes)], tree.next_after
+    notes = [f"notes.{n}.{name}" for n in range(MAX_NODES) for name in ("body", "at")]
+    assert seen == [*notes, "end.a", "end.b.c"]
+    assert payload_tree(encoded(huge), (), (), is_clear=True, after=10**9).nodes == ()
+
+
+def test_what_is_just_a_page_has_no_next_one() -> None:
+    for more, next_after in ((0, None), (1, MAX_NODES)):
+        body = encoded({f"f{n}": n for n in range(MAX_NODES + more)})
+        assert payload_tree(body, (), (), is_clear=True).next_after == next_after
+
+
+def test_problems_beyond_a_page_stand_on_the_first_one_and_at_their_place() -> None:
+    huge = {"notes": [{"body": "x"}] * MAX_NODES, "end": {"at": 1}}
+    far, absent = Problem(f"notes.{MAX_NODES - 1}.body", "blank", "No."), Problem("end.to", "required", "Missing.")
+    tree = payload_tree(encoded(huge), (far,), (absent,), is_clear=True)
+    assert node_at(tree.nodes, far.attr).problems == (far,)
+    assert node_at(tree.nodes, absent.attr).warnings == (absent,)
+    assert tree.elsewhere == ()
+    later = payload_tree(encoded(huge), (far,), (absent,), is_clear=True, after=tree.next_after or 0)
+    assert node_at(later.nodes, far.attr).problems == (far,)
+    assert later.elsewhere == ()

@@ -1,0 +1,269 @@
+"""The pages of every list, put together, are the whole list in order, also while rows come in between.
+
+Followed as a browser without script follows them: by the links to the next page.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Sequence
+from html import unescape
+from typing import Any
+
+import httpx
+import msgspec
+import psycopg
+import pytest
+from psycopg import Connection
+
+from embedded.postgres import PostgresUrls
+from eventstore.aggregates import disclosure, import_process
+from eventstore.aggregates.import_process import CompleteImport
+from eventstore.aggregates.supplier import CreateSupplier
+from eventstore.aggregates.supplier import stream_of as supplier_stream
+from eventstore.clock import now
+from eventstore.log.ledger import Ledger
+from tests.support.console import console_app, new_user, signed_in, stage_account, visitor
+from tests.support.make import start
+
+SUPPLIER, ACCOUNT = "NW", "A/1"
+PAGE = f"/console/imports/{SUPPLIER}/A%2F1/"
+Insert = Callable[[Connection[Any], int], None]
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """A list: its page, what its links are called, how a row shows its number, and what makes a row of one.
+
+    Numbers are in the order of the list; `size` is that of a page.
+    """
+
+    path: str
+    name: str
+    row: str
+    size: int
+    insert: Insert
+
+
+def _sql(query: str, *, is_last_first: bool = False) -> Insert:
+    """`%(n)s` is the row's number, `%(d)s` the same counted down from 5,000, `%(t)s` with zeros before it."""
+
+    def insert(connection: Connection[Any], number: int) -> None:
+        number = 5_000 - number if is_last_first else number
+        connection.execute(query, {"n": number, "d": 5_000 - number, "t": f"{number:04}"})
+
+    return insert
+
+
+_FAILURE = (
+    "INSERT INTO import_failure_count VALUES ('NW', %(code)s, 'p' || %(t)s || '.x', 'open', %(d)s),"
+    " ('NW', %(code)s, 'p' || %(t)s || '.x', '2999-01-01', 1)"
+)
+_SUPPLIERS = _sql(
+    "INSERT INTO import_supplier SELECT (jsonb_populate_record(s, jsonb_build_object('code', 'A' || %(t)s))).*"
+    " FROM import_supplier AS s WHERE code = 'NW'"
+)
+LISTS = {
+    "suppliers of the overview": Listed(
+        "/console/?period=week", "Suppliers", r"supplier=A(\d{4})\"", 24,
+        _SUPPLIERS,
+    ),
+    "suppliers": Listed(
+        "/console/suppliers/?key-after=zzzz", "Suppliers", r"/suppliers/A(\d{4})/", 100,
+        _SUPPLIERS,
+    ),
+    "keys": Listed(
+        "/console/suppliers/", "Keys", r"/keys/k(\d{4})/", 100,
+        _sql("INSERT INTO access_key (key_id, organisation, role, suppliers, rate_per_s, secret_sha256, created_at,"
+             " position) VALUES ('k' || %(t)s, 'O', 'importer', '{NW}', 0, '', now(), %(n)s)"),
+    ),
+    "users": Listed(
+        "/console/suppliers/", "Users", r"/users/u(\d{4})/", 100,
+        _sql("INSERT INTO console_user (user_id, organisation, role, suppliers, status, created_at, modified_at,"
+             " position) VALUES ('u' || %(t)s, 'O', 'support', '{NW}', 'active', now(), now(), %(n)s)"),
+    ),
+    "failures": Listed(
+        "/console/errors/?supplier=NW", "Failed imports", r"<code>p(\d{4})\.x</code>", 50,
+        _sql(_FAILURE.replace("%(code)s", "'blank'")),
+    ),
+    "failures of a code": Listed(
+        "/console/errors/required/", "Failed imports", r"<code>p(\d{4})\.x</code>", 50,
+        _sql(_FAILURE.replace("%(code)s", "'required'")),
+    ),
+    "refusals": Listed(
+        "/console/errors/", "Refused requests", r"<code>r(\d{4})\.x</code>", 50,
+        _sql("INSERT INTO error_statistics VALUES ('NW', '2999-01-01', 'request', 'blank', 'r' || %(t)s || '.x',"
+             " %(d)s / 7)"),
+    ),
+    "parked": Listed(
+        "/console/projections/throughput/", "Parked", r"imports/NW/k(\d{4})/", 100,
+        _sql("INSERT INTO parked_streams (name, version, stream, position, error)"
+             " VALUES ('throughput', 1, 'import/NW/k' || %(t)s, %(n)s, 'e')"),
+    ),
+    "personal data": Listed(
+        "/console/personal-data/", "Personal data that was shown", r"imports/NW/d(\d{4})/", 50,
+        _sql("INSERT INTO disclosure (supplier, external_account_number, number, user_id, what, reason, shown_at,"
+             " position) VALUES ('NW', 'd' || lpad(%(d)s::text, 4, '0'), 1, 'u', 'account', 'r', now(), %(n)s)",
+             is_last_first=True),
+    ),
+    "checkpoints": Listed(
+        "/console/proof/", "Checkpoints", r"<code>s(\d{4})</code>", 20,
+        _sql("INSERT INTO log_checkpoints (size, note, sealed_at, branch) VALUES (%(n)s,"
+             " 'o' || chr(10) || %(n)s || chr(10) || 's' || lpad(%(d)s::text, 4, '0'), now(), 0)", is_last_first=True),
+    ),
+    "attempts": Listed(
+        PAGE, "Refused attempts", r"<code>code(\d{4})</code>", 50,
+        _sql("INSERT INTO refused_attempts OVERRIDING SYSTEM VALUE SELECT n, 'NW', 'A/1', now(), 'create_account',"
+             " 'code' || lpad(%(d)s::text, 4, '0'), '{}' FROM (SELECT %(n)s::bigint AS n) AS r", is_last_first=True),
+    ),
+    "attempts at what never was": Listed(
+        f"/console/imports/{SUPPLIER}/never/", "Refused attempts", r"<code>code(\d{4})</code>", 50,
+        _sql("INSERT INTO refused_attempts OVERRIDING SYSTEM VALUE SELECT n + 10000, 'NW', 'never', now(),"
+             " 'create_account', 'code' || lpad(%(d)s::text, 4, '0'), '{}' FROM (SELECT %(n)s::bigint AS n) AS r",
+             is_last_first=True),
+    ),
+    "attached records": Listed(
+        PAGE, "Attached to the account", r"<code>r(\d{4})</code>", 100,
+        _sql("INSERT INTO account_record (stream, kind, supplier, external_account_number, account_number,"
+             " is_cancelled, created_at, modified_at, position) VALUES ('delivery-note/NW/A%%2F1/r' || %(t)s,"
+             " 'delivery-note', 'NW', 'A/1', 'A-1', false, '2026-11-22'::timestamptz, now(), 1)"),
+    ),
+    "rows of the platform": Listed(
+        PAGE, "ledger", r"<td>c(\d{4})</td>", 100,
+        _sql("INSERT INTO platform.ledger (account_number, ordinal, ledger_code)"
+             " VALUES ('A-00000001', %(n)s, 'c' || %(t)s)"),
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture
+def account(ledger: Ledger, database: PostgresUrls) -> Ledger:
+    """An account that was created, to which much belongs."""
+    ledger.execute(supplier_stream(SUPPLIER), CreateSupplier(), at=now(), by="operator:t")
+    stage_account(ledger, SUPPLIER, ACCOUNT)
+    return ledger
+
+
+async def walk(
+    browser: httpx.AsyncClient, listed: Listed, between: Callable[[], None] = lambda: None
+) -> list[list[int]]:
+    """The numbers that each page shows."""
+    shown: list[list[int]] = []
+    path = listed.path
+    while path and len(shown) < 20:
+        page = await browser.get(path)
+        assert page.status_code == 200, (path, page.text)
+        shown.append([int(number) for number in re.findall(listed.row, page.text)])
+        ways = re.search(
+            rf'<nav class="buttons pages" aria-label="Pages: {re.escape(listed.name)}">.*?</nav>', page.text
+        )
+        onward = re.search(r'rel="next" href="([^"]+)"', ways[0]) if ways else None
+        is_later = ways is not None and "First page" in ways[0]
+        assert is_later == (len(shown) > 1), path
+        path = unescape(onward[1]).partition("#")[0] if onward else ""
+        if len(shown) == 1:
+            between()
+    return shown
+
+
+def put_in(database: PostgresUrls, insert: Insert, numbers: Sequence[int]) -> None:
+    with psycopg.connect(database.admin) as connection:
+        for number in numbers:
+            insert(connection, number)
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_pages_put_together_are_the_whole_list(account: Ledger, database: PostgresUrls, name: str) -> None:
+    listed = LISTS[name]
+    whole = range(10, 10 + 2 * listed.size + 3)
+    if name == "rows of the platform":
+        _create_account(account)
+    put_in(database, listed.insert, [10])
+
+    async def run() -> None:
+        cookies = signed_in(account, role="operator")
+        async with console_app(database) as app, visitor(app, cookies) as browser:
+            assert await walk(browser, listed) == [[10]]
+            put_in(database, listed.insert, whole[1:])
+            came = whole[-1] + 1
+            shown = await walk(browser, listed, lambda: put_in(database, listed.insert, [5, came]))
+            assert [number for page in shown for number in page] == [*whole, came]
+            assert [len(page) for page in shown] == [listed.size, listed.size, 4]
+
+    asyncio.run(run())
+
+
+def _create_account(ledger: Ledger) -> None:
+    stream = import_process.stream_of(SUPPLIER, ACCOUNT)
+    ledger.execute(stream, start(), at=now(), by="worker:1")
+    ledger.execute(stream, CompleteImport(attempt=1, account_number="A-00000001"), at=now(), by="worker:1")
+
+
+def test_a_long_time_line_goes_on_and_what_is_known_at_its_end_is_known(
+    account: Ledger, database: PostgresUrls
+) -> None:
+    user = new_user(account)
+    stream = disclosure.stream_of(SUPPLIER, ACCOUNT)
+    for number in range(105):
+        command = disclosure.ShowPersonalData(user=user, what=(f"w{number}",), reason="r")
+        account.execute(stream, command, at=now(), by=f"user:{user}")
+    import_stream = import_process.stream_of(SUPPLIER, ACCOUNT)
+    account.execute(import_stream, import_process.CancelImport(reason="late"), at=now(), by="operator:t")
+    with account.connection() as connection:
+        [rows] = connection.execute(
+            "SELECT array_agg(position ORDER BY position) AS a FROM events WHERE stream = ANY(%s)",
+            ([stream, import_stream],),
+        ).fetchall()
+    positions = list(rows["a"])[::-1]
+    line = Listed(PAGE, "What happened", r'href="[^"]+\?as_of=(\d+)"', 100, lambda connection, number: None)
+
+    async def run() -> None:
+        async with console_app(database) as app, visitor(app, signed_in(account)) as browser:
+            shown = await walk(browser, line)
+            assert [number for page in shown for number in page] == positions
+            assert [len(page) for page in shown] == [100, 7]
+            now_known = (await browser.get(PAGE)).text
+            assert "It is not processed." in now_known  # the newest event counts, however many there are
+            assert f'min="{positions[-1]}" max="{positions[0]}"' in now_known
+            past = Listed(f"{PAGE}?as_of={positions[3]}", "What happened", line.row, 100, line.insert)
+            assert [number for page in await walk(browser, past) for number in page] == positions[3:]
+
+    asyncio.run(run())
+
+
+BROKEN = ("x", "[1]", "-1", "9" * 30, '[1,1,"a\\u0000","b","c"]', '["\\ud800",1]', '["ledger",["x"]]', "null")
+
+
+def test_a_place_that_no_page_has_given_is_refused(account: Ledger, database: PostgresUrls) -> None:
+    _create_account(account)
+    places = {
+        "/console/errors/": ("after", "refused-after"),
+        "/console/projections/throughput/": ("parked-after",),
+        "/console/personal-data/": ("before",),
+        "/console/proof/": ("before",),
+        PAGE: ("before", "attempts-before", "records-after", "rows-after", "tree-after"),
+    }
+
+    async def run() -> None:
+        async with console_app(database) as app, visitor(app, signed_in(account, role="operator")) as browser:
+            for path, names in places.items():
+                for name in names:
+                    for broken in BROKEN if name in ("after", "rows-after") else BROKEN[:4]:
+                        status = (await browser.get(path, params={name: broken})).status_code
+                        assert status == 400, (path, name, broken)
+            for path in ("/console/", "/console/suppliers/"):
+                for name in ("after", "supplier-after", "key-after"):
+                    for odd in ("\0", "é" * 500, "'\"><", "*"):
+                        assert (await browser.get(path, params={name: odd})).status_code == 200
+
+    asyncio.run(run())
+
+
+def test_the_others_of_a_page_stay_where_they_are(account: Ledger, database: PostgresUrls) -> None:
+    for name in ("suppliers", "keys"):
+        put_in(database, LISTS[name].insert, range(101))
+
+    async def run() -> None:
+        async with console_app(database) as app, visitor(app, signed_in(account, role="operator")) as browser:
+            page = await browser.get("/console/suppliers/?key-after=k0050")
+            assert 'href="/console/suppliers/?key-after=k0050&amp;supplier-after=' in page.text
+
+    asyncio.run(run())
