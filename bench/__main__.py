@@ -17,10 +17,14 @@ from bench.recorders import ledger_rate, stock_rate
 from bench.results import Bar, Results, page, write_results
 from bench.service import CREATE, VALIDATE, Bench, Measured
 from bench.usage import processor_model
+from bench.waiting import slowest
 
 RESULTS = Path(__file__).parent / "results"
 STEADY_RATE = 200
 """Creates a second for latencies: well below what two cores can do, so that what is measured is waiting."""
+READ_RATES = (300, 500)
+"""Creates a second, and questions for a status beside them."""
+READS = f"status at {READ_RATES[1]}/s beside {READ_RATES[0]} creates/s"
 
 BARS = (
     ("create, workers running / ceiling", "create, workers running", "ceiling", 0.5),
@@ -57,7 +61,7 @@ def main() -> None:
         finally:
             bench.close()
     at = began.strftime("%Y-%m-%d %H:%M UTC")
-    results = Results(machine, at, rounds, measured, ratios_of(measured), waits)
+    results = Results(machine, at, rounds, measured, ratios_of(measured), costs_of(measured), waits)
     write_results(results, arguments.results)
     print(page(results))
     sys.exit(0 if results.is_met else 1)
@@ -74,6 +78,17 @@ def ratios_of(measured: Mapping[str, Measured]) -> list[Bar]:
     return [
         *bars,
         Bar("create, processor time of the api, metrics and traces on / off", on / off, MOST_WATCHED, is_most=True),
+    ]
+
+
+def costs_of(measured: Mapping[str, Measured]) -> list[Bar]:
+    """What an account costs, what a process holds, and what a reader waits for among writers."""
+    processed = measured["create to PROCESSED"]
+    service = sum(used for kind, used in processed.microseconds.items() if kind != "generator")
+    return [
+        Bar("processor µs an account, create to PROCESSED, all processes", service, 1_200, is_most=True),
+        Bar("MB of the largest process", max(processed.memory_mb.values()), 200, is_most=True),
+        Bar(f"ms of a {READS}, p99", measured[READS].latency_ms["p99"], 10, is_most=True),
     ]
 
 
@@ -95,9 +110,10 @@ def turn(bench: Bench, accounts: int, number: int) -> dict[str, Measured]:
         "validate, default setting": bench.validations_shared(cores),
         "stock recorder": Measured(stock_rate(bench.connections.admin_url, number)),
         "recorder": Measured(ledger_rate(bench.connections.database_url, number)),
-        "create to PROCESSED": Measured(bench.processed(accounts)),
+        "create to PROCESSED": bench.processed(accounts),
         **bench.creates_watched_and_not(),
         f"create at {STEADY_RATE}/s, workers running": bench.creates_among_workers(cores, STEADY_RATE),
+        READS: bench.status_reads(*READ_RATES),
     }
     if find_spec("fastapi") and find_spec("rest_framework"):
         measured |= {
@@ -113,15 +129,12 @@ def median(turns: Sequence[Measured]) -> Measured:
         return {name: statistics.median(one.get(name, 0.0) for one in figures) for name in figures[0]}
 
     rate = statistics.median(one.rate for one in turns)
-    return Measured(rate, of([one.microseconds for one in turns]), of([one.latency_ms for one in turns]))
-
-
-def slowest(bench: Bench) -> list[Bar]:
-    return [
-        Bar("create to PROCESSED on the idle service, slowest of 20", bench.idle_latency(), 1.0, is_most=True),
-        Bar("a supplier's status in force in the api, slowest of 10", bench.pause_latency(), 1.0, is_most=True),
-        Bar("503 while Postgres hangs, slowest of 10", bench.hang_latency(), 2.0, is_most=True),
-    ]
+    return Measured(
+        rate,
+        of([one.microseconds for one in turns]),
+        of([one.latency_ms for one in turns]),
+        of([one.memory_mb for one in turns]),
+    )
 
 
 if __name__ == "__main__":

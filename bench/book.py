@@ -205,9 +205,9 @@ def measure(book: Book, bench: Bench, accounts: int, rounds: int) -> dict[str, f
         note("bulk again", again)
         note("raw COPY", book.copied(accounts))
         halves = accounts // 2, accounts - accounts // 2
-        before = halves[0] / bench.processed(halves[0])
+        before = halves[0] / bench.processed(halves[0]).rate
         pushed = book.importing(accounts)
-        after = halves[1] / bench.processed(halves[1])  # a larger database is a little slower, for everybody
+        after = halves[1] / bench.processed(halves[1]).rate  # a larger database is a little slower, for everybody
         note("processing", accounts / (before + after))
         note("push", pushed.first)
         note("push until PROCESSED", pushed.processed)

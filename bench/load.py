@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import collections
 import json
+import random
 import signal
 import time
 from typing import cast
@@ -88,6 +89,10 @@ class Load:
         self._every_s = 1 / arguments.rate if arguments.rate else 0.0
         self._next = time.monotonic()
         self._number = arguments.first
+        self._reads = range(arguments.first + 1, arguments.first + 1 + arguments.reads)
+        self._read = (
+            f"GET {arguments.path}%b/ HTTP/1.1\r\nHost: localhost\r\nAuthorization: Token {arguments.token}\r\n\r\n"
+        )
         self._running: set[Sender] = set()
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.statuses: collections.Counter[str] = collections.Counter()
@@ -115,8 +120,12 @@ class Load:
             return None
         self._left -= 1
         self._number += 1
-        body, external = self._bodies[self._number % SAMPLES]
-        fresh = body.replace(external, b"%s-%09d" % (external[:2], self._number))
+        number = random.choice(self._reads) if self._reads else self._number
+        body, external = self._bodies[number % SAMPLES]
+        numbered = b"%s-%09d" % (external[:2], number)
+        if self._reads:
+            return self._read.encode() % numbered
+        fresh = body.replace(external, numbered)
         return b"%s%d\r\n\r\n%s" % (self._head, len(fresh), fresh)
 
     def ended(self, sender: Sender) -> None:
@@ -158,7 +167,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--count", type=int, default=0)
     parser.add_argument("--rate", type=float, default=0.0, help="requests a second; as many as can be by default")
-    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0, help="the number after which accounts are numbered")
+    parser.add_argument("--reads", type=int, default=0, help="read below PATH instead, of so many accounts by chance")
     uvloop.run(run(parser.parse_args()))
 
 

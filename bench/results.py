@@ -31,12 +31,14 @@ class Results(msgspec.Struct, frozen=True):
     measured: dict[str, Measured]
     ratios: list[Bar]
     """One rate over another of the same run."""
+    costs: list[Bar]
+    """What an account takes of processors, memory and patience, in the unit that its name says."""
     waits: list[Bar]
     """Seconds that something may take at most."""
 
     @property
     def is_met(self) -> bool:
-        return all(bar.is_met for bar in (*self.ratios, *self.waits))
+        return all(bar.is_met for bar in (*self.ratios, *self.costs, *self.waits))
 
 
 def write_results(results: Results, folder: Path) -> None:
@@ -58,6 +60,10 @@ def page(results: Results) -> str:
         "| ratio | measured | bar | |",
         "|---|---|---|---|",
         *(f"| {r.name} | {r.measured:.2f} | {r.bar:.3g} | {'ok' if r.is_met else 'MISSED'} |" for r in results.ratios),
+        "",
+        "| cost | measured | bar | |",
+        "|---|---|---|---|",
+        *(f"| {c.name} | {c.measured:,.1f} | {c.bar:,.0f} | {'ok' if c.is_met else 'MISSED'} |" for c in results.costs),
         "",
         "Processor microseconds an account, by kind of process:",
         "",

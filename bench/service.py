@@ -14,7 +14,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -24,16 +23,14 @@ import psutil
 import psycopg
 
 from api.api_key import new_api_key
-from bench.usage import per_account, usage_of
+from bench.usage import most_memory_of, per_account, usage_of
 from cli.operator import caused_by
 from embedded.folder import DataFolder
 from embedded.service import Connections, Service
 from eventstore.aggregates import organisation, supplier
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
-from importledger_client.book import book
 from projections import INLINE
-from tests.support.importing import ImportClient
 from workers.broker import redis_broker
 
 SUPPLIER = "NORDWIND"
@@ -43,6 +40,7 @@ SELECT FROM projection_versions
 WHERE state = 'live' AND position > 0 AND position < (SELECT max(position) FROM events)
 """
 CREATE, VALIDATE = "/v2/data-import/accounts/", "/v2/data-import/accounts/validate/"
+STATUS = f"/v2/data-import/accounts/{SUPPLIER}/"
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -51,6 +49,8 @@ class Measured(msgspec.Struct, frozen=True):
     rate: float
     microseconds: dict[str, float] = {}
     latency_ms: dict[str, float] = {}
+    memory_mb: dict[str, float] = {}
+    """The largest process of each kind, at the end."""
 
 
 class Bench:
@@ -58,7 +58,7 @@ class Bench:
 
     def __init__(self, folder: Path, seconds: float) -> None:
         self._service = Service(DataFolder(folder), log_folder=folder)
-        self._folder = folder
+        self.folder = folder
         self._seconds = seconds
         self._first = 0
         self.held_rate = 0.0
@@ -69,6 +69,11 @@ class Bench:
 
     def close(self) -> None:
         self._service.stop()
+
+    @property
+    def postmaster(self) -> int:
+        """The process of Postgres."""
+        return self._service.supervisor.pids()["postgres"]
 
     def ceiling(self) -> Measured:
         with self.server("bench.ceiling") as port:
@@ -122,14 +127,30 @@ class Bench:
         with self.server(module) as port:
             return self._measured(port, path)
 
-    def processed(self, count: int) -> float:
+    def processed(self, count: int) -> Measured:
         """Accounts a second from the first create until the last is PROCESSED, with api, relay and one worker."""
         self.settle()
         with self.server("cli.main", "api", "--port") as port, self.role("relay"), self.role("worker"):
             self.warm_up(port)
+            before = usage_of(self._kinds())
             with self.all_processed(count) as clock:
-                self._load(port, CREATE, count=count)
-            return count / clock()
+                report = self._report(port, CREATE, count)
+            used = per_account(before, usage_of(self._kinds()), count)
+            used["generator"] = report["processor_s"] * 1e6 / count
+            return Measured(count / clock(), used, memory_mb=most_memory_of(self._families))
+
+    def status_reads(self, creates_a_second: int, reads_a_second: int, accounts: int = 2_000) -> Measured:
+        """So many questions a second for the status of accounts, beside so many creates; relay and worker run."""
+        self.settle()
+        with self.apis(os.cpu_count() or 1) as port, self.role("relay"), self.role("worker"):
+            self.warm_up(port)
+            known = self._first
+            with self.all_processed(accounts):
+                self._load(port, CREATE, count=accounts)
+            with self._loading(port, CREATE, rate=creates_a_second, seconds=2 * self._seconds) as creating:
+                read = self._measured(port, STATUS, rate=reads_a_second, reads=(known, accounts))
+                creating.terminate()
+            return read
 
     def warm_up(self, port: int) -> None:
         """One account, so that relay and worker have started; then what follows the log catches up."""
@@ -138,68 +159,6 @@ class Bench:
         with psycopg.connect(self.connections.admin_url, autocommit=True) as connection:
             while connection.execute(_SELECT_BEHIND).fetchone() is not None:
                 time.sleep(0.1)
-
-    def idle_latency(self, samples: int = 20) -> float:
-        """Seconds from a create's answer until PROCESSED on an idle service: the slowest of so many."""
-        slowest = 0.0
-        self.settle()
-        with self.server("cli.main", "api", "--port") as port, self.role("relay"), self.role("worker"):
-            client = ImportClient(f"http://127.0.0.1:{port}", self.key)
-            for entry in book(SUPPLIER, samples + 1, seed=99):
-                client.create(entry.body)
-                started = time.monotonic()
-                while client.status(SUPPLIER, entry.external_account_number).body["status"] != "PROCESSED":
-                    time.sleep(0.005)
-                is_warm_up = entry.external_account_number.endswith("0000001")
-                slowest = max(slowest, 0.0 if is_warm_up else time.monotonic() - started)
-                time.sleep(0.1)
-            client.close()
-        return slowest
-
-    def pause_latency(self, samples: int = 5) -> float:
-        """Seconds until a change of a supplier's status is in force in the api: the slowest of so many."""
-        slowest = 0.0
-        ledger = Ledger(self.connections.database_url, views=INLINE)
-        with self.server("cli.main", "api", "--port") as port:
-            client = ImportClient(f"http://127.0.0.1:{port}", self.key)
-            bodies = (entry.body for entry in book(SUPPLIER, 10_000, seed=98))
-            changes: tuple[tuple[supplier.SupplierStatus, int], ...] = (("paused", 400), ("ongoing", 201))
-            for status, answer in changes * samples:
-                command = supplier.ChangeSupplierStatus(status=status)
-                ledger.execute(supplier.stream_of(SUPPLIER), command, at=now(), by=caused_by())
-                started = time.monotonic()
-                while client.create(next(bodies)).status != answer:
-                    time.sleep(0.01)
-                slowest = max(slowest, time.monotonic() - started)
-            client.close()
-        ledger.close()
-        return slowest
-
-    def hang_latency(self, samples: int = 5) -> float:
-        """Seconds until create and status answer 503 while Postgres hangs: the slowest of so many each."""
-        slowest = 0.0
-        postmaster = psutil.Process(self._service.supervisor.pids()["postgres"])
-        accounts = list(book(SUPPLIER, samples + 1, seed=97))
-        with self.server("cli.main", "api", "--port") as port:
-            client = ImportClient(f"http://127.0.0.1:{port}", self.key, tries=1)
-            client.create(accounts.pop().body)
-            family = [postmaster, *postmaster.children()]
-            for process in family:
-                process.suspend()
-            try:
-                for entry in accounts:
-                    for ask in (partial(client.create, entry.body), partial(client.status, SUPPLIER, "x")):
-                        started = time.monotonic()
-                        if ask().status != 503:
-                            raise RuntimeError("503 was expected while Postgres hangs")
-                        slowest = max(slowest, time.monotonic() - started)
-            finally:
-                for process in family:
-                    process.resume()
-            while client.create(accounts[0].body).status != 201:
-                time.sleep(0.05)
-            client.close()
-        return slowest
 
     @contextmanager
     def steady_load(self, rate: int) -> Iterator[None]:
@@ -256,9 +215,11 @@ class Bench:
             if _accounts(connection) - before != count:
                 raise RuntimeError(f"{_accounts(connection) - before} of {count} accounts were made")
 
-    def _measured(self, port: int, path: str, rate: int = 0, seconds: float = 0.0) -> Measured:
+    def _measured(
+        self, port: int, path: str, rate: int = 0, seconds: float = 0.0, reads: tuple[int, int] = (0, 0)
+    ) -> Measured:
         before = usage_of(self._kinds())
-        report = self._report(port, path, rate=rate, seconds=seconds)
+        report = self._report(port, path, rate=rate, seconds=seconds, reads=reads)
         after = usage_of(self._kinds())
         used = per_account(before, after, report["requests"])
         used["generator"] = report["processor_s"] * 1e6 / report["requests"]
@@ -272,17 +233,45 @@ class Bench:
         report = self._report(port, path, count)
         return float(report["requests"] / report["seconds"])
 
-    def _report(self, port: int, path: str, count: int = 0, rate: int = 0, seconds: float = 0.0) -> dict[str, Any]:
-        command = [sys.executable, "-m", "bench.load", "--port", str(port), "--path", path, "--token", self.key]
-        command += ["--first", str(self._first), "--count", str(count)]
-        command += ["--seconds", str(600 if count else seconds or self._seconds), "--rate", str(rate)]
-        self._first += 1_000_000
-        told = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600).stdout
+    def _report(
+        self,
+        port: int,
+        path: str,
+        count: int = 0,
+        rate: int = 0,
+        seconds: float = 0.0,
+        reads: tuple[int, int] = (0, 0),
+    ) -> dict[str, Any]:
+        with self._loading(port, path, count=count, rate=rate, seconds=seconds, reads=reads) as loading:
+            told, _ = loading.communicate(timeout=600)
         report: dict[str, Any] = json.loads(told)
         refused = {status: n for status, n in report["statuses"].items() if status not in ("200", "201")}
         if refused:
             raise RuntimeError(f"{path} answered {refused}")
         return report
+
+    @contextmanager
+    def _loading(
+        self,
+        port: int,
+        path: str,
+        *,
+        count: int = 0,
+        rate: int = 0,
+        seconds: float = 0.0,
+        reads: tuple[int, int] = (0, 0),
+    ) -> Iterator[subprocess.Popen[str]]:
+        """A load generator that has been started; `reads` are the first number and how many, where it is to read."""
+        first, readable = reads if any(reads) else (self._first, 0)
+        command = [sys.executable, "-m", "bench.load", "--port", str(port), "--path", path, "--token", self.key]
+        command += ["--first", str(first), "--count", str(count), "--reads", str(readable)]
+        command += ["--seconds", str(600 if count else seconds or self._seconds), "--rate", str(rate)]
+        self._first += 0 if readable else 1_000_000
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as loading:
+            try:
+                yield loading
+            finally:
+                loading.kill()
 
     def _prepare(self) -> str:
         ledger = Ledger(self.connections.admin_url, views=INLINE)
@@ -339,7 +328,7 @@ class Bench:
         more: Mapping[str, str] = MappingProxyType({}),
     ) -> Iterator[psutil.Process]:
         environment = self._environment() | dict(more)
-        with (self._folder / "servers.log").open("ab") as log:
+        with (self.folder / "servers.log").open("ab") as log:
             process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, pass_fds=pass_fds)
         self._families.setdefault(kind, []).append(process.pid)
         try:
@@ -355,7 +344,7 @@ class Bench:
             "DATABASE_ADMIN_URL": self.connections.admin_url,
             "REDIS_URL": self.connections.redis_url or "",
             "IMPORTLEDGER_TOKEN_KEY": self._token_key,
-            "IMPORTLEDGER_DATA_DIR": str(self._folder),
+            "IMPORTLEDGER_DATA_DIR": str(self.folder),
         }
 
 

@@ -1,7 +1,8 @@
 """Processor time by kind of process: what an account costs each of them."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -13,6 +14,11 @@ Usage = Mapping[str, float]
 def usage_of(families: Mapping[str, list[int]]) -> Usage:
     """What each kind's processes and their children have used, those that have ended included."""
     return {kind: sum(map(_seconds, pids)) for kind, pids in families.items()}
+
+
+def most_memory_of(families: Mapping[str, list[int]]) -> dict[str, float]:
+    """Megabytes of the largest process of each kind that is alive, its own pages and those it shares."""
+    return {kind: max((mb for pid in pids for mb in _memory_mb(pid)), default=0.0) for kind, pids in families.items()}
 
 
 def per_account(before: Usage, after: Usage, accounts: int) -> dict[str, float]:
@@ -28,6 +34,15 @@ def _seconds(pid: int) -> float:
         return _exact(pid) + times.children_user + times.children_system + alive
     except psutil.NoSuchProcess:
         return 0.0
+
+
+def _memory_mb(pid: int) -> Iterator[float]:
+    """Of the process and its children."""
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        for one in (process, *process.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):
+                yield one.memory_info().rss / 1e6
 
 
 def _exact(pid: int) -> float:

@@ -24,6 +24,7 @@ RESULTS = Results(
         "create at 200/s": Measured(200.0, {"api": 400.0}, {"p50": 4.0, "p90": 6.0, "p99": 9.5, "max": 31.0}),
     },
     ratios=[Bar("create / ceiling", 0.45, 0.5)],
+    costs=[Bar("MB of the largest process", 124.25, 200, is_most=True)],
     waits=[Bar("create to PROCESSED", 0.25, 1.0, is_most=True)],
 )
 
@@ -31,6 +32,7 @@ RESULTS = Results(
 def test_the_page_tells_ratios_costs_and_latencies() -> None:
     told = page(RESULTS)
     assert "| create / ceiling | 0.45 | 0.5 | MISSED |" in told
+    assert "| MB of the largest process | 124.2 | 200 | ok |" in told
     assert "| what | accounts/s | api | generator | relay | worker |" in told
     assert "| create, workers running | 900 | 380 | 41 | 90 | 500 |" in told
     assert "| create at 200/s | 4.0 ms | 6.0 ms | 9.5 ms | 31.0 ms |" in told

@@ -1,0 +1,119 @@
+"""What somebody waits for: until an account exists, a change is in force, an outage is told, a service is there."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import psutil
+
+from bench.results import Bar
+from bench.service import SUPPLIER, Bench
+from cli.operator import caused_by
+from eventstore.aggregates import supplier
+from eventstore.clock import now
+from eventstore.log.ledger import Ledger
+from importledger_client.book import book
+from projections import INLINE
+from tests.support.importing import ImportClient
+from tests.support.running import is_ready, wait_for
+
+
+def slowest(bench: Bench) -> list[Bar]:
+    """Each wait beside what is asked of it, in seconds."""
+    return [
+        Bar("create to PROCESSED on the idle service, slowest of 20", idle_latency(bench), 1.0, is_most=True),
+        Bar("a supplier's status in force in the api, slowest of 10", pause_latency(bench), 1.0, is_most=True),
+        Bar("503 while Postgres hangs, slowest of 10", hang_latency(bench), 2.0, is_most=True),
+        Bar("`up` on a folder that is there until it is ready, slowest of 3", start_latency(bench), 3.0, is_most=True),
+    ]
+
+
+def idle_latency(bench: Bench, samples: int = 20) -> float:
+    """Seconds from a create's answer until PROCESSED on an idle service: the slowest of so many."""
+    slowest = 0.0
+    bench.settle()
+    with bench.server("cli.main", "api", "--port") as port, bench.role("relay"), bench.role("worker"):
+        client = ImportClient(f"http://127.0.0.1:{port}", bench.key)
+        for entry in book(SUPPLIER, samples + 1, seed=99):
+            client.create(entry.body)
+            started = time.monotonic()
+            while client.status(SUPPLIER, entry.external_account_number).body["status"] != "PROCESSED":
+                time.sleep(0.005)
+            is_warm_up = entry.external_account_number.endswith("0000001")
+            slowest = max(slowest, 0.0 if is_warm_up else time.monotonic() - started)
+            time.sleep(0.1)
+        client.close()
+    return slowest
+
+
+def pause_latency(bench: Bench, samples: int = 5) -> float:
+    """Seconds until a change of a supplier's status is in force in the api: the slowest of so many."""
+    slowest = 0.0
+    ledger = Ledger(bench.connections.database_url, views=INLINE)
+    with bench.server("cli.main", "api", "--port") as port:
+        client = ImportClient(f"http://127.0.0.1:{port}", bench.key)
+        bodies = (entry.body for entry in book(SUPPLIER, 10_000, seed=98))
+        changes: tuple[tuple[supplier.SupplierStatus, int], ...] = (("paused", 400), ("ongoing", 201))
+        for status, answer in changes * samples:
+            command = supplier.ChangeSupplierStatus(status=status)
+            ledger.execute(supplier.stream_of(SUPPLIER), command, at=now(), by=caused_by())
+            started = time.monotonic()
+            while client.create(next(bodies)).status != answer:
+                time.sleep(0.01)
+            slowest = max(slowest, time.monotonic() - started)
+        client.close()
+    ledger.close()
+    return slowest
+
+
+def hang_latency(bench: Bench, samples: int = 5) -> float:
+    """Seconds until create and status answer 503 while Postgres hangs: the slowest of so many each."""
+    slowest = 0.0
+    postmaster = psutil.Process(bench.postmaster)
+    accounts = list(book(SUPPLIER, samples + 1, seed=97))
+    with bench.server("cli.main", "api", "--port") as port:
+        client = ImportClient(f"http://127.0.0.1:{port}", bench.key, tries=1)
+        client.create(accounts.pop().body)
+        family = [postmaster, *postmaster.children()]
+        for process in family:
+            process.suspend()
+        try:
+            for entry in accounts:
+                for ask in (partial(client.create, entry.body), partial(client.status, SUPPLIER, "x")):
+                    started = time.monotonic()
+                    if ask().status != 503:
+                        raise RuntimeError("503 was expected while Postgres hangs")
+                    slowest = max(slowest, time.monotonic() - started)
+        finally:
+            for process in family:
+                process.resume()
+        while client.create(accounts[0].body).status != 201:
+            time.sleep(0.05)
+        client.close()
+    return slowest
+
+
+def start_latency(bench: Bench, samples: int = 3) -> float:
+    """Seconds until `importledger up` on a folder that is there is ready: the slowest of so many, after a first."""
+    seconds = [_seconds_until_up(bench.folder / "up") for _ in range(samples + 1)]
+    return max(seconds[1:])
+
+
+def _seconds_until_up(folder: Path) -> float:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    command = [sys.executable, "-m", "cli.main", "up", "--port", str(port), "--data-dir", str(folder)]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("IMPORTLEDGER_")}
+    began = time.monotonic()
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        try:
+            wait_for(lambda: is_ready(f"http://127.0.0.1:{port}"), "the service is ready", timeout_s=60)
+            return time.monotonic() - began
+        finally:
+            running.terminate()
+            running.wait(60)
