@@ -11,13 +11,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-import redis.asyncio
 import structlog
-from redis.exceptions import RedisError
 
 from api.directory import Key
 from api.status_codes import ApiError
+from runtime.alone import without
 from schemas.sentence import Sentence
+
+with without("opentelemetry"):
+    import redis.asyncio
+    from redis.exceptions import RedisError
 
 TIMEOUT_S = 0.1
 BREAK_S = 2.0

@@ -9,10 +9,12 @@ from urllib.parse import urlsplit
 
 import click
 
+from cli.addresses import admin_url
 from cli.known import require_supplier
-from cli.operator import admin_url, caused_by
+from cli.operator import caused_by
 from cli.progress import progress_bar
-from cli.prove import connected, sealed_now, sealing_key
+from cli.prove import connected, sealed_now
+from cli.sealing import sealing_key
 from cli.settings import Settings
 from cli.tell import json_option, tell
 from eventstore.clock import now

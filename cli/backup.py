@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from cli.addresses import database_url
 from cli.backup_proof import (
     CHECKPOINT,
     OwnCheckpoint,
@@ -17,7 +18,7 @@ from cli.backup_proof import (
     problems_of_restored,
     signing,
 )
-from cli.operator import caused_by, database_url
+from cli.operator import caused_by
 from cli.reach import reach
 from cli.settings import Settings
 from cli.tell import json_option, tell, text_of

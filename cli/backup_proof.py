@@ -9,7 +9,7 @@ import psycopg
 from psycopg import Connection
 from psycopg.rows import tuple_row
 
-from cli.prove import SEALING_KEY, kept_inside, outside
+from cli.sealing import SEALING_KEY, kept_inside, outside
 from cli.settings import Settings
 from embedded.folder import DataFolder
 from eventstore.clock import now

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 
 import click
 
+from cli.addresses import admin_url
 from cli.known import require_import, require_supplier
-from cli.operator import admin_url, caused_by, open_ledger
+from cli.operator import caused_by, open_ledger
 from cli.tell import json_option, tell
 from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.import_process import CancelImport, RetryImport, stream_of

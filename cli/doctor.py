@@ -8,9 +8,9 @@ import msgspec
 import psycopg
 from psycopg.rows import dict_row
 
+from cli.addresses import database_url
 from cli.checkup import CHECKS
 from cli.checkup.finding import Finding, Looked
-from cli.operator import database_url
 from cli.reach import Unreachable, reason_of
 from cli.say import say
 from cli.settings import SettingError, Settings

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from cryptography import x509
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -159,6 +158,8 @@ def certificate_metrics(files: Sequence[Path]) -> Iterator[Metric]:
 
 def ends_at(file: Path) -> datetime:
     """When the first certificate of a PEM file ends; 1970 where there is none to read."""
+    from cryptography import x509  # it is large, and most services are told of no certificate
+
     try:
         certificates = x509.load_pem_x509_certificates(file.read_bytes())
     except (OSError, ValueError):

@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-from cli.prove import kept_inside, known_key
+from cli.sealing import kept_inside, known_key
 from cli.settings import Settings
 from eventstore.operations.guards import guards_off
 from eventstore.proof.answer_verification import verify_answers

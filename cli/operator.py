@@ -6,7 +6,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import click
@@ -14,14 +13,13 @@ import msgspec
 
 from api.api_key import new_api_key
 from api.supplier_settings import SUPPLIER_SETTINGS
+from cli.addresses import admin_url, database_url
 from cli.known import nearest, require_supplier
-from cli.reach import Unreachable, reach
 from cli.say import say
-from cli.settings import SettingError, Settings
+from cli.settings import SettingError
 from cli.supplier_settings import HELP, parsed_setting
 from cli.tell import json_option, tell, text_of
 from console.users import ORGANISATION_NAME, SUPPLIER_CODE
-from embedded.folder import DataFolder
 from eventstore.aggregates import organisation
 from eventstore.aggregates import refusals as refused
 from eventstore.aggregates import supplier as suppliers
@@ -63,44 +61,6 @@ def open_owner_ledger() -> Iterator[Ledger]:
         yield ledger
     finally:
         ledger.close()
-
-
-def database_url() -> str:
-    """DATABASE_URL, or how to reach the service that runs on the data folder; it has answered.
-
-    Raises SettingError, Unreachable.
-    """
-    settings = Settings.from_environment()
-    if settings.database_url is not None:
-        return reach(settings.database_url, "DATABASE_URL")
-    return _of_service(settings.data_dir, "database_url")
-
-
-def admin_url() -> str:
-    """How to reach the same database as its administrator; it has answered. Raises SettingError, Unreachable."""
-    settings = Settings.from_environment()
-    if settings.database_url is None:
-        return _of_service(settings.data_dir, "admin_url")
-    if settings.database_admin_url is None:
-        return reach(settings.database_url, "DATABASE_URL")
-    return reach(settings.database_admin_url, "DATABASE_ADMIN_URL")
-
-
-def _of_service(data_dir: Path, name: str) -> str:
-    """The URL that the service on the data folder has left there. Raises SettingError, Unreachable."""
-    connections = DataFolder(data_dir).read_connections()
-    if connections is None:
-        raise SettingError(
-            f"No service has run on {data_dir}. Start it with `importledger up`, or set "
-            "IMPORTLEDGER_DATA_DIR or DATABASE_URL."
-        )
-    try:
-        return reach(connections[name], "DATABASE_URL")
-    except Unreachable as error:
-        raise Unreachable(
-            f"The service on {data_dir} is not running. Start it with `importledger up`, or set "
-            "IMPORTLEDGER_DATA_DIR or DATABASE_URL."
-        ) from error
 
 
 def caused_by() -> str:

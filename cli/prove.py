@@ -13,17 +13,17 @@ import psycopg
 from psycopg import Connection
 from psycopg.rows import tuple_row
 
+from cli.addresses import database_url
 from cli.known import require_import
-from cli.operator import database_url
 from cli.progress import progress_bar
-from cli.settings import SettingError, Settings
+from cli.sealing import kept_inside, known_key, outside, sealing_key
+from cli.settings import Settings
 from cli.spreading import spread_option, spread_progress
 from cli.tell import json_option, tell
-from embedded.folder import DataFolder
 from eventstore.clock import now
 from eventstore.operations.guards import guards_off
 from eventstore.proof.answer_verification import verify_answers
-from eventstore.proof.checkpoints import LogKey, Outside, OutsideUnavailable, read_signed
+from eventstore.proof.checkpoints import LogKey, OutsideUnavailable, read_signed
 from eventstore.proof.payload_verification import VerifiedPayloads, verifying_payloads
 from eventstore.proof.proof import write_proof
 from eventstore.proof.sealing import Sealed, continue_from, seal, sealing_lock
@@ -35,19 +35,7 @@ from projections.archiving import told_of_detached
 from projections.history import account_streams
 from workers.spread_verbs import HashedLog, hashed_spread, verify_hashed
 
-CHECKPOINTS = "checkpoints"
-SEALING_KEY = "sealing_key"
 MAX_REASON = 500
-
-
-def sealing_key(settings: Settings) -> LogKey:
-    """The key of the settings, or of the data folder, which is made at first use."""
-    return LogKey.of(settings.sealing_key or DataFolder(settings.data_dir).secret(SEALING_KEY))
-
-
-def outside(settings: Settings) -> Outside:
-    """Where checkpoints are kept outside of the database: at the URL of the settings, or in the data folder."""
-    return Outside(settings.checkpoints_url or (settings.data_dir.absolute() / CHECKPOINTS).as_uri())
 
 
 @click.command("seal")
@@ -264,12 +252,6 @@ def _checkpoint(file: Path, key: LogKey) -> Checkpoint:
         raise click.ClickException(f"{file}: {error}") from error
 
 
-def kept_inside(connection: Connection[Any]) -> Iterator[Kept]:
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        for size, note in cursor.execute("SELECT size, note FROM log_checkpoints ORDER BY size, branch").fetchall():
-            yield Kept(f"in the database, of {size} events", note)
-
-
 def _kept_outside(settings: Settings, against: tuple[Path, ...], problems: list[str]) -> Iterator[Kept]:
     """What the place outside keeps, and the caller; that the place cannot be read is a problem."""
     try:
@@ -292,14 +274,6 @@ def _certificates(files: Sequence[Path], keys: Sequence[str], problems: list[str
         except Invalid as error:
             problems.append(f"NOT SIGNED  {file}: {error}")
     return certificates
-
-
-def known_key(settings: Settings) -> str:
-    """The verifier key of this installation. Raises SettingError where there is none."""
-    secret = settings.sealing_key or DataFolder(settings.data_dir).known_secret(SEALING_KEY)
-    if secret is None:
-        raise SettingError("This machine does not have the log's key. Give its verifier key with --key.")
-    return LogKey.of(secret).verifier
 
 
 def _verified_here(

@@ -17,9 +17,9 @@ import psycopg
 from cli.listening import base_url_of, listening_on, metrics_sockets, refuse_taken
 from cli.log import configure_logging
 from cli.next_steps import next_lines
-from cli.prove import SEALING_KEY
 from cli.reach import reach, reach_redis
 from cli.say import say
+from cli.sealing import SEALING_KEY
 from cli.settings import SettingError, Settings
 from cli.signals import stop_on_signals
 from cli.tell import json_option, tell

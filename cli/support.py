@@ -15,9 +15,9 @@ from psycopg import Connection
 from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
+from cli.addresses import admin_url, database_url
 from cli.audit import market_stream
 from cli.known import require_import, require_stream
-from cli.operator import admin_url, database_url
 from cli.progress import progress_bar
 from cli.say import say
 from cli.spreading import spread_option, spread_progress

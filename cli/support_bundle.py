@@ -14,9 +14,9 @@ import click
 import msgspec
 import psycopg
 
+from cli.addresses import database_url
 from cli.checkup.finding import Finding
 from cli.doctor import examine
-from cli.operator import database_url
 from cli.reach import Unreachable, address_of
 from cli.settings import SettingError, Settings
 from cli.tell import json_option, tell

@@ -14,7 +14,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 
-from cli.operator import database_url
+from cli.addresses import database_url
 from cli.say import say
 from cli.tell import text_of
 from discretion.shown import shown

@@ -6,7 +6,7 @@ import click
 import msgspec
 import psycopg
 
-from cli.operator import admin_url
+from cli.addresses import admin_url
 from cli.reach import reach
 from cli.settings import Settings
 from cli.tell import json_option, tell

@@ -11,9 +11,9 @@ from cli.listening import metrics_sockets
 from cli.log_check import log_verifier
 from cli.observing import Observed
 from cli.opening import opener
-from cli.prove import outside, sealing_key
 from cli.role_health import answer_health
 from cli.roles import required, role_settings, service_database
+from cli.sealing import outside, sealing_key
 from cli.settings import Settings
 from cli.signals import stop_on_signals
 from eventstore.log.ledger import Ledger

@@ -9,7 +9,7 @@ import hmac
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -28,7 +28,6 @@ from api.services import Services
 from api.status_codes import ApiError
 from console import cookies
 from console.forms import Form
-from console.openid import OpenIdProvider
 from console.people import Person
 from console.rendering import HEADERS, OVER_TLS, rendered
 from console.settings import ConsoleSettings
@@ -43,6 +42,9 @@ from eventstore.log.ledger import Beside
 from eventstore.log.sessions import new_token, open_session
 from eventstore.log.typed_reasons import MAX_REASON, TypedReason, new_reason_id, write_reason
 from schemas.sentence import Sentence
+
+if TYPE_CHECKING:
+    from console.openid_provider import OpenIdProvider
 
 T = TypeVar("T")
 ROOT = "/console"
@@ -103,13 +105,22 @@ def action(path: str, *, roles: frozenset[str] | None) -> Callable[..., Screen]:
     return lambda function: Screen(function=function, path=path, method="POST", roles=roles)
 
 
+def _openid_provider(settings: ConsoleSettings) -> "OpenIdProvider | None":
+    """Where users may sign in with an organisation's account; None where nobody has set that up."""
+    if settings.openid is None:
+        return None
+    from console.openid_provider import OpenIdProvider  # an HTTP client, which nothing else here needs
+
+    return OpenIdProvider(settings.openid)
+
+
 class Console:
     """What all visits share: the services of the api, how the console is set up, and its pages."""
 
     def __init__(self, services: Services, settings: ConsoleSettings, screens: Sequence[Screen]) -> None:
         self.services = services
         self.settings = settings
-        self.openid = OpenIdProvider(settings.openid) if settings.openid else None
+        self.openid = _openid_provider(settings)
         self.navigation = tuple(screen for screen in screens if screen.nav)
 
     def handler(self, screen: Screen) -> Callable[[Request], Awaitable[Response]]:

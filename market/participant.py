@@ -1,6 +1,5 @@
 """Rules over market participants and their price sheets."""
 
-import phonenumbers
 from msgspec import UNSET
 
 from market.identifiers import is_email
@@ -14,6 +13,8 @@ _PRICAT = "EDI@Energy PRICAT MIG 2.0e, 2025-09-30"
 
 def is_possible_phone_number(text: str) -> bool:
     """A number that could exist: published examples of participants name numbers that are not given out."""
+    import phonenumbers  # it is large, and most processes judge no participant
+
     try:
         return phonenumbers.is_possible_number(phonenumbers.parse(text, "DE"))
     except phonenumbers.NumberParseException:

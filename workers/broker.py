@@ -16,10 +16,14 @@ os.environ.setdefault("dramatiq_restart_delay", "500")
 
 import dramatiq
 import msgspec
-import redis
-from dramatiq.brokers.redis import RedisBroker
 from dramatiq.brokers.stub import StubBroker
-from redis.connection import parse_url
+
+from runtime.alone import without
+
+with without("opentelemetry"):
+    import redis
+    from dramatiq.brokers.redis import RedisBroker
+    from redis.connection import parse_url
 
 STREAMS_PER_MESSAGE = 200
 

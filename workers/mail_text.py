@@ -5,7 +5,6 @@ from email.message import EmailMessage
 from email.utils import parseaddr
 
 import msgspec
-from email_validator import validate_email
 
 from schemas.account import Account
 
@@ -91,6 +90,8 @@ def on_the_wire(name: str, email: str) -> Address:
 
 
 def _ascii_domain(domain: str) -> str:
+    from email_validator import validate_email  # it is large, and most domains have no such letters
+
     ascii_domain = validate_email(f"x@{domain}", check_deliverability=False).ascii_domain
     assert isinstance(ascii_domain, str)
     return ascii_domain

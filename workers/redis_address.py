@@ -1,7 +1,10 @@
 """The address of Redis, as settings have it: whether it can be read, and whether something answers there."""
 
-import redis
-from redis.connection import parse_url
+from runtime.alone import without
+
+with without("opentelemetry"):
+    import redis
+    from redis.connection import parse_url
 
 TIMEOUT_S = 5
 

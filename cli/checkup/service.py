@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from cli.checkup.finding import Finding, Looked
-from cli.prove import SEALING_KEY
+from cli.sealing import SEALING_KEY
 from embedded.folder import DataFolder
 from eventstore.aggregates.import_process import identity_of
 from eventstore.clock import now

@@ -1,6 +1,7 @@
 """Signing in by an OpenID Connect provider, where one is set up."""
 
 import hmac
+from typing import TYPE_CHECKING
 
 import structlog
 from starlette.responses import RedirectResponse, Response
@@ -8,7 +9,7 @@ from starlette.responses import RedirectResponse, Response
 from api.errors import not_found
 from api.status_codes import ApiError
 from console import cookies, entry
-from console.openid import OpenIdAttempt, OpenIdFailed, OpenIdIdentity, OpenIdProvider
+from console.openid import OpenIdAttempt, OpenIdFailed, OpenIdIdentity
 from console.screens.start import local_address
 from console.users import change_role, create_user
 from console.visit import ROOT, Visit, page
@@ -16,6 +17,9 @@ from eventstore.aggregates.user import stream_of
 from eventstore.clock import now
 from eventstore.log.user_details import details_by_email, details_by_openid, set_openid
 from schemas.sentence import Sentence
+
+if TYPE_CHECKING:
+    from console.openid_provider import OpenIdProvider
 
 BY = "openid"
 _FAILED = Sentence(
@@ -103,7 +107,7 @@ def _bind(visit: Visit, user_id: str, openid: str) -> None:
         set_openid(connection, user_id, openid, now())
 
 
-def _provider(visit: Visit) -> OpenIdProvider:
+def _provider(visit: Visit) -> "OpenIdProvider":
     """Raises ApiError 404 where none is set up, 403 over a connection that others can read."""
     if visit.console.openid is None:
         raise not_found()
