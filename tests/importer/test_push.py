@@ -252,7 +252,7 @@ def test_what_is_interrupted_can_be_resumed(
 ) -> None:
     write_book(tmp_path, importer.supplier)
     words = ("push", "book.ndjson", "--run", "go")
-    terminal = Terminal(*words, "--rate", "20/s", at=tmp_path, access=access)
+    terminal = Terminal(*words, "--rate", "5/s", at=tmp_path, access=access)  # it would go on for twelve seconds
     terminal.until("go · 1".encode())
     terminal.process.send_signal(how)
     code = terminal.end()

@@ -1,12 +1,15 @@
-"""Running importbook as its users do."""
+"""Running importbook as its users do, in this process; `COMMAND` is for tests of the process itself."""
 
 import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
+from importledger_client.commands.main import run
 from tests.support.running import Importer, RunningService
+from tests.support.verbs import run_here
 
 COMMAND = [sys.executable, "-m", "importledger_client"]
 
@@ -15,10 +18,8 @@ def importbook(
     *arguments: str, at: Path | None = None, access: Mapping[str, str] | None = None, stdin: bytes | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a verb in a folder, without a terminal."""
-    made = subprocess.run(
-        [*COMMAND, *arguments], cwd=at, env=environment(access), input=stdin, capture_output=True, timeout=120
-    )
-    return subprocess.CompletedProcess(made.args, made.returncode, made.stdout.decode(), made.stderr.decode())
+    verb = partial(run, arguments)
+    return run_here(["importbook", *arguments], verb, environment=environment(access), stdin=stdin or b"", folder=at)
 
 
 def environment(access: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 import click
 import click.exceptions
@@ -28,28 +29,39 @@ def run_verb(*arguments: str, environment: Mapping[str, str]) -> subprocess.Comp
 
     All that it may change of its process is as before afterwards.
     """
-    words = ["importledger", *arguments]
+    return run_here(["importledger", *arguments], command.main, environment=os.environ | environment)
+
+
+def run_here(
+    words: list[str],
+    main: Callable[[], object],
+    *,
+    environment: Mapping[str, str],
+    stdin: bytes = b"",
+    folder: Path | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """What `main` prints and how it ends, as if it were a process: in this folder, with just these variables."""
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="", write_through=True) for _ in range(2))
-    with _one_at_a_time, process_as_before():
-        _set_environment(os.environ | environment)
-        sys.argv, sys.stdin = words, io.StringIO()
+    with _one_at_a_time, process_as_before(), contextlib.chdir(folder or Path.cwd()):
+        _set_environment(environment)
+        sys.argv, sys.stdin = words, io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin)), "utf-8")
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             logging.getLogger().handlers[:] = []
-            code = _exit_code(command.main)
+            code = _exit_code(main)
     said, complained = (stream.buffer.getvalue().decode() for stream in (out, err))
     return subprocess.CompletedProcess(words, code, said, complained)
 
 
-def _exit_code(main: Callable[[], None]) -> int:
+def _exit_code(main: Callable[[], object]) -> int:
     """How a process would end that calls this."""
     try:
-        main()
+        code = main()
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except Exception as error:
         sys.excepthook(type(error), error, error.__traceback__)
         return 1
-    return 0
+    return code if isinstance(code, int) else 0
 
 
 @contextlib.contextmanager

@@ -41,7 +41,10 @@ class Access:
         self.url, self.key = url, key
 
     def client(self, on_wait: Callable[[str, float], None] | None = None) -> Client:
-        return Client(self.url, self.key, on_wait=on_wait)
+        """A client until the verb ends."""
+        client = Client(self.url, self.key, on_wait=on_wait)
+        click.get_current_context().call_on_close(client.close)
+        return client
 
     @property
     def words(self) -> list[str]:
