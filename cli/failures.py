@@ -27,9 +27,9 @@ from eventstore.proof.proof import NotProvable
 from eventstore.proof.sealing import SealRefused
 from eventstore.proof.verifier import Invalid
 from projections.archiving import NotArchivable
+from projections.spreading.asking import NotSpread
 from projections.versioning.reading import PayloadsDetached
 from projections.versioning.versions import NotPossible
-from workers.spreading import NotSpread
 
 EXPECTED = (
     SettingError,

@@ -11,7 +11,8 @@ import msgspec
 from cli.progress import progress_bar
 from cli.say import say
 from cli.upgrade import duration
-from workers.spreading import Tell, Told
+from projections.spreading.asking import Tell
+from schemas.job_progress import JobProgress
 
 SAY_EVERY_S = 5.0
 
@@ -31,7 +32,7 @@ def spread_progress(name: str, *, as_json: bool) -> Iterator[Tell]:
     try:
         with progress_bar("events", title=name, total=None) as bar:
 
-            def tell(told: Told) -> None:
+            def tell(told: JobProgress) -> None:
                 bar(told.events_done, told.events, f"{name}, {_workers(told)}")
                 teller.look(told)
 
@@ -51,7 +52,7 @@ class _Teller:
         self._said_at = float("-inf")
         self._said: tuple[int, str] = (-1, "")
 
-    def look(self, told: Told) -> None:
+    def look(self, told: JobProgress) -> None:
         is_end = told.parts_done == told.parts
         now = time.monotonic()
         if (told.parts_done, told.why) == self._said:
@@ -59,10 +60,10 @@ class _Teller:
         if told.why == self._said[1] and (sys.stderr.isatty() or (not is_end and now - self._said_at < SAY_EVERY_S)):
             return
         self._said_at, self._said = now, (told.parts_done, told.why)
-        say(msgspec.json.encode(told) if self._as_json else line_of(self._name, told), err=True)
+        say(msgspec.json.encode(told, enc_hook=str) if self._as_json else line_of(self._name, told), err=True)
 
 
-def line_of(name: str, told: Told) -> str:
+def line_of(name: str, told: JobProgress) -> str:
     """How far a job is, as a line. Pure."""
     share = f"{told.parts_done:,} of {told.parts:,} parts, {told.events_done:,} of {told.events:,} events"
     left = "" if told.eta_s is None or told.parts_done == told.parts else f", {duration(told.eta_s)} left"
@@ -70,5 +71,5 @@ def line_of(name: str, told: Told) -> str:
     return f"{name}: {share}, {_workers(told)}{left}{why}"
 
 
-def _workers(told: Told) -> str:
+def _workers(told: JobProgress) -> str:
     return f"{told.workers} worker{'' if told.workers == 1 else 's'}"

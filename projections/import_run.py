@@ -309,6 +309,11 @@ class RunState(msgspec.Struct, frozen=True):
     position: int
 
     @property
+    def named(self) -> tuple[str, str]:
+        """Supplier and name."""
+        return self.record.import_supplier, self.record.run
+
+    @property
     def is_waiting(self) -> bool:
         """Whether an import of the run has not ended yet."""
         return any(self.record.by_status.get(status) for status in WAITING)

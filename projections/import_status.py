@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any, LiteralString
 
 import msgspec
-from psycopg import AsyncConnection
-from psycopg.rows import class_row
+from psycopg import AsyncConnection, Connection
+from psycopg.rows import class_row, tuple_row
 
 from eventstore.aggregates.import_process import (
     IMPORT_PROCESS,
@@ -134,7 +134,7 @@ IMPORT_STATUS = View(
     skipped=LEAVES_STATUS,
 )
 
-SELECT_IMPORTS_WAIT: LiteralString = """
+_SELECT_IMPORTS_WAIT: LiteralString = """
 SELECT EXISTS (
     SELECT FROM import_status
     WHERE status = 'PENDING' AND (due_at IS NULL OR due_at <= clock_timestamp())
@@ -167,6 +167,13 @@ WHERE supplier = %(supplier)s AND status = %(status)s
   AND (%(code)s::text IS NULL OR error_code = %(code)s OR (error_code IS NOT NULL AND {_HAS_PROBLEM}))
 ORDER BY created_position
 """  # noqa: S608 - constants
+
+
+def imports_wait(connection: Connection[Any]) -> bool:
+    """Whether there is an import that could be processed now."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        row = cursor.execute(_SELECT_IMPORTS_WAIT).fetchone()
+    return bool(row and row[0])
 
 
 def _candidates(conditions: LiteralString) -> LiteralString:

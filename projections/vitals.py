@@ -119,7 +119,7 @@ _DEAD: LiteralString = """
 SELECT relname, n_dead_tup FROM pg_stat_user_tables WHERE schemaname = 'public' AND n_dead_tup > 0
 """
 _JOBS: LiteralString = """
-SELECT rtrim(kind || ' ' || coalesce(arguments::json ->> 'name', arguments::json ->> 'supplier', '')),
+SELECT concat_ws(' ', kind, arguments::json ->> 'name', arguments::json ->> 'supplier', arguments::json ->> 'run'),
        count(p.done_at), count(*)
 FROM long_jobs AS j JOIN long_job_parts AS p USING (job)
 WHERE j.ended_at IS NULL

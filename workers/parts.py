@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 import structlog
 from psycopg import Connection
-from psycopg.rows import tuple_row
 
 from discretion.shown import said_by
 from eventstore.errors import StoreUnavailable, first_line
@@ -29,8 +28,9 @@ from eventstore.log.long_jobs import (
     renew_part,
     take_part,
 )
-from projections.import_status import SELECT_IMPORTS_WAIT
-from workers.pieces import do_piece, edition, read_piece
+from projections.import_status import imports_wait
+from projections.spreading.pieces import edition, read_piece
+from workers.pieces import do_piece
 
 LOOK_EVERY_S = 0.1
 """How often it is looked whether imports wait."""
@@ -115,7 +115,7 @@ class PartWorker:
             give_back_part(connection, part, worker, error=error, is_counted=bool(error))
 
     def _wait_for_imports(self) -> bool:
-        """Return when no import waits; False when the process is to end_asked."""
+        """Return when no import waits; False when the process is to end."""
         while not self._stop.is_set():
             with self._ledger.connection() as connection:
                 if not imports_wait(connection):
@@ -150,10 +150,3 @@ class Breath:
         if not renew_part(connection, self._part, self._worker):
             raise PartLost
         self._renew_at = time.monotonic() + RENEW_EVERY_S
-
-
-def imports_wait(connection: Connection[Any]) -> bool:
-    """Whether there is an import that could be processed now."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        row = cursor.execute(SELECT_IMPORTS_WAIT).fetchone()
-    return bool(row and row[0])

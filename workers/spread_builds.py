@@ -12,6 +12,8 @@ import msgspec
 from psycopg import Connection
 from psycopg.sql import SQL, Identifier
 
+from projections.spreading.asking import AskedJob, Tell, WantedJob, asking, end_asked, stream_slices, wait_for
+from projections.spreading.pieces import BuildPiece
 from projections.versioning.build import index_tables
 from projections.versioning.compare import Comparison, compare, noted, side_by_side
 from projections.versioning.projection import Projection
@@ -29,8 +31,6 @@ from projections.versioning.versions import (
     park,
     versions,
 )
-from workers.pieces import BuildPiece
-from workers.spreading import AskedJob, Tell, WantedJob, asking, end_asked, stream_slices, wait_for
 
 
 def can_be_spread(projection: Projection) -> bool:

@@ -12,10 +12,10 @@ from eventstore.clock import now
 from eventstore.proof.hashed_range import HashedRange
 from eventstore.proof.payload_verification import VerifiedPayloads, missing_payloads
 from eventstore.proof.verification import Kept, Verified, ranges_of, verify_events
+from projections.spreading.asking import AskedJob, Tell, WantedJob, asking, end_asked, stream_slices, wait_for
+from projections.spreading.pieces import HashPiece, JobPiece, PayloadPiece, ReplayPiece
 from projections.versioning.reading import head
-from workers.pieces import HashPiece, JobPiece, PayloadPiece, ReplayPiece
 from workers.replaying import Replayed
-from workers.spreading import AskedJob, Tell, WantedJob, asking, end_asked, stream_slices, wait_for
 
 RANGES_A_PART = 4
 """65,536 events: some seconds of hashing."""

@@ -18,6 +18,7 @@ from eventstore.log import locks
 from eventstore.log.ledger import Ledger
 from eventstore.log.long_jobs import waiting_parts
 from eventstore.log.refused_attempts import delete_old_attempts
+from eventstore.log.requested_jobs import give_up_unasked
 from projections.customer_mail import SELECT_ABANDONED_MAILS, SELECT_WAITING_MAILS
 from workers.backoff import backoff
 from workers.broker import LONG_JOBS, MAILS, STREAMS_PER_MESSAGE, Doorbell
@@ -81,6 +82,8 @@ class Sweeper:
             self._ring_for_waiting(connection, relayed)
         if self._doorbell.waiting(MAILS) == 0:
             self._ring_for_mails(connection, relayed)
+        for job in give_up_unasked(connection):
+            logger.info("long job given up, nobody asks for it", job=job)
         if self._doorbell.waiting(LONG_JOBS) == 0:
             self._ring_for_parts(connection)
         if time.monotonic() >= self._forget_at:

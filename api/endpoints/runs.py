@@ -1,47 +1,35 @@
-"""Runs: how far what was sent under one name is, what became of it, what it adds up to, and the certificate of that."""
+"""Runs: how far what was sent under one name is, and what became of it."""
 
 import asyncio
-import hashlib
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from datetime import timedelta
-from typing import Any
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from api.admission import Call
-from api.auth import READERS, WRITERS
-from api.beside import beside
+from api.auth import READERS
 from api.bulk.receipts import encode_line
-from api.database import in_time, read
-from api.errors import NotValid, not_found
+from api.database import read
+from api.errors import not_found
 from api.event_stream import KEEP_ALIVE_S, EventStream, ServerEvent
+from api.known_runs import RUN_PATH, KnownRuns, run_not_valid
 from api.languages import Language, language_headers, language_of
 from api.limits import MAX_FOLLOWING_AT_ONCE, MAX_FOLLOWING_OF_ONE
-from api.manifests import source_manifest, unbalanced
 from api.operation import STATUS, V2, Operation, Parameter
 from api.paths import identifier
 from api.problem_sentences import with_sentence
-from api.responses import JsonResponse, encoded, json_response, refuse_large_answer, spoken_response
+from api.responses import encoded, json_response
 from api.services import Services
 from api.shares import Shares
-from api.status_codes import ApiError
 from eventstore.aggregates.import_process import STATUSES
 from eventstore.clock import now
-from eventstore.proof.statement import StatementRefused, signed_statement
-from projections.import_run import RunPlace, RunState, is_up, run_imports, run_states
-from projections.inquiries import answer_async
-from projections.platform.adding_up import run_portion
-from projections.platform.totals import COMMON, Totals
+from projections.import_run import RunState, is_up, run_imports, run_states
 from schemas.base import Problem
-from schemas.problems import is_truncated
-from schemas.run import Certificate, Manifest, RunImport, RunRecord, RunTotals
+from schemas.run import RunImport, RunRecord
 from schemas.sentence import Sentence
 
-LATE_S = 3.0
-"""How long a question about a run waits for the projection, when it may not know the run yet."""
 EVERY_S = 1.0
 """How often a run is told at most."""
 QUIET = timedelta(seconds=2)
@@ -51,8 +39,6 @@ _STATES = Sentence(
     f"A status is one of {', '.join(sorted(STATES))}.", f"Ein Status ist einer von {', '.join(sorted(STATES))}."
 )
 _FULL = Sentence("Too many follow runs at the moment.", "Im Augenblick verfolgen zu viele einen Lauf.")
-_NOT_BALANCED = Sentence("The source and the platform do not balance.", "Quelle und Plattform stimmen nicht überein.")
-RUN_PATH = f"{V2}/runs/{{supplier}}/{{run}}/"
 
 
 class Runs:
@@ -61,8 +47,8 @@ class Runs:
     def __init__(self, services: Services) -> None:
         self._pool = services.pool
         self._lists = services.lists
-        self._ledger = services.ledger
         self._directory = services.directory
+        self._runs = KnownRuns(services)
         self._following = Shares(MAX_FOLLOWING_AT_ONCE, MAX_FOLLOWING_OF_ONE, _FULL, retry_after_s=5)
 
     async def all(self, request: Request, call: Call) -> Response:
@@ -74,83 +60,26 @@ class Runs:
 
     async def one(self, request: Request, call: Call) -> Response:
         """200 with the run's record, or 404."""
-        return json_response((await self._known(request)).record)
+        return json_response((await self._runs.known(request)).record)
 
     async def events(self, request: Request, call: Call) -> Response:
         """200 with events: `progress` at once and then once a second at most, `finished` at the end."""
-        state = await self._known(request)
+        state = await self._runs.known(request)
         organisation = call.key.organisation
         self._following.refuse_full(organisation)
         return EventStream(self._told(state, request.headers.get("last-event-id", ""), organisation))
 
     async def imports(self, request: Request, call: Call) -> Response:
         """200 with the status records of the run's imports, a line each, in the order in which they were sent."""
-        state = await self._known(request)
+        state = await self._runs.known(request)
         status = _status_of(request)
-        first, after = await read(self._lists, run_imports, *_named(state), status, (0, ""))
+        first, after = await read(self._lists, run_imports, *state.named, status, (0, ""))
         language = language_of(request)
         return StreamingResponse(
             self._lines(state, status, first, after, language),
             media_type="application/x-ndjson",
             headers=language_headers(language),
         )
-
-    async def totals(self, request: Request, call: Call) -> Response:
-        """200 with what the platform's tables say of the run's accounts."""
-        return json_response(await self._totals(await self._known(request)))
-
-    async def certificate(self, request: Request, call: Call) -> Response:
-        """200 with a signed certificate where source and platform balance, 409 with every difference otherwise."""
-        state = await self._known(request)
-        manifest = await beside(call.body, source_manifest, call.body)
-        totals = await self._totals(state)
-        if unequal := await beside(call.body, unbalanced, manifest, totals):
-            body = {"detail": _NOT_BALANCED, "code": "not_balanced", "errors": unequal}
-            return spoken_response(request, body | ({"errors_truncated": True} if is_truncated(unequal) else {}), 409)
-        common = {name: manifest[name] for name in COMMON if name in manifest}
-        statement = {
-            "format": "importledger-certificate/1",
-            "says": "Everything that was in the source is on the platform.",
-            "import_supplier": state.record.import_supplier,
-            "run": state.record.run,
-            "issued_at": f"{now():%Y-%m-%dT%H:%M:%SZ}",
-            "issued_to": call.key.organisation,
-            "manifest_sha256": hashlib.sha256(msgspec.json.encode(common, order="sorted")).hexdigest(),
-            "source": manifest.get("source"),
-            "totals": totals,
-        }
-        try:
-            signed = encoded(await signed_statement(self._ledger, statement))
-        except ValueError as error:
-            raise _not_valid(
-                Problem(
-                    "source",
-                    "invalid",
-                    Sentence("A manifest has no floats.", "Ein Manifest enthält keine Gleitkommazahlen."),
-                )
-            ) from error
-        except StatementRefused as refusal:
-            raise ApiError(503, _not_signed(str(refusal)), headers={"Retry-After": "60"}) from refusal
-        refuse_large_answer(signed)
-        return JsonResponse(signed)
-
-    async def _known(self, request: Request) -> RunState:
-        """The run that the path names. Raises ApiError 404."""
-        supplier, run = identifier(request, "supplier"), identifier(request, "run")
-        state = await self._state(supplier, run)
-        deadline = time.monotonic() + LATE_S
-        while state is None and time.monotonic() < deadline:  # it may have begun just now
-            if is_late := not await read(self._pool, is_up):
-                await asyncio.sleep(0.1)
-            state = await self._state(supplier, run)
-            if not is_late:
-                break
-        if state is None:
-            raise not_found()
-        return state
-
-    async def _state(self, supplier: str, run: str) -> RunState | None:
-        return next(iter(await read(self._pool, run_states, supplier, run)), None)
 
     async def _told(self, state: RunState, seen: str, organisation: str) -> AsyncGenerator[ServerEvent | None]:
         """What is told of a run to somebody who has seen the event of this id, "" for none."""
@@ -161,7 +90,7 @@ class Runs:
                     seen, silent_since = str(state.position), time.monotonic()
                     yield _event("progress", state)
                 if not state.is_waiting and now() - state.record.last_at > QUIET and await read(self._pool, is_up):
-                    again = await self._state(*_named(state))
+                    again = await self._runs.state(*state.named)
                     if again is not None and again.position == state.position:
                         yield _event("finished", state)
                         return
@@ -169,7 +98,7 @@ class Runs:
                     silent_since = time.monotonic()
                     yield None
                 await asyncio.sleep(EVERY_S)
-                state = await self._state(*_named(state)) or state
+                state = await self._runs.state(*state.named) or state
 
     async def _lines(
         self,
@@ -184,34 +113,7 @@ class Runs:
             yield b"".join([encode_line(with_sentence(one), language) + b"\n" for one in imports])
             if after is None:
                 return
-            imports, after = await read(self._lists, run_imports, *_named(state), status, after)
-
-    async def _totals(self, state: RunState) -> dict[str, Any]:
-        """The totals of the run. Reads one portion of accounts after the other, however long that takes."""
-        supplier, run = _named(state)
-        totals = Totals()
-        after: RunPlace | None = (0, "")
-        while after is not None:
-            portion, after = await in_time(self._portion(supplier, run, after), within_s=60.0)
-            totals = totals.merge(portion)
-        again = await self._state(supplier, run) or state
-        entry = await self._directory.supplier(supplier)
-        return {
-            "import_supplier": supplier,
-            "run": run,
-            **totals.record(),
-            "by_status": again.record.by_status,
-            "refused": again.record.refused,
-            "unknown_fields": entry.unknown_fields if entry else "refuse",
-        }
-
-    async def _portion(self, supplier: str, run: str, after: RunPlace) -> tuple[Totals, RunPlace | None]:
-        async with self._lists.connection() as connection:
-            return await answer_async(connection, run_portion(supplier, run, after))
-
-
-def _named(state: RunState) -> tuple[str, str]:
-    return state.record.import_supplier, state.record.run
+            imports, after = await read(self._lists, run_imports, *state.named, status, after)
 
 
 def _event(name: str, state: RunState) -> ServerEvent:
@@ -221,7 +123,7 @@ def _event(name: str, state: RunState) -> ServerEvent:
 def _status_of(request: Request) -> str | None:
     for name in request.query_params:
         if name != "status":
-            raise _not_valid(
+            raise run_not_valid(
                 Problem(
                     name,
                     "unknown_field",
@@ -232,20 +134,8 @@ def _status_of(request: Request) -> str | None:
             )
     status = request.query_params.get("status")
     if status is not None and status not in STATES:
-        raise _not_valid(Problem("status", "invalid_choice", _STATES))
+        raise run_not_valid(Problem("status", "invalid_choice", _STATES))
     return status
-
-
-def _not_signed(reason: str) -> Sentence:
-    return Sentence(reason, "Das Zertifikat kann im Augenblick nicht signiert werden.")
-
-
-def _not_valid(*problems: Problem) -> NotValid:
-    return NotValid(
-        "validation_error",
-        Sentence("The request could not be understood.", "Die Anfrage wurde nicht verstanden."),
-        problems,
-    )
 
 
 _STATUS = Parameter(
@@ -301,29 +191,5 @@ OPERATIONS = (
         query=(_STATUS,),
         refuses=(400, 404),
         media="application/x-ndjson",
-    ),
-    Operation(
-        handler=Runs.totals,
-        name="read_run_totals",
-        method="GET",
-        path=f"{RUN_PATH}totals/",
-        tag=STATUS,
-        summary="What the platform's tables say of a run's accounts: counts, sums, and every path that is filled.",
-        answers={200: RunTotals},
-        roles=READERS,
-        refuses=(404,),
-    ),
-    Operation(
-        handler=Runs.certificate,
-        name="certify_run",
-        method="POST",
-        path=f"{RUN_PATH}certificate/",
-        tag=STATUS,
-        summary="Compare a source's manifest with the platform, and sign that they balance.",
-        answers={200: Certificate},
-        roles=WRITERS,
-        body=Manifest,
-        example={"import_supplier": "NORDWIND", "accounts": 0},
-        refuses=(404, 409),
     ),
 )

@@ -27,6 +27,7 @@ JOB_NAMES = {
     "replay": N_("The log is replayed"),
     "rebuild": N_("A projection is rebuilt"),
     "verify-projection": N_("A projection is verified"),
+    "reconcile": N_("A run's totals are added up"),
 }
 """Long jobs, by their kinds."""
 

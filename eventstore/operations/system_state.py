@@ -84,8 +84,9 @@ SELECT name, position FROM projection_versions WHERE state = 'live' AND position
 ORDER BY name
 """
 _SELECT_JOBS = """
-SELECT j.kind, coalesce(j.arguments::json ->> 'name', j.arguments::json ->> 'supplier', ''), j.asked_at,
-       extract(epoch FROM clock_timestamp() - j.asked_at)::float8, count(*), count(p.done_at),
+SELECT j.kind,
+       concat_ws(' ', j.arguments::json ->> 'name', j.arguments::json ->> 'supplier', j.arguments::json ->> 'run'),
+       j.asked_at, extract(epoch FROM clock_timestamp() - j.asked_at)::float8, count(*), count(p.done_at),
        sum(p.events)::bigint, coalesce(sum(p.events) FILTER (WHERE p.done_at IS NOT NULL), 0)::bigint
 FROM long_jobs AS j
 JOIN long_job_parts AS p USING (job)

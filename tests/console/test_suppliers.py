@@ -69,6 +69,7 @@ def test_the_system_tells_how_far_long_jobs_are_and_how_long_the_rest_takes(
         part = take_part(connection, job.job, 1, 1)
         assert part is not None
         finish_part(connection, part, 1, "")
+        add_job(connection, "reconcile", '{"run": "go-live", "supplier": "NW"}', "e", 100, [("a", 25)])
 
     async def run() -> None:
         async with console_app(database) as app, visitor(app, signed_in(ledger, role="operator")) as browser:
@@ -77,6 +78,8 @@ def test_the_system_tells_how_far_long_jobs_are_and_how_long_the_rest_takes(
             assert "A projection is rebuilt: platform" in english
             assert "1 / 2" in english
             assert "Eine Projektion wird neu aufgebaut: platform" in german
+            assert "A run's totals are added up: NW go-live" in english
+            assert "Die Summen eines Laufs werden gebildet: NW go-live" in german
 
     asyncio.run(run())
 

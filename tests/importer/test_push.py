@@ -1,13 +1,9 @@
 """`importbook push`, `watch` and `errors` against a running service, in a real terminal and without one."""
 
 import json
-import os
-import pty
 import re
-import select
 import signal
 import subprocess
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,6 +13,7 @@ import pytest
 from importledger_client.book import ERRORS, book
 from tests.support.importbook import COMMAND, access_to, environment, importbook
 from tests.support.running import Importer, RunningService, processed, wait_for
+from tests.support.terminal import Terminal
 
 ACCOUNTS = 60
 _SGR = re.compile(rb"\x1b\[[0-9;]*m")
@@ -169,57 +166,6 @@ def test_standard_input_and_broken_lines(tmp_path: Path, importer: Importer, acc
     (failed,) = (tmp_path / "piped.failures.ndjson").read_bytes().splitlines()
     said = msgspec.json.decode(failed)
     assert (said["line"], said["payload"]) == (3, "{broken")
-
-
-class Terminal:
-    """A verb in a terminal of its own."""
-
-    def __init__(
-        self,
-        *arguments: str,
-        at: Path,
-        access: Mapping[str, str],
-        width: int = 100,
-        more: Mapping[str, str] | None = None,
-    ) -> None:
-        self._ours, theirs = pty.openpty()
-        size = {"COLUMNS": str(width), "LINES": "30", "TERM": "xterm-256color"}
-        kept = {name: value for name, value in environment(access).items() if name != "NO_COLOR"}
-        self.process = subprocess.Popen(
-            [*COMMAND, *arguments],
-            cwd=at,
-            env=kept | size | dict(more or {}),
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            start_new_session=True,
-        )
-        os.close(theirs)
-        self.shown = b""
-
-    def read(self, timeout_s: float) -> bool:
-        """Some more of what is shown; False at the end."""
-        if select.select([self._ours], [], [], timeout_s)[0]:
-            try:
-                part = os.read(self._ours, 65_536)
-            except OSError:  # the other end is closed
-                return False
-            self.shown += part
-            return bool(part)
-        return True
-
-    def until(self, text: bytes, timeout_s: float = 60.0) -> None:
-        deadline = time.monotonic() + timeout_s
-        while text not in self.shown and self.read(0.1):
-            assert time.monotonic() < deadline, self.shown.decode()
-
-    def end(self, timeout_s: float = 60.0) -> int:
-        """Its exit code, when everything it shows has been read."""
-        deadline = time.monotonic() + timeout_s
-        while self.read(0.1):
-            assert time.monotonic() < deadline, self.shown.decode()
-        os.close(self._ours)
-        return self.process.wait(timeout_s)
 
 
 def test_progress_is_drawn_in_a_terminal(tmp_path: Path, importer: Importer, access: Mapping[str, str]) -> None:

@@ -18,13 +18,14 @@ from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from projections import PROJECTIONS
 from projections.erasure import erase
+from projections.spreading import asking
 from projections.versioning.compare import verify as verify_projection
 from projections.versioning.versions import live_version, versions
 from tests.support.make import an_account
 from tests.support.parts import alive, working
 from tests.support.sealed_log import Log
 from tests.support.staging import SUPPLIER
-from workers import spread_builds, spread_verbs, spreading
+from workers import spread_builds, spread_verbs
 from workers.spread_builds import can_be_spread
 
 [STATUS] = [projection for projection in PROJECTIONS if projection.name == "import_status"]
@@ -36,8 +37,8 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("workers.parts.imports_wait", lambda connection: False)
     monkeypatch.setattr("eventstore.proof.verification.CHUNK", 256)
     monkeypatch.setattr(spread_verbs, "RANGES_A_PART", 1)
-    monkeypatch.setattr(spreading, "EVENTS_A_SLICE", 10)
-    monkeypatch.setattr(spreading, "LOOK_EVERY_S", 0.02)
+    monkeypatch.setattr(asking, "EVENTS_A_SLICE", 10)
+    monkeypatch.setattr(asking, "LOOK_EVERY_S", 0.02)
 
 
 def found_at(database: PostgresUrls, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from embedded.postgres import PostgresUrls
 from eventstore.log.ledger import Ledger
 from eventstore.log.long_jobs import MAX_ATTEMPTS, LongJob, add_job, results_of, standing_of, take_part
 from eventstore.proof.hashed_range import HashedRange, Range
+from projections.spreading.pieces import BuildPiece, HashPiece, PayloadPiece, edition, named_piece
 from projections.versioning.reading import Slice
 from tests.support.make import an_account
 from tests.support.parts import alive
@@ -20,7 +21,6 @@ from tests.support.staging import SUPPLIER, stage
 from workers import parts
 from workers.broker import IMPORTS, LONG_JOBS
 from workers.parts import PartWorker, Stopping
-from workers.pieces import BuildPiece, HashPiece, PayloadPiece, edition, named_piece
 from workers.process_imports import ImportProcessor
 
 STREAMS = Slice(None, f"import/{SUPPLIER}/Z")

@@ -1,6 +1,16 @@
 """The importing party's side of the import ledger: `Client`, `AsyncClient`, and the command `importbook`."""
 
-from importledger_client.answers import Failure, FieldError, ImportStatus, LatestError, Receipt, Run, RunError, Summary
+from importledger_client.answers import (
+    Failure,
+    FieldError,
+    ImportStatus,
+    JobProgress,
+    LatestError,
+    Receipt,
+    Run,
+    RunError,
+    Summary,
+)
 from importledger_client.async_client import AsyncClient
 from importledger_client.client import Client
 from importledger_client.errors import (
@@ -24,6 +34,7 @@ __all__ = [
     "FieldError",
     "ImportLedgerError",
     "ImportStatus",
+    "JobProgress",
     "LatestError",
     "Misconfigured",
     "NotAllowed",

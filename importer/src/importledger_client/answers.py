@@ -97,6 +97,22 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return self.by_status.get("ERRORED", 0) + self.by_status.get("DRY_RUN_ERRORED", 0)
 
 
+class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the service's workers are with adding up a run, in parts. `why` says why nothing goes on, if so."""
+
+    job: str = ""
+    parts: int = 0
+    parts_done: int = 0
+    parts_taken: int = 0
+    events: int = 0
+    """Accounts in all parts."""
+    events_done: int = 0
+    """Accounts in parts that are done."""
+    workers: int = 0
+    eta_s: float | None = None
+    why: str = ""
+
+
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """An account of a run that has ended badly, and why."""
 

@@ -10,12 +10,12 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from importledger_client import protocol
-from importledger_client.answers import Failure, ImportStatus, Receipt, Run
+from importledger_client.answers import Failure, ImportStatus, JobProgress, Receipt, Run
 from importledger_client.batches import Batch, Batcher, Underway
 from importledger_client.client import Account
 from importledger_client.errors import TimedOut
 from importledger_client.incoming import Lines, Whole, understood
-from importledger_client.protocol import Patience, Settings, Token, place
+from importledger_client.protocol import Answered, Patience, Settings, Token, place
 from importledger_client.transport import LATER, LIMITS, TIMEOUT, Waits, unavailable
 
 T = TypeVar("T")
@@ -115,15 +115,40 @@ class AsyncClient:
                 if line.strip():
                     yield understood(protocol.FAILURE, line)
 
-    async def totals(self, supplier: str, run: str) -> dict[str, Any]:
-        """Counts and exact sums of what the platform's tables hold of a run."""
-        content = await self._transport.request("GET", place("runs", supplier, run, "totals"))
-        return understood(protocol.OBJECT, content)
+    async def totals(
+        self, supplier: str, run: str, *, spread: bool = False, on_progress: Callable[[JobProgress], None] | None = None
+    ) -> dict[str, Any]:
+        """Counts and exact sums of what the platform's tables hold of a run. See `Client.totals`."""
+        return await self._added_up("GET", place("runs", supplier, run, "totals"), None, spread, on_progress)
 
-    async def certificate(self, supplier: str, run: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    async def certificate(
+        self,
+        supplier: str,
+        run: str,
+        manifest: Mapping[str, Any],
+        *,
+        spread: bool = False,
+        on_progress: Callable[[JobProgress], None] | None = None,
+    ) -> dict[str, Any]:
         """The signed statement that the platform holds what the manifest counts. Raises Refused: not_balanced."""
         path, body = place("runs", supplier, run, "certificate"), protocol.encode(manifest)
-        return understood(protocol.OBJECT, await self._transport.request("POST", path, body))
+        return await self._added_up("POST", path, body, spread, on_progress)
+
+    async def _added_up(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        spread: bool,
+        on_progress: Callable[[JobProgress], None] | None,
+    ) -> dict[str, Any]:
+        while True:
+            answered = await self._transport.answered(method, path, body, None, protocol.spread_query(spread=spread))
+            if (progress := answered.progress) is None:
+                return answered.body
+            if on_progress:
+                on_progress(progress)
+            await asyncio.sleep(protocol.ASK_AGAIN_S)
 
     async def _send(self, batch: Batch, query: Mapping[str, str], gate: asyncio.Semaphore) -> Batch:
         async with gate:
@@ -165,9 +190,19 @@ class AsyncTransport:
         headers: Mapping[str, str] | None = None,
         query: Mapping[str, str] | None = None,
     ) -> bytes:
-        async def attempt() -> bytes:
+        return (await self.answered(method, path, body, headers, query)).content
+
+    async def answered(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        query: Mapping[str, str] | None = None,
+    ) -> Answered:
+        async def attempt() -> Answered:
             async with self.once(method, path, body, headers, query) as answer:
-                return await _whole(answer)
+                return Answered(answer.status_code, await _whole(answer))
 
         return await self.patiently(attempt)
 

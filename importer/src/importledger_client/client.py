@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Self
 
 from importledger_client import protocol
-from importledger_client.answers import Failure, ImportStatus, Receipt, Run
+from importledger_client.answers import Failure, ImportStatus, JobProgress, Receipt, Run
 from importledger_client.batches import Batch, Batcher, Underway
 from importledger_client.errors import TimedOut
 from importledger_client.incoming import lines_of, understood
@@ -133,14 +133,48 @@ class Client:
                 if line.strip():
                     yield understood(protocol.FAILURE, line)
 
-    def totals(self, supplier: str, run: str) -> dict[str, Any]:
-        """Counts and exact sums of what the platform's tables hold of a run."""
-        return _object(self._transport.request("GET", place("runs", supplier, run, "totals")))
+    def totals(
+        self, supplier: str, run: str, *, spread: bool = False, on_progress: Callable[[JobProgress], None] | None = None
+    ) -> dict[str, Any]:
+        """Counts and exact sums of what the platform's tables hold of a run.
 
-    def certificate(self, supplier: str, run: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
-        """The signed statement that the platform holds what the manifest counts. Raises Refused: not_balanced."""
-        body = protocol.encode(manifest)
-        return _object(self._transport.request("POST", place("runs", supplier, run, "certificate"), body))
+        With `spread`, the workers of all machines add up, and `on_progress` hears about once a second how far they are.
+        Whoever is interrupted and asks the same again goes on with what is done.
+        """
+        return self._added_up("GET", place("runs", supplier, run, "totals"), None, spread, on_progress)
+
+    def certificate(
+        self,
+        supplier: str,
+        run: str,
+        manifest: Mapping[str, Any],
+        *,
+        spread: bool = False,
+        on_progress: Callable[[JobProgress], None] | None = None,
+    ) -> dict[str, Any]:
+        """The signed statement that the platform holds what the manifest counts. Raises Refused: not_balanced.
+
+        `spread` and `on_progress` as in `totals`, which the certificate holds as well.
+        """
+        path, body = place("runs", supplier, run, "certificate"), protocol.encode(manifest)
+        return self._added_up("POST", path, body, spread, on_progress)
+
+    def _added_up(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        spread: bool,
+        on_progress: Callable[[JobProgress], None] | None,
+    ) -> dict[str, Any]:
+        """Ask until the answer is there; while workers are at it, the answer is how far they are."""
+        while True:
+            answered = self._transport.answered(method, path, body, None, protocol.spread_query(spread=spread))
+            if (progress := answered.progress) is None:
+                return answered.body
+            if on_progress:
+                on_progress(progress)
+            time.sleep(protocol.ASK_AGAIN_S)
 
     def _send(self, batch: Batch, query: Mapping[str, str]) -> Batch:
         """Send lines until each has its receipt; what had one when a connection broke is not sent again."""
@@ -156,7 +190,3 @@ class Client:
                     patience = self._transport.new_patience()
                 self._transport.pause(patience, problem)
         return batch
-
-
-def _object(content: bytes) -> dict[str, Any]:
-    return understood(protocol.OBJECT, content)

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from importledger_client.answers import Failure, ImportStatus, Receipt, Run
+from importledger_client.answers import Failure, ImportStatus, JobProgress, Receipt, Run
 from importledger_client.errors import ImportLedgerError, Misconfigured, NotAllowed, error_of
 from importledger_client.incoming import understood
 
@@ -26,6 +26,9 @@ FIRST_PATIENCE_S = 20.0
 """How long a service that was never there is called."""
 LONGEST_WAIT_S = 15.0
 CONNECT_S, READ_S = 10.0, 120.0
+STILL_AT_IT = 202
+ASK_AGAIN_S = 1.0
+"""Between two questions how far the workers are."""
 
 _OBTAIN = "mutation($key: String!) { obtainToken(input: {organizationSecretKey: $key}) { token payload } }"
 _BLANKS = b" \t\r\n\v\f\xef\xbb\xbf"
@@ -35,8 +38,25 @@ encode = msgspec.json.Encoder(decimal_format="number").encode
 RUN = msgspec.json.Decoder(Run)
 RUNS = msgspec.json.Decoder(tuple[Run, ...])
 STATUS = msgspec.json.Decoder(ImportStatus)
+JOB_PROGRESS = msgspec.json.Decoder(JobProgress)
 FAILURE = msgspec.json.Decoder(Failure)
 OBJECT = msgspec.json.Decoder(dict[str, Any])
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """A good answer, read to its end."""
+
+    status: int
+    content: bytes
+
+    @property
+    def progress(self) -> JobProgress | None:
+        """How far it is, where the answer is not there yet."""
+        return understood(JOB_PROGRESS, self.content) if self.status == STILL_AT_IT else None
+
+    @property
+    def body(self) -> dict[str, Any]:
+        return understood(OBJECT, self.content)
 
 
 class _Payload(msgspec.Struct):
@@ -199,6 +219,10 @@ class Patience:
             wait = max(wait, min(float(asked), 60.0))
         patience_s = self._stranger_s if self._is_stranger else self._known_s
         return wait if time.monotonic() + wait < self._began + patience_s else None
+
+
+def spread_query(*, spread: bool) -> Mapping[str, str]:
+    return {"spread": "true"} if spread else {}
 
 
 def run_query(mode: str, run: str | None) -> Mapping[str, str]:

@@ -10,7 +10,7 @@ import httpx
 from importledger_client import protocol
 from importledger_client.errors import Unavailable
 from importledger_client.incoming import Whole
-from importledger_client.protocol import Patience, Settings, Token, TryLater
+from importledger_client.protocol import Answered, Patience, Settings, Token, TryLater
 
 T = TypeVar("T")
 
@@ -44,10 +44,21 @@ class Transport:
         query: Mapping[str, str] | None = None,
     ) -> bytes:
         """The content of a good answer. Raises what any other stands for."""
+        return self.answered(method, path, body, headers, query).content
 
-        def attempt() -> bytes:
+    def answered(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        query: Mapping[str, str] | None = None,
+    ) -> Answered:
+        """A good answer. Raises what any other stands for."""
+
+        def attempt() -> Answered:
             with self.once(method, path, body, headers, query) as answer:
-                return _whole(answer)
+                return Answered(answer.status_code, _whole(answer))
 
         return self.patiently(attempt)
 

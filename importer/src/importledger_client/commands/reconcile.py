@@ -1,6 +1,7 @@
 """`importbook reconcile`: is everything that was in the source on the platform? Then a certificate says so."""
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +9,17 @@ import click
 import msgspec
 from rich.console import Console
 
+from importledger_client.adding_up import shown_job
 from importledger_client.certificate import pdf_of
 from importledger_client.client import Client
 from importledger_client.commands.common import (
+    INTERRUPTED,
     OK,
     SOME_REFUSED,
     Access,
     Stop,
     command,
+    err,
     next_step,
     no_such_run,
     out,
@@ -34,8 +38,9 @@ from importledger_client.manifest import COUNTS, SUMS
 @click.argument("run", callback=run_name)
 @click.option("--manifest", "path", type=click.Path(path_type=Path, exists=True, dir_okay=False), required=True)
 @click.option("--supplier", help="The run's supplier; else what `push` has noted here, or the manifest says.")
+@click.option("--spread", "is_spread", is_flag=True, help="Let the service's workers on all machines add up.")
 @reaches_the_service
-def reconcile(run: str, path: Path, supplier: str | None, access: Access) -> int:
+def reconcile(run: str, path: Path, supplier: str | None, is_spread: bool, access: Access) -> int:
     """Compare a manifest with what the platform's tables hold, and have it certified.
 
     Balanced: prints BALANCED, and writes RUN.certificate.json and RUN.certificate.pdf. Else every difference is named,
@@ -43,19 +48,76 @@ def reconcile(run: str, path: Path, supplier: str | None, access: Access) -> int
     """
     manifest = _read(path)
     supplier = supplier_of(run, supplier, manifest.get("import_supplier"))
-    client, console = access.client(), out()
+    console = out()
+    client = access.client(_teller(err()))
     try:
         record = client.run(supplier, run)
-        totals = client.totals(supplier, run)
+        if record.waiting:
+            say(console, f"{number(record.waiting)} accounts have not ended yet.")
+        asked = _asked_of_workers if is_spread else _asked
+        found = asked(client, supplier, run, {**manifest, "import_supplier": supplier})
     except NotFound as error:
         no_such_run(run, supplier, error)
-    if record.waiting:
-        say(console, f"{number(record.waiting)} accounts have not ended yet.")
-    comparison = compared(manifest, totals)
-    _show(console, manifest, totals, comparison)
+    comparison = compared(manifest, found.totals)
+    _show(console, manifest, found.totals, comparison)
     if not comparison.is_balanced:
         return _differs(console, comparison, run, supplier, access, is_waiting=bool(record.waiting))
-    return _certify(console, client, manifest, comparison, supplier, run)
+    if found.certificate is None:
+        return _not_certified(console, found.refused)
+    return _write(console, found.certificate, manifest, comparison, run)
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What the service says of a run: what it adds up to, and its certificate or why there is none."""
+
+    totals: Mapping[str, Any]
+    certificate: Mapping[str, Any] | None = None
+    refused: Refused | None = None
+
+
+def _asked(client: Client, supplier: str, run: str, manifest: Mapping[str, Any]) -> Found:
+    """Totals first, and a certificate where they balance."""
+    totals = client.totals(supplier, run)
+    if not compared(manifest, totals).is_balanced:
+        return Found(totals)
+    try:
+        return Found(totals, client.certificate(supplier, run, manifest))
+    except Refused as refused:
+        return Found(totals, refused=refused)
+
+
+def _asked_of_workers(client: Client, supplier: str, run: str, manifest: Mapping[str, Any]) -> Found:
+    """The certificate first: what balances is added up once."""
+    with _taken_up_again(), shown_job(err(), f"reconcile {run}") as tell:
+        try:
+            certificate = client.certificate(supplier, run, manifest, spread=True, on_progress=tell)
+        except Refused as refused:
+            if refused.code != "not_balanced":
+                raise
+            return Found(client.totals(supplier, run, spread=True, on_progress=tell), refused=refused)
+    return Found(certificate["totals"], certificate)
+
+
+@contextlib.contextmanager
+def _taken_up_again() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        sentence = "Interrupted. The workers go on for now; type the same again to take it up where it is."
+        raise Stop(sentence, INTERRUPTED) from None
+
+
+def _teller(console: Console) -> Callable[[str, float], None]:
+    """Says why the service cannot be used just now, once for each reason."""
+    told = ""
+
+    def tell(why: str, seconds: float) -> None:
+        nonlocal told
+        if why != told:
+            told = why
+            say(console, f"The service cannot be used just now, trying again: {why}")
+
+    return tell
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -104,21 +166,16 @@ def _differs(
     return SOME_REFUSED
 
 
-def _certify(
-    console: Console,
-    client: Client,
-    manifest: Mapping[str, Any],
-    comparison: Comparison,
-    supplier: str,
-    run: str,
+def _not_certified(console: Console, refused: Refused | None) -> int:
+    say(console, f"The service does not certify it: {refused.code if refused else ''}")
+    for error in refused.errors if refused else ():
+        say(console, f"  {error.attr}: {error.detail}".replace("  : ", "  "))
+    return SOME_REFUSED
+
+
+def _write(
+    console: Console, certificate: Mapping[str, Any], manifest: Mapping[str, Any], comparison: Comparison, run: str
 ) -> int:
-    try:
-        certificate = client.certificate(supplier, run, {**manifest, "import_supplier": supplier})
-    except Refused as refused:
-        say(console, f"The service does not certify it: {refused.code}")
-        for error in refused.errors:
-            say(console, f"  {error.attr}: {error.detail}".replace("  : ", "  "))
-        return SOME_REFUSED
     as_json, as_page = Path(f"{run}.certificate.json"), Path(f"{run}.certificate.pdf")
     as_json.write_bytes(msgspec.json.format(msgspec.json.encode(certificate), indent=2) + b"\n")
     as_page.write_bytes(pdf_of(certificate, manifest, comparison.stored))

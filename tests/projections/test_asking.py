@@ -9,10 +9,11 @@ from psycopg import Connection
 from embedded.postgres import PostgresUrls
 from eventstore.log.long_jobs import MAX_ATTEMPTS, give_back_part, refuse_job, take_part
 from eventstore.proof.hashed_range import Range
+from projections.spreading import asking as spreading
+from projections.spreading.asking import AskedJob, NotSpread, WantedJob, asking, end_asked, wait_for
+from projections.spreading.pieces import HashPiece, JobPiece, edition
+from schemas.job_progress import JobProgress
 from tests.support.parts import alive, working
-from workers import spreading
-from workers.pieces import HashPiece, JobPiece, edition
-from workers.spreading import AskedJob, NotSpread, Told, WantedJob, asking, end_asked, wait_for
 
 PIECES: list[tuple[JobPiece, int]] = [(HashPiece((Range(0, 2),)), 10), (HashPiece((Range(0, 2),)), 20)]
 
@@ -27,7 +28,7 @@ def ask(connection: Connection[Any], pieces: Sequence[tuple[JobPiece, int]] = PI
     return asking(connection, "verify", {"a": 1}, lambda: WantedJob(7, pieces))
 
 
-def unheard(told: Told) -> None:
+def unheard(told: JobProgress) -> None:
     """Nobody listens."""
 
 
@@ -88,7 +89,7 @@ def test_it_is_told_how_far_a_job_is_and_how_long_the_rest_takes(
     database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spreading, "LOOK_EVERY_S", 0.01)
-    told: list[Told] = []
+    told: list[JobProgress] = []
     with working(database, 1), alive(database, is_relayed=False) as connection, ask(connection) as asked:
         assert wait_for(connection, asked, told.append) != []
     assert (told[-1].parts_done, told[-1].events_done, told[-1].eta_s, told[-1].why) == (2, 30, 0.0, "")
@@ -131,7 +132,7 @@ def test_it_is_told_why_nothing_goes_on(
 ) -> None:
     said: list[str] = []
 
-    def listen(told: Told) -> None:
+    def listen(told: JobProgress) -> None:
         if told.why:
             said.append(told.why)
             raise KeyboardInterrupt

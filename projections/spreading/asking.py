@@ -27,9 +27,11 @@ from eventstore.log.long_jobs import (
     try_again,
     workers_and_relays,
 )
+from projections.import_status import imports_wait
+from projections.spreading.pieces import JobPiece, edition, named_piece, read_piece
 from projections.versioning.reading import Slice, slices
-from workers.parts import imports_wait
-from workers.pieces import JobPiece, edition, named_piece, read_piece
+from schemas.job_progress import JobProgress
+from schemas.sentence import Sentence
 
 EVENTS_A_SLICE = 15_000
 """About how many events the streams of a part have: some seconds of work."""
@@ -42,24 +44,14 @@ QUIET_S = 10.0
 
 
 class NotSpread(Exception):
-    """The job cannot be done by other processes now; the message says why, and what to type."""
+    """The job cannot be done by other processes now; the sentence says why, and what to type."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence if isinstance(sentence, Sentence) else Sentence(sentence, sentence)
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a job is, for whoever waits; `why` says why nothing goes on, where nothing does."""
-
-    job: str
-    parts: int
-    parts_done: int
-    parts_taken: int
-    events: int
-    events_done: int
-    workers: int
-    eta_s: float | None
-    why: str = ""
-
-
-Tell = Callable[[Told], None]
+Tell = Callable[[JobProgress], None]
 
 
 class WantedJob(msgspec.Struct, frozen=True):
@@ -97,7 +89,7 @@ def asking(
     One that was asked for before is taken up, when it `is_usable` still; otherwise there is a new one of what is
     `wanted` now. The block is to wait for it, and to end it. Raises NotSpread.
     """
-    _refuse_alone(connection)
+    refuse_alone(connection, or_else=_OR_ALONE)
     text = msgspec.json.encode(arguments, order="sorted").decode()
     lock = f"{kind} {text}"
     with connection.cursor(row_factory=tuple_row) as cursor:
@@ -151,15 +143,15 @@ def wait_for(connection: Connection[Any], asked: AskedJob, tell: Tell) -> list[s
                 f"The workers run edition {standing.refused_by}, and this command is of edition {edition()}: they leave"
                 " the job alone. Run both from one release, and type the same again."
             )
-        why = _why(connection, watch, workers, relays) if watch.quiet_s > QUIET_S else ""
-        tell(told_of(job, standing, workers, watch.eta_s(standing), why))
+        why = why_quiet(connection, workers, relays) if watch.quiet_s > QUIET_S else ""
+        tell(progress_of(job, standing, workers, watch.eta_s(standing), why))
         if standing.is_done:
             return results_of(connection, job)
         time.sleep(LOOK_EVERY_S)
 
 
-def told_of(job: str, standing: Standing, workers: int, eta_s: float | None, why: str = "") -> Told:
-    return Told(
+def progress_of(job: str, standing: Standing, workers: int, eta_s: float | None, why: str = "") -> JobProgress:
+    return JobProgress(
         job=job,
         parts=standing.parts,
         parts_done=standing.parts_done,
@@ -199,29 +191,43 @@ class _Watch:
         return remaining_s(standing.events_done - already, standing.events - already, time.monotonic() - self._began)
 
 
-def _refuse_alone(connection: Connection[Any]) -> None:
+def refuse_alone(connection: Connection[Any], *, or_else: Sentence, within_s: float | None = None) -> None:
     """Raises NotSpread where nobody would take a part, nor does after a moment: processes may be starting."""
-    deadline = time.monotonic() + STARTING_S
+    deadline = time.monotonic() + (STARTING_S if within_s is None else within_s)
     workers, relays = workers_and_relays(connection)
     while not (workers and relays) and time.monotonic() < deadline:
         time.sleep(LOOK_EVERY_S)
         workers, relays = workers_and_relays(connection)
     if not workers:
-        raise NotSpread(f"{_NO_WORKER} Or leave --spread out, and this process does it alone.")
+        raise NotSpread(Sentence(f"{_NO_WORKER} {or_else}", f"{_NO_WORKER.german} {or_else.german}"))
     if not relays:
         raise NotSpread(_NO_RELAY)
 
 
-_NO_WORKER = "No worker process runs. Start one or more on each machine: `importledger worker`."
-_NO_RELAY = "No relay runs, which rings for the workers. Start one: `importledger relay`."
+_OR_ALONE = Sentence(
+    "Or leave --spread out, and this process does it alone.", "Oder ohne --spread, dann tut es dieser Prozess allein."
+)
+_NO_WORKER = Sentence(
+    "No worker process runs. Start one or more on each machine: `importledger worker`.",
+    "Es läuft kein Worker-Prozess. Auf jeder Maschine einen oder mehrere starten: `importledger worker`.",
+)
+_NO_RELAY = Sentence(
+    "No relay runs, which rings for the workers. Start one: `importledger relay`.",
+    "Es läuft kein Relay, das den Workern Bescheid gibt. Eines starten: `importledger relay`.",
+)
+_IMPORTS_WAIT = Sentence("Imports wait, and come first.", "Importe warten und gehen vor.")
 
 
-def _why(connection: Connection[Any], watch: _Watch, workers: int, relays: int) -> str:
+def why_quiet(connection: Connection[Any], workers: int, relays: int) -> Sentence:
     """Why nobody does anything, as far as it can be seen."""
     if not workers:
         return _NO_WORKER
     if not relays:
         return _NO_RELAY
     if imports_wait(connection):
-        return "Imports wait, and come first."
-    return f"Workers run ({workers}), and none takes a part. Are they of this release, and does Redis answer them?"
+        return _IMPORTS_WAIT
+    return Sentence(
+        "Workers run ({workers}), and none takes a part. Are they of this release, and does Redis answer them?",
+        "Worker laufen ({workers}), und keiner nimmt einen Teil. Sind sie von dieser Version, und antwortet Redis?",
+        workers=workers,
+    )
