@@ -91,3 +91,17 @@ def test_a_key_is_revoked_for_good() -> None:
 
 def test_an_unknown_key_cannot_be_revoked() -> None:
     organisation().when(RevokeKey(key_id="k1")).refuses(IllegalTransition)
+
+
+def test_an_archive_is_attached_once_whatever_the_suppliers_status() -> None:
+    complete = SupplierStatusChanged(status="complete")
+    archived = SupplierArchived(url="file:///a/A-9.archive.zip", sha256="d", position=9, payloads=2)
+    back = ArchiveAttached(sha256="d")
+    for status in ("ongoing", "paused"):
+        opened = SupplierStatusChanged(status=status)
+        supplier(SupplierCreated(), complete, archived, opened).when(AttachArchive()).then(back)
+        supplier(SupplierCreated(), complete, archived, back, opened).when(AttachArchive()).then()
+
+
+def test_a_refused_archive_is_told_by_its_code() -> None:
+    assert AlreadyArchived.code == "supplier_already_archived"
