@@ -1,0 +1,67 @@
+"""Each dashboard is loaded into Grafana's own types, and written again with nothing lost.
+
+The types are generated from Grafana's sources. What they do not know they leave out: a mistyped name is a loss here.
+"""
+
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.cog.plugins import register_default_plugins
+from grafana_foundation_sdk.models import prometheus, stat, timeseries
+from grafana_foundation_sdk.models.dashboard import Dashboard, Panel
+
+BOARDS = sorted((Path(__file__).parents[2] / "deploy" / "grafana" / "dashboards").glob("*.json"))
+OPTIONS = {"timeseries": timeseries.Options, "stat": stat.Options}
+
+register_default_plugins()
+
+
+def written(board: dict[str, Any]) -> Any:
+    return json.loads(JSONEncoder().encode(Dashboard.from_json(board)))
+
+
+def lost(before: Any, after: Any, path: str = "") -> Iterator[str]:
+    """The places of what is said before, and not the same afterwards. What is added, with its default, is no loss."""
+    match before, after:
+        case dict(), dict():
+            for name, value in before.items():
+                yield from lost(value, after.get(name), f"{path}.{name}" if path else name)
+        case list(), list() if len(before) == len(after):
+            for number, pair in enumerate(zip(before, after, strict=True)):
+                yield from lost(*pair, f"{path}.{number}")
+        case _ if before != after:
+            yield path
+
+
+@pytest.mark.parametrize("file", BOARDS, ids=lambda file: file.stem)
+def test_grafanas_types_load_a_dashboard_and_lose_nothing(file: Path) -> None:
+    board = json.loads(file.read_text())
+    assert list(lost(board, written(board))) == []
+
+
+@pytest.mark.parametrize("file", BOARDS, ids=lambda file: file.stem)
+def test_every_panel_and_its_queries_are_of_a_kind_that_grafana_knows(file: Path) -> None:
+    panels = Dashboard.from_json(json.loads(file.read_text())).panels
+    assert panels
+    for panel in panels:
+        assert isinstance(panel, Panel)
+        assert isinstance(panel.options, OPTIONS[panel.type_val])
+        assert panel.targets
+        assert all(isinstance(target, prometheus.Dataquery) and target.expr for target in panel.targets)
+
+
+@pytest.mark.parametrize(
+    ("place", "name"), [((), "refrsh"), (("fieldConfig", "defaults"), "units"), (("targets", 0), "legend")]
+)
+def test_a_name_that_grafana_does_not_know_is_found(place: tuple[str | int, ...], name: str) -> None:
+    board = copy.deepcopy(json.loads(BOARDS[0].read_text()))
+    at: Any = board["panels"][0]
+    for step in place:
+        at = at[step]
+    at[name] = "x"
+    assert list(lost(board, written(board))) == [".".join(str(step) for step in ("panels", 0, *place, name))]
