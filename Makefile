@@ -9,7 +9,7 @@ ARGS ?=
 NEAR := tests/schemas tests/market tests/eventstore tests/projections tests/workers tests/discretion
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test test-fast coverage mutants check fuzz simulate chaos failover docs bench benchlog fmt lock clean man wheel sbom audit release-check
+.PHONY: help setup demo run test test-fast coverage mutants check fuzz simulate chaos failover docs bench pictures benchlog fmt lock clean man wheel sbom audit release-check
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -81,6 +81,9 @@ docs: setup ## what is made from the code (docs/errors.md; docs/openapi.json, wh
 
 bench: setup $(VENV)/.bench ## throughput as ratios in one run; QUICK=1 for three minutes, BOOK=1 for whole books, CONSOLE=1 for pages, SPREAD=1 for long jobs on two machines
 	$(BIN)/python -m bench$(if $(BOOK),.book)$(if $(SPREAD),.spread)$(if $(CONSOLE),.console --imports $(or $(IMPORTS),1000000)) $(if $(QUICK),--quick) $(ARGS)
+
+pictures: setup $(VENV)/.bench ## the console with IMPORTS=100000, below build/screenshots/large; DOCS=1: those of docs/console.md
+	$(BIN)/python -m bench.pictures $(if $(DOCS),--docs,--imports $(or $(IMPORTS),100000))
 
 benchlog: setup ## a log of EVENTS=1000000: verified, proved, its projections rebuilt under load
 	$(BIN)/python -m bench.log --events $(or $(EVENTS),1000000)

@@ -100,9 +100,9 @@ def main() -> None:
     sys.exit(0 if all(statistics.median(times) <= BAR_MS for times in measured.values()) else 1)
 
 
-def fill(bench: Bench, imports: int) -> None:
-    """As many imports as asked for, and everything that is derived from them."""
-    written = min(imports, WRITTEN)
+def fill(bench: Bench, imports: int, *, written: int = WRITTEN) -> None:
+    """As many imports as asked for, and everything that is derived from them; so many as the service writes them."""
+    written = min(imports, written)
     append_all(bench.connections.database_url, SUPPLIER, range(1, written + 1))
     with administrator(bench.connections.admin_url) as connection:
         for projection in PROJECTIONS:

@@ -62,7 +62,7 @@ HEADLINES = {
 }
 _PARTS = dict.fromkeys(("/keys/", "/users/"), f"{ROOT}/suppliers/")
 """Pages that belong to another place of the navigation than their address says."""
-STATUS_NAMES = {"ongoing": N_("open"), "paused": N_("paused"), "complete": N_("complete")}
+STATUS_NAMES = {"ongoing": N_("ongoing"), "paused": N_("paused"), "complete": N_("complete")}
 USER_STATES = {"active": N_("may sign in"), "disabled": N_("disabled"), "erased": N_("erased")}
 ROLE_NAMES = {
     "auditor": N_("Auditor"),

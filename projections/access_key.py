@@ -1,6 +1,6 @@
 """The keys that may call the service: digest, role and suppliers. Table `access_key`; written with the append."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -144,15 +144,19 @@ class KeyListed(msgspec.Struct, frozen=True, kw_only=True):
 _SELECT_LISTED = "SELECT key_id, organisation, role, suppliers, rate_per_s, created_at, revoked_at FROM access_key"
 _SELECT_PAGE = f"""{_SELECT_LISTED}
 WHERE (%(organisation)s = '' OR organisation = %(organisation)s) AND key_id > %(after)s
+  AND (%(within)s::text[] IS NULL OR suppliers <@ %(within)s::text[])
 ORDER BY key_id
 LIMIT %(limit)s
 """
 _SELECT_ONE = f"{_SELECT_LISTED} WHERE key_id = %s"
 
 
-async def keys_page(connection: AsyncConnection[Any], organisation: str, after: str, limit: int) -> list[KeyListed]:
-    """Keys after an id, of an organisation or "" for all."""
-    wanted = {"organisation": organisation, "after": after, "limit": limit}
+async def keys_page(
+    connection: AsyncConnection[Any], organisation: str, after: str, limit: int, within: Collection[str] | None = None
+) -> list[KeyListed]:
+    """Keys after an id, of an organisation or "" for all; those that reach no further than `within`."""
+    wanted: dict[str, Any] = {"organisation": organisation, "after": after, "limit": limit}
+    wanted["within"] = None if within is None else list(within)
     async with connection.cursor(row_factory=class_row(KeyListed)) as cursor:
         return await (await cursor.execute(_SELECT_PAGE, wanted)).fetchall()
 

@@ -1,5 +1,6 @@
 """The users of the console, what they may do and see. Table `console_user`; written in the append's transaction."""
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
@@ -105,6 +106,7 @@ LEFT JOIN user_details AS d USING (user_id)
 _SELECT_ALL = f"{_SELECT_LISTED} ORDER BY lower(coalesce(d.email, '')), u.user_id"
 _SELECT_PAGE = f"""{_SELECT_LISTED}
 WHERE (%(organisation)s = '' OR u.organisation = %(organisation)s) AND u.user_id > %(after)s
+  AND (%(within)s::text[] IS NULL OR u.suppliers <@ %(within)s::text[])
 ORDER BY u.user_id
 LIMIT %(limit)s
 """
@@ -117,9 +119,12 @@ def list_users(connection: Connection[Any]) -> list[UserListed]:
         return cursor.execute(_SELECT_ALL).fetchall()
 
 
-async def users_page(connection: AsyncConnection[Any], organisation: str, after: str, limit: int) -> list[UserListed]:
-    """Users after an id, of an organisation or "" for all."""
-    wanted = {"organisation": organisation, "after": after, "limit": limit}
+async def users_page(
+    connection: AsyncConnection[Any], organisation: str, after: str, limit: int, within: Collection[str] | None = None
+) -> list[UserListed]:
+    """Users after an id, of an organisation or "" for all; those that reach no further than `within`."""
+    wanted: dict[str, Any] = {"organisation": organisation, "after": after, "limit": limit}
+    wanted["within"] = None if within is None else list(within)
     async with connection.cursor(row_factory=class_row(UserListed)) as cursor:
         return await (await cursor.execute(_SELECT_PAGE, wanted)).fetchall()
 

@@ -1,6 +1,6 @@
 """What users have asked the database's owner for, and how far it is. Table `owner_task`; written with the append."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -51,8 +51,17 @@ class OwnerTask(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str
 
     @property
+    def place(self) -> "TaskPlace":
+        """Where a list of tasks stands with it: the next page begins after the last."""
+        return self.requested_at, self.task_id
+
+    @property
     def is_open(self) -> bool:
         return self.status in ("REQUESTED", "RUNNING")
+
+
+TaskPlace = tuple[datetime, str]
+"""What lists of tasks are sorted by: when they were asked for, and their ids."""
 
 
 def owner_task_row(recorded: Recorded, position: int) -> OwnerTaskRow | None:
@@ -111,8 +120,15 @@ WHERE (%(kind)s = '' OR t.kind = %(kind)s) AND t.arguments::jsonb @> %(arguments
 ORDER BY t.requested_at DESC, t.task_id
 LIMIT %(limit)s
 """
+_SELECT_PAGE = f"""{_SELECT}
+WHERE (%(suppliers)s::text[] IS NULL OR t.arguments::jsonb ->> 'supplier' = ANY(%(suppliers)s))
+  AND (%(at)s::timestamptz IS NULL OR t.requested_at < %(at)s OR (t.requested_at = %(at)s AND t.task_id > %(after)s))
+ORDER BY t.requested_at DESC, t.task_id
+LIMIT %(limit)s
+"""
 _SELECT_ONE = f"{_SELECT} WHERE t.task_id = %(task_id)s"
 _SELECT_OPEN = "SELECT task_id FROM owner_task WHERE status IN ('REQUESTED', 'RUNNING') ORDER BY requested_at LIMIT 1"
+_SELECT_ALL_OPEN = f"{_SELECT} WHERE t.status IN ('REQUESTED', 'RUNNING') ORDER BY t.requested_at LIMIT %(limit)s"
 
 
 async def owner_tasks(
@@ -122,6 +138,26 @@ async def owner_tasks(
     wanted = {"kind": kind, "arguments": msgspec.json.encode(arguments).decode(), "limit": limit}
     async with connection.cursor(row_factory=args_row(_task)) as cursor:
         return await (await cursor.execute(_SELECT_NEWEST, wanted)).fetchall()
+
+
+async def owner_tasks_page(
+    connection: AsyncConnection[Any],
+    suppliers: Collection[str] | None,
+    *,
+    after: TaskPlace | None = None,
+    limit: int,
+) -> list[OwnerTask]:
+    """All tasks, or those about imports of these suppliers, the newest first; those that come after a place."""
+    at, task_id = after or (None, "")
+    wanted = {"suppliers": None if suppliers is None else list(suppliers), "at": at, "after": task_id, "limit": limit}
+    async with connection.cursor(row_factory=args_row(_task)) as cursor:
+        return await (await cursor.execute(_SELECT_PAGE, wanted)).fetchall()
+
+
+async def open_owner_tasks(connection: AsyncConnection[Any], limit: int) -> list[OwnerTask]:
+    """What is not carried out yet, in the order in which it was asked for."""
+    async with connection.cursor(row_factory=args_row(_task)) as cursor:
+        return await (await cursor.execute(_SELECT_ALL_OPEN, {"limit": limit})).fetchall()
 
 
 async def owner_task(connection: AsyncConnection[Any], task_id: str) -> OwnerTask | None:

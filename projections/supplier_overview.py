@@ -11,6 +11,10 @@ from psycopg.rows import tuple_row
 from eventstore.aggregates.import_process import STATUSES, WAITING
 from projections.throughput import RATE_MINUTES, late_counts
 
+ORDER = ["ongoing", "paused", "complete"]
+"""Of suppliers with these states, those of the first are looked at most."""
+StandingPlace = tuple[int, str]
+"""What suppliers are sorted by: the place of their state, and their code."""
 FAILED = ("ERRORED", "DRY_RUN_ERRORED")
 
 
@@ -26,6 +30,11 @@ class SupplierStanding(msgspec.Struct, frozen=True, kw_only=True):
     received_per_minute: float
     oldest_waiting_at: datetime | None
     """Since when the import that waits longest has been waiting."""
+
+    @property
+    def place(self) -> StandingPlace:
+        """Where the list stands with it: the next page begins after the last."""
+        return (ORDER.index(self.status) + 1 if self.status in ORDER else 9), self.code
 
     @property
     def total(self) -> int:
@@ -59,11 +68,20 @@ class SupplierStanding(msgspec.Struct, frozen=True, kw_only=True):
         return [(status, number, number / self.total) for status, number in present if number]
 
 
-_SELECT_SUPPLIERS = """
-SELECT code, status, reason
+_SELECT_CODES = """
+SELECT code
 FROM import_supplier
-WHERE (%(reach)s::text[] IS NULL OR code = ANY(%(reach)s)) AND code > %(after)s
+WHERE %(reach)s::text[] IS NULL OR code = ANY(%(reach)s)
 ORDER BY code
+"""
+_SELECT_PAGE = """
+SELECT code, status, reason
+FROM (
+    SELECT code, status, reason, coalesce(array_position(%(order)s::text[], status), 9) AS rank FROM import_supplier
+    WHERE %(reach)s::text[] IS NULL OR code = ANY(%(reach)s)
+) AS ranked
+WHERE %(rank)s::bigint IS NULL OR (rank, code) > (%(rank)s::bigint, %(code)s)
+ORDER BY rank, code
 LIMIT %(limit)s
 """
 _SELECT_COUNTS = "SELECT supplier, status, number FROM import_progress WHERE supplier = ANY(%s) AND number > 0"
@@ -80,7 +98,9 @@ FROM unnest(%s::text[]) AS mine (code)
 
 async def supplier_codes(connection: AsyncConnection[Any], reach: Sequence[str] | None) -> list[str]:
     """The codes of all suppliers, or of those within reach."""
-    return [code for code, _, _ in await _suppliers(connection, reach)]
+    async with connection.cursor(row_factory=tuple_row) as cursor:
+        wanted = {"reach": None if reach is None else list(reach)}
+        return [code for (code,) in await (await cursor.execute(_SELECT_CODES, wanted)).fetchall()]
 
 
 async def supplier_standings(
@@ -88,11 +108,14 @@ async def supplier_standings(
     reach: Sequence[str] | None,
     at: datetime,
     *,
-    after: str = "",
+    after: StandingPlace | None = None,
     limit: int | None = None,
 ) -> list[SupplierStanding]:
-    """All suppliers, or those within reach, in the order of their codes, after one of these; so many at most."""
-    suppliers = await _suppliers(connection, reach, after, limit)
+    """All suppliers, or those within reach: ongoing ones first, then by code; so many at most, after a place."""
+    rank, code = after or (None, "")
+    wanted = {"reach": None if reach is None else list(reach), "order": ORDER, "rank": rank, "code": code}
+    async with connection.cursor(row_factory=tuple_row) as cursor:
+        suppliers = await (await cursor.execute(_SELECT_PAGE, wanted | {"limit": limit})).fetchall()
     codes = [code for code, _, _ in suppliers]
     late = await late_counts(connection, codes, at)
     counts: dict[str, dict[str, int]] = {}
@@ -116,11 +139,3 @@ async def supplier_standings(
 
 def _a_minute(counts: Mapping[str, int], *kinds: str) -> float:
     return sum(counts.get(kind, 0) for kind in kinds) / RATE_MINUTES
-
-
-async def _suppliers(
-    connection: AsyncConnection[Any], reach: Sequence[str] | None, after: str = "", limit: int | None = None
-) -> list[tuple[str, str, str]]:
-    wanted = {"reach": None if reach is None else list(reach), "after": after, "limit": limit}
-    async with connection.cursor(row_factory=tuple_row) as cursor:
-        return await (await cursor.execute(_SELECT_SUPPLIERS, wanted)).fetchall()

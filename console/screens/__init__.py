@@ -13,6 +13,7 @@ from console.screens import (
     start,
     suppliers,
     system,
+    tasks,
 )
 from console.visit import Screen
 
@@ -27,6 +28,7 @@ _FILES = (
     personal_data,
     suppliers,
     system,
+    tasks,
     signing_in,
     openid,
 )

@@ -20,7 +20,7 @@ from console.import_parts import (
     versions_of_page,
 )
 from console.listing import command_line, import_address
-from console.owner_words import TASK_NAMES, TASK_STATES
+from console.owner_words import told_tasks
 from console.paging import pages
 from console.people import EVERYBODY, MENDERS, OPERATORS
 from console.timeline import STATE_NAMES, STATE_TONES, Step, kind_name, step_of, waits_for
@@ -190,9 +190,7 @@ async def import_shown(visit: Visit) -> Response:  # long: it gathers what a pag
         attempts=_told(attempts),
         more_attempts=more_attempts,
         seal=await visit.read(seal_over, line.last_then),
-        tasks=tasks,
-        task_names={kind: visit._(name) for kind, name in TASK_NAMES.items()},
-        task_states={state: visit._(name) for state, name in TASK_STATES.items()},
+        tasks=await told_tasks(visit, tasks),
         may_mend=visit.person.may(MENDERS),
         may_operate=visit.person.may(OPERATORS),
         heal_line=command_line("projections", "heal", supplier, external),

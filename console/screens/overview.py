@@ -7,8 +7,9 @@ from urllib.parse import urlencode
 import msgspec
 from starlette.responses import Response
 
-from console.paging import code_in, pages
+from console.paging import PlaceNumber, PlaceText, pages, place_in
 from console.people import EVERYBODY
+from console.reasons import shown_reasons
 from console.texts import N_
 from console.timeline import STATE_NAMES, STATE_TONES
 from console.visit import ROOT, Visit, page
@@ -23,7 +24,6 @@ KIND_NAMES = {
     "failed": N_("Failed"),
     "refused": N_("Refused"),
 }
-SUPPLIER_STATES = {"ongoing": N_("ongoing"), "paused": N_("paused"), "complete": N_("complete")}
 AT_ONCE = 24
 """Suppliers on a page."""
 WIDTH = 1_000
@@ -44,13 +44,14 @@ class BarPart(msgspec.Struct, frozen=True):
 @page("/", roles=EVERYBODY, nav=N_("Overview"))
 async def overview(visit: Visit) -> Response:
     """What is going on."""
-    at, after = now(), code_in(visit, "after")
+    at, after = now(), place_in(visit, "after", tuple[PlaceNumber, PlaceText])
     reach = None if visit.person.reach is None else sorted(visit.person.reach)
 
     async def asked(connection: Any) -> list[SupplierStanding]:
         return await supplier_standings(connection, reach, at, after=after, limit=AT_ONCE + 1)
 
     standings = await visit.read(asked)
+    reasons = await shown_reasons(visit, [one.reason for one in standings])
     period = visit.query("period") if visit.query("period") in PERIODS else "hour"
     chosen = visit.query("supplier")
     codes = await visit.read(supplier_codes, reach)
@@ -58,12 +59,10 @@ async def overview(visit: Visit) -> Response:
     return visit.render(
         "overview.html",
         standings=[(one, parts_of(one, visit._)) for one in standings[:AT_ONCE]],
-        more=pages(visit, "after", standings[AT_ONCE - 1].code if len(standings) > AT_ONCE else None),
-        supplier_states={state: visit._(name) for state, name in SUPPLIER_STATES.items()},
+        more=pages(visit, "after", standings[AT_ONCE - 1].place if len(standings) > AT_ONCE else None),
+        reasons=reasons,
         period=period,
-        periods=[
-            (one, visit._(PERIOD_NAMES[one]), _address(period=one, supplier=chosen, after=after)) for one in PERIODS
-        ],
+        periods=[(one, visit._(name), _address(visit, one, chosen)) for one, name in PERIOD_NAMES.items()],
         kinds=[(kind, visit._(KIND_NAMES[kind])) for kind in KINDS],
         chosen=chosen if chosen in codes else "",
         bars=bars,
@@ -73,7 +72,9 @@ async def overview(visit: Visit) -> Response:
     )
 
 
-def _address(**asked: str) -> str:
+def _address(visit: Visit, period: str, supplier: str) -> str:
+    """The same page with the chart of another period."""
+    asked = {"period": period, "supplier": supplier, "after": visit.query("after")}
     return f"{ROOT}/?{urlencode({name: value for name, value in asked.items() if value})}"
 
 

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from api.errors import not_found, query_not_valid
 from console.listing import command_line, import_address
-from console.owner_words import TASK_NAMES, TASK_STATES, outcome_names
+from console.owner_words import outcome_names, told_tasks
 from console.paging import PlaceNumber, pages, place_in
 from console.people import EVERYBODY, OPERATORS
 from console.texts import N_
@@ -52,9 +52,7 @@ async def projection_list(visit: Visit) -> Response:
         standings=[(one, f"{ROOT}/projections/{quote(one.name, safe='')}/") for one in standings],
         state_names=_names(visit),
         tones=VERSION_TONES,
-        tasks=await _tasks(visit, ""),
-        task_names={kind: visit._(name) for kind, name in TASK_NAMES.items()},
-        task_states={state: visit._(name) for state, name in TASK_STATES.items()},
+        tasks=await told_tasks(visit, await _tasks(visit, "")),
         line=command_line("projections"),
     )
 
@@ -72,6 +70,7 @@ async def projection(visit: Visit) -> Response:
     parked = await visit.read(left_out)
     more_parked = parked[PARKED_PAGE - 1].position if len(parked) > PARKED_PAGE else None
     tasks = await _tasks(visit, name)
+    told = await told_tasks(visit, tasks)
     response = visit.render(
         "projection.html",
         name=name,
@@ -82,11 +81,9 @@ async def projection(visit: Visit) -> Response:
         tones=VERSION_TONES,
         parked=[(one, _address(visit, one.stream)) for one in parked[:PARKED_PAGE]],
         more_parked=pages(visit, "parked-after", more_parked, anchor="parked"),
-        tasks=tasks,
-        outcomes=[(task, outcome) for task in tasks if task.outcome and (outcome := msgspec.json.decode(task.outcome))],
+        tasks=told,
+        outcomes=[(one.name, outcome) for one in told if (outcome := msgspec.json.decode(one.task.outcome or "{}"))],
         outcome_names=outcome_names(visit._),
-        task_names={kind: visit._(label) for kind, label in TASK_NAMES.items()},
-        task_states={state: visit._(label) for state, label in TASK_STATES.items()},
         may_ask=visit.person.reach is None,
         may_operate=visit.person.may(OPERATORS) and visit.person.reach is None,
         lines={

@@ -11,12 +11,19 @@ from starlette.responses import Response
 from api.database import in_time
 from api.status_codes import ApiError
 from console.listing import command_line
-from console.owner_words import TASK_NAMES, TASK_STATES, outcome_names
+from console.owner_words import outcome_names, told_tasks
 from console.paging import PlaceNumber, pages, place_in
 from console.people import EVERYBODY
 from console.texts import N_
 from console.visit import ROOT, Visit, action, page
-from eventstore.proof.checkpoint_list import Compared, checkpoint_page, compared_with, newest_note, verifier_key
+from eventstore.proof.checkpoint_list import (
+    Compared,
+    checkpoint_page,
+    compared_with,
+    newest_note,
+    sealing_keys,
+    verifier_key,
+)
 from eventstore.proof.proof import NotProvable, write_proof
 from projections.history import account_streams
 from projections.owner_task import owner_tasks
@@ -103,11 +110,10 @@ async def _shown(visit: Visit, comparison: Compared | None, note: str) -> Respon
     response = visit.render(
         "proof.html",
         listed=listed,
+        keys=await visit.read(sealing_keys),
         more=pages(visit, "before", listed.next_before or None, path=f"{ROOT}/proof/"),
-        tasks=[task for task, _ in tasks],
+        tasks=await told_tasks(visit, [task for task, _ in tasks]),
         results=[(task, outcome) for task, outcome in tasks if outcome][:1],
-        task_names={kind: visit._(name) for kind, name in TASK_NAMES.items()},
-        task_states={state: visit._(name) for state, name in TASK_STATES.items()},
         comparison=comparison,
         verdict=(verdict[0], visit._(verdict[1])) if verdict else None,
         note=note,

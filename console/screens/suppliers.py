@@ -13,6 +13,7 @@ from api.supplier_settings import SUPPLIER_SETTINGS, URL, URLS
 from console import users as people
 from console.paging import Pages, code_in, pages
 from console.people import EVERYBODY, OPERATORS
+from console.reasons import shown_reasons
 from console.texts import N_
 from console.visit import ROOT, Visit, action, page
 from eventstore.aggregates import supplier as suppliers
@@ -51,8 +52,10 @@ async def everything(visit: Visit) -> Response:
     own = "" if person.reach is None else person.organisation
     is_operator = person.may(OPERATORS)
     listed = await visit.read(suppliers_page, person.reach, code_in(visit, "supplier-after"), AT_ONCE + 1)
-    keys = await visit.read(keys_page, own, code_in(visit, "key-after"), AT_ONCE + 1) if is_operator else []
-    users = await visit.read(users_page, own, code_in(visit, "after"), AT_ONCE + 1) if is_operator else []
+    keys = (
+        await visit.read(keys_page, own, code_in(visit, "key-after"), AT_ONCE + 1, person.reach) if is_operator else []
+    )
+    users = await visit.read(users_page, own, code_in(visit, "after"), AT_ONCE + 1, person.reach) if is_operator else []
     mine = {"organisation": own} if own else {}
     tasks = [
         task
@@ -91,6 +94,7 @@ async def one_supplier(visit: Visit) -> Response:
     return visit.render(
         "supplier.html",
         supplier=supplier,
+        reason=(await shown_reasons(visit, [supplier.reason]))[supplier.reason],
         settings=_settings(supplier),
         statuses=STATUSES,
         is_operator=visit.person.may(OPERATORS),
@@ -264,8 +268,11 @@ async def _supplier(visit: Visit) -> SupplierListed:
 
 async def _key(visit: Visit) -> KeyListed:
     key = await visit.read(key_listed, visit.path("key_id"))
-    if key is None or (visit.person.reach is not None and key.organisation != visit.person.organisation):
+    person = visit.person
+    if key is None or (person.reach is not None and key.organisation != person.organisation):
         raise not_found()
+    if person.reach is not None and not set(key.suppliers) <= person.reach:
+        raise ApiError(403, _NOT_YOURS)
     return key
 
 

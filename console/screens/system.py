@@ -11,7 +11,7 @@ from starlette.responses import Response
 from api.database import in_thread
 from api.errors import not_found
 from api.limits import LIMITS
-from console.owner_words import TASK_NAMES
+from console.owner_words import told_tasks
 from console.people import OPERATORS
 from console.texts import N_
 from console.visit import Visit, page
@@ -20,7 +20,7 @@ from eventstore.log.recorder import CODE_VERSION
 from eventstore.operations.migrate import NEWEST
 from eventstore.operations.system_state import system_state
 from projections.import_progress import imports_in_hand, waiting_imports
-from projections.owner_task import owner_tasks
+from projections.owner_task import open_owner_tasks
 
 JOB_NAMES = {
     "verify": N_("The log is verified"),
@@ -32,6 +32,15 @@ JOB_NAMES = {
 """Long jobs, by their kinds."""
 
 
+LEADER_NAMES = {
+    "relay": N_("relay"),
+    "sealer": N_("sealer"),
+    "projector": N_("projector"),
+    "ended imports": N_("what follows ended imports"),
+    "owner's tasks": N_("the owner's tasks"),
+}
+
+
 @page("/system/", roles=OPERATORS, nav=N_("System"))
 async def system(visit: Visit) -> Response:
     """How the service is, for those who see all of it."""
@@ -39,13 +48,14 @@ async def system(visit: Visit) -> Response:
         raise not_found()
     folder = visit.console.settings.data_dir
     disk = await in_thread(_disk, folder) if folder else None
+    state = await visit.read(system_state, now())
     return visit.render(
         "system_live.html" if visit.is_partial else "system.html",
-        state=await visit.read(system_state, now()),
+        state=state,
+        leaders=[visit._(LEADER_NAMES.get(name, name)) for name in state.leaders],
         waiting=await visit.read(waiting_imports),
         in_hand=await visit.read(imports_in_hand),
-        tasks=[task for task in await visit.read(owner_tasks, "", {}, 20) if task.is_open],
-        task_names={kind: visit._(name) for kind, name in TASK_NAMES.items()},
+        tasks=await told_tasks(visit, await visit.read(open_owner_tasks, 20)),
         dying=_dying(visit),
         job_names={kind: visit._(name) for kind, name in JOB_NAMES.items()},
         disk=disk,

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 from psycopg import AsyncConnection, Connection
-from psycopg.rows import class_row, tuple_row
+from psycopg.rows import args_row, class_row, tuple_row
 
 from eventstore.log.columns import SELECT_HEAD
 from eventstore.proof.checkpoints import read_signed
@@ -57,6 +57,14 @@ class CheckpointPage(msgspec.Struct, frozen=True):
         return self.checkpoints[0] if self.checkpoints else None
 
 
+class SealingKey(msgspec.Struct, frozen=True):
+    """A key that has sealed the log: its name, its public half, and since when it is known."""
+
+    origin: str
+    verifier: str
+    used_at: datetime
+
+
 class Compared(msgspec.Struct, frozen=True):
     """How a kept checkpoint fits the log."""
 
@@ -74,7 +82,14 @@ LIMIT %(limit)s
 """
 _SELECT_NEWEST = "SELECT note FROM log_checkpoints ORDER BY branch DESC, size DESC LIMIT 1"
 _SELECT_KEY = "SELECT verifier FROM log_keys WHERE origin = %s"
+_SELECT_KEYS = "SELECT origin, verifier, used_at FROM log_keys ORDER BY used_at DESC, origin LIMIT 100"
 _SELECT_LOSSES = "SELECT branch, continues, lost FROM log_checkpoints WHERE continues IS NOT NULL"
+
+
+async def sealing_keys(connection: AsyncConnection[Any]) -> list[SealingKey]:
+    """The keys that have sealed the log, the newest first."""
+    async with connection.cursor(row_factory=args_row(SealingKey)) as cursor:
+        return await (await cursor.execute(_SELECT_KEYS)).fetchall()
 
 
 async def checkpoint_page(connection: AsyncConnection[Any], before: int | None) -> CheckpointPage:

@@ -109,6 +109,14 @@ LISTS = {
         _sql("INSERT INTO log_checkpoints (size, note, sealed_at, branch) VALUES (%(n)s,"
              " 'o' || chr(10) || %(n)s || chr(10) || 's' || lpad(%(d)s::text, 4, '0'), now(), 0)", is_last_first=True),
     ),
+    "tasks": Listed(
+        "/console/tasks/", "Asked for", r">NW k(\d{4})</a>", 50,
+        _sql("INSERT INTO owner_task (task_id, kind, arguments, user_id, reason, status, error, requested_at,"
+             " modified_at, position) VALUES ('t' || lpad(%(d)s::text, 4, '0'), 'heal',"
+             " '{\"supplier\": \"NW\", \"external\": \"k'"
+             " || lpad(%(d)s::text, 4, '0') || '\"}', 'u', '', 'DONE', '', '2026-11-22'::timestamptz"
+             " + %(n)s / 3 * '1 s'::interval, now(), 1)", is_last_first=True),
+    ),
     "attempts": Listed(
         PAGE, "Refused attempts", r"<code>code(\d{4})</code>", 50,
         _sql("INSERT INTO refused_attempts OVERRIDING SYSTEM VALUE SELECT n, 'NW', 'A/1', now(), 'create_account',"

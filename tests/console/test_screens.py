@@ -252,6 +252,10 @@ def test_what_needs_the_owner_is_asked_for_with_a_reason(book: Ledger, database:
             assert (await send(browser, f"{at}{verb}/", fields, at=at)).status_code == status
         assert (await browser.get("/console/projections/nonsense/")).status_code == 404
         assert (await send(browser, "/console/proof/verify/", {"all": "yes"}, at="/console/proof/")).status_code == 303
+        told = words_of((await browser.get("/console/tasks/")).text)
+        assert ("DSR-1" in told, "looks wrong" in told, "masked" in told) == (True, False, True)
+        assert "@example.org" in told  # who has asked
+        assert "@example.org" in words_of((await browser.get("/console/proof/")).text)
 
     visiting(database, signed_in(book, role="operator"), visit)
 
@@ -262,6 +266,11 @@ def test_what_needs_the_owner_is_asked_for_with_a_reason(book: Ledger, database:
     kinds = ["erase", "heal", "log_verify", "projection_diff", "projection_rebuild", "projection_verify"]
     assert asyncio.run(asked()) == kinds
 
+    async def foreign(browser: httpx.AsyncClient) -> None:
+        assert "Nothing was asked for so far." in words_of((await browser.get("/console/tasks/")).text)
+
+    visiting(database, signed_in(book, role="auditor", suppliers=("FOREIGN",)), foreign)
+
 
 def test_a_proof_is_downloaded_and_checkpoints_are_compared(book: Ledger, database: PostgresUrls, folder: Path) -> None:
     key = LogKey.of("A" * 43)
@@ -270,6 +279,7 @@ def test_a_proof_is_downloaded_and_checkpoints_are_compared(book: Ledger, databa
     assert sealed is not None
 
     async def visit(browser: httpx.AsyncClient) -> None:
+        assert key.verifier in words_of((await browser.get("/console/proof/")).text)
         assert "Sealed under checkpoint" in words_of((await browser.get(f"/console/imports/{SUPPLIER}/E%2F1/")).text)
         answer = await browser.get(f"/console/imports/{SUPPLIER}/E%2F1/proof.zip")
         said, wrong = check(zipfile.ZipFile(io.BytesIO(answer.content)), key.verifier, [sealed.note])

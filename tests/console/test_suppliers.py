@@ -5,7 +5,8 @@ import re
 from typing import Any
 
 from embedded.postgres import PostgresUrls
-from eventstore.aggregates import supplier
+from eventstore.aggregates import organisation, supplier
+from eventstore.aggregates.organisation import CreateKey
 from eventstore.aggregates.user import UserErased, stream_of
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
@@ -28,7 +29,9 @@ def test_an_operator_sets_up_a_supplier_a_key_and_a_user(database: PostgresUrls,
             fields = {"status": "complete", "reason": CANARY}
             assert (await send(browser, f"{home}NW/status/", fields, at=f"{home}NW/")).status_code == 400
             await send(browser, f"{home}NW/status/", fields | {"confirm": "NW"}, at=f"{home}NW/")
-            assert "complete" in words_of((await browser.get(f"{home}NW/")).text)
+            for path in (f"{home}NW/", "/console/"):
+                said = words_of((await browser.get(path)).text)
+                assert ("complete" in said, CANARY in said) == (True, True)  # what was typed, and not its id
             key = {"organisation": CANARY.replace("/", ""), "suppliers": "NW", "role": "importer", "rate": "5"}
             shown = await send(browser, "/console/keys/", key, at=home)
             assert re.search(r"ilk_[a-z0-9]{8}_[\w-]{43}", shown.text)
@@ -84,9 +87,11 @@ def test_the_system_tells_how_far_long_jobs_are_and_how_long_the_rest_takes(
     asyncio.run(run())
 
 
-def test_an_operator_of_one_supplier_reaches_no_further(database: PostgresUrls, ledger: Ledger) -> None:
-    for code in ("NW", "SW"):
+def test_an_operator_of_one_supplier_reaches_no_further(database: PostgresUrls, ledger: Ledger, owner: Ledger) -> None:
+    for code, key_id in (("NW", "narr1111"), ("SW", "wide1111")):
         ledger.execute(supplier.stream_of(code), supplier.CreateSupplier(), at=now(), by="operator:test")
+        making = CreateKey(key_id=key_id, secret_sha256="0" * 64, role="importer", suppliers=(code,))
+        owner.execute(organisation.stream_of("Nordwind Energie"), making, at=now(), by="operator:test")
     stranger = new_user(ledger, organisation="Südwind")
     colleague = new_user(ledger, role="operator")
 
@@ -99,6 +104,8 @@ def test_an_operator_of_one_supplier_reaches_no_further(database: PostgresUrls, 
             for path in (f"{home}SW/", f"/console/users/{stranger}/", "/console/system/"):
                 assert (await browser.get(path)).status_code == 404
             assert (await browser.get(f"/console/users/{colleague}/")).status_code == 403
+            assert (await browser.get("/console/keys/wide1111/")).status_code == 403
+            assert ("narr1111" in page, "wide1111" in page, colleague in page) == (True, False, False)
             refused: list[tuple[str, dict[str, Any]]] = [
                 (home, {"code": "NEW"}),
                 ("/console/keys/", {"organisation": "Südwind", "suppliers": "NW", "role": "importer"}),

@@ -52,7 +52,7 @@ def test_platform_records_are_shown_by_table_without_what_is_empty(ledger: Ledge
     assert tables["service_account"].columns[0] == "created_at"
     assert "family_name" in customers.columns
     assert all(any(row[n] not in (None, "") for row in customers.rows) for n in range(len(customers.columns)))
-    assert not customers.is_cut
+    assert customers.next_after is None
     assert asked(database, platform_records, "A-OTHER") == []
 
 
