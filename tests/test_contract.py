@@ -31,6 +31,7 @@ from schemas.price_sheet import FeeImport
 from schemas.shape import Shape
 from tests.support.make import NOON, an_account, encoded, stage, start
 from tests.support.running import RunningService, wait_for
+from tests.support.sources import parsed
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "contract.md").read_text()
@@ -175,7 +176,7 @@ def test_every_test_that_is_named_exists() -> None:
     named = set(re.findall(r"`(tests/[a-z_/]+\.py)::(test_[a-z0-9_]+)`", PAGE + PROMISES))
     assert len(named) > 200
     for file, name in named:
-        tree = ast.parse((ROOT / file).read_text())
+        tree = parsed(ROOT / file)
         assert any(isinstance(node, ast.FunctionDef) and node.name == name for node in tree.body), f"{file}::{name}"
 
 

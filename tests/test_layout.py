@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.sources import nodes
+
 TESTS = Path(__file__).parent
 FILES = sorted(TESTS.rglob("*.py"))
 MODULES = sorted(
@@ -36,10 +38,10 @@ TOGETHER = {
 """Modules that a test takes together with others, since neither does anything alone."""
 
 
-def imported(tree: ast.AST) -> set[str]:
+def imported(file: Path) -> set[str]:
     """The modules that are imported, and the names imported from packages as if they were modules."""
     names = set()
-    for node in ast.walk(tree):
+    for node in nodes(file):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -50,14 +52,14 @@ def imported(tree: ast.AST) -> set[str]:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(TESTS)))
 def test_no_test_imports_another_test(file: Path) -> None:
-    modules = imported(ast.parse(file.read_text()))
+    modules = imported(file)
     steps = [step for module in modules for step in module.split(".") if module.startswith("tests.")]
     assert not [step for step in steps if step.startswith("test_") or step == "conftest"]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(TESTS)))
 def test_no_test_depends_on_the_random_seed_of_hash(file: Path) -> None:
-    calls = [node.func for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)]
+    calls = [node.func for node in nodes(file) if isinstance(node, ast.Call)]
     assert not [call for call in calls if isinstance(call, ast.Name) and call.id == "hash"]
 
 

@@ -14,6 +14,7 @@ from api.app import create_app
 from api.errors import HANDLERS
 from cli.main import importledger
 from eventstore.errors import LedgerError
+from tests.support.sources import nodes, parsed
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = (
@@ -93,7 +94,7 @@ def functions() -> Iterator[tuple[Path, ast.FunctionDef | ast.AsyncFunctionDef, 
     for package in (*PACKAGES, "importer/src/importledger_client"):
         for file in (ROOT / package).rglob("*.py"):
             lines = file.read_text().splitlines()
-            for node in ast.walk(ast.parse("\n".join(lines))):
+            for node in nodes(file):
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                     yield file, node, lines[node.lineno - 1]
 
@@ -138,7 +139,7 @@ def names() -> Iterator[tuple[str, str, Path]]:
     for package in PACKAGES:
         for file in (ROOT / package).rglob("*.py"):
             yield "file", file.stem, file
-            for node in ast.parse(file.read_text()).body:
+            for node in parsed(file).body:
                 match node:
                     case ast.ClassDef(name=name):
                         yield "class", name, file
@@ -174,7 +175,7 @@ def test_nothing_is_called_by_a_word_that_says_nothing() -> None:
     empty = {word for row in glossary("no name") for word in words(row[0]) if row[1] == "anything"}
     for package in PACKAGES:
         for file in (ROOT / package).rglob("*.py"):
-            for node in ast.walk(ast.parse(file.read_text())):
+            for node in nodes(file):
                 name = node.id if isinstance(node, ast.Name) else node.arg if isinstance(node, ast.arg) else ""
                 assert name not in empty, (file, name)
 

