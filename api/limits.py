@@ -5,6 +5,7 @@ What the limit of a shape or of judging is, `schemas/` says, which knows nothing
 
 import msgspec
 
+from projections.spreading.looking import MAX_OPEN
 from schemas.base import MAX_ITEMS
 from schemas.misfits import MAX_DEPTH
 from schemas.problems import MAX_PROBLEM_BYTES, MAX_PROBLEMS, MAX_STEP
@@ -140,6 +141,7 @@ LIMITS: tuple[Limit, ...] = (
         _BUSY,
         "the database, the others' share",
     ),
+    Limit("runs of a supplier that workers add up at a time", f"{MAX_OPEN}", _BUSY, "the workers, the others' share"),
     Limit(
         "manifest that is compared with a run",
         f"2 MB, {MAX_MANIFEST_PLACES:,} ledgers and paths",
