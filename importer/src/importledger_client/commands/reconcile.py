@@ -55,19 +55,19 @@ def reconcile(run: str, path: Path, supplier: str | None, is_spread: bool, acces
         if record.waiting:
             say(console, f"{number(record.waiting)} accounts have not ended yet.")
         asked = _asked_of_workers if is_spread else _asked
-        found = asked(client, supplier, run, {**manifest, "import_supplier": supplier})
+        reconciled = asked(client, supplier, run, {**manifest, "import_supplier": supplier})
     except NotFound as error:
         no_such_run(run, supplier, error)
-    comparison = compared(manifest, found.totals)
-    _show(console, manifest, found.totals, comparison)
+    comparison = compared(manifest, reconciled.totals)
+    _show(console, manifest, reconciled.totals, comparison)
     if not comparison.is_balanced:
         return _differs(console, comparison, run, supplier, access, is_waiting=bool(record.waiting))
-    if found.certificate is None:
-        return _not_certified(console, found.refused)
-    return _write(console, found.certificate, manifest, comparison, run)
+    if reconciled.certificate is None:
+        return _not_certified(console, reconciled.refused)
+    return _write(console, reconciled.certificate, manifest, comparison, run)
 
 
-class Found(msgspec.Struct, frozen=True):
+class Reconciled(msgspec.Struct, frozen=True):
     """What the service says of a run: what it adds up to, and its certificate or why there is none."""
 
     totals: Mapping[str, Any]
@@ -75,27 +75,25 @@ class Found(msgspec.Struct, frozen=True):
     refused: Refused | None = None
 
 
-def _asked(client: Client, supplier: str, run: str, manifest: Mapping[str, Any]) -> Found:
+def _asked(client: Client, supplier: str, run: str, manifest: Mapping[str, Any]) -> Reconciled:
     """Totals first, and a certificate where they balance."""
     totals = client.totals(supplier, run)
     if not compared(manifest, totals).is_balanced:
-        return Found(totals)
+        return Reconciled(totals)
     try:
-        return Found(totals, client.certificate(supplier, run, manifest))
+        return Reconciled(totals, client.certificate(supplier, run, manifest))
     except Refused as refused:
-        return Found(totals, refused=refused)
+        return Reconciled(totals, refused=refused)
 
 
-def _asked_of_workers(client: Client, supplier: str, run: str, manifest: Mapping[str, Any]) -> Found:
+def _asked_of_workers(client: Client, supplier: str, run: str, manifest: Mapping[str, Any]) -> Reconciled:
     """The certificate first: what balances is added up once."""
     with _taken_up_again(), shown_job(err(), f"reconcile {run}") as tell:
         try:
             certificate = client.certificate(supplier, run, manifest, spread=True, on_progress=tell)
         except Refused as refused:
-            if refused.code != "not_balanced":
-                raise
-            return Found(client.totals(supplier, run, spread=True, on_progress=tell), refused=refused)
-    return Found(certificate["totals"], certificate)
+            return Reconciled(client.totals(supplier, run, spread=True, on_progress=tell), refused=refused)
+    return Reconciled(certificate["totals"], certificate)
 
 
 @contextlib.contextmanager
