@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import psycopg
@@ -35,6 +36,7 @@ from tests.support.importing import ImportClient
 INTO = Path(__file__).parents[1] / "build" / "screenshots" / "large"
 DOCS = Path(__file__).parents[1] / "docs"
 WRITTEN = 1_000
+FAILING = 12
 HIGH = 900
 """Pixels of a picture in a document."""
 LONG = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft"
@@ -176,12 +178,15 @@ def _moving(bench: Bench, browser: Browser, page: Page, port: int, cookie: str) 
 
 
 def _refused(url: str, key: str) -> None:
-    """Some accounts without what they need, and one with an IBAN that is none."""
+    """Some accounts with fields that are wrong, of which each is refused for another reason."""
     client = ImportClient(url, key)
-    for number in range(4):
-        account = one_account(SUPPLIER, number + 1) | {"external_account_number": f"REFUSED-{number}"}
-        wrong = account | {"customers": []} if number else account | {"billing_postcode": ""}
-        client.create(msgspec.json.encode(wrong))
+    wrong: tuple[dict[str, Any], ...] = (
+        {"customers": []}, {"transfer_balance": "none"}, {"supply_adresses": []}, {"transfer_balance": "12,50"},
+    )  # fmt: skip
+    for number, fields in enumerate(wrong):
+        account = one_account(SUPPLIER, 1) | {"external_account_number": f"NO-00300000{number}"} | fields
+        if client.create(msgspec.json.encode(account)).status != 400:
+            raise RuntimeError(f"{fields} was not refused")
     client.close()
 
 
@@ -208,20 +213,23 @@ def take_for_docs(bench: Bench, documents: Path) -> None:
             bench._report(port, CREATE, count=240, rate=20)
         missing = ConfigureSupplier(documents_root=documents.as_uri(), documents_check="require")
         ledger.execute(stream_of(SUPPLIER), missing, at=now(), by="operator:anna")
-        bench._report(port, CREATE, count=12, rate=6)
+        bench._report(port, CREATE, count=FAILING, rate=6)
         _refused(f"http://127.0.0.1:{port}", bench.key)
         with desk(browser, port, cookie, LOOKS[0]) as page:
             url = f"http://127.0.0.1:{port}"
             page.goto(f"{url}/console/imports/?status=ERRORED")
-            while page.locator("tbody tr").count() < 12:
+            while page.locator("tbody tr").count() < FAILING:
                 page.wait_for_timeout(500)
                 page.reload()
             page.locator("tbody a").first.click()
             shoot(page, "console-import", DOCS, HIGH)
             page.goto(f"{url}/console/?period=hour")
             shoot(page, "console-overview", DOCS, HIGH)
-            while page.goto(f"{url}/console/errors/") and page.locator("tbody tr").count() < 3:
-                page.wait_for_timeout(2_000)  # refusals are told once a minute
+            for _ in range(90):  # refusals are told once a minute
+                page.goto(f"{url}/console/errors/")
+                if page.locator("tbody tr").count() > 3:
+                    break
+                page.wait_for_timeout(2_000)
             shoot(page, "console-errors", DOCS, 700)
     for name in ("import", "overview", "errors"):
         _make_small(DOCS / f"console-{name}.png")

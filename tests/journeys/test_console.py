@@ -124,6 +124,7 @@ def pages(book: Book) -> dict[str, str]:
         "key": f"/console/keys/{book.key_id}/",
         "user": f"/console/users/{book.user_id}/",
         "system": "/console/system/",
+        "tasks": "/console/tasks/",
         "password": "/console/password/",
         "nothing": "/console/nothing/",
     }
