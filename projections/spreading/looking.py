@@ -68,7 +68,11 @@ def look(
 
 def _is_usable(connection: Connection[Any], job: LongJob, reached: int) -> bool:
     pace = pace_of(connection, job.job)
-    if pace is None or job.edition != edition() or pace.unasked_s > UNASKED.total_seconds():
+    if pace is None or pace.unasked_s > UNASKED.total_seconds():
+        return False
+    if job.edition != edition():
+        if pace.unasked_s < PAUSE_S:  # else each would end what the other has begun
+            raise NotSpread(_OTHER_EDITION)
         return False
     if pace.quiet_s > FRESH_S and standing_of(connection, job.job).is_done:
         return False
@@ -128,6 +132,11 @@ def _failure(standing: Standing, pace: Pace) -> Sentence | None:
 
 _OR_ALONE = Sentence(
     "Or ask without spread, and the api does it alone.", "Oder ohne spread anfragen, dann tut es die API allein."
+)
+_OTHER_EDITION = Sentence(
+    "Processes of another release answer too, and have begun it. Ask again: after the upgrade, all answer alike.",
+    "Auch Prozesse einer anderen Version antworten und haben schon angefangen. Bitte erneut anfragen; nach dem Upgrade"
+    " antworten alle gleich.",
 )
 _TOO_MANY = Sentence(
     f"Workers are adding up {MAX_OPEN} runs of this supplier already. Ask again when one of them is done.",

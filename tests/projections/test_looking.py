@@ -162,8 +162,16 @@ def test_results_that_nobody_has_taken_are_old_after_two_minutes(
 def test_a_job_of_another_edition_is_not_gone_on_with(
     connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Nor ended while processes of that edition are asked for it too."""
     job = progress(connection).job
+    with monkeypatch.context() as upgraded:
+        upgraded.setattr(looking, "edition", lambda: "newer")
+        with pytest.raises(NotSpread, match="another release") as refused:
+            asked(connection)
+    assert is_german(refused.value.sentence.german)
+    assert progress(connection).job == job
     monkeypatch.setattr(looking, "edition", lambda: "newer")
+    pass_time(connection, 40)
     assert progress(connection).job != job
 
 
