@@ -243,6 +243,8 @@ BROKEN = ("x", "[1]", "-1", "9" * 30, '[1,1,"a\\u0000","b","c"]', '["\\ud800",1]
 def test_a_place_that_no_page_has_given_is_refused(account: Ledger, database: PostgresUrls) -> None:
     _create_account(account)
     places = {
+        "/console/": ("after",),
+        "/console/tasks/": ("after",),
         "/console/errors/": ("after", "refused-after"),
         "/console/projections/throughput/": ("parked-after",),
         "/console/personal-data/": ("before",),
@@ -254,13 +256,12 @@ def test_a_place_that_no_page_has_given_is_refused(account: Ledger, database: Po
         async with console_app(database) as app, visitor(app, signed_in(account, role="operator")) as browser:
             for path, names in places.items():
                 for name in names:
-                    for broken in BROKEN if name in ("after", "rows-after") else BROKEN[:4]:
+                    for broken in BROKEN if name in ("refused-after", "rows-after") else BROKEN[:3]:
                         status = (await browser.get(path, params={name: broken})).status_code
                         assert status == 400, (path, name, broken)
-            for path in ("/console/", "/console/suppliers/"):
-                for name in ("after", "supplier-after", "key-after"):
-                    for odd in ("\0", "é" * 500, "'\"><", "*"):
-                        assert (await browser.get(path, params={name: odd})).status_code == 200
+            for name in ("after", "supplier-after", "key-after"):
+                for odd in ("\0", "é" * 500, "'\"><"):
+                    assert (await browser.get("/console/suppliers/", params={name: odd})).status_code == 200
 
     asyncio.run(run())
 
