@@ -13,6 +13,7 @@ from embedded.postgres import PostgresUrls
 from importledger_client.book import book
 from tests.support.importing import ImportClient
 from tests.support.make import an_account, encoded
+from tests.support.prepared import prepare
 from tests.support.running import RunningService, cli, free_port, is_ready, program, start_role, wait_for
 
 ROOT = Path(__file__).parent.parent.parent
@@ -77,6 +78,8 @@ def test_compose_runs_the_same_roles() -> None:
 
 def test_the_demonstration_goes_as_expected(folder: Path) -> None:
     data = folder / "demo"
+    data.mkdir(mode=0o711)
+    prepare(data)  # README's `make demo` makes its own, in tests/journeys/test_documents.py
     shown = program(
         "demo", "--exit", "--accounts", "200", "--port", str(free_port()), "--data-dir", str(data), environment={}
     )

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,16 @@ PROMETHEUS, GRAFANA = ROOT / "deploy" / "prometheus", ROOT / "deploy" / "grafana
 PROMTOOL = shutil.which("promtool")
 RULES: list[dict[str, Any]] = yaml.safe_load((PROMETHEUS / "alerts.yml").read_text())["groups"][0]["rules"]
 BOARDS = sorted((GRAFANA / "dashboards").glob("*.json"))
+RULE_TESTS = ("alerts_test.yml", "alerts_slow_test.yml")
 _NAME = re.compile(r"\bimportledger_[a-z0-9_]+")
 
 needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason="promtool is not here: it comes with Debian's prometheus")
+
+
+@cache
+def rule_tests() -> list[dict[str, Any]]:
+    """What promtool is given to try."""
+    return [test for file in RULE_TESTS for test in yaml.safe_load((PROMETHEUS / file).read_text())["tests"]]
 
 
 def exported() -> set[str]:
@@ -65,7 +73,7 @@ def test_an_alert_has_a_severity_a_sentence_a_section_and_two_tests(rule: dict[s
     [body] = re.findall(rf"^## {rule['alert']}\n(.*?)(?=^## |\Z)", runbook, re.M | re.S)
     assert "**What it means:**" in body
     assert "**What to do:**" in body
-    tests = yaml.safe_load((PROMETHEUS / "alerts_test.yml").read_text())["tests"]
+    tests = rule_tests()
     assert {f"{rule['alert']} fires", f"{rule['alert']} is silent"} <= {test["name"] for test in tests}
 
 
@@ -80,7 +88,7 @@ def test_promtool_takes_rules_and_configuration_and_each_alert_fires() -> None:
     for arguments in (
         ("check", "config", "prometheus.yml"),
         ("check", "rules", "alerts.yml"),
-        ("test", "rules", "alerts_test.yml"),
+        ("test", "rules", *RULE_TESTS),
     ):
         ended = subprocess.run([PROMTOOL, *arguments], cwd=PROMETHEUS, capture_output=True, text=True, check=False)
         assert ended.returncode == 0, ended.stdout + ended.stderr
