@@ -2,40 +2,63 @@
 
 A permutation never gives one number twice, and without the key nobody can guess the next one. The key lives in the
 database, beside the sequence, so that it is the same for every worker and travels with every backup.
+
+Numbers that are drawn one after the other lie in one block of 2^26, of which 2^14 are taken before the next: rows of
+accounts that are made together then share pages of every index, however many accounts there are. Databases whose first
+numbers were drawn before there were blocks go on without.
 """
 
 import hashlib
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from psycopg import Connection
 
+ANYWHERE, IN_BLOCKS = 1, 2
+"""The forms in which numbers are drawn."""
+BLOCK_BITS, PLACE_BITS, DRAWN_BITS = 14, 26, 14
+"""Which block, which place in it, and how many places are drawn of a block before the next one's turn."""
+
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-_HALF_BITS = 20
-_HALF = (1 << _HALF_BITS) - 1
 _ROUNDS = 8
 
 _DRAW = """
-SELECT key, nextval('platform.account_sequence') AS number
+SELECT key, form, nextval('platform.account_sequence') AS number
 FROM platform.account_number_key, generate_series(1, %s)
 """
 
 
-def account_number(number: int, key: bytes) -> str:
-    """The account number at this place of the sequence, 0 to 2^40 - 1: a Feistel network over two halves."""
-    left, right = number >> _HALF_BITS, number & _HALF
-    for turn in range(_ROUNDS):
-        left, right = right, left ^ _mixed(right, turn, key)
-    value = (left << _HALF_BITS) | right
+def account_number(number: int, key: bytes, form: int = IN_BLOCKS) -> str:
+    """The account number at this place of the sequence, 0 to 2^40 - 1."""
+    value = _in_blocks(number, key) if form == IN_BLOCKS else _permuted(number, BLOCK_BITS + PLACE_BITS, key)
     return "A-" + "".join(_ALPHABET[(value >> shift) & 31] for shift in range(35, -5, -5))
 
 
 def draw_account_numbers(connection: Connection[Any], count: int) -> Iterator[str]:
     """Draw as many new numbers as asked for. A number that is then not used stays unused, which does no harm."""
     for row in connection.execute(_DRAW, (count,)):
-        yield account_number(row["number"], row["key"])
+        yield account_number(row["number"], row["key"], row["form"])
 
 
-def _mixed(half: int, turn: int, key: bytes) -> int:
-    digest = hashlib.blake2b(half.to_bytes(3), key=key, salt=bytes([turn]), digest_size=3).digest()
-    return int.from_bytes(digest) & _HALF
+def _in_blocks(number: int, key: bytes) -> int:
+    """The blocks in an order of their own, and in each another order of its places; a block's turn comes again."""
+    turn, block = divmod(number >> DRAWN_BITS, 1 << BLOCK_BITS)
+    place = turn << DRAWN_BITS | number & ((1 << DRAWN_BITS) - 1)
+    return _block(block, key) << PLACE_BITS | _permuted(place, PLACE_BITS, key, block.to_bytes(2) + b"place")
+
+
+@lru_cache(maxsize=16)
+def _block(block: int, key: bytes) -> int:
+    return _permuted(block, BLOCK_BITS, key, b"block")
+
+
+def _permuted(value: int, bits: int, key: bytes, of: bytes = b"") -> int:
+    """Another value of as many bits, for each a different one: a Feistel network over two halves."""
+    half = bits // 2
+    mask = (1 << half) - 1
+    left, right = value >> half, value & mask
+    for turn in range(_ROUNDS):
+        digest = hashlib.blake2b(right.to_bytes(3), key=key, salt=bytes([turn]), person=of, digest_size=3).digest()
+        left, right = right, left ^ int.from_bytes(digest) & mask
+    return left << half | right

@@ -68,7 +68,10 @@ class BackupError(Exception):
     """A backup cannot be made or restored here; the message says why and what to do."""
 
 
-_FORMER_COLUMNS = {"payloads": ("stream", "sha256", "recorded_at", "received_bytes", "content")}
+_FORMER_COLUMNS = {
+    "payloads": ("stream", "sha256", "recorded_at", "received_bytes", "content"),
+    "account_number_key": ("key",),
+}
 
 
 _NOT_COUNTED = -1
