@@ -169,6 +169,19 @@ ORDER BY created_position
 """  # noqa: S608 - constants
 
 
+_SELECT_LEASED = """
+SELECT supplier, external_account_number
+FROM import_status
+WHERE status = 'IN_PROGRESS' AND worker = %s AND lease_until = %s
+"""
+
+
+def leased_imports(connection: Connection[Any], worker: int, lease_until: datetime) -> list[tuple[str, str]]:
+    """(supplier, external account number) of the imports that a worker has in hand under a lease that ends then."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        return cursor.execute(_SELECT_LEASED, (worker, lease_until)).fetchall()
+
+
 def imports_wait(connection: Connection[Any]) -> bool:
     """Whether there is an import that could be processed now."""
     with connection.cursor(row_factory=tuple_row) as cursor:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 import msgspec
 import psycopg
@@ -25,6 +26,7 @@ from eventstore.aggregates.import_process import (
     PostponeImport,
     StartImport,
     identity_of,
+    stream_of,
 )
 from eventstore.clock import now
 from eventstore.errors import LedgerError, Refused, StoreUnavailable, first_line
@@ -33,6 +35,7 @@ from eventstore.log.ledger import Ledger
 from eventstore.log.origin import origin
 from market.judging import Occasion, Terms, judge, problem_names
 from projections.archiving import archived_place
+from projections.import_status import leased_imports
 from projections.import_supplier import KnownSupplier
 from projections.platform.tables import rows_of
 from projections.platform.writing import copying
@@ -56,6 +59,8 @@ TRY_AGAIN_AFTER_S = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 """Pauses of a worker that has taken imports up and cannot reach the database; together shorter than the lease."""
 
 _ARCHIVED = ("payload_archived", "The payload lies in the supplier's archive; attach it, then retry the import.")
+
+T = TypeVar("T")
 
 logger = structlog.get_logger()
 
@@ -88,10 +93,12 @@ class ImportProcessor:
     def process(self, streams: list[str]) -> None:
         """Bring these imports to their end. Streams that are not due, taken by others, or of paused suppliers are left.
 
-        Never raises for a bad import. When the database is away nothing is lost: the sweeper rings again.
+        Never raises for a bad import. A database that is away for a moment is waited for; when it stays away nothing
+        is lost: the sweeper rings again.
         """
         try:
-            with spans().of_work("process imports", traceparents(self._ledger, streams)) as traceparent:
+            known = _in_the_end(lambda: traceparents(self._ledger, streams), len(streams))
+            with spans().of_work("process imports", known) as traceparent:
                 token = origin.set(Metadata(traceparent=traceparent) if traceparent else NO_METADATA)
                 try:
                     self._process(streams)
@@ -101,7 +108,8 @@ class ImportProcessor:
             logger.warning("imports left to the sweeper", streams=len(streams), reason=str(error))
 
     def _process(self, streams: list[str]) -> None:
-        treatments = self._references.treatments({identity_of(stream)[0] for stream in streams})
+        suppliers = {identity_of(stream)[0] for stream in streams}
+        treatments = _in_the_end(lambda: self._references.treatments(suppliers), len(streams))
         started = self._start([stream for stream in streams if not treatments[identity_of(stream)[0]].is_paused])
         if self._is_sandbox:
             started = self._not_asked_otherwise(started, treatments)
@@ -111,25 +119,14 @@ class ImportProcessor:
             measures().processed(len(started), time.perf_counter() - began)
 
     def _finish_or_postpone(self, started: list[Started], treatments: Treatments) -> None:
-        """Nobody else may take these up before their lease ends: a database that is away for a moment is waited for.
-
-        To try again is safe: what was done has its effect already, and what others have taken over is refused.
-        """
-        pauses_s = iter(TRY_AGAIN_AFTER_S)
-        while True:
-            try:
-                self._finish(started, treatments)
-                return
-            except StoreUnavailable as error:
-                pause_s = next(pauses_s, None)
-                if pause_s is None:
-                    raise
-                logger.warning("imports wait for the database", imports=len(started), reason=first_line(error))
-                time.sleep(pause_s)
-            except Exception:
-                logger.exception("imports are postponed", imports=len(started))
-                self._postpone(started)
-                return
+        """To try again is safe: what was done has its effect already, and what others have taken over is refused."""
+        try:
+            _in_the_end(lambda: self._finish(started, treatments), len(started))
+        except StoreUnavailable:
+            raise
+        except Exception:
+            logger.exception("imports are postponed", imports=len(started))
+            self._postpone(started)
 
     def _not_asked_otherwise(self, started: Sequence[Started], treatments: Treatments) -> list[Started]:
         """The imports to process now. In the sandbox a timer finishes the slow ones, so no others wait."""
@@ -161,12 +158,25 @@ class ImportProcessor:
             return []
         at = now()
         command = StartImport(worker=self._worker(), lease_until=at + LEASE, max_attempts=MAX_ATTEMPTS)
-        outcomes = self._ledger.execute_many(dict.fromkeys(streams, command), at=at, by=self._by)
-        return [
-            Started(outcome.stream, outcome.state)
-            for outcome in outcomes
-            if outcome.recorded and isinstance(outcome.recorded.event, ImportStarted)
-        ]
+        tries = 0
+
+        def start() -> list[Started]:
+            nonlocal tries
+            tries += 1
+            outcomes = self._ledger.execute_many(dict.fromkeys(streams, command), at=at, by=f"worker:{command.worker}")
+            before = self._taken_under(command) if tries > 1 else set()
+            return [
+                Started(outcome.stream, outcome.state)
+                for outcome in outcomes
+                if outcome.stream in before or (outcome.recorded and isinstance(outcome.recorded.event, ImportStarted))
+            ]
+
+        return _in_the_end(start, len(streams))
+
+    def _taken_under(self, command: StartImport) -> set[str]:
+        """The imports that this very command has taken up, also where the database could not say so any more."""
+        with self._ledger.connection() as connection:
+            return {stream_of(*one) for one in leased_imports(connection, command.worker, command.lease_until)}
 
     @property
     def _by(self) -> str:
@@ -297,6 +307,23 @@ class ImportProcessor:
             self._postpone([one.started])
             return
         self._ledger.execute_many({stream: command}, at=now(), by=self._by)
+
+
+def _in_the_end(work: Callable[[], T], imports: int) -> T:
+    """What the work gives. A database that is away for a moment is waited for: nobody else may take up what was taken
+    up before its lease ends, and what was rung for is rung for again only when little waits.
+
+    Raises StoreUnavailable when it does not come back."""
+    pauses_s = iter(TRY_AGAIN_AFTER_S)
+    while True:
+        try:
+            return work()
+        except StoreUnavailable as error:
+            pause_s = next(pauses_s, None)
+            if pause_s is None:
+                raise
+            logger.warning("imports wait for the database", imports=imports, reason=first_line(error))
+            time.sleep(pause_s)
 
 
 def _mail_request(one: Ready, account_number: str, language: str) -> dict[str, Command]:

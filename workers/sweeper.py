@@ -91,6 +91,7 @@ class Sweeper:
             delete_old_attempts(connection, now())
 
     def _give_back_abandoned(self, connection: Connection[Any]) -> None:
+        """Those of workers that are gone are rung for at once: no message names them any more, however many wait."""
         at = now()
         parameters = {"now": at, "lock_class": locks.WORKERS, "limit": LIMIT}
         commands = {}
@@ -102,6 +103,10 @@ class Sweeper:
         if commands:
             self._ledger.execute_many(commands, at=at, by="sweeper")
             logger.warning("abandoned imports were given back", imports=len(commands))
+            at_once = [stream for stream, command in commands.items() if command.due_at == at]
+            for stream in at_once:
+                self._doorbell.ring([stream])
+            self._rung |= dict.fromkeys(at_once, time.monotonic())
 
     def _give_up_abandoned_mails(self, connection: Connection[Any]) -> None:
         """A message whose worker is gone may have been sent: it is not sent again."""

@@ -1,5 +1,6 @@
 """Imports are brought to their end: in batches, each exactly once, and a bad one hurts only itself."""
 
+import contextlib
 import threading
 from datetime import timedelta
 from typing import Any
@@ -14,13 +15,16 @@ from eventstore.aggregates.import_process import (
     ImportPostponed,
     ImportProcessed,
     ImportStarted,
+    StartImport,
 )
 from eventstore.clock import now
-from eventstore.log.ledger import Ledger
+from eventstore.errors import StoreUnavailable
+from eventstore.log.ledger import Decision, Ledger
+from projections import INLINE
 from tests.support.make import an_account, changed
 from tests.support.staging import SUPPLIER, stage, status
 from workers import process_imports
-from workers.process_imports import ImportProcessor
+from workers.process_imports import LEASE, ImportProcessor
 
 REFUSES_POISON = "ALTER TABLE platform.service_account ADD CHECK (notes #>> '{0,body}' <> 'poison')"
 
@@ -188,3 +192,32 @@ def test_a_database_that_is_away_for_a_moment_holds_nothing_up(
     processor.process(streams)
     assert {status(ledger, stream) for stream in streams} == {"PROCESSED"}
     assert [type(recorded.event) for recorded in ledger.history(streams[0])][1:] == [ImportStarted, ImportProcessed]
+
+
+class Deaf(Ledger):
+    """A log whose answer is lost once: what was asked for is done, and whoever has asked does not hear of it."""
+
+    heard = 0
+
+    def execute_many(self, *arguments: Any, **named: Any) -> list[Decision]:
+        done = super().execute_many(*arguments, **named)
+        self.heard += 1
+        if self.heard == 1:
+            raise StoreUnavailable("the connection was lost in COMMIT")
+        return done
+
+
+def test_imports_that_were_taken_up_without_an_answer_are_not_left_until_their_lease_ends(
+    ledger: Ledger, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker lives, so nobody else would take them up for a minute."""
+    monkeypatch.setattr(process_imports, "TRY_AGAIN_AFTER_S", (0.01,))
+    streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 4)]
+    other = stage(ledger, an_account(SUPPLIER, 4))
+    ledger.execute(other, StartImport(worker=7, lease_until=now() + LEASE, max_attempts=5), at=now(), by="worker:7")
+    deaf = Deaf(database.service, views=INLINE)
+    with contextlib.closing(deaf):
+        ImportProcessor(deaf, worker=lambda: 7).process([*streams, other])
+    assert {status(ledger, stream) for stream in streams} == {"PROCESSED"}
+    assert [type(recorded.event) for recorded in ledger.history(streams[0])][1:] == [ImportStarted, ImportProcessed]
+    assert status(ledger, other) == "IN_PROGRESS", "another thread of this worker has it in hand"

@@ -50,11 +50,14 @@ def test_the_sweeper_gives_a_dead_workers_import_back(
         command = StartImport(worker=worker, lease_until=lease, max_attempts=5)
         ledger.execute(stream, command, at=now(), by="tester")
     broker = in_process_broker()
-    Sweeper(ledger, BrokerDoorbell(broker)).sweep(connection, relayed=4)
+    doorbell = BrokerDoorbell(broker)
+    doorbell.ring(["import/NORDWIND/another"])  # others wait, and go on waiting
+    Sweeper(ledger, doorbell).sweep(connection, relayed=4)
     assert [status(ledger, stream) for stream in (dead, alive)] == ["PENDING", "IN_PROGRESS"]
     postponed = ledger.history(dead)[-1].event
     assert isinstance(postponed, ImportPostponed)
     assert postponed.code == "worker_lost"
+    assert queued(broker) == [["import/NORDWIND/another"], [dead]]
     processor.process([dead])
     assert status(ledger, dead) == "PROCESSED"
     liveness.stop()
