@@ -227,7 +227,9 @@ def test_errors_lead_to_the_accounts_in_both_languages(book: Ledger, database: P
         assert "Dies ist keine gültige IBAN." in page.text
         link = 'href="(/console/imports/[?]supplier=NORDWIND&amp;code=invalid_iban&amp;[^"]*mended=no)"'
         [address] = re.findall(link, page.text)
-        assert "E/1" in (await browser.get(unescape(address))).text
+        listed = (await browser.get(unescape(address))).text
+        assert "E/1" in listed
+        assert listed.count('<input type="hidden" name="mended" value="no">') == 2  # narrowing further, and deciding
         assert "E/1" not in (await browser.get(unescape(address).replace("mended=no", "mended=yes"))).text
         code = words_of((await browser.get("/console/errors/invalid_iban/")).text)
         assert "Dies ist keine gültige IBAN." in code
