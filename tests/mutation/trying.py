@@ -29,7 +29,7 @@ from tests.mutation.swapping import (
 )
 
 OPTIONS = ["-q", "-s", "--noconftest", "--tb=no", "--assert=plain", "-p", "no:cacheprovider", "--no-header"]
-_OWN_FIXTURES = {"request", "monkeypatch", "tmp_path", "capsys", "recwarn", "caplog"}
+_OWN_FIXTURES = {"request", "monkeypatch", "tmp_path", "tmp_path_factory", "capsys", "recwarn", "caplog"}
 """Tests that ask for others start something, or need what `conftest.py` prepares."""
 NOT_HERE = 4
 """Exit code of a fork in which functions cannot be exchanged."""
