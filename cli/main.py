@@ -9,7 +9,6 @@ from cli.ending import Ending
 from cli.log import configure_logging
 from cli.say import guard_terminal, say
 from cli.verbs import Verbs, show_examples
-from cli.yielding import YIELDING, yield_to_intake
 from discretion.traced import trace_without_values
 
 
@@ -27,8 +26,6 @@ def main() -> None:
     configure_logging("warning")
     trace_without_values()
     guard_terminal()
-    if YIELDING & set(sys.argv[1:2]):
-        yield_to_intake()
     try:
         code = importledger(standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:

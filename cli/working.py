@@ -1,6 +1,9 @@
 """The verbs that run the relay and the workers. They read nothing of the HTTP side's, so that they start sooner."""
 
+import contextlib
+import os
 import threading
+from pathlib import Path
 
 import click
 
@@ -22,6 +25,11 @@ from workers.run import run_relay, run_worker
 from workers.sealer import Sealer
 from workers.send_mails import MailServer
 
+NICENESS = 10
+"""Relay and workers get a tenth of the processor time that an api process gets where all want more than there is."""
+AUTOGROUP = Path("/proc/self/autogroup")
+"""Linux shares time out among sessions first, by a niceness of their own; `up` gives each process a session."""
+
 
 @click.command()
 def relay() -> None:
@@ -32,6 +40,7 @@ def relay() -> None:
     observed = _observed(settings, "relay")
     ledger = _ledger(settings, connections=7)
     observed.look(ledger.look)
+    _yield_to_intake()
     followers = _followers(ledger, settings, stop)
     run_relay(ledger, redis_url, stop=stop)
     observed.stop()
@@ -48,6 +57,7 @@ def worker() -> None:
     observed = _observed(settings, "worker")
     ledger = _ledger(settings, connections=settings.worker_threads * 2 + 7)
     observed.look(ledger.look)
+    _yield_to_intake()
     followers = [] if settings.redis_url else _followers(ledger, settings, stop)  # the relay is here as well then
     run_worker(
         ledger,
@@ -69,6 +79,14 @@ def _observed(settings: Settings, role: str) -> Observed:
     observed = Observed(settings, service_database(settings), role)
     observed.serve(listening)
     return observed
+
+
+def _yield_to_intake() -> None:
+    """Where there is not processor time enough for all, accounts are taken in first and created afterwards."""
+    with contextlib.suppress(AttributeError, OSError):  # not every system has these
+        niceness = os.nice(NICENESS)
+        if os.getsid(0) == os.getpid():
+            AUTOGROUP.write_text(str(niceness))
 
 
 def _ledger(settings: Settings, *, connections: int) -> Ledger:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cli.yielding import NICENESS
+from cli.working import NICENESS
 from embedded.postgres import PostgresUrls
 from importledger_client.book import book
 from tests.support.importing import ImportClient
