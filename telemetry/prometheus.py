@@ -8,7 +8,7 @@ import os
 import resource
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,15 @@ class _Settling(Collector):
     def collect(self) -> Iterator[Metric]:
         self._measures.settle()
         return iter(())
+
+
+class _Counted(MultiProcessCollector):
+    """What the processes of a folder have counted."""
+
+    def collect(self) -> Iterable[Metric]:
+        """Without files that are empty still: a process that starts makes them so, and the client cannot read them."""
+        files = [str(file) for file in Path(self._path).glob("*.db") if file.stat().st_size]
+        return self.merge(files, accumulate=True)  # type: ignore[no-untyped-call, no-any-return]
 
 
 class PrometheusMeasures(Measures):
@@ -173,7 +182,7 @@ def exposed(measures: PrometheusMeasures, shared: Path | None) -> CollectorRegis
         return measures.registry
     registry = CollectorRegistry()
     registry.register(_Settling(measures))
-    MultiProcessCollector(registry, str(shared))  # type: ignore[no-untyped-call]
+    _Counted(registry, str(shared))  # type: ignore[no-untyped-call]
     return registry
 
 
