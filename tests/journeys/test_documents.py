@@ -119,6 +119,18 @@ def made(command: str, data: Path, port: int, log: Path) -> Iterator[None]:
         process.wait(60)
 
 
+SLEEP = """
+sleep() {
+    command sleep "$1"
+    for _ in {1..60}; do
+        importledger status NORDWIND 2>&1 | grep -qE 'PENDING|IN_PROGRESS' || return 0
+        command sleep 1
+    done
+}
+"""
+"""Who sleeps in a document waits for the workers, which take longer on a busy machine than a reader is told."""
+
+
 def run(commands: list[Block], folder: Path, data: Path, port: int) -> None:
     """Run the blocks in one shell; each ends with success and prints what is said to be printed."""
     empty, printed = folder / "empty", folder / "printed"
@@ -134,7 +146,7 @@ def run(commands: list[Block], folder: Path, data: Path, port: int) -> None:
         "SOURCE": str(ROOT),
     }
     shell = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", "\n".join(steps)],
+        ["bash", "-euo", "pipefail", "-c", "\n".join([SLEEP, *steps])],
         cwd=empty,
         env=environment,
         timeout=SCRIPT_TIMEOUT_S,
