@@ -47,7 +47,9 @@ def test_programs_get_what_workers_add_up_and_hear_how_far_they_are(service: Run
             return await client.certificate(importer.supplier, "p", manifest, spread=True, on_progress=heard.append)
 
     with Client(service.base_url, importer.api_key) as client:
-        wait_for(lambda: client.run(importer.supplier, "p").total == 2, "the run has its accounts")
+        wait_for(
+            lambda: client.run(importer.supplier, "p").by_status == {"PROCESSED": 2}, "the run is seen to have ended"
+        )
         alone = client.totals(importer.supplier, "p")
         assert client.totals(importer.supplier, "p", spread=True, on_progress=heard.append) == alone
     assert asyncio.run(of_workers(alone))["totals"] == alone
