@@ -142,7 +142,9 @@ def serves(files: Path, environment: dict[str, str], configuration: dict[str, An
                 timeout_s=120,
             )
             assert process.poll() is None, (folder / "log").read_text()
-            assert "The import ledger listens on http://0.0.0.0" in (folder / "log").read_text()
+            wait_for(
+                lambda: "The import ledger listens on http://0.0.0.0" in (folder / "log").read_text(), "it says so"
+            )
         finally:
             process.terminate()
             process.wait(60)
