@@ -16,10 +16,12 @@ from api.auth import READERS, WRITERS
 from api.beside import beside
 from api.database import in_time
 from api.known_runs import RUN_PATH, KnownRuns, run_not_valid
+from api.limits import MAX_SPREADING_AT_ONCE, MAX_SPREADING_OF_ONE
 from api.manifests import source_manifest, unbalanced
 from api.operation import STATUS, Operation, Parameter
 from api.responses import JsonResponse, encoded, json_response, refuse_large_answer, spoken_response
 from api.services import Services
+from api.shares import Shares
 from api.status_codes import ApiError
 from eventstore.clock import now
 from eventstore.log.long_jobs import end_job
@@ -38,6 +40,10 @@ from schemas.sentence import Sentence
 
 PORTION_WITHIN_S = 60.0
 _NOT_BALANCED = Sentence("The source and the platform do not balance.", "Quelle und Plattform stimmen nicht überein.")
+_BUSY = Sentence(
+    "Too many ask what workers have added up at the moment.",
+    "Im Augenblick fragen zu viele, was die Worker aufgerechnet haben.",
+)
 _NO_FLOATS = Problem(
     "source", "invalid", Sentence("A manifest has no floats.", "Ein Manifest enthält keine Gleitkommazahlen.")
 )
@@ -53,12 +59,13 @@ class Reconciling:
         self._lists = services.lists
         self._ledger = services.ledger
         self._directory = services.directory
+        self._spreading = Shares(MAX_SPREADING_AT_ONCE, MAX_SPREADING_OF_ONE, _BUSY)
 
     async def totals(self, request: Request, call: Call) -> Response:
         """200 with what the platform's tables say of the run's accounts; 202 while workers add them up."""
         is_spread = _is_spread(request)
         state = await self._runs.known(request)
-        added = await self._added(state, is_spread)
+        added = await self._added(state, call.key.organisation, is_spread=is_spread)
         if isinstance(added, JobProgress):
             return _underway(request, added)
         answered = json_response(await self._record(state, added.totals))
@@ -70,7 +77,7 @@ class Reconciling:
         is_spread = _is_spread(request)
         state = await self._runs.known(request)
         manifest = await beside(call.body, source_manifest, call.body)
-        added = await self._added(state, is_spread)
+        added = await self._added(state, call.key.organisation, is_spread=is_spread)
         if isinstance(added, JobProgress):
             return _underway(request, added)
         totals = await self._record(state, added.totals)
@@ -108,12 +115,16 @@ class Reconciling:
         refuse_large_answer(signed)
         return JsonResponse(signed)
 
-    async def _added(self, state: RunState, is_spread: bool) -> JobProgress | AddedUp:
-        """The run added up, or how far the workers are with it. Raises ApiError."""
+    async def _added(self, state: RunState, organisation: str, *, is_spread: bool) -> JobProgress | AddedUp:
+        """The run added up, or how far the workers are with it. Raises ApiError.
+
+        What is asked of workers takes a thread and a connection, of which others need some as well.
+        """
         if not is_spread:
             return AddedUp("", await self._alone(state))
         try:
-            return await in_time(asyncio.to_thread(self._spread, state), within_s=PORTION_WITHIN_S)
+            with self._spreading.place(organisation):
+                return await in_time(asyncio.to_thread(self._spread, state), within_s=PORTION_WITHIN_S)
         except NotSpread as refusal:
             raise ApiError(503, refusal.sentence, headers={"Retry-After": "10"}) from refusal
 

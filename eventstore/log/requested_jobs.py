@@ -66,12 +66,18 @@ def request_job(
         cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (locks.LONG_JOBS, lock))
         if (there := open_job(connection, kind, arguments)) is not None:
             return there
-        row = cursor.execute(_COUNT_OPEN, (kind, supplier)).fetchone()
-        if row and row[0] >= most:
-            raise TooManyJobs
+        refuse_more(connection, kind, supplier=supplier, most=most)
         added = add_job(connection, kind, arguments, wanted.edition, wanted.upto, wanted.pieces)
         note_request(connection, added.job)
     return added
+
+
+def refuse_more(connection: Connection[Any], kind: str, *, supplier: str, most: int) -> None:
+    """Raises TooManyJobs where the supplier has `most` open jobs of this kind."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        row = cursor.execute(_COUNT_OPEN, (kind, supplier)).fetchone()
+    if row and row[0] >= most:
+        raise TooManyJobs
 
 
 def note_request(connection: Connection[Any], job: str) -> None:

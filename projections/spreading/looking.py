@@ -20,7 +20,16 @@ from eventstore.log.long_jobs import (
     standing_of,
     workers_and_relays,
 )
-from eventstore.log.requested_jobs import UNASKED, Pace, TooManyJobs, WantedParts, note_request, pace_of, request_job
+from eventstore.log.requested_jobs import (
+    UNASKED,
+    Pace,
+    TooManyJobs,
+    WantedParts,
+    note_request,
+    pace_of,
+    refuse_more,
+    request_job,
+)
 from projections.spreading.asking import QUIET_S, NotSpread, WantedJob, progress_of, refuse_alone, why_quiet
 from projections.spreading.pieces import edition, named_piece
 from schemas.job_progress import JobProgress
@@ -60,7 +69,7 @@ def look(
         job = None
     if job is None:
         refuse_alone(connection, or_else=_OR_ALONE, within_s=0.0)
-        job = _requested(connection, kind, text, wanted(), arguments["supplier"])
+        job = _requested(connection, kind, text, wanted, arguments["supplier"])
     else:
         note_request(connection, job.job)
     return _looked(connection, job)
@@ -79,10 +88,15 @@ def _is_usable(connection: Connection[Any], job: LongJob, reached: int) -> bool:
     return pace.unasked_s < PAUSE_S or job.upto == reached
 
 
-def _requested(connection: Connection[Any], kind: str, arguments: str, wanted: WantedJob, supplier: str) -> LongJob:
-    pieces = [(msgspec.json.encode(piece).decode(), events) for piece, events in wanted.pieces]
-    parts = WantedParts(edition(), wanted.upto, pieces)
+def _requested(
+    connection: Connection[Any], kind: str, arguments: str, wanted: Callable[[], WantedJob], supplier: str
+) -> LongJob:
+    """A new job. What it is to be is found out, which may take seconds, only where there may be one."""
     try:
+        refuse_more(connection, kind, supplier=supplier, most=MAX_OPEN)
+        job = wanted()
+        pieces = [(msgspec.json.encode(piece).decode(), events) for piece, events in job.pieces]
+        parts = WantedParts(edition(), job.upto, pieces)
         return request_job(connection, kind, arguments, parts, supplier=supplier, most=MAX_OPEN)
     except TooManyJobs:
         raise NotSpread(_TOO_MANY) from None

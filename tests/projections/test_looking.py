@@ -101,10 +101,14 @@ def test_it_is_told_why_nothing_goes_on(connection: Connection[Any], monkeypatch
     assert "none takes a part" in progress(connection).why
 
 
+def never_wanted() -> WantedJob:
+    raise AssertionError("cutting a run into parts takes seconds, also for who is refused then")
+
+
 def test_a_supplier_has_a_few_jobs_at_a_time(connection: Connection[Any]) -> None:
     jobs = [progress(connection, run=f"r{number}").job for number in range(MAX_OPEN)]
     with pytest.raises(NotSpread, match=f"{MAX_OPEN} runs") as refused:
-        asked(connection, run="another")
+        look(connection, "reconcile", {"supplier": "S", "run": "another"}, 7, never_wanted)
     assert is_german(refused.value.sentence.german)
     assert progress(connection, run="r0").job == jobs[0]
     end_job(connection, jobs[1], "done")
