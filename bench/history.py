@@ -23,19 +23,22 @@ TEMPLATES = 200
 BATCH = 1_000
 
 
-def append_all(database_url: str, supplier: str, numbers: range) -> int:
-    """Append these accounts' events and payloads; every hundredth import fails. Returns the log's last position."""
+def append_all(database_url: str, supplier: str, numbers: range, *, run: str = "") -> int:
+    """Append these accounts' events and payloads, all of one run where it is named; every hundredth import fails.
+
+    Returns the log's last position.
+    """
     datastore = LedgerDatastore(database_url, connections=1)
     recorder = LedgerRecorder(datastore)
     position = 0
     with psycopg.connect(database_url, row_factory=dict_row, autocommit=True) as connection:
-        for append in _appends(supplier, numbers):
+        for append in _appends(supplier, numbers, run):
             position = recorder.append(connection, append) + len(append.events)
     datastore.close()
     return position
 
 
-def _appends(supplier: str, numbers: range) -> Iterator[Append]:
+def _appends(supplier: str, numbers: range, run: str) -> Iterator[Append]:
     templates = [one_account(supplier, number) for number in range(1, TEMPLATES + 1)]
     began = now() - timedelta(days=1)
     for first in range(numbers.start, numbers.stop, BATCH):
@@ -49,7 +52,7 @@ def _appends(supplier: str, numbers: range) -> Iterator[Append]:
             stream = stream_of(supplier, external)
             payloads[stream] = payload.encrypted(stream, random_key(), subject=stream, is_new=True)
             digest, at = payload.sha256.hex(), began + timedelta(milliseconds=number)
-            staged = ImportStaged(payload_sha256=digest, content_sha256=digest, payload_bytes=len(body))
+            staged = ImportStaged(payload_sha256=digest, content_sha256=digest, payload_bytes=len(body), run=run)
             started = ImportStarted(attempt=1, worker=1, lease_until=at)
             ended = (
                 ImportErrored(attempt=1, code="reference_not_unique", detail="The reference is taken.")

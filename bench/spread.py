@@ -8,14 +8,16 @@ a machine of their own, and have the cores that the workers leave to them: from 
 """
 
 import argparse
+import json
 import os
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
@@ -26,6 +28,8 @@ from embedded.postgres import DATABASE, EmbeddedPostgres
 from embedded.redis import redis_program
 from embedded.user import server_user
 from eventstore.log.long_jobs import workers_and_relays
+from importledger_client import Client
+from projections import FOLLOWING
 from projections.versioning.install import migrate_all
 from tests.failover.apart import IS_APART, NotHere, go_apart
 from tests.failover.network import Machine, Network
@@ -33,13 +37,25 @@ from tests.failover.programs import Program
 from tests.support.folders import temporary_folder
 from tests.support.running import wait_for
 
-SUPPLIER = "NORDWIND"
+SUPPLIER, RUN, MANIFEST = "NORDWIND", "bench", "manifest.json"
+API = "http://127.0.0.1:8000"
+"""As seen from the machine of the store."""
 BAR, CORES_OF_BAR, MACHINES = 0.6, 4, 2
+LEDGER, BOOK = "cli.main", "importledger_client"
 JOBS: dict[str, Sequence[str]] = {
-    "verify --all": ("verify", "--all", "--spread", "--json"),
-    "replay": ("replay", "--spread", "--json"),
-    "projections rebuild import_status": ("projections", "rebuild", "import_status", "--spread", "--json"),
+    "verify --all": (LEDGER, "verify", "--all", "--spread", "--json"),
+    "replay": (LEDGER, "replay", "--spread", "--json"),
+    "projections rebuild import_status": (LEDGER, "projections", "rebuild", "import_status", "--spread", "--json"),
+    "projections rebuild platform": (LEDGER, "projections", "rebuild", "platform", "--spread", "--json"),
+    "importbook reconcile": (BOOK, "reconcile", RUN, "--supplier", SUPPLIER, "--manifest", MANIFEST, "--spread"),
 }
+Taken = Mapping[tuple[str, int], Sequence[float]]
+"""Seconds of each round, by job and number of machines."""
+_ALL_FOLLOW = """
+SELECT bool_and(position >= (SELECT max(position) FROM events))
+FROM projection_versions
+WHERE state = 'live' AND name = ANY(%s)
+"""
 
 
 class Site:
@@ -89,23 +105,45 @@ class Site:
         self._programs.append(program)
         return program
 
-    def verb(self, *words: str) -> float:
-        """Run a verb on the machine of the store; its seconds."""
-        began = time.monotonic()
-        program = self._start(self._store, words[0], [sys.executable, "-P", "-m", "cli.main", *words])
-        assert program.process is not None
-        if program.process.wait(1200) != 0:
-            raise RuntimeError(f"{' '.join(words)}: {program.last_line}")
-        return time.monotonic() - began
+    def run(self, module: str, *words: str) -> str:
+        """Run a command on the machine of the store; what it prints. Raises RuntimeError."""
+        command = [sys.executable, "-P", "-m", module, *words]
+        environment = os.environ | self.environment
+        with self._store.inside():
+            done = subprocess.run(
+                command, env=environment, cwd=self._folder, capture_output=True, text=True, timeout=1200, check=False
+            )
+        if done.returncode != 0:
+            raise RuntimeError(f"{' '.join(words)} ended with {done.returncode}: {done.stdout}{done.stderr}")
+        return done.stdout
 
-    def start_relay(self) -> None:
-        self._start(self._store, "relay", [sys.executable, "-P", "-m", "cli.main", "relay"])
-        self._wait_for(0, 1)
+    def fill(self, accounts: int) -> int:
+        """A log of so many accounts that have come in one run, and all that follows from it; the log's events."""
+        self.run(LEDGER, "supplier", "create", SUPPLIER)
+        key = self.run(LEDGER, "key", "create", "Bench", "--supplier", SUPPLIER, "--json")
+        self.environment |= {"IMPORTLEDGER_URL": API, "IMPORTLEDGER_KEY": json.loads(key)["api_key"]}
+        events = append_all(self.environment["DATABASE_URL"], SUPPLIER, range(1, accounts + 1), run=RUN)
+        for name in ("import_status", "platform"):
+            self.run(LEDGER, "projections", "rebuild", name)
+        with psycopg.connect(self.environment["DATABASE_ADMIN_URL"], autocommit=True) as connection:
+            connection.execute("VACUUM ANALYZE")
+        self.run(LEDGER, "seal")
+        return events
+
+    def start_roles(self) -> None:
+        """Relay and api, beside which nothing is left to do; and a source that balances with the platform."""
+        for role in ("relay", "api"):
+            self._start(self._store, role, [sys.executable, "-P", "-m", LEDGER, role])
+        names = [projection.name for projection in FOLLOWING]
+        with psycopg.connect(self.environment["DATABASE_URL"], autocommit=True) as connection:
+            wait_for(lambda: _all_follow(connection, names), "all projections have followed", timeout_s=1200)
+        with self._store.inside(), Client(API, self.environment["IMPORTLEDGER_KEY"]) as client:
+            (self._folder / MANIFEST).write_text(json.dumps(client.totals(SUPPLIER, RUN)))
 
     @contextmanager
     def workers(self, count: int, cores: Sequence[int]) -> Iterator[None]:
         """A worker on each of so many machines, each on a core of its own."""
-        worker = [sys.executable, "-P", "-m", "cli.main", "worker"]
+        worker = [sys.executable, "-P", "-m", LEDGER, "worker"]
         started = [
             self._start(machine, "worker", ["taskset", "-c", str(core), *worker])
             for machine, core in zip(self.machines[:count], cores, strict=False)
@@ -148,37 +186,49 @@ def main() -> None:
         folder.chmod(0o755)
         site = Site(folder)
         try:
-            is_met = measure(site, accounts, rounds)
+            holds = measure(site, accounts, rounds)
         finally:
             site.close()
-    sys.exit(0 if is_met else 1)
+    sys.exit(0 if holds else 1)
+
+
+def _all_follow(connection: psycopg.Connection[Any], names: Sequence[str]) -> bool:
+    row = connection.execute(_ALL_FOLLOW, (names,)).fetchone()
+    return row is not None and bool(row[0])
 
 
 def measure(site: Site, accounts: int, rounds: int) -> bool:
     """In turns, so that a noisy neighbour meets both; medians. Whether the bar holds, where it is judged."""
-    events = append_all(site.environment["DATABASE_URL"], SUPPLIER, range(1, accounts + 1))
-    with psycopg.connect(site.environment["DATABASE_ADMIN_URL"], autocommit=True) as connection:
-        connection.execute("VACUUM ANALYZE")
-    site.verb("seal")
-    site.start_relay()
+    events = site.fill(accounts)
+    site.start_roles()
     cores = sorted(os.sched_getaffinity(0))
     taken: dict[tuple[str, int], list[float]] = {}
     for _ in range(rounds):
-        for count in (1, 2):
+        for count in range(1, MACHINES + 1):
             with site.workers(count, cores):
-                for name, words in JOBS.items():
-                    taken.setdefault((name, count), []).append(site.verb(*words))
-    is_judged = len(cores) >= CORES_OF_BAR
+                for name, command in JOBS.items():
+                    began = time.monotonic()
+                    site.run(*command)
+                    taken.setdefault((name, count), []).append(time.monotonic() - began)
     print(f"{events:,} events of {accounts:,} accounts, {len(cores)} cores, {processor_model()}, medians of {rounds}")
-    print("| job | one machine | two machines | ratio |\n|---|---|---|---|")
-    ratios = []
-    for name in JOBS:
-        one, two = (statistics.median(taken[name, count]) for count in (1, 2))
-        ratios.append(two / one)
-        print(f"| `{name}` | {one:.1f} s | {two:.1f} s | {two / one:.2f} |")
-    if not is_judged:
+    print("\n".join(table(taken)))
+    if len(cores) < CORES_OF_BAR:
         print(f"Not judged: the workers of two machines and the database share {len(cores)} cores.")
-    return not is_judged or max(ratios) <= BAR
+    return is_met(taken, len(cores))
+
+
+def table(taken: Taken) -> Iterator[str]:
+    """A row for each job. Pure."""
+    yield "| job | one machine | two machines | ratio |\n|---|---|---|---|"
+    for name in JOBS:
+        one, two = (statistics.median(taken[name, count]) for count in (1, MACHINES))
+        yield f"| `{name}` | {one:.1f} s | {two:.1f} s | {two / one:.2f} |"
+
+
+def is_met(taken: Taken, cores: int) -> bool:
+    """Whether every job keeps the bar; with fewer cores than it is judged from, it is not missed. Pure."""
+    medians = {place: statistics.median(seconds) for place, seconds in taken.items()}
+    return cores < CORES_OF_BAR or all(medians[name, MACHINES] <= BAR * medians[name, 1] for name in JOBS)
 
 
 if __name__ == "__main__":
