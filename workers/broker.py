@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 # Read by dramatiq when it is imported.
 os.environ.setdefault("dramatiq_queue_prefetch", "4")
-os.environ.setdefault("dramatiq_delay_queue_prefetch", "1")
 os.environ.setdefault("dramatiq_restart_delay", "500")
 
 import dramatiq
@@ -86,6 +85,13 @@ class BrokerDoorbell:
             raise BellUnavailable(str(error)) from error
 
 
+class _UndelayedBroker(RedisBroker):
+    """Its workers do not ask for delayed messages many times a second: nobody sends any."""
+
+    def get_declared_delay_queues(self) -> set[str]:
+        return set()
+
+
 def redis_broker(redis_url: str) -> RedisBroker:
     """A broker on `redis://`, `rediss://` or `unix://`. By parameters, not by URL: a URL gets no connection retries."""
     parameters: dict[str, Any] = dict(parse_url(redis_url))  # type: ignore[no-untyped-call]
@@ -93,7 +99,7 @@ def redis_broker(redis_url: str) -> RedisBroker:
         parameters["unix_socket_path"] = parameters.pop("path")
     elif redis_url.startswith("rediss:"):
         parameters["ssl"] = True
-    return RedisBroker(  # type: ignore[no-untyped-call]
+    return _UndelayedBroker(  # type: ignore[no-untyped-call]
         **parameters,
         socket_timeout=5,
         socket_connect_timeout=2,

@@ -3,7 +3,16 @@
 import pytest
 
 from tests.support.bells import queued
-from workers.broker import MAILS, BellUnavailable, BrokerDoorbell, in_process_broker, redis_broker
+from tests.support.running import wait_for
+from workers.broker import (
+    MAILS,
+    BellUnavailable,
+    BrokerDoorbell,
+    declare_actor,
+    in_process_broker,
+    redis_broker,
+    start_workers,
+)
 
 
 def test_a_bell_is_rung_for_streams_and_waits_until_it_is_heard() -> None:
@@ -23,4 +32,16 @@ def test_a_redis_that_is_away_is_said_to_be() -> None:
     doorbell = BrokerDoorbell(broker)
     with pytest.raises(BellUnavailable):
         doorbell.ring(["import/S/1"])
+    broker.close()
+
+
+def test_a_worker_asks_for_the_messages_of_its_bell_and_for_no_delayed_ones(redis_url: str) -> None:
+    broker = redis_broker(redis_url)
+    rung: list[str] = []
+    declare_actor(broker, MAILS, rung.extend)
+    worker = start_workers(broker, MAILS, threads=1)
+    BrokerDoorbell(broker).ring(["customer-mail/S/1"], MAILS)
+    wait_for(lambda: rung == ["customer-mail/S/1"], "the message is taken")
+    assert list(worker.consumers) == [MAILS.queue]
+    worker.stop()
     broker.close()
