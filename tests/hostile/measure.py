@@ -15,7 +15,11 @@ import psutil
 MAX_WAIT_S, MAX_PROCESSOR_S, MAX_MEMORY_BYTES, MAX_ANSWER_BYTES = 0.5, 3.0, 100_000_000, 2_000_000
 """The bars: what another caller may wait longer, what the service may spend on it, and what may be answered."""
 TIMEOUT_S = 60.0
-_PAUSE_S = 0.01
+_ASKS_EVERY_S, _LOOKS_EVERY_S, _FINDS_EVERY_S = 0.03, 0.01, 1.0
+"""Pauses of the other caller, between looks at memory, and until the service's processes are looked for anew.
+
+To find them reads all processes of the machine, which takes a hundred times as long as to look at those.
+"""
 QUIET_S = 1.0
 TIMES = 3
 _IS_CHUNKED = re.compile(rb"transfer-encoding: chunked", re.IGNORECASE)
@@ -129,10 +133,16 @@ class Processes:
     def __init__(self, roots: Sequence[psutil.Process], others: Sequence[psutil.Process] = ()) -> None:
         self._roots = roots
         self._others = others
+        self._known: list[psutil.Process] = []
+
+    def find(self) -> None:
+        """Look for all of them: those that are told, and what these have started."""
+        roots = [*self._roots, *self._others]
+        self._known = roots + [child for root in roots for child in root.children(recursive=True)]
 
     def memory_bytes(self) -> int:
-        """Of all of them."""
-        return sum(_of(process, lambda one: int(one.memory_info().rss)) for process in self._all())
+        """Of all that were found."""
+        return sum(_of(process, lambda one: int(one.memory_info().rss)) for process in self._known)
 
     def processor_s(self) -> float:
         """Of those that are told, and of what they have started, ended or not; not of the others."""
@@ -140,10 +150,6 @@ class Processes:
         return sum(sum(root.cpu_times()[:4]) for root in self._roots) + sum(
             _of(child, lambda one: float(sum(one.cpu_times()[:2]))) for child in below
         )
-
-    def _all(self) -> list[psutil.Process]:
-        roots = [*self._roots, *self._others]
-        return roots + [child for root in roots for child in root.children(recursive=True)]
 
 
 def _of(process: psutil.Process, asked: Callable[[psutil.Process], Number]) -> Number:
@@ -165,6 +171,7 @@ class watching:  # noqa: N801 - a context
         self._threads = [threading.Thread(target=work) for work in (self._ask, self._look)]
 
     def __enter__(self) -> "watching":
+        self._processes.find()
         self._memory_before = self._processes.memory_bytes()
         self._processor_before = self._processes.processor_s()
         for thread in self._threads:
@@ -189,13 +196,17 @@ class watching:  # noqa: N801 - a context
             )
             connection.getresponse().read()
             self.waited_s = max(self.waited_s, time.monotonic() - began)
-            time.sleep(_PAUSE_S)
+            time.sleep(_ASKS_EVERY_S)
         connection.close()
 
     def _look(self) -> None:
+        found_at = time.monotonic()
         while not self._is_over.is_set():
+            if time.monotonic() - found_at > _FINDS_EVERY_S:
+                self._processes.find()
+                found_at = time.monotonic()
             self.memory_bytes = max(self.memory_bytes, self._processes.memory_bytes() - self._memory_before)
-            time.sleep(_PAUSE_S)
+            time.sleep(_LOOKS_EVERY_S)
 
 
 def many(pieces: bytes, count: int, address: tuple[str, int]) -> Iterator[socket.socket]:
