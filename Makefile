@@ -58,9 +58,9 @@ check: setup ## formatting, lint, types, and which way imports point
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-fuzz: setup ## many examples of each law, 20,000 requests against the own description, all hostile ones; ARGS="-x"
+fuzz: setup ## many examples of each law, 20,000 requests against the own description, all hostile ones, a log of eight writers; ARGS="-x"
 	$(BIN)/python -m pytest -q --deep -m hypothesis $(NEAR) $(ARGS)
-	FUZZ_REQUESTS=20000 $(BIN)/python -m pytest tests/api/test_fuzzing.py tests/hostile $(ARGS)
+	FUZZ_REQUESTS=20000 FOLLOWED_EVENTS=300000 $(BIN)/python -m pytest tests/api/test_fuzzing.py tests/hostile tests/faults/test_follower.py $(ARGS)
 
 simulate: setup ## many histories of the pure core among faults; SEED=0 IMPORTS=20000
 	$(BIN)/python -m tests.simulation --seed $(or $(SEED),0) --imports $(or $(IMPORTS),20000)
