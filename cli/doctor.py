@@ -1,5 +1,6 @@
 """The verb `doctor`: one page of what is good, what is not, and what to type."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,15 +10,16 @@ import psycopg
 from psycopg.rows import dict_row
 
 from cli.addresses import database_url
-from cli.checkup import CHECKS
-from cli.checkup.finding import Finding, Looked
+from cli.checkup import CHECKS, WHILE_AWAY
+from cli.checkup.finding import Around, Finding, Grade, Looked
 from cli.reach import Unreachable, reason_of
 from cli.say import say
 from cli.settings import SettingError, Settings
 from discretion.shown import shown
 from eventstore.log.recorder import CODE_VERSION
 
-_ORDER = ("good", "warned", "wrong")
+_COLOURS: dict[Grade, str] = {"good": "green", "warned": "yellow", "wrong": "bold red"}
+_ORDER = tuple(_COLOURS)
 
 
 @click.command()
@@ -30,7 +32,12 @@ def doctor(backups: Path | None, *, as_json: bool) -> int:
     """
     findings = sorted(examine(backups), key=lambda finding: _ORDER.index(finding.state))
     for finding in findings:
-        say(msgspec.json.encode(finding) if as_json else _line(finding))
+        if as_json:
+            say(msgspec.json.encode(finding))
+        elif sys.stdout.isatty():
+            _show(finding)
+        else:
+            say(_line(finding))
     wrong = [finding for finding in findings if finding.state == "wrong"]
     if not as_json:
         warned = sum(finding.state == "warned" for finding in findings)
@@ -53,16 +60,28 @@ def examine(backups: Path | None = None) -> Iterator[Finding]:
         connection = psycopg.connect(url, autocommit=True, row_factory=dict_row)
     except (SettingError, Unreachable, psycopg.OperationalError) as error:
         yield Finding("database", "wrong", str(error).splitlines()[0], "start it, or mend DATABASE_URL")
+        for check_around in WHILE_AWAY:
+            yield from check_around(Around(settings=settings, backups=backups))
         return
     with connection:
         version = connection.info.server_version
         yield Finding("database", "good", f"Postgres {version // 10_000}.{version % 10_000} answers.")
-        look = Looked(settings, url, connection, backups)
+        look = Looked(settings=settings, backups=backups, database_url=url, connection=connection)
         for check in CHECKS:
             try:
                 yield from check(look)
             except psycopg.Error as error:
                 yield Finding(check.__name__, "wrong", f"This cannot be looked at: {reason_of(error)}.")
+
+
+def _show(finding: Finding) -> None:
+    """The same line on a terminal, in colour unless NO_COLOR is set."""
+    from rich.console import Console  # it is large, and most verbs show no colour
+    from rich.text import Text
+
+    line = Text(_line(finding))
+    line.stylize(_COLOURS[finding.state], 0, len(finding.state))
+    Console().print(line, soft_wrap=True)
 
 
 def _line(finding: Finding) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import click
 import psycopg
 
-from cli.listening import base_url_of, listening_on, metrics_sockets, refuse_taken
+from cli.listening import METRICS, base_url_of, listening_on, metrics_sockets, refuse_taken
 from cli.log import configure_logging
 from cli.next_steps import next_lines
 from cli.reach import reach, reach_redis
@@ -155,7 +155,7 @@ def _refuse_unusable(settings: Settings, folder: DataFolder, host: str, port: in
         LogKey.of(kept, f"The sealing key in {folder.path / 'secrets' / SEALING_KEY}")
     refuse_taken(host, port)
     if settings.metrics_port is not None:
-        refuse_taken(settings.metrics_host, settings.metrics_port)
+        refuse_taken(settings.metrics_host, settings.metrics_port, METRICS)
     if settings.database_url is not None:
         reach(settings.database_url, "DATABASE_URL", needs_schema=False)
     if settings.database_admin_url is not None:

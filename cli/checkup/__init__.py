@@ -5,8 +5,19 @@ A check gives findings and changes nothing. Nothing of a person is read, and no 
 
 from collections.abc import Callable, Iterator
 
-from cli.checkup.database import clock, disk, durability, replication, rights, schema, server_version, vacuum, wal
-from cli.checkup.finding import Finding, Looked
+from cli.checkup.database import (
+    clock,
+    disk,
+    durability,
+    replication,
+    rights,
+    room,
+    schema,
+    server_version,
+    vacuum,
+    wal,
+)
+from cli.checkup.finding import Around, Finding, Looked
 from cli.checkup.service import lag, pending, projections, roles, sealing
 from cli.checkup.surroundings import backups, bell, documents, mail
 
@@ -30,3 +41,5 @@ CHECKS: tuple[Callable[[Looked], Iterator[Finding]], ...] = (
     mail,
     backups,
 )
+WHILE_AWAY: tuple[Callable[[Around], Iterator[Finding]], ...] = (room, bell, backups)
+"""What is looked at all the same where the database does not answer."""

@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Iterator
 from datetime import datetime
 
-from cli.checkup.finding import Finding, Grade, Looked
+from cli.checkup.finding import Around, Finding, Grade, Looked
 from eventstore.clock import now
 from eventstore.log.recorder import CODE_VERSION
 from eventstore.operations.fitness import UnsafeStore, refuse_unsafe
@@ -124,14 +124,21 @@ def clock(look: Looked) -> Iterator[Finding]:
 def disk(look: Looked) -> Iterator[Finding]:
     """Room in the data folder, and how large the database is."""
     size = look.value("SELECT pg_database_size(current_database())") / GIGABYTE
+    has_room = list(room(look))
+    yield from has_room
+    elsewhere = "" if has_room else "; its disk is not of this machine"
+    yield Finding("disk", "good", f"The database has {size:.1f} GB{elsewhere}.")
+
+
+def room(look: Around) -> Iterator[Finding]:
+    """Room in the data folder, where the database lies in it."""
     folder = look.settings.data_dir
     if look.settings.database_url is not None or not folder.exists():
-        yield Finding("disk", "good", f"The database has {size:.1f} GB; its disk is not of this machine.")
         return
     used = shutil.disk_usage(folder)
     free = used.free / used.total
     state: Grade = "wrong" if free < MIN_FREE else "warned" if free < WARNED_FREE else "good"
-    says = f"The database has {size:.1f} GB; {used.free / GIGABYTE:.0f} GB ({free:.0%}) are free below {folder}."
+    says = f"{used.free / GIGABYTE:.0f} GB ({free:.0%}) are free below {folder}."
     yield Finding("disk", state, says, None if state == "good" else "make room")
 
 

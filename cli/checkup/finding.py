@@ -21,13 +21,18 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=False):
     todo: str | None = None
 
 
-class Looked(msgspec.Struct, frozen=True):
-    """What checks look at: the settings, the database, and the folder of backups, if one is said."""
+class Around(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be looked at while the database is away: the settings, and the folder of backups, if one is said."""
 
     settings: Settings
+    backups: Path | None = None
+
+
+class Looked(Around, frozen=True, kw_only=True):
+    """What checks look at."""
+
     database_url: str
     connection: Connection[Any]
-    backups: Path | None = None
 
     def rows(self, query: Any, *parameters: Any) -> list[tuple[Any, ...]]:
         with self.connection.cursor(row_factory=tuple_row) as cursor:

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from cli.checkup.finding import Finding, Looked
+from cli.checkup.finding import Around, Finding, Looked
 from embedded.folder import DataFolder
 from eventstore.clock import now
 from eventstore.operations.backup import BackupError, read_manifest
@@ -16,7 +16,7 @@ MAIL_TIMEOUT_S = 3.0
 MAX_BACKUP_AGE = timedelta(days=2)
 
 
-def bell(look: Looked) -> Iterator[Finding]:
+def bell(look: Around) -> Iterator[Finding]:
     """Whether Redis answers, where there is one."""
     from workers.redis_address import why_no_redis  # its library is large
 
@@ -69,7 +69,7 @@ def why_no_mail_server(url: str) -> str | None:
         return f"{parts.hostname}:{port}, {error.strerror or type(error).__name__}"
 
 
-def backups(look: Looked) -> Iterator[Finding]:
+def backups(look: Around) -> Iterator[Finding]:
     """How old the newest backup is, where it is said where they lie."""
     if look.backups is None:
         yield Finding("backups", "warned", "Nobody has said where backups lie.", "importledger doctor --backups DIR")

@@ -1,5 +1,6 @@
 """`doctor`: a service that is well is good on every line but one; what is wrong is named, with what to type."""
 
+import io
 import json
 import socket
 from datetime import timedelta
@@ -11,7 +12,7 @@ import pytest
 from cli.checkup.finding import Finding
 from cli.checkup.service import healing
 from cli.checkup.surroundings import why_no_mail_server
-from cli.doctor import examine
+from cli.doctor import doctor, examine
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.clock import now
@@ -81,13 +82,37 @@ def test_a_wrong_setting_and_a_database_that_is_away_are_findings(
     told: PostgresUrls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", "postgresql://nobody:secret@127.0.0.1:1/none")
-    [good, away] = examine()
+    monkeypatch.setenv("REDIS_URL", "redis://:hidden@127.0.0.1:1/0")
+    [good, away, redis, backups] = examine()
     assert (good.state, away.state) == ("good", "wrong")
     assert "127.0.0.1:1" in away.says
     assert "secret" not in away.says
+    assert (redis.check, redis.state, backups.check) == ("redis", "warned", "backups")
+    assert "hidden" not in redis.says
     monkeypatch.setenv("IMPORTLEDGER_DURABILITY", "perhaps")
     [wrong] = examine()
     assert "IMPORTLEDGER_DURABILITY" in wrong.says
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_on_a_terminal_the_page_goes_from_green_to_red(
+    told: PostgresUrls, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgresql://nobody@127.0.0.1:1/none")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    screen = Screen()
+    monkeypatch.setattr("sys.stdout", screen)
+    assert doctor.callback is not None
+    assert doctor.callback(backups=folder, as_json=False) == 1
+    page = screen.getvalue()
+    assert (
+        page.index("\x1b[32mgood\x1b[0m ") < page.index("\x1b[33mwarned\x1b[0m") < page.index("\x1b[1;31mwrong\x1b[0m")
+    )
 
 
 def test_backups_are_looked_for_where_they_are_said_to_lie(told: PostgresUrls, folder: Path) -> None:

@@ -214,6 +214,9 @@ def test_a_port_that_is_taken_and_a_host_that_is_not_ours_are_named(typed: Typed
         port = str(taken.getsockname()[1])
         for verb in ("up", "api"):
             assert_one_sentence(typed(verb, "--port", port, environment=own), f"port {port} is taken")
+            shown_there = own | {"IMPORTLEDGER_METRICS_PORT": port}
+            told = typed(verb, "--port", str(free_port()), environment=shown_there)
+            assert_one_sentence(told, f"port {port} is taken. Choose another IMPORTLEDGER_METRICS_PORT.")
     for verb in ("up", "api"):
         assert_one_sentence(typed(verb, "--host", "203.0.113.9", environment=own), "203.0.113.9", "--host")
         assert_one_sentence(typed(verb, "--host", "nowhere.invalid", environment=own), "nowhere.invalid", "--host")

@@ -111,6 +111,12 @@ def test_the_health_check_of_a_role_asks_where_it_answers(compose: _Compose) -> 
     assert f"127.0.0.1:{worker.environment['IMPORTLEDGER_HEALTH_PORT']}/readyz" in worker.healthcheck.test[-1]
 
 
+def test_every_role_shows_its_metrics_inside_of_the_network(compose: _Compose) -> None:
+    for role in ROLES:
+        shown = compose.services[role].environment
+        assert (shown["IMPORTLEDGER_METRICS_HOST"], shown["IMPORTLEDGER_METRICS_PORT"]) == ("0.0.0.0", "9464")
+
+
 def test_the_port_is_fixed_and_only_the_apis_is_open(compose: _Compose) -> None:
     assert {name: service.ports for name, service in compose.services.items() if service.ports} == {
         "api": ["${IMPORTLEDGER_PUBLISH:-127.0.0.1:8000}:8000"]

@@ -89,7 +89,8 @@ def test_every_role_has_probes_a_budget_and_a_rolling_update(role: str) -> None:
     spec = ROLES[role]["spec"]
     [container] = spec["template"]["spec"]["containers"]
     assert container["args"][0] == role
-    [port] = container["ports"]
+    port, metrics = container["ports"]
+    assert metrics["name"] == "metrics"
     paths = {"startupProbe": "/livez", "livenessProbe": "/livez", "readinessProbe": "/readyz"}
     for probe, path in paths.items():
         assert container[probe]["httpGet"] == {"path": path, "port": port["name"]}
@@ -101,7 +102,11 @@ def test_every_role_has_probes_a_budget_and_a_rolling_update(role: str) -> None:
 
 def test_the_ports_are_those_that_the_roles_are_told() -> None:
     [configuration] = objects("ConfigMap")
-    ports = {role: spec["spec"]["template"]["spec"]["containers"][0]["ports"][0] for role, spec in ROLES.items()}
+    containers = {role: spec["spec"]["template"]["spec"]["containers"][0] for role, spec in ROLES.items()}
+    ports = {role: container["ports"][0] for role, container in containers.items()}
+    metrics = {str(container["ports"][1]["containerPort"]) for container in containers.values()}
+    assert metrics == {configuration["data"]["IMPORTLEDGER_METRICS_PORT"]}
+    assert configuration["data"]["IMPORTLEDGER_METRICS_HOST"] == "0.0.0.0"
     assert ports["relay"] == ports["worker"]
     assert str(ports["relay"]["containerPort"]) == configuration["data"]["IMPORTLEDGER_HEALTH_PORT"]
     [api] = ROLES["api"]["spec"]["template"]["spec"]["containers"]
@@ -147,6 +152,12 @@ def test_network_policies_select_pods_that_there_are_and_refuse_the_rest() -> No
     [general] = [one for one in objects("NetworkPolicy") if one["metadata"]["name"] == "importledger"]
     assert general["spec"]["policyTypes"] == ["Ingress", "Egress"]
     assert general["spec"]["ingress"] == []
+    opened = {
+        policy["metadata"]["name"]: [port["port"] for one in policy["spec"]["ingress"] for port in one["ports"]]
+        for policy in objects("NetworkPolicy")
+        if policy["metadata"]["name"].startswith("importledger-") and "redis" not in policy["metadata"]["name"]
+    }
+    assert opened == {"importledger-api": ["http"], "importledger-metrics": ["metrics"]}
 
 
 class _Strict(msgspec.Struct, forbid_unknown_fields=True, rename="camel", kw_only=True):

@@ -6,11 +6,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from cli.settings import Settings
 from cli.verbs import VERBS
 
 UNITS = Path(__file__).parent.parent.parent / "deploy" / "systemd"
+PROMETHEUS = UNITS.parent / "prometheus" / "prometheus.yml"
 SERVICES = sorted(UNITS.glob("*.service"))
 ROLES = {"api", "relay", "worker"}
 EXPOSURE_MAX = "20"
@@ -50,6 +52,26 @@ def test_each_role_has_a_unit_that_belongs_to_the_target() -> None:
         assert role in VERBS
         for line in ("PartOf=importledger.target", "WantedBy=importledger.target", "Restart=always"):
             assert line in text.splitlines()
+
+
+def test_the_roles_of_a_machine_show_their_metrics_where_prometheus_looks() -> None:
+    units = [(UNITS / f"importledger-{role}.service").read_text() for role in sorted(ROLES)]
+    ports = [re.findall(r"^Environment=IMPORTLEDGER_METRICS_PORT=(\d+)$", text, re.M) for text in units]
+    [job] = yaml.safe_load(PROMETHEUS.read_text())["scrape_configs"]
+    assert job["static_configs"] == [{"targets": [f"127.0.0.1:{port}" for [port] in ports]}]
+
+
+@pytest.mark.skipif(shutil.which("systemd-sysusers") is None, reason="there is no systemd-sysusers here")
+def test_the_user_of_the_roles_is_made(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    made = subprocess.run(
+        ["systemd-sysusers", f"--root={tmp_path}", str(UNITS / "importledger.sysusers.conf")],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert made.returncode == 0, made.stderr
+    [user] = (tmp_path / "etc" / "passwd").read_text().splitlines()
+    assert user.startswith("importledger:x:")
+    assert user.endswith(":/var/lib/importledger:/usr/sbin/nologin")
 
 
 def test_only_the_migration_may_change_the_schema() -> None:
