@@ -182,11 +182,13 @@ def main() -> None:
         print(f"make bench SPREAD=1: SKIPPED, {reason}")
         return
     accounts, rounds = (20_000, 1) if arguments.quick else (arguments.accounts, arguments.rounds)
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, cores[MACHINES:] or cores)  # also of all that is started, but for workers, which are pinned
     with temporary_folder() as folder:
         folder.chmod(0o755)
         site = Site(folder)
         try:
-            holds = measure(site, accounts, rounds)
+            holds = measure(site, accounts, rounds, cores)
         finally:
             site.close()
     sys.exit(0 if holds else 1)
@@ -197,19 +199,20 @@ def _all_follow(connection: psycopg.Connection[Any], names: Sequence[str]) -> bo
     return row is not None and bool(row[0])
 
 
-def measure(site: Site, accounts: int, rounds: int) -> bool:
+def measure(site: Site, accounts: int, rounds: int, cores: Sequence[int]) -> bool:
     """In turns, so that a noisy neighbour meets both; medians. Whether the bar holds, where it is judged."""
     events = site.fill(accounts)
     site.start_roles()
-    cores = sorted(os.sched_getaffinity(0))
     taken: dict[tuple[str, int], list[float]] = {}
-    for _ in range(rounds):
+    for number in range(1, rounds + 1):
         for count in range(1, MACHINES + 1):
             with site.workers(count, cores):
                 for name, command in JOBS.items():
                     began = time.monotonic()
                     site.run(*command)
-                    taken.setdefault((name, count), []).append(time.monotonic() - began)
+                    seconds = time.monotonic() - began
+                    taken.setdefault((name, count), []).append(seconds)
+                    print(f"round {number}, {count} workers: {name} took {seconds:.1f} s", file=sys.stderr, flush=True)
     print(f"{events:,} events of {accounts:,} accounts, {len(cores)} cores, {processor_model()}, medians of {rounds}")
     print("\n".join(table(taken)))
     if len(cores) < CORES_OF_BAR:

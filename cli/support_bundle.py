@@ -23,6 +23,7 @@ from cli.tell import json_option, tell
 from discretion.private_files import open_private
 from discretion.shown import cleaned
 from eventstore.clock import now
+from eventstore.events import AGGREGATES
 from eventstore.log.recorder import CODE_VERSION
 from projections import FOLLOWING
 from projections.vitals import Vitals, read_vitals
@@ -52,6 +53,9 @@ _KEPT = frozenset(
     }
 )
 """What is kept of a line of ours; account numbers and organisations are not."""
+_STREAM = re.compile(rf"\b({'|'.join(AGGREGATES)})/.*", re.DOTALL)
+_HEALED = re.compile(r"(projections heal) .*", re.DOTALL)
+"""A stream's id, and what names an account in a command: both hold external account numbers, which may hold blanks."""
 _QUOTED = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"|`[^`\n]*`|=\([^)\n]*\)")
 _FRAME = re.compile(r'^\s*(File "[^"]*", line \d+, in \S+|[\w.]+(?=:)|[\w.]+$)', re.M)
 _POSTGRES = re.compile(r"^\S+ \S+ \S+ \[\d+\] (?:LOG|WARNING|ERROR|FATAL|PANIC|HINT):  .*$")
@@ -92,7 +96,7 @@ def contents(environment: Mapping[str, str], logs: tuple[Path, ...]) -> Iterator
     """The files of a bundle: name and text. What cannot be found out is said in its place."""
     yield "versions.json", _json(versions_here())
     yield "settings.json", _json(settings_without_secrets(environment))
-    findings = [_without_quotes(finding) for finding in examine()]
+    findings = [finding_for_support(finding) for finding in examine()]
     yield "doctor.json", _json(msgspec.to_builtins(findings))
     yield from _of_database()
     yield from _of_logs(environment, logs)
@@ -127,7 +131,7 @@ def line_for_support(line: str) -> str | None:
     try:
         told = json.loads(line)
     except ValueError:
-        return _QUOTED.sub("…", cleaned(line)) if _POSTGRES.match(line) else None
+        return _without_names(line) if _POSTGRES.match(line) else None
     if not isinstance(told, dict):
         return None
     kept: dict[str, Any] = {
@@ -135,7 +139,7 @@ def line_for_support(line: str) -> str | None:
     }
     for name in ("event", "reason"):
         if isinstance(kept.get(name), str):
-            kept[name] = _QUOTED.sub("…", cleaned(kept[name]))
+            kept[name] = _without_names(kept[name])
     if isinstance(kept.get("exception"), str):
         kept["exception"] = "; ".join(match[1] for match in _FRAME.finditer(kept["exception"]))
     return json.dumps(kept)
@@ -189,8 +193,14 @@ def _of_logs(environment: Mapping[str, str], logs: tuple[Path, ...]) -> Iterator
             yield name, f"({error.strerror})\n"
 
 
-def _without_quotes(finding: Finding) -> Finding:
-    return msgspec.structs.replace(finding, says=cleaned(finding.says))
+def finding_for_support(finding: Finding) -> Finding:
+    """A finding of doctor that names nobody's account."""
+    todo = _HEALED.sub(r"\1 …", finding.todo) if finding.todo else None
+    return msgspec.structs.replace(finding, says=_STREAM.sub(r"\1/…", cleaned(finding.says)), todo=todo)
+
+
+def _without_names(text: str) -> str:
+    return _STREAM.sub(r"\1/…", _QUOTED.sub("…", cleaned(text)))
 
 
 def _json(told: Any) -> str:

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.support_bundle import line_for_support, settings_without_secrets
+from cli.checkup.finding import Finding
+from cli.checkup.service import healing
+from cli.support_bundle import finding_for_support, line_for_support, settings_without_secrets
 from tests.support.make import an_account, encoded
 from tests.support.running import RunningService, cli, processed, wait_for
 
@@ -103,6 +105,18 @@ def test_of_secrets_it_is_told_that_they_are_set() -> None:
 @pytest.mark.parametrize("line", ["", "text", "[1]", '"text"', "{"])
 def test_a_line_of_another_form_is_left_out(line: str) -> None:
     assert line_for_support(line) is None
+
+
+def test_no_account_is_named_by_a_stream_or_by_what_doctor_says_to_type() -> None:
+    stream = f"import/NORDWIND/{CANARY} 7"
+    line = json.dumps({"event": f"lost {stream}", "reason": f"delivery-note/NORDWIND/{CANARY}/9f", "level": "info"})
+    assert line_for_support(line) == json.dumps(
+        {"event": "lost import/…", "reason": "delivery-note/…", "level": "info"}
+    )
+    heal = f"mend the cause, then {healing('import_status', stream)}"
+    assert CANARY in heal
+    told = finding_for_support(Finding("projections", "wrong", "import_status has 1 parked streams.", heal))
+    assert told.todo == "mend the cause, then importledger projections heal …"
 
 
 def test_without_a_database_there_is_a_bundle_all_the_same(folder: Path) -> None:
