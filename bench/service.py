@@ -1,4 +1,8 @@
-"""A service of a benchmark's own: one database, and the servers on it that are measured in turn."""
+"""A service of a benchmark's own: one database, and the servers on it that are measured in turn.
+
+Each process has a session of its own, as below `up` and on machines of their own: Linux shares processor time out
+among sessions first, so that in one they would all get together what Postgres gets alone.
+"""
 
 import http.server
 import json
@@ -166,7 +170,8 @@ class Bench:
         with self.server("cli.main", "api", "--port") as port:
             command = [sys.executable, "-m", "bench.load", "--port", str(port), "--path", "/v2/data-import/accounts/"]
             command += ["--token", self.key, "--seconds", "3600", "--rate", str(rate), "--connections", "32"]
-            loading = subprocess.Popen([*command, "--first", str(self._first)], stdout=subprocess.PIPE, text=True)
+            command += ["--first", str(self._first)]
+            loading = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
             self._first += 1_000_000
             try:
                 yield
@@ -267,7 +272,7 @@ class Bench:
         command += ["--first", str(first), "--count", str(count), "--reads", str(readable)]
         command += ["--seconds", str(600 if count else seconds or self._seconds), "--rate", str(rate)]
         self._first += 0 if readable else 1_000_000
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as loading:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as loading:
             try:
                 yield loading
             finally:
@@ -329,7 +334,9 @@ class Bench:
     ) -> Iterator[psutil.Process]:
         environment = self._environment() | dict(more)
         with (self.folder / "servers.log").open("ab") as log:
-            process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, pass_fds=pass_fds)
+            process = subprocess.Popen(
+                command, env=environment, stdout=log, stderr=log, pass_fds=pass_fds, start_new_session=True
+            )
         self._families.setdefault(kind, []).append(process.pid)
         try:
             yield psutil.Process(process.pid)

@@ -27,6 +27,7 @@ _SMTP = ("smtp", "smtps")
 _LEVELS = ("debug", "info", "warning", "error")
 _Count = Annotated[int, Meta(ge=1, le=64)]
 _Port = Annotated[int, Meta(ge=1, le=65_535)]
+_Niceness = Annotated[int, Meta(ge=0, le=19)]
 _Interval = Annotated[float, Meta(ge=1, le=86_400)]
 
 
@@ -66,6 +67,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     clock_offset_s: float
     """For tests: how far this process's clock is ahead of the machine's."""
     worker_threads: int
+    niceness: int
+    """How much relay and workers leave the processor to what takes accounts in: from 0, not at all, to 19."""
     durability: Durability
     """`replicated`: an acknowledged import lies on a standby as well."""
     log_level: str
@@ -112,6 +115,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             has_graphiql=_choice(environment, "IMPORTLEDGER_GRAPHIQL", ("on", "off"), "off") == "on",
             clock_offset_s=_seconds(environment, "IMPORTLEDGER_TEST_CLOCK_OFFSET_S"),
             worker_threads=_count(environment, "IMPORTLEDGER_WORKER_THREADS", "2"),
+            niceness=_converted(environment, "IMPORTLEDGER_NICENESS", _Niceness, "19", "a whole number from 0 to 19"),
             durability=cast(
                 Durability, _choice(environment, "IMPORTLEDGER_DURABILITY", ("local", "replicated"), "local")
             ),

@@ -25,8 +25,6 @@ from workers.run import run_relay, run_worker
 from workers.sealer import Sealer
 from workers.send_mails import MailServer
 
-NICENESS = 10
-"""Relay and workers get a tenth of the processor time that an api process gets where all want more than there is."""
 AUTOGROUP = Path("/proc/self/autogroup")
 """Linux shares time out among sessions first, by a niceness of their own; `up` gives each process a session."""
 
@@ -40,7 +38,7 @@ def relay() -> None:
     observed = _observed(settings, "relay")
     ledger = _ledger(settings, connections=7)
     observed.look(ledger.look)
-    _yield_to_intake()
+    _yield_to_intake(settings.niceness)
     followers = _followers(ledger, settings, stop)
     run_relay(ledger, redis_url, stop=stop)
     observed.stop()
@@ -57,7 +55,7 @@ def worker() -> None:
     observed = _observed(settings, "worker")
     ledger = _ledger(settings, connections=settings.worker_threads * 2 + 7)
     observed.look(ledger.look)
-    _yield_to_intake()
+    _yield_to_intake(settings.niceness)
     followers = [] if settings.redis_url else _followers(ledger, settings, stop)  # the relay is here as well then
     run_worker(
         ledger,
@@ -81,10 +79,10 @@ def _observed(settings: Settings, role: str) -> Observed:
     return observed
 
 
-def _yield_to_intake() -> None:
+def _yield_to_intake(niceness: int) -> None:
     """Where there is not processor time enough for all, accounts are taken in first and created afterwards."""
     with contextlib.suppress(AttributeError, OSError):  # not every system has these
-        niceness = os.nice(NICENESS)
+        niceness = os.nice(niceness)
         if os.getsid(0) == os.getpid():
             AUTOGROUP.write_text(str(niceness))
 

@@ -21,9 +21,10 @@ def test_values_are_read() -> None:
             "DATABASE_URL": "postgresql://u:p@h/d",
             "REDIS_URL": "rediss://h:1",
             "IMPORTLEDGER_WORKER_THREADS": "3",
+            "IMPORTLEDGER_NICENESS": "0",
         }
     )
-    assert (settings.data_dir, settings.worker_threads) == (Path("/data"), 3)
+    assert (settings.data_dir, settings.worker_threads, settings.niceness) == (Path("/data"), 3, 0)
     assert settings.redis_url == "rediss://h:1"
 
 
@@ -36,6 +37,7 @@ def test_values_are_read() -> None:
         ("IMPORTLEDGER_TOKEN_KEY", "short"),
         ("IMPORTLEDGER_WORKER_THREADS", "many"),
         ("IMPORTLEDGER_WORKER_THREADS", "0"),
+        ("IMPORTLEDGER_NICENESS", "20"),
         ("IMPORTLEDGER_LOG_LEVEL", "loud"),
         ("IMPORTLEDGER_SEAL_EVERY_S", "0"),
         ("IMPORTLEDGER_CHECKPOINTS_URL", "http://h"),

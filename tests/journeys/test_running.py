@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cli.working import NICENESS
 from embedded.postgres import PostgresUrls
 from importledger_client.book import book
 from tests.support.importing import ImportClient
 from tests.support.make import an_account, encoded
 from tests.support.prepared import prepare
-from tests.support.running import RunningService, cli, free_port, is_ready, program, start_role, wait_for
+from tests.support.running import NICENESS, RunningService, cli, free_port, is_ready, program, start_role, wait_for
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -23,6 +23,9 @@ from tests.support.importing import Answer, ImportClient
 from tests.support.prepared import prepare
 from tests.support.verbs import run_verb
 
+NICENESS = 1
+"""Of relay and workers: many processes work beside them here, and tests wait for what they do."""
+
 _names = itertools.count(1)
 
 
@@ -160,7 +163,8 @@ def start_service(
     if "DATABASE_URL" not in (environment or {}):
         prepare(folder)
     port = port or free_port()
-    settings = {"IMPORTLEDGER_DATA_DIR": str(folder), "IMPORTLEDGER_LOG_LEVEL": "error"} | dict(environment or {})
+    settings = {"IMPORTLEDGER_DATA_DIR": str(folder), "IMPORTLEDGER_LOG_LEVEL": "error"}
+    settings |= {"IMPORTLEDGER_NICENESS": str(NICENESS)} | dict(environment or {})
     command = [sys.executable, "-m", "cli.main", "up", "--port", str(port), "--workers", str(workers)]
     command += ["--api-processes", "1", *options]  # the last of an option counts
     with (folder / "up.log").open("ab") as log:
@@ -186,10 +190,12 @@ def start_role(
     *arguments: str, environment: Mapping[str, str], log: Path, code: Path | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
     """One role by hand until the end of the block; of the code in this folder, where one is named."""
-    more = {"PYTHONPATH": str(code)} if code else {}
+    more = {"IMPORTLEDGER_NICENESS": str(NICENESS)} | ({"PYTHONPATH": str(code)} if code else {})
     command = [sys.executable, "-m", "cli.main", *arguments]
     with log.open("ab") as output:
-        process = subprocess.Popen(command, env=os.environ | environment | more, cwd=code, stdout=output, stderr=output)
+        process = subprocess.Popen(
+            command, env=os.environ | more | dict(environment), cwd=code, stdout=output, stderr=output
+        )
     try:
         yield process
     finally:
