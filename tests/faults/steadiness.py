@@ -34,13 +34,14 @@ class Watch:
         self.looks.append(Look(time.monotonic() - self._began, memory_of(supervisor_pid), acknowledged))
 
     def lines(self) -> list[str]:
-        """A line for each minute: the middle of what the processes took, and the rate."""
+        """A line for each minute: the middle of what the processes took, and the rate since the minute before."""
         lines = [f"{'minute':>6} {'memory MB':>10} {'acknowledged/s':>15}"]
         minutes = sorted({int(one.at_s // 60) for one in self.looks})
         for minute in minutes:
             part = [one for one in self.looks if one.at_s // 60 == minute]
+            before = [one for one in self.looks if one.at_s < 60 * minute][-1:]
             memory = statistics.median(one.memory_bytes for one in part) / MEGABYTE
-            lines.append(f"{minute:>6} {memory:>10.0f} {_rate(part):>15.1f}")
+            lines.append(f"{minute:>6} {memory:>10.0f} {_rate([*before, *part]):>15.1f}")
         return lines
 
 

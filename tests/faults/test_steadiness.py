@@ -43,6 +43,12 @@ def test_each_minute_has_a_line() -> None:
     assert watch.looks[-1].acknowledged == 7
 
 
+def test_a_minute_with_one_look_has_a_rate() -> None:
+    watch = Watch()
+    watch.looks = [Look(60.0 * minute + 10, 500 * MB, 2_400 * minute) for minute in range(3)]
+    assert [line.split()[2] for line in watch.lines()[1:]] == ["0.0", "40.0", "40.0"]
+
+
 def test_the_memory_of_a_tree_that_is_gone_is_none() -> None:
     assert memory_of(2**22 + 1) == 0
     assert memory_of(os.getpid()) > MB
