@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from tests.support.browser import HALF, NARROW, WIDE, Desk, chromium, cookies_for, desk
 from tests.support.folders import temporary_folder
@@ -34,6 +34,15 @@ class Book(msgspec.Struct, frozen=True):
     path: str
     key_id: str
     user_id: str
+    sign_in: str
+    """Where an operator signs in for the first time."""
+    checkpoint: str
+    """What an auditor has kept."""
+
+
+LOOKS: dict[str, tuple[str, ViewportSize]] = {"en": ("light", WIDE), "de": ("dark", NARROW)}
+"""The scheme and the width in which axe sees the pages of a language: colours depend on neither language nor width, as
+`tests/console/test_style.py` holds, and names of things on no scheme."""
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +50,22 @@ def browser(book: Book) -> Iterator[Browser]:
     """After the book: where a browser runs, asyncio does too, and verbs in this process want it for themselves."""
     with chromium() as opened:
         yield opened
+
+
+@pytest.fixture(scope="module")
+def asked(service: RunningService, browser: Browser, book: Book) -> None:
+    """The hostile account's personal data were shown, and it was healed, for reasons that are hostile too."""
+    with desk(browser, service, cookies_for(service, "operator")) as sitting:
+        page = sitting.open(address(book, book.hostile))
+        page.locator("details.do", has=page.locator("#heal-reason")).locator("summary").click()
+        page.locator("#heal-reason").fill(CANARY)
+        page.locator("#heal-reason").press("Enter")
+        expect(page.get_by_role("status").first).to_be_visible()
+        page.locator("details.do", has=page.locator("#shown-reason")).locator("summary").click()
+        page.locator("#shown-reason").fill(CANARY)
+        page.locator("#shown-reason").press("Enter")
+        sitting.unfold()
+        expect(page.get_by_text("onerror=alert(1)").first).to_be_attached()
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +96,11 @@ def book(service: RunningService) -> Iterator[Book]:
         service.cli("supplier", "create", "X" * 32)
         service.cli("supplier", "status", importer.supplier, "ongoing", "--reason", CANARY, check=False)
         service.cli("supplier", "status", "X" * 32, "paused", "--reason", CANARY)
+        words = ("--organisation", "Nordwind", "--role", "operator", "--supplier", "*", "--json")
+        operator = json.loads(service.cli("user", "create", "operator@example.org", *words).stdout)
+        link = re.search(r"/console/sign-in/[\w-]{43}/", operator["link"])
+        assert link is not None
+        checkpoint = service.cli("seal").stdout.partition("Verifier key")[0]
 
         def has_failed() -> bool:
             found = (importer.client.status(importer.supplier, one).body["status"] for one in (external, other))
@@ -80,6 +110,7 @@ def book(service: RunningService) -> Iterator[Book]:
         yield Book(
             importer.supplier, external, other, str(refused["external_account_number"]), folder,
             account["statements"][0]["statement_path"], key["api_key"].split("_")[1], user["user_id"],
+            link[0], checkpoint,
         )  # fmt: skip
 
 
@@ -148,54 +179,39 @@ def mend(book: Book) -> Path:
     return document
 
 
-@pytest.mark.parametrize("language", ["en", "de"])
+@pytest.mark.usefixtures("asked")
+@pytest.mark.parametrize("language", LOOKS)
 def test_every_page_is_for_everybody_and_nothing_that_others_chose_runs(
     service: RunningService, browser: Browser, book: Book, language: str
 ) -> None:
-    """axe in both schemes; nothing cut off at 1280, with 200 % zoom, at 320, and with letters twice as large."""
-    schemes = ("light", "dark") if language == "en" else ("dark", "light")
-    with desk(browser, service, cookies_for(service, "operator")) as sitting:
+    """axe finds nothing; nothing is cut off at 1280, with 200 % zoom, at 320, and with letters twice as large."""
+    scheme, size = LOOKS[language]
+    with desk(browser, service, cookies_for(service, "operator"), color_scheme=scheme, viewport=size) as sitting:
         sitting.speak(language)
-        _ask_for_everything(sitting, book)
         for name, path in pages(book).items():
-            look(sitting, f"{name}-{language}", path, schemes)
+            look(sitting, f"{name}-{language}-{scheme}-{size['width']}", path)
         sitting.page.context.clear_cookies(name="importledger-session")
-        look(sitting, f"sign-in-{language}", "/console/sign-in/", schemes)
+        look(sitting, f"sign-in-{language}-{scheme}-{size['width']}", "/console/sign-in/")
 
 
-def look(sitting: Desk, name: str, path: str, schemes: tuple[str, ...]) -> None:
+def look(sitting: Desk, name: str, path: str) -> None:
     page = sitting.open(path)
+    usual = page.viewport_size or WIDE
     sitting.unfold()
-    for scheme, size in zip(schemes, (WIDE, NARROW), strict=True):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    assert sitting.faults() == [], name
+    sitting.shoot(name)
+    for size in (WIDE, NARROW):
         page.set_viewport_size(size)
         assert sitting.cut() == [], (name, size)
-        assert sitting.faults() == [], (name, scheme)
-        sitting.shoot(f"{name}-{scheme}-{size['width']}")
-    sitting.menu(is_open=True)
-    assert sitting.cut() == [], (name, "the menu")
-    sitting.menu(is_open=False)
+        sitting.menu(is_open=True)
+        assert sitting.cut() == [], (name, size, "the menu")
+        sitting.menu(is_open=False)
     page.set_viewport_size(HALF)
     assert sitting.cut() == [], (name, "200 % zoom")
     page.evaluate("document.documentElement.style.fontSize = '200%'")
     assert sitting.cut() == [], (name, "letters twice as large")
-    page.evaluate("document.documentElement.style.fontSize = ''")
-    page.set_viewport_size(WIDE)
+    page.set_viewport_size(usual)
     assert sitting.trouble == [], name
-
-
-def _ask_for_everything(sitting: Desk, book: Book) -> None:
-    """Show the hostile account's personal data, and have it healed, for reasons that are hostile too."""
-    page = sitting.open(address(book, book.hostile))
-    page.locator("details.do", has=page.locator("#heal-reason")).locator("summary").click()
-    page.locator("#heal-reason").fill(CANARY)
-    page.locator("#heal-reason").press("Enter")
-    expect(page.get_by_role("status").first).to_be_visible()
-    page.locator("details.do", has=page.locator("#shown-reason")).locator("summary").click()
-    page.locator("#shown-reason").fill(CANARY)
-    page.locator("#shown-reason").press("Enter")
-    sitting.unfold()
-    expect(page.get_by_text("onerror=alert(1)").first).to_be_attached()
 
 
 def test_support_finds_why_in_three_steps_and_mends_in_five(
@@ -235,7 +251,7 @@ def test_an_auditor_compares_a_checkpoint_from_a_file(
     service: RunningService, browser: Browser, book: Book, tmp_path: Path
 ) -> None:
     file = tmp_path / "monday.note"
-    file.write_text(service.program("seal").stdout.partition("Verifier key")[0])
+    file.write_text(book.checkpoint)
     with desk(browser, service, cookies_for(service, "auditor")) as sitting:
         page = sitting.open("/console/proof/")
         page.get_by_label("The file that you have kept").set_input_files(file)
@@ -252,11 +268,7 @@ def test_without_script_an_operator_lets_people_in_and_support_finds_and_retries
     service: RunningService, browser: Browser, book: Book
 ) -> None:
     with desk(browser, service, java_script_enabled=False) as sitting:
-        words = ("--organisation", "Nordwind", "--role", "operator", "--supplier", "*", "--json")
-        made = service.program("user", "create", f"o{secrets.token_hex(4)}@example.org", *words)
-        link = re.search(r"/console/sign-in/[\w-]{43}/", json.loads(made.stdout)["link"])
-        assert link is not None
-        page = sitting.open(link[0])
+        page = sitting.open(book.sign_in)
         page.locator("main button").click()
         page.get_by_label("New password").fill("three plain words")
         page.get_by_label("Once more").fill("three plain words")
