@@ -13,6 +13,7 @@ from eventstore.operations.backup import MANIFEST
 from tests.support.folders import temporary_folder
 from tests.support.make import an_account, changed, encoded
 from tests.support.post_account import PATHS, RECORDS
+from tests.support.prepared import prepare
 from tests.support.running import Importer, RunningService, cli, processed, start_service, wait_for
 from tests.support.whole import admin_url, assert_whole
 
@@ -101,6 +102,8 @@ def test_a_backup_that_was_altered_or_cut_off_is_refused(
     folder: Path, backed_up: tuple[Path, Importer, list[str]]
 ) -> None:
     backup = shutil.copytree(backed_up[0], folder / "backup")
+    (folder / "third").mkdir()
+    prepare(folder / "third")
     environment = {"IMPORTLEDGER_DATA_DIR": str(folder / "third")}
     payloads = backup / "payloads.copy.zst"
     whole = payloads.read_bytes()

@@ -16,6 +16,8 @@ from tests.support.make import an_account, changed, encoded
 from tests.support.running import Importer, RunningService, is_ready, processed, start_service, wait_for
 
 BULK = "/v2/data-import/accounts/bulk/"
+ACCOUNTS, RECEIPTS = 300, 100
+"""Of a book, and those that had come when it was cut off."""
 
 
 def book_of(supplier: str, accounts: int, first: int = 1) -> list[bytes]:
@@ -83,29 +85,29 @@ def push(service: RunningService, importer: Importer, lines: list[bytes], query:
 
 def test_a_connection_that_is_cut_loses_nothing_that_had_a_receipt(service: RunningService) -> None:
     importer = service.importer()
-    lines = book_of(importer.supplier, 600)
+    lines = book_of(importer.supplier, ACCOUNTS)
     sending = Sending(service, importer)
-    sending.send(*lines[:450])
-    had = [receipt["external_account_number"] for receipt in sending.receipts(limit=200)]
+    sending.send(*lines[: ACCOUNTS * 3 // 4])
+    had = [receipt["external_account_number"] for receipt in sending.receipts(limit=RECEIPTS)]
     sending.close()
-    assert len(had) == 200
+    assert len(had) == RECEIPTS
     for external in (had[0], had[-1]):
         assert importer.client.status(importer.supplier, external).status == 200
     summary = push(service, importer, lines)
-    assert (summary["lines"], summary["refused"]) == (600, 0)
-    assert summary["replayed"] >= 200
-    wait_for(lambda: processed(importer) == 600, "all accounts exist, once each", 90)
+    assert (summary["lines"], summary["refused"]) == (ACCOUNTS, 0)
+    assert summary["replayed"] >= RECEIPTS
+    wait_for(lambda: processed(importer) == ACCOUNTS, "all accounts exist, once each", 90)
 
 
 def test_killing_the_api_in_the_middle_loses_nothing_that_had_a_receipt() -> None:
     with temporary_folder() as path, start_service(path) as service:
         importer = service.importer()
-        lines = book_of(importer.supplier, 600)
+        lines = book_of(importer.supplier, ACCOUNTS)
         sending = Sending(service, importer, "?run=killed")
         thread = threading.Thread(target=lambda: _until_broken(sending, lines))
         thread.start()
         response = sending.begin_reading()
-        had = [json.loads(response.readline()) for _ in range(200)]
+        had = [json.loads(response.readline()) for _ in range(RECEIPTS)]
         [api] = service.processes("api")
         api.kill()
         thread.join(30)
@@ -113,9 +115,9 @@ def test_killing_the_api_in_the_middle_loses_nothing_that_had_a_receipt() -> Non
         wait_for(lambda: is_ready(service.base_url), "the api is back")
         assert all(receipt["status"] == "PENDING" for receipt in had)
         summary = push(service, importer, lines, "?run=killed")
-        assert (summary["lines"], summary["refused"]) == (600, 0)
-        assert summary["replayed"] >= 200
-        wait_for(lambda: processed(importer) == 600, "all accounts exist, once each", 120)
+        assert (summary["lines"], summary["refused"]) == (ACCOUNTS, 0)
+        assert summary["replayed"] >= RECEIPTS
+        wait_for(lambda: processed(importer) == ACCOUNTS, "all accounts exist, once each", 120)
 
 
 def _until_broken(sending: Sending, lines: list[bytes]) -> None:

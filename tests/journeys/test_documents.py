@@ -19,6 +19,7 @@ import msgspec
 import pytest
 
 from tests.support.folders import temporary_folder
+from tests.support.prepared import prepare
 from tests.support.running import free_port, start_service, wait_for
 
 ROOT = Path(__file__).parent.parent.parent
@@ -83,6 +84,8 @@ def test_every_command_of_the_document_works_as_pasted(document: Path) -> None:
         for block in served[:-1]:
             with made(block.text, folder / "earlier", free_port(), folder / "earlier.log"):
                 pass
+        if len(served) > 1:
+            prepare(data)  # the first one has made its own
         if served:
             running.enter_context(made(served[-1].text, data, port, folder / "make.log"))
         else:

@@ -11,11 +11,12 @@ import pytest
 
 from importledger_client.book import book
 from tests.support.folders import temporary_folder
+from tests.support.importing import Answer
 from tests.support.make import an_account, encoded
 from tests.support.running import Importer, RunningService, free_port, processed, start_service, wait_for
 from tests.support.whole import assert_whole
 
-ACCOUNTS = 300
+ACCOUNTS = 120
 KILLED_AFTER = 20
 
 
@@ -27,12 +28,13 @@ def running() -> Iterator[RunningService]:
 
 
 def send_book(importer: Importer, during: Callable[[], None]) -> list[str]:
-    """Send a book over four connections while something happens; the numbers that were answered with 201."""
+    """Send a book over four connections, and let something happen in it; the numbers that were answered with 201."""
     entries = list(book(importer.supplier, ACCOUNTS))
-    disturbance = threading.Timer(0.3, during)
-    disturbance.start()
-    answers = list(importer.client.create_all((e.body for e in entries), connections=4))
-    disturbance.join()
+    answers: list[Answer] = []
+    for answer in importer.client.create_all((e.body for e in entries), connections=4):
+        answers.append(answer)
+        if len(answers) == KILLED_AFTER:
+            during()
     for answer in answers:
         repeated = answer.codes == ("account_import_process_already_imported",)
         assert answer.status in (201, 503) or repeated, answer
@@ -57,7 +59,9 @@ def test_killing_one_process_under_load_loses_nothing(running: RunningService, r
     assert replacement.pid != processes[0].pid
 
 
-def test_after_a_kill_of_the_whole_tree_the_next_start_just_works(folder: Path) -> None:
+def test_after_a_kill_of_the_whole_tree_the_next_start_just_works_and_stops_cleanly_when_it_is_asked(
+    folder: Path,
+) -> None:
     port = free_port()
     with start_service(folder, port=port) as first:
         importer = first.importer()
@@ -86,6 +90,11 @@ def test_after_a_kill_of_the_whole_tree_the_next_start_just_works(folder: Path) 
     with start_service(folder, port=port) as second:
         assert_whole(second, importer, acknowledged)
         importer.client.close()
+        assert second.process is not None
+        children = psutil.Process(second.process.pid).children(recursive=True)
+        second.process.send_signal(signal.SIGTERM)
+        assert second.process.wait(25) == 0
+        assert [child for child in children if child.is_running()] == []
 
 
 def test_a_supervisor_that_is_killed_takes_its_programs_along(folder: Path) -> None:
@@ -111,15 +120,6 @@ def test_a_port_that_is_taken_is_named(running: RunningService, folder: Path) ->
     second = running.program("up", "--port", port, "--data-dir", str(folder / "second"), check=False)
     assert second.returncode == 1
     assert f"could not listen on http://127.0.0.1:{port}" in second.stderr
-
-
-def test_the_service_stops_cleanly_when_it_is_asked(folder: Path) -> None:
-    with start_service(folder) as service:
-        assert service.process is not None
-        children = psutil.Process(service.process.pid).children(recursive=True)
-        service.process.send_signal(signal.SIGTERM)
-        assert service.process.wait(25) == 0
-        assert [child for child in children if child.is_running()] == []
 
 
 def test_while_postgres_hangs_the_answer_is_503_in_time_and_it_recovers(running: RunningService) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from tests.support.make import an_account, encoded
 from tests.support.running import RunningService, processed, wait_for
 
-ACCOUNTS = 300
+ACCOUNTS = 150
 
 
 def test_the_lists_stay_whole_and_in_order_during_a_load(service: RunningService) -> None:

@@ -16,6 +16,7 @@ from tests.support.prepared import prepare
 from tests.support.running import NICENESS, RunningService, cli, free_port, is_ready, program, start_role, wait_for
 
 ROOT = Path(__file__).parent.parent.parent
+ACCOUNTS = 80
 
 
 def test_two_apis_and_two_workers_share_one_postgres_and_one_redis(
@@ -45,9 +46,9 @@ def test_two_apis_and_two_workers_share_one_postgres_and_one_redis(
         api_key = json.loads(made.stdout)["api_key"]
         clients = [ImportClient(f"http://127.0.0.1:{port}", api_key) for port in ports]
         clients[1]._token, clients[1]._token_ends = clients[0].token(), clients[0]._token_ends
-        for entry, client in zip(book("NORDWIND", 200), itertools.cycle(clients), strict=False):
+        for entry, client in zip(book("NORDWIND", ACCOUNTS), itertools.cycle(clients), strict=False):
             assert client.create(entry.body).status == 201
-        wait_for(lambda: len(clients[0].imported("NORDWIND").body) == 200, "all are processed", timeout_s=60)
+        wait_for(lambda: len(clients[0].imported("NORDWIND").body) == ACCOUNTS, "all are processed", timeout_s=60)
         assert clients[0].imported("NORDWIND") == clients[1].imported("NORDWIND")
         for client in clients:
             client.close()
@@ -80,7 +81,15 @@ def test_the_demonstration_goes_as_expected(folder: Path) -> None:
     data.mkdir(mode=0o711)
     prepare(data)  # README's `make demo` makes its own, in tests/journeys/test_documents.py
     shown = program(
-        "demo", "--exit", "--accounts", "200", "--port", str(free_port()), "--data-dir", str(data), environment={}
+        "demo",
+        "--exit",
+        "--accounts",
+        str(ACCOUNTS),
+        "--port",
+        str(free_port()),
+        "--data-dir",
+        str(data),
+        environment={},
     )
     assert "PROCESSED" in shown.stdout
     assert "curl" in shown.stdout

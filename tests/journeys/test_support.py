@@ -20,6 +20,10 @@ from tests.support.running import Importer, RunningService, processed, start_ser
 from tests.support.whole import admin_url, assert_whole
 
 VERIFIED = ("projections", "verify", "--all")
+BEFORE = 50
+"""So many accounts exist before anything is done."""
+REPEATED = ("account_import_process_already_imported",)
+"""What was answered with 503 may have been stored, and is sent again."""
 
 
 @contextmanager
@@ -37,9 +41,10 @@ def load(importer: Importer) -> Iterator[list[str]]:
             answer = importer.client.create(encoded(account))
             acknowledged.append(account["external_account_number"])
             read = importer.client.status(importer.supplier, acknowledged[-1])
-            if (answer.status, read.status) != (201, 200):
+            if (answer.status != 201 and answer.codes != REPEATED) or read.status != 200:
                 failures.append((answer, read))
-            stop.wait(0.1)  # verifying and rebuilding take as long as there are accounts
+            if number > BEFORE:
+                stop.wait(0.1)  # verifying and rebuilding take as long as there are accounts
 
     loading = threading.Thread(target=create)
     loading.start()
@@ -55,7 +60,7 @@ def test_a_wrong_view_is_found_and_mended_under_load() -> None:
     with temporary_folder() as folder, start_service(folder) as service:
         importer = service.importer()
         with load(importer) as acknowledged:
-            wait_for(lambda: processed(importer) > 50, "some accounts exist")
+            wait_for(lambda: processed(importer) > BEFORE, "some accounts exist")
             wait_for(lambda: is_right(service), "everything is what the log says")
             killed_while_rebuilding(service)
             assert is_right(service)
