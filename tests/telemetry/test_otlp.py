@@ -9,11 +9,12 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from cli.settings import SettingError, Settings
 from importledger_client import Client
+from importledger_client.commands.common import traceparent_of_shell
 from telemetry import otlp
 from telemetry.otlp import OpenTelemetry
 from telemetry.spans import Spans
-from tests.support.importbook import access_to
-from tests.support.make import an_account
+from tests.support.importbook import access_to, importbook
+from tests.support.make import an_account, encoded
 from tests.support.running import processed, start_service, wait_for
 from tests.support.spans import receiver
 
@@ -86,6 +87,14 @@ def test_what_cannot_be_done_is_named(name: str, value: str) -> None:
         Settings.from_environment({name: value})
 
 
+@pytest.mark.parametrize("said", ["", "nonsense", f"{SAMPLED}\n", f" {SAMPLED}", SAMPLED.upper()])
+def test_what_is_no_place_in_a_trace_is_not_passed_on(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRACEPARENT", said)
+    assert traceparent_of_shell() is None
+    monkeypatch.setenv("TRACEPARENT", UNSAMPLED)
+    assert traceparent_of_shell() == UNSAMPLED
+
+
 def test_a_trace_leads_from_the_importer_through_the_event_to_the_worker(folder: Path) -> None:
     with receiver() as received:
         environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": received.url, "OTEL_BSP_SCHEDULE_DELAY": "100"}
@@ -103,8 +112,14 @@ def test_a_trace_leads_from_the_importer_through_the_event_to_the_worker(folder:
             with Client(url, key, traceparent=lambda: UNSAMPLED) as client:
                 client.create(an_account(importer.supplier, 2))
             wait_for(lambda: processed(importer) == 2, "it is processed as well")
+            (folder / "book.ndjson").write_bytes(encoded(an_account(importer.supplier, 3)) + b"\n")
+            pushed = ("push", "book.ndjson", "--mode", "validate")
+            assert importbook(*pushed, at=folder, access=access | {"TRACEPARENT": SAMPLED}).returncode == 0
+            bulk = "POST /v2/data-import/accounts/bulk/"
+            wait_for(lambda: received.named(bulk) != [], "the span of importbook's request arrives")
     [posted] = received.named("POST /v2/data-import/accounts/")
     assert (posted.trace_id.hex(), posted.parent_span_id.hex()) == (TRACE, PARENT)
+    assert {span.parent_span_id.hex() for span in received.named(bulk)} == {PARENT}
     [work] = received.named("process imports")
     assert [(link.trace_id, link.span_id) for link in work.links] == [(posted.trace_id, posted.span_id)]
     assert work.trace_id != posted.trace_id

@@ -23,6 +23,8 @@ __all__ = ["INTERRUPTED", "NOTHING_DONE", "OK", "SOME_REFUSED"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_PLACE = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}\Z")
+"""How W3C writes a place in a trace."""
 _RUN = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 
 
@@ -42,7 +44,7 @@ class Access:
 
     def client(self, on_wait: Callable[[str, float], None] | None = None) -> Client:
         """A client until the verb ends."""
-        client = Client(self.url, self.key, on_wait=on_wait)
+        client = Client(self.url, self.key, traceparent=traceparent_of_shell(), on_wait=on_wait)
         click.get_current_context().call_on_close(client.close)
         return client
 
@@ -50,6 +52,12 @@ class Access:
     def words(self) -> list[str]:
         """To repeat in a command that is printed; a key never is."""
         return ["--url", self.url] if self.url and self.url != os.environ.get("IMPORTLEDGER_URL") else []
+
+
+def traceparent_of_shell() -> str | None:
+    """The place in a trace that the shell is in, where one is set; what is none is left alone."""
+    said = os.environ.get("TRACEPARENT", "")
+    return said if _PLACE.match(said) else None
 
 
 def reaches_the_service(verb: F) -> F:
