@@ -110,7 +110,7 @@ def turn(bench: Bench, accounts: int, number: int) -> dict[str, Measured]:
         "validate, default setting": bench.validations_shared(cores),
         "stock recorder": Measured(stock_rate(bench.connections.admin_url, number)),
         "recorder": Measured(ledger_rate(bench.connections.database_url, number)),
-        "create to PROCESSED": bench.processed(accounts),
+        "create to PROCESSED": bench.processed(accounts, cores),
         **bench.creates_watched_and_not(),
         f"create at {STEADY_RATE}/s, workers running": bench.creates_among_workers(cores, STEADY_RATE),
         READS: bench.status_reads(*READ_RATES),

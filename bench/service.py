@@ -131,10 +131,10 @@ class Bench:
         with self.server(module) as port:
             return self._measured(port, path)
 
-    def processed(self, count: int) -> Measured:
-        """Accounts a second from the first create until the last is PROCESSED, with api, relay and one worker."""
+    def processed(self, count: int, api_processes: int = 1) -> Measured:
+        """Accounts a second from the first create until the last is PROCESSED, with relay and one worker."""
         self.settle()
-        with self.server("cli.main", "api", "--port") as port, self.role("relay"), self.role("worker"):
+        with self.apis(api_processes) as port, self.role("relay"), self.role("worker"):
             self.warm_up(port)
             before = usage_of(self._kinds())
             with self.all_processed(count) as clock:

@@ -34,8 +34,8 @@ class Measures:
     def processed(self, imports: int, took_s: float) -> None:
         """A worker has brought so many imports to their end together."""
 
-    def ended(self, status: str) -> None:
-        """An import has ended in this state."""
+    def ended(self, status: str, imports: int) -> None:
+        """So many imports have ended in this state."""
 
     def pool(self, name: str, said: Mapping[str, int]) -> None:
         """What a pool of connections says of itself (psycopg_pool's `get_stats`)."""

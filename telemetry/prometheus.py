@@ -141,8 +141,8 @@ class PrometheusMeasures(Measures):
         self._processed.observe(imports)
         self._process_s.observe(took_s)
 
-    def ended(self, status: str) -> None:
-        self._ended.labels(status).inc()
+    def ended(self, status: str, imports: int) -> None:
+        self._ended.labels(status).inc(imports)
 
     def pool(self, name: str, said: Mapping[str, int]) -> None:
         size, free = said.get("pool_size", 0), said.get("pool_available", 0)

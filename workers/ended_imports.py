@@ -7,6 +7,7 @@ repeats, under the same `position`.
 """
 
 import threading
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -69,13 +70,14 @@ class EndedImports:
         """Write a line for each import that has ended since the last call; return whether there may be more."""
         position = follow.checkpoint(connection, FOLLOWER)
         events, reached = follow.read_after(connection, position, _WATCHED, limit=READ_LIMIT)
+        ended: Counter[str] = Counter()
         for event in events:
             if event.position <= self._told or not _is_end(connection, event):
                 continue
             supplier, external = identity_of(event.stream)
             end = _end_of(event.state)
             status = _ENDS.get(event.topic, status_after_erasure(False))
-            measures().ended(status)
+            ended[status] += 1
             logger.info(
                 "import ended",
                 supplier=supplier,
@@ -86,6 +88,8 @@ class EndedImports:
                 position=event.position,
             )
             self._told = event.position
+        for status, imports in ended.items():
+            measures().ended(status, imports)
         if reached != position:
             follow.set_checkpoint(connection, FOLLOWER, reached)
         self._told = min(self._told, reached)  # a log that has lost its end gives positions anew

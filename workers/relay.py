@@ -63,17 +63,19 @@ class Relay:
         position = follow.checkpoint(connection, FOLLOWER)
         logger.info("relay is active", position=position)
         while not stop.is_set():
-            busy = False
+            busy = is_full = False
             waiting = self._doorbell.waiting()
             measures().waiting(IMPORTS.queue, waiting)
-            if waiting < MAX_WAITING_MESSAGES:
+            if waiting >= MAX_WAITING_MESSAGES:
+                is_full = True  # every append rings, and none of them makes room
+            else:
                 reached = self._ring_after(connection, position)
                 busy, position = reached != position, reached
             self._sweeper.sweep_when_due(connection, position)
-            if not busy:
-                follow.wait(connection)
-            elif self._rung < STREAMS_PER_MESSAGE:
+            if is_full or (busy and self._rung < STREAMS_PER_MESSAGE):
                 stop.wait(GATHER_S)
+            elif not busy:
+                follow.wait(connection)
 
     def _ring_after(self, connection: Connection[Any], position: int) -> int:
         """Ring for what comes after the position; returns how far that went."""

@@ -70,7 +70,7 @@ def test_everything_that_can_be_told_is_shown() -> None:
     kept.rung("imports", 3)
     kept.waiting("imports", 2)
     kept.processed(3, 0.5)
-    kept.ended("PROCESSED")
+    kept.ended("PROCESSED", 2)
     kept.queued(4)
     names = {name for name, _ in shown(kept)}
     assert {
