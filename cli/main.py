@@ -10,6 +10,7 @@ from cli.log import configure_logging
 from cli.say import guard_terminal, say
 from cli.verbs import Verbs, show_examples
 from discretion.traced import trace_without_values
+from runtime.interpreter import search_seldom
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
@@ -48,6 +49,7 @@ def main() -> None:
 def run() -> None:
     """Run a verb in a process of its own, and end that."""
     ending = Ending()
+    search_seldom()
     try:
         main()
     except SystemExit as ended:

@@ -40,3 +40,13 @@ def test_what_is_kept_away_is_there_again_when_the_block_fails() -> None:
     with pytest.raises(ZeroDivisionError), without("no_such_library"):
         raise ZeroDivisionError
     assert "no_such_library" not in sys.modules
+
+
+def test_a_verb_is_loaded_without_searching_what_is_loaded_for_garbage() -> None:
+    script = (
+        "import gc, sys\nfrom cli.main import run\nsys.argv = ['importledger', '--version']\n"
+        "searched = gc.get_stats()[2]['collections']\n"
+        "try:\n    run()\nfinally:\n    import cli.serving\n"
+        "    assert gc.get_stats()[2]['collections'] == searched"
+    )
+    subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
