@@ -44,6 +44,8 @@ from projections.versioning.install import migrate_all
 from projections.versioning.versions import make_anew
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
+FEW_EVENTS = 10_000
+"""Of so few, this process makes the views sooner than processes that have to be started."""
 
 
 @click.command()
@@ -114,8 +116,9 @@ def restore(
         report.say(f"The log is restored up to position {manifest.position}.")
         signers = _signers(settings, target, own, vkeys)
         with administrator(admin_url) as connection, all_put_back(connection, signers):
+            jobs = 1 if manifest.position <= FEW_EVENTS else 2
             for projection in PROJECTIONS:
-                make_anew(admin_url, connection, projection, jobs=2)
+                make_anew(admin_url, connection, projection, jobs=jobs)
         report.say("The views and the platform's records are made anew.")
         report.told["erased_again"] = list(_erased_again(admin_url, report))
         report.told["warning"] = missing_key(service_url, settings, target, own)

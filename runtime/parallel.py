@@ -33,7 +33,7 @@ def processes(count: int) -> Iterator[ProcessPoolExecutor]:
 
 def _belong_to(parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    tune_interpreter()
+    tune_interpreter(is_forked=True)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 

@@ -108,7 +108,8 @@ def test_a_backup_is_verified_with_its_own_checkpoint(backup: Path) -> None:
     assert "sealing key" not in said
 
 
-def test_a_restore_is_told_as_one_json_object(backup: Path) -> None:
+def test_a_restore_by_several_processes_is_told_as_one_json_object(backup: Path, monkeypatch: Environment) -> None:
+    monkeypatch.setattr("cli.backup.FEW_EVENTS", 0)
     code, said = invoked("restore", str(backup), "--verify", "--json")
     told = json.loads(said)
     assert (code, told["position"], told["is_verified"], told["problems"]) == (0, 631, True, [])
