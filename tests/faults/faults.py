@@ -194,21 +194,24 @@ def poison(world: World) -> None:
     account = a_heavy_account(world.importer.supplier, world.random.randrange(10**7, 10**8))
     external = account["external_account_number"]
     status = (
-        "SELECT status, extract(epoch FROM due_at - now())::float8 AS due_in FROM import_status"
+        "SELECT status, version, extract(epoch FROM due_at - now())::float8 AS due_in FROM import_status"
         " WHERE external_account_number = %s"
     )
     is_over = threading.Event()
 
     def kill_its_workers() -> None:
+        """Once each time that one has taken it up: others that start meanwhile have not."""
+        killed = 0
         with world.connection() as connection:
             while not is_over.is_set():
                 row = connection.execute(status, (external,)).fetchone()
-                if row and row["status"] == "IN_PROGRESS":
+                if row and row["status"] == "IN_PROGRESS" and row["version"] > killed:
+                    killed = row["version"]
                     for process in world.processes("worker"):
                         with contextlib.suppress(psutil.NoSuchProcess):
                             process.kill()
                 due_in = row["due_in"] if row and row["status"] == "PENDING" and row["due_in"] else 0.0
-                is_over.wait(max(0.005, min(1.0, due_in - 0.5)))
+                is_over.wait(max(0.02, min(1.0, due_in - 0.5)))  # it takes a worker half a second
 
     killing = threading.Thread(target=kill_its_workers)
     killing.start()
