@@ -31,6 +31,7 @@ from embedded.supervisor import Program, Supervisor
 from eventstore.errors import LedgerError, StoreUnavailable  # noqa: F401 - the first for the program below
 from schemas.account import Account
 from tests.support.running import wait_for
+from workers import process_imports
 from workers.broker import IMPORTS, BrokerDoorbell, declare_actor, in_process_broker, start_workers
 from workers.process_imports import ImportProcessor
 from workers.relay import Relay
@@ -207,7 +208,9 @@ class BrokenLedger:
 
 def the_processing_of_imports() -> None:
     ledger: Any = BrokenLedger(StoreUnavailable(TEXT))
-    ImportProcessor(ledger, worker=lambda: 1).process(["import/S/1"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(process_imports, "TRY_AGAIN_AFTER_S", (0.0,))
+        ImportProcessor(ledger, worker=lambda: 1).process(["import/S/1"])
 
 
 def the_relay() -> None:

@@ -11,7 +11,7 @@ from tests.support.running import RunningService, start_service, wait_for
 def test_endings_of_numbers_ask_for_outcomes_in_a_sandbox_only(service: RunningService) -> None:
     with temporary_folder() as path, start_service(path, "--sandbox") as sandbox:
         importer = sandbox.importer()
-        numbers = {name: f"NW-{name}" for name in ("1-ERRORED-some_code", "2-TRANSIENT-2", "3-SLOW-30S", "4")}
+        numbers = {name: f"NW-{name}" for name in ("1-ERRORED-some_code", "2-TRANSIENT-2", "3-SLOW-8S", "4")}
         began = time.monotonic()
         for number, external in enumerate(reversed(numbers.values()), 1):
             account = changed(an_account(importer.supplier, number), external, "external_account_number")
@@ -27,10 +27,10 @@ def test_endings_of_numbers_ask_for_outcomes_in_a_sandbox_only(service: RunningS
         wait_for(lambda: status("2-TRANSIENT-2") == "PROCESSED", "it goes the third time", 75)
         history = sandbox.cli("history", importer.supplier, numbers["2-TRANSIENT-2"], "--json").stdout
         assert [json.loads(line)["event"] for line in history.splitlines()].count("ImportStarted") == 3
-        if time.monotonic() - began < 25:
-            assert status("3-SLOW-30S") == "IN_PROGRESS"
-        wait_for(lambda: status("3-SLOW-30S") == "PROCESSED", "the slow one ends", 60)
-        assert time.monotonic() - began >= 30
+        if time.monotonic() - began < 6:
+            assert status("3-SLOW-8S") == "IN_PROGRESS"
+        wait_for(lambda: status("3-SLOW-8S") == "PROCESSED", "the slow one ends", 60)
+        assert time.monotonic() - began >= 8
         for request in ("/readyz", "/none", "/v2/data-import/accounts/"):
             _, headers = sandbox.raw("GET", request)
             assert headers["importledger-sandbox"] == "true"
