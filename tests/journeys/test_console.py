@@ -200,17 +200,17 @@ def look(sitting: Desk, name: str, path: str) -> None:
     sitting.unfold()
     assert sitting.faults() == [], name
     sitting.shoot(name)
-    for size in (WIDE, NARROW):
+    page.set_viewport_size(HALF)
+    assert sitting.cut() == [], (name, "200 % zoom")
+    page.evaluate("document.documentElement.style.fontSize = '200%'")
+    assert sitting.cut() == [], (name, "letters twice as large")
+    page.evaluate("document.documentElement.style.fontSize = ''")
+    for size in (NARROW, WIDE) if usual == WIDE else (WIDE, NARROW):
         page.set_viewport_size(size)
         assert sitting.cut() == [], (name, size)
         sitting.menu(is_open=True)
         assert sitting.cut() == [], (name, size, "the menu")
         sitting.menu(is_open=False)
-    page.set_viewport_size(HALF)
-    assert sitting.cut() == [], (name, "200 % zoom")
-    page.evaluate("document.documentElement.style.fontSize = '200%'")
-    assert sitting.cut() == [], (name, "letters twice as large")
-    page.set_viewport_size(usual)
     assert sitting.trouble == [], name
 
 

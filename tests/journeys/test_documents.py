@@ -97,7 +97,7 @@ def test_every_command_of_the_document_works_as_pasted(document: Path) -> None:
 def made(command: str, data: Path, port: int, log: Path) -> Iterator[None]:
     """A target of the Makefile, without setting the environment up again, until the end of the block."""
     _, target = command.split()
-    size = " --accounts 100" if target == "demo" else " --api-processes 1"
+    size = " --accounts 50" if target == "demo" else " --api-processes 1"
     arguments = ["make", "-C", str(ROOT), "-o", ".venv/.ready", f"BIN={BIN}", target]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     with log.open("wb") as output:

@@ -24,6 +24,7 @@ SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
 FLAGS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync"),
+    "--js-flags=--single-threaded",  # a page lives too short for what other threads would compile better
 ]
 WIDE: ViewportSize = {"width": 1280, "height": 900}
 HALF: ViewportSize = {"width": 640, "height": 450}
