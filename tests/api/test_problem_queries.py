@@ -330,8 +330,9 @@ def test_an_attempt_from_before_an_erasure_is_not_written_after_it(database: Any
 def test_what_one_process_keeps_of_a_flood_is_bounded(ledger: Any) -> None:
     attempts = RefusedAttempts(ledger)
     deep = Problem(".".join(["metadata", "0", "value"] * 200), "null_characters_not_allowed", "x")
+    names = names_of([deep] * 1000)
     for number in range(ROOM + 10):
-        attempts.note("create_account", "S", str(number), "c", names_of([deep] * 1000))
+        attempts.note("create_account", "S", str(number), "c", names)
     asyncio.run(attempts.write())
     with ledger.connection() as connection:
         [row] = connection.execute("SELECT count(*) AS n FROM refused_attempts").fetchall()
