@@ -1,9 +1,10 @@
 """Real servers for the tests that need them: one Postgres with a template database, one Redis, one running service."""
 
+import gc
 import itertools
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,17 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(lambda: end_sharing(shared))
     deep = config.getoption("--deep")
     settings.load_profile("fast" if fast else "deep" if deep else "ci" if os.environ.get("CI") else "here")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected stays until the end: nobody needs to look again and again whether some of it may go."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

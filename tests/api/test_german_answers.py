@@ -9,8 +9,10 @@ import psycopg
 import pytest
 from starlette.requests import Request
 
+from api.bulk.body import MAX_BATCH_LINES
 from api.errors import HANDLERS
 from eventstore.errors import AccountErased, IllegalTransition, ImportInProgress, StreamUnreadable
+from tests.support.bulk import wait_for_helpers
 from tests.support.german import is_german
 from tests.support.importing import Answer
 from tests.support.make import an_account, changed, encoded
@@ -187,8 +189,9 @@ def test_an_import_that_is_there_already_is_refused_in_german(service: RunningSe
 
 
 def test_receipts_are_german(service: RunningService, importer: Importer) -> None:
-    """Enough batches that helper processes judge some of them."""
-    lines = [encoded(spoilt(importer) | {"external_account_number": f"G-{n}"}) for n in range(2_000)]
+    """Helper processes judge them."""
+    wait_for_helpers(service, importer)
+    lines = [encoded(spoilt(importer) | {"external_account_number": f"G-{n}"}) for n in range(3 * MAX_BATCH_LINES)]
     lines += [b"{", encoded({"import_supplier": "NOBODY"}), b"[]"]
     body = b"\n".join(lines)
     answer, headers = asked(

@@ -121,9 +121,3 @@ def test_a_port_of_its_own_shows_every_api_process_and_the_public_one_nothing(fo
         taken = running.program("up", "--port", str(free_port()), "--data-dir", str(folder / "other"), check=False)
         assert taken.returncode == 1
         assert f"port {port} is taken" in taken.stderr
-
-
-def test_metrics_can_be_switched_off(folder: Path) -> None:
-    with start_service(folder, environment={"IMPORTLEDGER_METRICS": "off"}) as running:
-        assert running.raw("GET", "/metrics")[0] == 404
-        assert list((folder / "metrics").glob("*.db")) == []

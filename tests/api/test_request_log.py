@@ -1,10 +1,9 @@
-"""One line for each request; `/readyz` that names a role which keeps dying; an `up` that prints JSON."""
+"""One line for each request, and what it costs."""
 
 import asyncio
 import json
 import time
 from collections.abc import MutableMapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +11,6 @@ import pytest
 from api.app import create_app
 from api.request_log import ORGANISATION, RequestLine, RequestLog
 from cli.log import write_requests
-from tests.support.make import an_account, encoded
-from tests.support.running import RunningService, start_service, wait_for
 
 
 def requested(*paths: str) -> list[RequestLine]:
@@ -86,37 +83,3 @@ def test_a_line_costs_microseconds() -> None:
     bare = asyncio.run(cost_of(app))
     logged = asyncio.run(cost_of(RequestLog(app, lambda lines: None)))
     assert logged - bare < 0.001, "a generous bound: it is some five microseconds"
-
-
-def test_up_prints_json_a_line_for_each_request_and_one_for_each_ended_import(folder: Path) -> None:
-    with start_service(folder, environment={"IMPORTLEDGER_LOG_LEVEL": "info"}) as running:
-        importer = running.importer()
-        external = _imported(running)
-        wait_for(lambda: _told(folder, "import ended", external_account_number=external) != [], "it is told")
-        found = {"method": "POST", "route": "/v2/data-import/accounts/", "status": 201, "organisation": "Testers"}
-        wait_for(lambda: len(_told(folder, "request", **found)) == 1, "the request is told")
-        file = folder / "secrets" / "dying_roles.json"
-        file.write_text('{"worker-1": "importledger: no."}')
-        dying, _ = running.request("GET", "/readyz")
-        file.write_text("{}")
-        ready, _ = running.request("GET", "/readyz")
-        assert (dying.status, ready.status) == (503, 200)
-        assert "worker-1" in dying.body["detail"]
-        assert "importledger: no." in dying.body["detail"]
-        assert importer.supplier
-    [ended] = _told(folder, "import ended", external_account_number=external)
-    assert (ended["status"], ended["attempt"]) == ("PROCESSED", 1)
-
-
-def _imported(running: RunningService) -> str:
-    importer = running.importer()
-    account = an_account(importer.supplier)
-    assert importer.client.create(encoded(account)).status == 201
-    return str(account["external_account_number"])
-
-
-def _told(folder: Path, event: str, **fields: Any) -> list[dict[str, Any]]:
-    """The lines of this event with these fields; each line is JSON, or has the address."""
-    lines = (folder / "up.log").read_text().splitlines()
-    told = [json.loads(line) for line in lines if "http://127.0.0.1" not in line]
-    return [line for line in told if line["event"] == event and fields.items() <= line.items()]

@@ -13,7 +13,7 @@ from cli.reach import reason_of
 from cli.settings import SettingError, Settings
 from embedded.postgres import PostgresUrls
 from eventstore.errors import StoreUnavailable
-from tests.support.running import RunningService, free_port, start_service
+from tests.support.running import free_port
 from tests.support.verbs import run_verb
 
 SECRET = "sesame-sesame"
@@ -266,16 +266,3 @@ def test_a_database_that_goes_away_meanwhile_is_a_sentence() -> None:
 def test_every_role_reads_the_same_settings() -> None:
     with pytest.raises(SettingError, match="IMPORTLEDGER_MAIL_FROM"):
         Settings.from_environment({"IMPORTLEDGER_SMTP_URL": "smtp://h"}).refuse_incomplete()
-
-
-def test_a_data_folder_with_blanks_in_its_path_works(folder: Path) -> None:
-    blank = folder / 'data folder, "new" #1 %41 é'
-    blank.mkdir(mode=0o711)
-    with start_service(blank) as running:
-        assert isinstance(running, RunningService)
-        importer = running.importer()
-        listed = running.cli("supplier", "list").stdout
-        assert importer.supplier in listed
-        running.cli("seal")
-        running.cli("verify", "--all")
-        running.cli("projections", "verify", "import_supplier")

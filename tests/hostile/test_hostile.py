@@ -12,7 +12,6 @@ from contextlib import ExitStack
 import psutil
 import pytest
 
-from api.bulk.judges import HELPERS
 from tests.hostile.catalogue import CHUNKED, HOSTILE, Hostile, head
 from tests.hostile.measure import (
     MAX_ANSWER_BYTES,
@@ -26,7 +25,7 @@ from tests.hostile.measure import (
     many,
 )
 from tests.hostile.streams import STREAMS
-from tests.support.bulk import bulk, ndjson
+from tests.support.bulk import bulk, ndjson, wait_for_helpers
 from tests.support.make import an_account, encoded
 from tests.support.running import Importer, RunningService
 
@@ -64,10 +63,7 @@ def keys(service: RunningService, importer: Importer) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def watched(service: RunningService, importer: Importer, process: psutil.Process) -> Processes:
     """The api process with its helpers, which have started, and all other processes of the service but its servers."""
-    for _ in range(100):
-        if len(process.children()) >= HELPERS:
-            break
-        bulk(service, importer, ndjson(*[{}] * 1_000), "?mode=validate")
+    wait_for_helpers(service, importer)
     return Processes([process], service.processes("relay") + service.processes("worker"))
 
 

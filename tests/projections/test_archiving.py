@@ -7,6 +7,7 @@ import shutil
 import zipfile
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,10 @@ from projections import INLINE, archiving
 from projections.archive_room import needed_bytes
 from projections.erasure import erase
 from projections.versioning.build import administrator
+from tests.support.databases import cloned, drop
 from tests.support.following import attach, follow
 from tests.support.make import an_account
+from tests.support.running import cli
 from tests.support.sealed_log import KEY, OTHER_KEY
 from tests.support.staging import SUPPLIER, stage
 from workers.process_imports import ImportProcessor
@@ -37,6 +40,7 @@ from workers.process_imports import ImportProcessor
 ACCOUNTS = 5
 EXTERNALS = [str(an_account(SUPPLIER, number)["external_account_number"]) for number in range(1, ACCOUNTS + 1)]
 Rows = Connection[Any]
+_numbers = count(1)
 
 
 @pytest.fixture
@@ -45,9 +49,37 @@ def rows(database: PostgresUrls) -> Iterator[Rows]:
         yield connection
 
 
+@pytest.fixture(scope="module")
+def finished(postgres: PostgresUrls) -> Iterator[str]:
+    """The name of a database in which the supplier is complete, with five accounts and a record of the first."""
+    name = "finished_supplier"
+    urls = cloned(postgres, name)
+    environment = {"DATABASE_URL": urls.service, "DATABASE_ADMIN_URL": urls.admin}
+    ledger = Ledger(urls.service, views=INLINE)
+    cli("supplier", "create", SUPPLIER, environment=environment)
+    ImportProcessor(ledger, worker=lambda: 7).process(
+        [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, ACCOUNTS + 1)]
+    )
+    attach(ledger, urls, 1, is_cancelled=False)
+    follow(ledger)
+    cli("supplier", "status", SUPPLIER, "complete", environment=environment)
+    follow(ledger)
+    ledger.close()
+    yield name
+    drop(urls)
+
+
 @pytest.fixture
-def place(database: PostgresUrls, ledger: Ledger, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where archives go; the supplier is complete, with five accounts and a record attached to the first."""
+def database(postgres: PostgresUrls, finished: str) -> Iterator[PostgresUrls]:
+    """A copy of it."""
+    urls = cloned(postgres, f"archived_{next(_numbers)}", template=finished)
+    yield urls
+    drop(urls)
+
+
+@pytest.fixture
+def place(database: PostgresUrls, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where archives go, and verbs find the database."""
     for name, value in {
         "DATABASE_URL": database.service,
         "DATABASE_ADMIN_URL": database.admin,
@@ -56,14 +88,6 @@ def place(database: PostgresUrls, ledger: Ledger, folder: Path, monkeypatch: pyt
         "IMPORTLEDGER_DATA_DIR": str(folder / "data"),
     }.items():
         monkeypatch.setenv(name, value)
-    typed("supplier", "create", SUPPLIER)
-    ImportProcessor(ledger, worker=lambda: 7).process(
-        [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, ACCOUNTS + 1)]
-    )
-    attach(ledger, database, 1, is_cancelled=False)
-    follow(ledger)
-    typed("supplier", "status", SUPPLIER, "complete")
-    follow(ledger)
     return folder / "archives"
 
 

@@ -16,7 +16,7 @@ from schemas.work import MAX_VALUES, TooMuchWork
 from tests.support.make import an_account, encoded
 
 ACCOUNT = Shape(Account)
-LARGE = 2_000_000
+LARGE = MAX_VALUES + 10_000
 
 
 def misfits_of(body: dict[str, Any] | bytes) -> list[Problem]:

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from api.bulk.judges import HELPERS
 from tests.support.make import encoded
 from tests.support.running import Importer, RunningService, wait_for
 
@@ -45,6 +46,16 @@ def bulk(
         return Answered(response.status, response.read(), {n.lower(): v for n, v in response.headers.items()})
     finally:
         connection.close()
+
+
+def wait_for_helpers(service: RunningService, importer: Importer) -> None:
+    """Let the api process judge so much that it starts its helpers."""
+    [process] = service.processes("api")
+    for _ in range(100):
+        if len(process.children()) >= HELPERS:
+            return
+        bulk(service, importer, ndjson(*[{}] * 1_000), "?mode=validate")
+    raise AssertionError("the api process starts no helpers")
 
 
 def ndjson(*lines: Any) -> bytes:
