@@ -1,5 +1,6 @@
 """An append and its COMMIT leave the process in one write: nothing can stop it in between (decision 6)."""
 
+import contextlib
 import socket
 import threading
 from pathlib import Path
@@ -40,10 +41,11 @@ class Writes:
             threading.Thread(target=self._pump, args=(server, client, None), daemon=True).start()
 
     def _pump(self, source: socket.socket, sink: socket.socket, seen: list[bytes] | None) -> None:
-        while data := source.recv(1 << 20):
-            if seen is not None:
-                seen.append(data)
-            sink.sendall(data)
+        with contextlib.suppress(OSError):  # whoever hears of the end first closes the other's socket
+            while data := source.recv(1 << 20):
+                if seen is not None:
+                    seen.append(data)
+                sink.sendall(data)
         sink.close()
 
 
