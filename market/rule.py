@@ -7,6 +7,7 @@ breaks nothing. A check knows one value and no path; the pass knows the path and
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from enum import StrEnum
+from functools import cached_property
 from itertools import repeat
 from typing import Any, TypeVar
 
@@ -103,8 +104,7 @@ class RuleBook:
                 place = place.below.setdefault((step.removesuffix("[]"), many), _Place())
             place.rules.append(rule)
         self._arrays = tuple(name for name, many in root.below if many)
-        self._apply = _compiled(root, is_careful=False)
-        self._apply_carefully = _compiled(root, is_careful=True)
+        self._root = root
 
     @classmethod
     def of(cls, wire_type: type[Wire], rules: Iterable[Rule]) -> "RuleBook":
@@ -149,6 +149,15 @@ class RuleBook:
         if breaches:
             breaches.extend([Breach(left_out(number), kind) for kind, number in more.items() if number > 0])
         return breaches
+
+    @cached_property
+    def _apply(self) -> Callable[..., None]:
+        """Compiled when it is first asked: most verbs of the command line judge nothing."""
+        return _compiled(self._root, is_careful=False)
+
+    @cached_property
+    def _apply_carefully(self) -> Callable[..., None]:
+        return _compiled(self._root, is_careful=True)
 
     def _looks_at_clock(self, value: Any) -> bool:
         """Whether any array of the value is long enough to look at the clock, which is a call of the system."""
