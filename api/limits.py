@@ -51,9 +51,9 @@ MAX_LINE_BYTES = 10 * MIB
 MAX_BULK_AT_ONCE, MAX_BULK_OF_ONE = 16, 8
 """Bulk requests of a process at a time, and of one organisation; each holds a few batches."""
 MAX_FOLLOWING_AT_ONCE, MAX_FOLLOWING_OF_ONE = 200, 50
+"""Streams of events of a process at a time, and of one organisation; each asks the database once a second."""
 MAX_SPREADING_AT_ONCE, MAX_SPREADING_OF_ONE = 3, 1
 """Questions of a process, and of one organisation, for what workers add up; each has a thread and a connection."""
-"""Streams of events of a process at a time, and of one organisation; each asks the database once a second."""
 MAX_MANIFEST_BYTES, MAX_MANIFEST_PLACES = 2 * 1000 * 1000, 20_000
 """Of a source that is compared with a run: what is signed is answered with it. Its ledgers and paths are compared."""
 MAX_BULK_AHEAD, MAX_BULK_AHEAD_BYTES = 4, 8 * MIB

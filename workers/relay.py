@@ -63,17 +63,17 @@ class Relay:
         position = follow.checkpoint(connection, FOLLOWER)
         logger.info("relay is active", position=position)
         while not stop.is_set():
-            busy = is_full = False
+            busy = False
             waiting = self._doorbell.waiting()
             measures().waiting(IMPORTS.queue, waiting)
-            if waiting >= MAX_WAITING_MESSAGES:
-                is_full = True  # every append rings, and none of them makes room
-            else:
+            is_full = waiting >= MAX_WAITING_MESSAGES
+            if not is_full:
                 reached = self._ring_after(connection, position)
                 busy, position = reached != position, reached
             self._sweeper.sweep_when_due(connection, position)
             if is_full or (busy and self._rung < STREAMS_PER_MESSAGE):
-                stop.wait(GATHER_S)
+                stop.wait(GATHER_S)  # every append rings, and none of them makes room
+                follow.wait(connection, 0.0)  # rings that nobody takes would gather in memory
             elif not busy:
                 follow.wait(connection)
 

@@ -8,12 +8,13 @@ import psycopg
 
 from eventstore.clock import now
 from eventstore.log import follow
+from eventstore.log.bell import CHANNEL
 from eventstore.log.ledger import Ledger
 from tests.support.bells import queued
 from tests.support.make import an_account
 from tests.support.staging import SUPPLIER, stage
 from workers.broker import BrokerDoorbell, in_process_broker
-from workers.relay import GATHER_S, Relay, _messages
+from workers.relay import GATHER_S, MAX_WAITING_MESSAGES, Relay, _messages
 
 
 def test_the_relay_rings_for_what_is_new_and_remembers_how_far_it_came(
@@ -49,6 +50,25 @@ def test_the_relay_rings_at_once_and_gathers_afterwards(ledger: Ledger, connecti
     Relay(ledger, BrokerDoorbell(broker))._relay(connection, stop)
     assert [name for message in queued(broker) for name in message] == [first]
     assert stop.pause_s == GATHER_S
+
+
+def test_while_many_messages_wait_the_relay_pauses_and_keeps_no_rings(
+    ledger: Ledger, connection: psycopg.Connection[Any]
+) -> None:
+    """Rings come thirty times a second for as long as intake goes on, which may be hours."""
+    broker, stop = in_process_broker(), EndsAtFirstPause()
+    doorbell = BrokerDoorbell(broker)
+    for number in range(MAX_WAITING_MESSAGES):
+        doorbell.ring([str(number)])
+    follow.listen(connection)
+    with ledger.connection() as writer:
+        for _ in range(5):
+            writer.execute(f"NOTIFY {CHANNEL}")
+    connection.execute("SELECT 1")  # with whose answer the rings arrive
+    Relay(ledger, doorbell)._relay(connection, stop)
+    assert stop.pause_s == GATHER_S
+    assert doorbell.waiting() == MAX_WAITING_MESSAGES
+    assert list(connection.notifies(timeout=0)) == []
 
 
 def test_a_message_carries_up_to_two_hundred_streams() -> None:
