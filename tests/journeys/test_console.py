@@ -8,11 +8,11 @@ import secrets
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
-from playwright.sync_api import Browser, Page, ViewportSize, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.support.browser import HALF, NARROW, WIDE, Desk, chromium, cookies_for, desk
 from tests.support.folders import temporary_folder
@@ -40,9 +40,9 @@ class Book(msgspec.Struct, frozen=True):
     """What an auditor has kept."""
 
 
-LOOKS: dict[str, tuple[str, ViewportSize]] = {"en": ("light", WIDE), "de": ("dark", NARROW)}
-"""The scheme and the width in which axe sees the pages of a language: colours depend on neither language nor width, as
-`tests/console/test_style.py` holds, and names of things on no scheme."""
+SCHEMES: dict[str, tuple[Literal["light", "dark"], Literal["light", "dark"]]]
+SCHEMES = {"en": ("light", "dark"), "de": ("dark", "light")}
+"""In which axe sees the pages of a language, wide and narrow."""
 
 
 @pytest.fixture(scope="module")
@@ -180,37 +180,38 @@ def mend(book: Book) -> Path:
 
 
 @pytest.mark.usefixtures("asked")
-@pytest.mark.parametrize("language", LOOKS)
+@pytest.mark.parametrize("language", SCHEMES)
 def test_every_page_is_for_everybody_and_nothing_that_others_chose_runs(
     service: RunningService, browser: Browser, book: Book, language: str
 ) -> None:
-    """axe finds nothing; nothing is cut off at 1280, with 200 % zoom, at 320, and with letters twice as large."""
-    scheme, size = LOOKS[language]
-    with desk(browser, service, cookies_for(service, "operator"), color_scheme=scheme, viewport=size) as sitting:
+    """axe in both schemes; nothing cut off at 1280, with 200 % zoom, at 320, and with letters twice as large."""
+    with desk(browser, service, cookies_for(service, "operator")) as sitting:
         sitting.speak(language)
         for name, path in pages(book).items():
-            look(sitting, f"{name}-{language}-{scheme}-{size['width']}", path)
+            look(sitting, name, language, path)
         sitting.page.context.clear_cookies(name="importledger-session")
-        look(sitting, f"sign-in-{language}-{scheme}-{size['width']}", "/console/sign-in/")
+        look(sitting, "sign-in", language, "/console/sign-in/")
 
 
-def look(sitting: Desk, name: str, path: str) -> None:
+def look(sitting: Desk, page_name: str, language: str, path: str) -> None:
+    name = f"{page_name}-{language}"
     page = sitting.open(path)
-    usual = page.viewport_size or WIDE
     sitting.unfold()
-    assert sitting.faults() == [], name
-    sitting.shoot(name)
+    for scheme, size in zip(SCHEMES[language], (WIDE, NARROW), strict=True):
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size(size)
+        assert sitting.cut() == [], (name, size)
+        assert sitting.faults() == [], (name, scheme)
+        sitting.shoot(f"{name}-{scheme}-{size['width']}")
+        sitting.menu(is_open=True)
+        assert sitting.cut() == [], (name, size, "the menu")
+        sitting.menu(is_open=False)
     page.set_viewport_size(HALF)
     assert sitting.cut() == [], (name, "200 % zoom")
     page.evaluate("document.documentElement.style.fontSize = '200%'")
     assert sitting.cut() == [], (name, "letters twice as large")
     page.evaluate("document.documentElement.style.fontSize = ''")
-    for size in (NARROW, WIDE) if usual == WIDE else (WIDE, NARROW):
-        page.set_viewport_size(size)
-        assert sitting.cut() == [], (name, size)
-        sitting.menu(is_open=True)
-        assert sitting.cut() == [], (name, size, "the menu")
-        sitting.menu(is_open=False)
+    page.set_viewport_size(WIDE)
     assert sitting.trouble == [], name
 
 
