@@ -9,12 +9,10 @@ import hmac
 import re
 import secrets
 import time
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from joserfc import jwt
-from joserfc.errors import JoseError
-from joserfc.jwk import OctKey
 from starlette.requests import Request
 
 from api.api_key import API_KEY, digest_of
@@ -24,6 +22,9 @@ from api.rate_limit import RateLimit
 from api.request_log import ORGANISATION
 from api.status_codes import ApiError
 from schemas.sentence import Sentence
+
+if TYPE_CHECKING:
+    from api.signing import Signer
 
 ACCESS_S = 60 * 60
 REFRESH_S = 7 * 24 * 60 * 60
@@ -53,7 +54,7 @@ class Authenticator:
     def __init__(self, directory: Directory, token_key: bytes, limit: RateLimit) -> None:
         self._directory = directory
         self._limit = limit
-        self._jwk = OctKey.import_key(token_key)
+        self._token_key = token_key
         self._claims: dict[str, dict[str, Any]] = {}
 
     async def caller(self, request: Request, roles: frozenset[str]) -> Key:
@@ -99,9 +100,10 @@ class Authenticator:
 
     def expires_at(self, text: str) -> int | None:
         """When a token of ours ends or has ended, in seconds since 1970; None for any other text."""
+        claims = self._signer.claims_of(text)
         try:
-            return int(jwt.decode(text, self._jwk, algorithms=["HS256"]).claims["exp"])
-        except (JoseError, ValueError, KeyError):
+            return int(claims["exp"]) if claims is not None else None
+        except (ValueError, KeyError):
             return None
 
     def issue(self, key: Key, use: str = "access") -> Token:
@@ -117,7 +119,13 @@ class Authenticator:
             "exp": issued + (ACCESS_S if use == "access" else REFRESH_S),
             "jti": secrets.token_hex(8),
         }
-        return Token(jwt.encode({"alg": "HS256"}, claims, self._jwk), claims)
+        return Token(self._signer.signed(claims), claims)
+
+    @cached_property
+    def _signer(self) -> "Signer":
+        from api.signing import Signer  # its library is large, and keys are taken without it
+
+        return Signer(self._token_key)
 
     async def _key_of(self, credential: str) -> Key | None:
         if credential.startswith("ilk_"):
@@ -135,9 +143,8 @@ class Authenticator:
     def _verified(self, text: str) -> dict[str, Any] | None:
         claims = self._claims.get(text)
         if claims is None:
-            try:
-                claims = jwt.decode(text, self._jwk, algorithms=["HS256"]).claims
-            except (JoseError, ValueError):
+            claims = self._signer.claims_of(text)
+            if claims is None:
                 return None
             if claims.get("iss") != ISSUER or not {"key", "use", "exp"} <= claims.keys():
                 return None

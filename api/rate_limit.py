@@ -8,37 +8,18 @@ import asyncio
 import math
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import msgspec
-import structlog
 
 from api.directory import Key
 from api.status_codes import ApiError
-from runtime.alone import without
 from schemas.sentence import Sentence
 
-with without("opentelemetry"):
-    import redis.asyncio
-    from redis.exceptions import RedisError
+if TYPE_CHECKING:
+    from api.shared_rates import SharedRates
 
-TIMEOUT_S = 0.1
-BREAK_S = 2.0
-"""How long Redis is left alone after it has not answered."""
 MAX_LOCAL_KEYS = 10_000
-
-logger = structlog.get_logger()
-
-_TAKE = """
-local clock = redis.call('TIME')
-local now = clock[1] * 1000000 + clock[2]
-local full_at = math.max(tonumber(redis.call('GET', KEYS[1]) or '0'), now) + tonumber(ARGV[1])
-if full_at - now <= 1000000 then
-    redis.call('SET', KEYS[1], string.format('%.0f', full_at), 'PX', 2000)
-    return full_at - now
-end
-return full_at - now
-"""
 
 
 class Taken(msgspec.Struct, frozen=True):
@@ -65,11 +46,8 @@ class RateLimit:
     """The buckets of all keys that have a rate."""
 
     def __init__(self, redis_url: str | None) -> None:
-        self._redis: Any = None
-        if redis_url:
-            self._redis = redis.asyncio.from_url(redis_url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S)
-        self._take: Any = self._redis.register_script(_TAKE) if self._redis else None
-        self._closed_until = 0.0
+        self._redis_url = redis_url
+        self._shared: SharedRates | None = None
         self._full_at: dict[str, float] = {}
 
     async def take(self, key: Key) -> Mapping[str, str]:
@@ -97,18 +75,22 @@ class RateLimit:
             count -= part
 
     async def close(self) -> None:
-        if self._redis is not None:
-            await self._redis.aclose()
+        if self._shared is not None:
+            await self._shared.close()
 
     async def _level(self, key: Key, count: int = 1) -> float:
-        if self._take is not None and time.monotonic() >= self._closed_until:
-            try:
-                interval_us = count * 1_000_000 // key.rate_per_s
-                return float(await self._take(keys=[f"importledger:rate:{key.key_id}"], args=[interval_us])) / 1e6
-            except (RedisError, OSError) as error:
-                self._closed_until = time.monotonic() + BREAK_S
-                logger.warning("rates are counted per process", reason=type(error).__name__)
+        if self._redis_url is not None:
+            shared = self._opened(self._redis_url)
+            level_us = await shared.level_us(key.key_id, count * 1_000_000 // key.rate_per_s)
+            if level_us is not None:
+                return level_us / 1e6
         return self._local_level(key, count)
+
+    def _opened(self, redis_url: str) -> "SharedRates":
+        from api.shared_rates import SharedRates  # the client of Redis is large, and few keys have a rate
+
+        self._shared = self._shared or SharedRates(redis_url)
+        return self._shared
 
     def _local_level(self, key: Key, count: int) -> float:
         now = time.monotonic()

@@ -10,7 +10,7 @@ from cli.log import configure_logging
 from cli.say import guard_terminal, say
 from cli.verbs import Verbs, show_examples
 from discretion.traced import trace_without_values
-from runtime.interpreter import search_seldom
+from runtime.interpreter import load_without_searching
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
@@ -49,7 +49,7 @@ def main() -> None:
 def run() -> None:
     """Run a verb in a process of its own, and end that."""
     ending = Ending()
-    search_seldom()
+    load_without_searching()
     try:
         main()
     except SystemExit as ended:

@@ -8,9 +8,6 @@ import re
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from stdnum import iban
-from stdnum.eu import eic
-
 if TYPE_CHECKING:
     from email_validator import ValidatedEmail
 
@@ -69,6 +66,8 @@ def is_market_partner_code(text: str) -> bool:
 @lru_cache(4096)
 def is_energy_identification_code(text: str) -> bool:
     """EIC: 16 characters, the last a check character."""
+    from stdnum.eu import eic  # it reads pydoc along, and most processes judge no account
+
     return eic.is_valid(text)
 
 
@@ -130,4 +129,6 @@ def is_iban(text: str) -> bool:
     """
     if _GERMAN_IBAN.match(text):
         return int(f"{text[4:]}1314{text[2:4]}") % 97 == 1  # D is 13, E is 14
+    from stdnum import iban  # it reads a table of all countries, and most accounts are German ones
+
     return bool(iban.is_valid(text, check_country=False))

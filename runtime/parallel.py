@@ -1,25 +1,30 @@
 """Processes that work for this one, and end with it, however it ends."""
 
-import multiprocessing
 import os
 import signal
 import threading
 import time
 import warnings
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from runtime.interpreter import tune_interpreter
 
+if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
+
 
 @contextmanager
-def processes(count: int) -> Iterator[ProcessPoolExecutor]:
+def processes(count: int) -> "Iterator[ProcessPoolExecutor]":
     """A pool of so many processes; work that has not begun when the block ends is left undone.
 
     Forked, so that they share what they have in common: call this before there are threads. Each opens connections
     of its own. An interrupt from the keyboard is handled by this process alone.
     """
+    import multiprocessing  # every role knows how to share work out, and few do
+    from concurrent.futures import ProcessPoolExecutor
+
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(count, mp_context=context, initializer=_belong_to, initargs=(os.getpid(),)) as pool:
         with warnings.catch_warnings():  # there are threads in tests, which share nothing with what is done here
@@ -33,7 +38,7 @@ def processes(count: int) -> Iterator[ProcessPoolExecutor]:
 
 def _belong_to(parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    tune_interpreter(is_forked=True)
+    tune_interpreter()
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 
