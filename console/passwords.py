@@ -10,7 +10,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import Argon2Error, InvalidHashError
 
 MIN_LENGTH, MAX_LENGTH = 12, 256
-_HASHER = PasswordHasher(time_cost=3, memory_cost=65_536, parallelism=1)
+HASHER = PasswordHasher(time_cost=3, memory_cost=65_536, parallelism=1)
 _turns = asyncio.Semaphore(2)
 
 
@@ -22,7 +22,7 @@ def misfits_password(password: str) -> bool:
 async def hashed_password(password: str) -> str:
     """What is kept of it."""
     async with _turns:
-        return await asyncio.to_thread(_HASHER.hash, password)
+        return await asyncio.to_thread(HASHER.hash, password)
 
 
 async def is_password(password_hash: str, password: str) -> bool:
@@ -34,11 +34,11 @@ async def is_password(password_hash: str, password: str) -> bool:
 
 def _verify(password_hash: str, password: str) -> bool:
     try:
-        return _HASHER.verify(password_hash, password)
+        return HASHER.verify(password_hash, password)
     except (Argon2Error, InvalidHashError):
         return False
 
 
 @cache
 def _nobody_s_hash() -> str:
-    return _HASHER.hash("nobody has this password")
+    return HASHER.hash("nobody has this password")
