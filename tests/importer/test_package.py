@@ -6,8 +6,10 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec import inspect
 
+import importledger_client
 from importledger_client import wire
 from schemas.account import Account
 
@@ -48,3 +50,16 @@ def test_the_typed_account_is_that_of_the_contract() -> None:
         return fields(inspect.type_info(of))
 
     assert shape(wire.Account) == shape(Account)
+
+
+def test_a_verb_that_sends_nothing_starts_without_an_http_library() -> None:
+    script = "import sys, importledger_client.commands.verbs; print(sorted({'httpx', 'asyncio'} & sys.modules.keys()))"
+    read = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert read.stdout == "[]\n"
+
+
+def test_what_the_package_offers_is_there_and_nothing_else() -> None:
+    for name in importledger_client.__all__:
+        assert getattr(importledger_client, name).__name__ == name
+    with pytest.raises(AttributeError, match=r"'importledger_client' has no attribute 'Clients'"):
+        importledger_client.Clients  # noqa: B018

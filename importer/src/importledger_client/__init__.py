@@ -1,5 +1,8 @@
 """The importing party's side of the import ledger: `Client`, `AsyncClient`, and the command `importbook`."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from importledger_client.answers import (
     Failure,
     FieldError,
@@ -11,8 +14,6 @@ from importledger_client.answers import (
     RunError,
     Summary,
 )
-from importledger_client.async_client import AsyncClient
-from importledger_client.client import Client
 from importledger_client.errors import (
     AlreadyImported,
     ImportLedgerError,
@@ -24,6 +25,10 @@ from importledger_client.errors import (
     Unavailable,
 )
 from importledger_client.wire import Account
+
+if TYPE_CHECKING:
+    from importledger_client.async_client import AsyncClient
+    from importledger_client.client import Client
 
 __all__ = [
     "Account",
@@ -47,3 +52,12 @@ __all__ = [
     "TimedOut",
     "Unavailable",
 ]
+
+_CLIENTS = {"AsyncClient": "importledger_client.async_client", "Client": "importledger_client.client"}
+
+
+def __getattr__(name: str) -> Any:
+    """A client, loaded when it is first asked for: httpx takes most of a start, and many verbs send nothing."""
+    if name not in _CLIENTS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_CLIENTS[name]), name)

@@ -6,16 +6,18 @@ import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 from rich.console import Console
 
 from importledger_client import notes
-from importledger_client.client import Client
 from importledger_client.commands.main import INTERRUPTED, NOTHING_DONE, OK, SOMETHING_WRONG
 from importledger_client.errors import NotFound
 from importledger_client.visible import visible
+
+if TYPE_CHECKING:
+    from importledger_client.client import Client
 
 SOME_REFUSED = SOMETHING_WRONG
 
@@ -42,8 +44,10 @@ class Access:
     def __init__(self, url: str | None, key: str | None) -> None:
         self.url, self.key = url, key
 
-    def client(self, on_wait: Callable[[str, float], None] | None = None) -> Client:
-        """A client until the verb ends."""
+    def client(self, on_wait: Callable[[str, float], None] | None = None) -> "Client":
+        """A client until the verb ends. Loaded here: verbs that send nothing start without an HTTP library."""
+        from importledger_client.client import Client
+
         client = Client(self.url, self.key, traceparent=traceparent_of_shell(), on_wait=on_wait)
         click.get_current_context().call_on_close(client.close)
         return client

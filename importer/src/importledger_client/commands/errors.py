@@ -7,7 +7,6 @@ import msgspec
 from rich.console import Console
 
 from importledger_client.answers import FieldError, Run
-from importledger_client.client import Client
 from importledger_client.commands.common import (
     OK,
     Access,
@@ -97,7 +96,7 @@ def _found(run: str, supplier: str | None, access: Access) -> Found:
 
 def _ask_service(found: Found, run: str, supplier: str | None, access: Access, *, has_file: bool) -> None:
     supplier = supplier_of(run, supplier)
-    client: Client = access.client()
+    client = access.client()
     try:
         record: Run = client.run(supplier, run)
     except NotFound as error:

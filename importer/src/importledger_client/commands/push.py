@@ -4,13 +4,13 @@ import re
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 from rich.console import Console
 
 from importledger_client import notes
-from importledger_client.client import Client
 from importledger_client.commands.common import (
     INTERRUPTED,
     NOTHING_DONE,
@@ -33,6 +33,9 @@ from importledger_client.memory import keep_memory_flat
 from importledger_client.protocol import MODES
 from importledger_client.pushing import Limit, Pushing
 from importledger_client.sources import STDIN, Unreadable
+
+if TYPE_CHECKING:
+    from importledger_client.client import Client
 
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?:/s)?\Z")
 _LIMIT = re.compile(r"([0-9]+)\Z|([0-9]+(?:\.[0-9]+)?)\s*%\Z")
@@ -110,7 +113,7 @@ def push(
     return code
 
 
-def _pushed(pushing: Pushing, client: Client, shown: Progress, limit: Limit, connections: int) -> int:
+def _pushed(pushing: Pushing, client: "Client", shown: Progress, limit: Limit, connections: int) -> int:
     """Send everything, and say how it ended."""
     files = FailureFiles(pushing.run, Path.cwd())
     is_whole = False

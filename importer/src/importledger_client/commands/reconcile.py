@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -11,7 +11,6 @@ from rich.console import Console
 
 from importledger_client.adding_up import shown_job
 from importledger_client.certificate import pdf_of
-from importledger_client.client import Client
 from importledger_client.commands.common import (
     INTERRUPTED,
     OK,
@@ -32,6 +31,9 @@ from importledger_client.comparing import Comparison, compared
 from importledger_client.display import number
 from importledger_client.errors import NotFound, Refused
 from importledger_client.manifest import COUNTS, SUMS
+
+if TYPE_CHECKING:
+    from importledger_client.client import Client
 
 
 @click.command()
@@ -75,7 +77,7 @@ class Reconciled(msgspec.Struct, frozen=True):
     refused: Refused | None = None
 
 
-def _asked(client: Client, supplier: str, run: str, manifest: Mapping[str, Any]) -> Reconciled:
+def _asked(client: "Client", supplier: str, run: str, manifest: Mapping[str, Any]) -> Reconciled:
     """Totals first, and a certificate where they balance."""
     totals = client.totals(supplier, run)
     if not compared(manifest, totals).is_balanced:
@@ -86,7 +88,7 @@ def _asked(client: Client, supplier: str, run: str, manifest: Mapping[str, Any])
         return Reconciled(totals, refused=refused)
 
 
-def _asked_of_workers(client: Client, supplier: str, run: str, manifest: Mapping[str, Any]) -> Reconciled:
+def _asked_of_workers(client: "Client", supplier: str, run: str, manifest: Mapping[str, Any]) -> Reconciled:
     """The certificate first: what balances is added up once."""
     with _taken_up_again(), shown_job(err(), f"reconcile {run}") as tell:
         try:

@@ -4,6 +4,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -11,7 +12,6 @@ from rich.live import Live
 from rich.table import Table
 
 from importledger_client.answers import Run
-from importledger_client.client import Client
 from importledger_client.commands.common import (
     OK,
     SOME_REFUSED,
@@ -30,6 +30,9 @@ from importledger_client.errors import NotFound
 from importledger_client.notes import recall
 from importledger_client.sources import STDIN
 from importledger_client.visible import visible
+
+if TYPE_CHECKING:
+    from importledger_client.client import Client
 
 PAUSE_S = 0.5
 SETTLED = 3
@@ -52,7 +55,7 @@ def watch(run: str, supplier: str | None, access: Access) -> int:
 
 
 def watch_runs(
-    client: Client, run: str, suppliers: Sequence[str], console: Console, out: Console, expected: int = 0
+    client: "Client", run: str, suppliers: Sequence[str], console: Console, out: Console, expected: int = 0
 ) -> tuple[int, list[str]]:
     """Watch a run with each of its suppliers, one after the other; it has so many accounts at least, or soon will.
 
@@ -83,7 +86,7 @@ def _is_everything_there(run: str, supplier: str) -> list[str]:
     return ["manifest", *note.files, *mapped, *of_supplier, "-o", manifest]
 
 
-def _watched(client: Client, run: str, supplier: str, console: Console, expected: int) -> Run:
+def _watched(client: "Client", run: str, supplier: str, console: Console, expected: int) -> Run:
     settled, late = 0, time.monotonic() + LATE_S
     with _showing(console) as show:
         while True:
