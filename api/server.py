@@ -41,7 +41,7 @@ from api.limits import (
 from api.request_id import HEADER, new_request_id
 from api.responses import WHOLE_BODY
 from api.status_codes import CODES
-from api.stopping import STATE
+from api.stopping import GONE, STATE
 from schemas.sentence import Sentence
 from telemetry.measures import measures
 
@@ -146,6 +146,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._stop_expecting()
         if len(self.pipeline) >= MAX_PIPELINED:
             self._refuse(503, _PIPELINED, CODES[503])
+        self.scope[GONE] = self.transport.is_closing  # type: ignore[literal-required]
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:

@@ -1,6 +1,7 @@
-"""Tells answers that may go on for hours that the server stops, so that they end and do not hold it up."""
+"""Tells answers that may go on for hours when to end: the server stops and must not be held up, or nobody listens."""
 
 import asyncio
+from collections.abc import Callable
 
 from starlette.types import Message, Receive, Scope
 
@@ -8,10 +9,20 @@ STATE = "stopping"
 """Under this name the application's state holds the event that the server sets (`api/server.py`)."""
 
 
-def is_stopping(scope: Scope) -> bool:
-    """Whether the server stops."""
+GONE = "importledger.gone"
+"""Under this name a request's scope holds how to ask whether its client has gone, which reading alone would tell."""
+
+
+def is_in_vain(scope: Scope) -> bool:
+    """Whether the server stops, or the client has gone."""
     stopping: asyncio.Event | None = scope.get("state", {}).get(STATE)
-    return stopping is not None and stopping.is_set()
+    is_gone: Callable[[], bool] = scope.get(GONE, _is_here)
+    return (stopping is not None and stopping.is_set()) or is_gone()
+
+
+def _is_here() -> bool:
+    """Of a client whose server does not say whether it has gone."""
+    return False
 
 
 def until_stopping(receive: Receive, scope: Scope) -> Receive:

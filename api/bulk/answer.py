@@ -2,7 +2,8 @@
 
 Batches are prepared side by side and settled in order. What waits between the two is bounded; whoever does not read
 receipts stops the settling, then the preparing, then the reading. A body that does not come whole gets no summary,
-and what had a receipt stays; so it is with a body during which the server stops.
+and what had a receipt stays; so it is with a body during which the server stops or the client goes: of what has
+arrived by then, nothing more is begun.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ from api.bulk.workshop import Workshop
 from api.languages import Language, language_headers
 from api.limits import MAX_BULK_AHEAD, MAX_BULK_AHEAD_BYTES
 from api.status_codes import ApiError
-from api.stopping import is_stopping, until_stopping
+from api.stopping import is_in_vain, until_stopping
 from eventstore.errors import LedgerError
 
 logger = structlog.get_logger()
@@ -51,7 +52,7 @@ class BulkAnswer(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises ApiError and LedgerError as long as nothing was answered; ends without summary afterwards."""
         with self._workshop.places.place(self._organisation):
-            body = BulkBody(until_stopping(receive, scope), self._inflater, partial(is_stopping, scope))
+            body = BulkBody(until_stopping(receive, scope), self._inflater, partial(is_in_vain, scope))
             await self._answer(body, send)
 
     async def _answer(self, body: BulkBody, send: Send) -> None:

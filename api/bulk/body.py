@@ -28,10 +28,10 @@ class BodyCut(Exception):
 class BulkBody:
     """Reads once. `count` is the number of lines so far."""
 
-    def __init__(self, receive: Receive, inflater: Inflater, is_stopping: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, receive: Receive, inflater: Inflater, is_in_vain: Callable[[], bool] = lambda: False) -> None:
         self._receive = receive
         self._inflater = inflater
-        self._is_stopping = is_stopping
+        self._is_in_vain = is_in_vain
         self._splitter = LineSplitter()
         self._pieces: Iterator[bytes] = iter(())
         self._has_ended = False
@@ -60,8 +60,8 @@ class BulkBody:
                     if len(batch) >= MAX_BATCH_LINES or size >= MAX_BATCH_BYTES:
                         yield batch
                         batch, size = [], 0
-                        if self._is_stopping():  # of what has arrived, there may be thousands of lines
-                            raise BodyCut("The server stops.")
+                        if self._is_in_vain():  # of what has arrived, there may be thousands of lines
+                            raise BodyCut("The client went away, or the server stops.")
                 coming = asyncio.ensure_future(self._next_lines())
         except _CutAfter as cut:
             if batch:

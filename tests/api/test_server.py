@@ -18,12 +18,14 @@ from starlette.routing import Route
 
 from api import server
 from api.bulk.answer import BulkAnswer
+from api.bulk.body import MAX_BATCH_LINES
 from api.bulk.inflate import Plain
 from api.bulk.lines import Line
 from api.bulk.receipts import Receipt
 from api.bulk.workshop import Workshop
 from api.event_stream import EventStream, ServerEvent
-from api.stopping import STATE
+from api.limits import MAX_BULK_AHEAD
+from api.stopping import GONE, STATE
 from tests.hostile.measure import conversation
 from tests.support.running import free_port, wait_for
 
@@ -84,6 +86,28 @@ class Echo:
 
 async def taken(request: Request) -> Response:
     return BulkAnswer(Echo(), Plain(), Workshop(), "en", organisation="O")
+
+
+class Waiting(Echo):
+    """Bulk work whose first batch ends when the client has gone."""
+
+    def __init__(self) -> None:
+        self.begun, self.finished = threading.Event(), threading.Event()
+        self.lines = 0
+        self.is_gone = bool
+
+    async def prepare(self, lines: Sequence[Line]) -> Sequence[Line]:
+        self.lines += len(lines)
+        return lines
+
+    async def settle(self, prepared: Sequence[Line]) -> list[Receipt]:
+        self.begun.set()
+        while not self.is_gone():
+            await asyncio.sleep(0.01)
+        return await super().settle(prepared)
+
+    async def finish(self) -> None:
+        self.finished.set()
 
 
 @contextlib.asynccontextmanager
@@ -296,3 +320,19 @@ def test_an_answer_without_an_end_is_ended_when_the_server_stops(sent: bytes, be
         while more := connection.recv(65_536):
             received += more
     assert received.endswith(b"0\r\n\r\n")
+
+
+def test_of_a_bulk_body_nothing_more_is_begun_when_its_client_has_gone() -> None:
+    work = Waiting()
+
+    async def taken(request: Request) -> Response:
+        work.is_gone = request.scope[GONE]
+        return BulkAnswer(work, Plain(), Workshop(), "en", organisation="O")
+
+    sent = b"{}\n" * 20_000
+    with serving(Starlette(routes=[Route("/", taken, methods=["POST"])])) as port:
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(sent) + sent)
+            assert work.begun.wait(30)
+        assert work.finished.wait(30)
+    assert work.lines <= (MAX_BULK_AHEAD + 1) * MAX_BATCH_LINES
