@@ -12,6 +12,7 @@ from api.auth import Authenticator
 from api.bulk.workshop import Workshop
 from api.database import reading_pool
 from api.directory import Directory
+from api.gathered_reads import GatheredReads
 from api.operation import Operation
 from api.rate_limit import RateLimit
 from api.refusal_counts import RefusalCounts
@@ -20,6 +21,8 @@ from api.run_counts import RunCounts
 from eventstore.log.ledger import Ledger
 from eventstore.operations.fitness import Durability
 from projections import INLINE
+from projections.import_status import import_statuses
+from schemas.status import ImportStatus
 from telemetry.measures import measures
 
 
@@ -30,6 +33,8 @@ class Services:
     ledger: Ledger
     pool: AsyncConnectionPool
     lists: AsyncConnectionPool
+    statuses: GatheredReads[tuple[str, str], ImportStatus]
+    """The v2 status records, by supplier and external account number."""
     directory: Directory
     limit: RateLimit
     auth: Authenticator
@@ -69,6 +74,7 @@ class Services:
             ledger=ledger,
             pool=pool,
             lists=reading_pool(database_url, size=4),
+            statuses=GatheredReads(pool, import_statuses),
             directory=directory,
             limit=limit,
             auth=Authenticator(directory, token_key, limit),

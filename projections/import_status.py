@@ -3,7 +3,7 @@
 Table `import_status`; written in the append's transaction.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from datetime import datetime
 from typing import Any, LiteralString
 
@@ -141,10 +141,11 @@ SELECT EXISTS (
       AND NOT EXISTS (SELECT FROM import_supplier AS s WHERE s.code = supplier AND s.status = 'paused')) AS waits
 """
 """Whether there is an import that could be processed now."""
-_SELECT_STATUS = """
-SELECT status, account_number, created_at, modified_at, error_code, error_detail, error_domain
-FROM import_status
-WHERE supplier = %s AND external_account_number = %s
+_SELECT_STATUSES = """
+SELECT supplier, external_account_number,
+       status, account_number, created_at, modified_at, error_code, error_detail, error_domain
+FROM unnest(%s::text[], %s::text[]) AS asked (supplier, external_account_number)
+JOIN import_status USING (supplier, external_account_number)
 """
 
 _SELECT_LIST = """
@@ -223,11 +224,13 @@ ALL_STATES = (*PENDING_STATES, *IMPORTED_STATES)
 _TRANSFER_STATES = {"PROCESSED": "COMPLETED", "IN_PROGRESS": "IN_PROGRESS"}
 
 
-async def import_status(connection: AsyncConnection[Any], supplier: str, external: str) -> ImportStatus | None:
-    """The v2 status record; None when there is no such process."""
-    cursor = await connection.execute(_SELECT_STATUS, (supplier, external), prepare=True)
-    row = await cursor.fetchone()
-    return None if row is None else status_of_row(*row)
+async def import_statuses(
+    connection: AsyncConnection[Any], identities: Collection[tuple[str, str]]
+) -> dict[tuple[str, str], ImportStatus]:
+    """The v2 status records of the import processes that there are, by supplier and external account number."""
+    suppliers, externals = (list(names) for names in zip(*identities, strict=True))
+    cursor = await connection.execute(_SELECT_STATUSES, (suppliers, externals), prepare=True)
+    return {(supplier, external): status_of_row(*row) for supplier, external, *row in await cursor.fetchall()}
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -302,11 +305,8 @@ def status_of_row(
     )
 
 
-async def transfer_status(connection: AsyncConnection[Any], supplier: str, external: str) -> TransferStatus | None:
-    """The v1 status from the same row; None when there is no such process."""
-    status = await import_status(connection, supplier, external)
-    if status is None:
-        return None
+def transfer_status(status: ImportStatus) -> TransferStatus:
+    """The v1 status of the same import process."""
     return TransferStatus(
         status=_TRANSFER_STATES.get(status.status, "UNKNOWN"),
         service_account_number=status.service_identifier or "",

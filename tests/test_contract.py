@@ -20,7 +20,7 @@ from eventstore.aggregates.import_process import (
 )
 from eventstore.log.ledger import Ledger
 from market.rule import RuleBook
-from projections.import_status import _SELECT_STATUS, _TRANSFER_STATES
+from projections.import_status import _SELECT_STATUSES, _TRANSFER_STATES
 from schemas.account import Account
 from schemas.base import Wire
 from schemas.delivery_note import DeliveryNoteImport
@@ -209,9 +209,10 @@ def test_every_state_of_a_process_is_shown_in_v1_and_v2(
     for command in commands:
         ledger.execute(stream_of("S", "1"), command, at=NOON, by="t")
     with psycopg.connect(database.service) as connection:
-        row = connection.execute(_SELECT_STATUS.encode(), ("S", "1")).fetchone()
+        row = connection.execute(_SELECT_STATUSES.encode(), (["S"], ["1"])).fetchone()
     assert row is not None
-    status, account_number, _, _, code, detail, domain = row
+    supplier, external, status, account_number, _, _, code, detail, domain = row
+    assert (supplier, external) == ("S", "1")
     assert status == v2
     assert _TRANSFER_STATES.get(status, "UNKNOWN") == v1
     assert (account_number is not None) == (v2 == "PROCESSED")

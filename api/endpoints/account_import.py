@@ -34,7 +34,6 @@ from eventstore.errors import AlreadyImported, ImportInProgress, VersionConflict
 from eventstore.log.payloads import Payload
 from market.judging import Judgement, Occasion, Terms, judge
 from projections.history import NOW, status_then
-from projections.import_status import import_status
 from projections.import_supplier import KnownSupplier
 from projections.missing_documents import misses_documents, naming_documents, says
 from schemas.account import WrappedAccount
@@ -51,6 +50,7 @@ class AccountImport:
     def __init__(self, services: Services) -> None:
         self._ledger = services.ledger
         self._pool = services.pool
+        self._statuses = services.statuses
         self._directory = services.directory
         self._runs = services.runs
 
@@ -74,7 +74,7 @@ class AccountImport:
         supplier, external = identifier(request, "supplier"), identifier(request, "external")
         moment = as_of(request)
         if moment is NOW:
-            status = await read(self._pool, import_status, supplier, external)
+            status = await self._statuses.read((supplier, external))
         else:
             status = await read(self._pool, status_then, supplier, external, moment)
         if status is None:
@@ -114,7 +114,7 @@ class AccountImport:
             return told
         if command.run:
             self._runs.join(staging.supplier, command.run, _mode_of(command), staging.external)
-        present = await read(self._pool, import_status, staging.supplier, staging.external)
+        present = await self._statuses.read((staging.supplier, staging.external))
         return body(present.status if present is not None else "PENDING", "unchanged")
 
     async def _judged(self, call: Call, occasion: Occasion) -> Judgement:
@@ -148,7 +148,7 @@ class AccountImport:
         return await self._directory.supplier(code) if key.may_touch(code) else None
 
     async def _refuse_if_taken(self, supplier: str, external: str) -> None:
-        present = await read(self._pool, import_status, supplier, external)
+        present = await self._statuses.read((supplier, external))
         if present is not None and present.status == "PROCESSED":
             raise AlreadyImported(present.service_identifier or "")
         if present is not None and present.status == "IN_PROGRESS":

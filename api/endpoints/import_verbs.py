@@ -9,7 +9,7 @@ from starlette.responses import Response
 from api.admission import Call
 from api.auth import DECIDERS
 from api.beside import beside
-from api.database import in_thread, read
+from api.database import in_thread
 from api.errors import NotValid, not_found
 from api.operation import ACCOUNT_PATH, ACCOUNTS, Operation
 from api.paths import identifier
@@ -20,7 +20,6 @@ from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.import_process import CancelImport, RetryImport, stream_of
 from eventstore.clock import now
 from eventstore.errors import IllegalTransition
-from projections.import_status import import_status
 from schemas.account import Reason
 from schemas.sentence import Sentence
 from schemas.shape import Shape
@@ -51,7 +50,7 @@ class ImportVerbs:
 
     def __init__(self, services: Services) -> None:
         self._ledger = services.ledger
-        self._pool = services.pool
+        self._statuses = services.statuses
 
     async def cancel(self, request: Request, call: Call) -> Response:
         """200 for what was pending or is cancelled; 400 `import_cannot_be_cancelled` for any other state."""
@@ -64,7 +63,7 @@ class ImportVerbs:
     async def _decided(self, request: Request, call: Call, verb: _Verb) -> Response:
         supplier, external = identifier(request, "supplier"), identifier(request, "external")
         command = verb.command(reason=await beside(call.body, _reason, call.body))
-        present = await read(self._pool, import_status, supplier, external)
+        present = await self._statuses.read((supplier, external))
         if present is None:
             raise not_found()
         at = now()
@@ -84,7 +83,7 @@ class ImportVerbs:
             )
             raise ApiError(400, detail, code=verb.code) from refusal
         if recorded is None:
-            body = encoded(await read(self._pool, import_status, supplier, external))
+            body = encoded(await self._statuses.read((supplier, external)))
         return JsonResponse(body, 200)
 
 

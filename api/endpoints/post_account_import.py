@@ -14,7 +14,7 @@ from starlette.responses import Response
 from api.admission import Call
 from api.auth import WRITERS
 from api.beside import beside
-from api.database import in_thread, read
+from api.database import in_thread
 from api.errors import data_not_valid
 from api.operation import AFTER, V1, Operation, example_of
 from api.record_imports import AMOUNT, INVOICE, NOTE, Kind, RecordImports, missing_account
@@ -27,7 +27,6 @@ from eventstore.aggregates.post_account import RecordDiffers
 from eventstore.clock import now
 from eventstore.errors import Refused
 from market.judging import Terms
-from projections.import_status import import_status
 from projections.platform.writing import changing
 from schemas.base import Problem
 from schemas.delivery_note import DeliveryNoteImport
@@ -44,7 +43,7 @@ class PostAccountImport:
     def __init__(self, services: Services) -> None:
         self._ledger = services.ledger
         self._imports = RecordImports(services.ledger)
-        self._pool = services.pool
+        self._statuses = services.statuses
         self._directory = services.directory
 
     async def delivery_note(self, request: Request, call: Call) -> Response:
@@ -79,7 +78,7 @@ class PostAccountImport:
 
     async def _account_number(self, supplier: str, external: str) -> str:
         """The number of the account that the record belongs to. Raises NotValid while there is none."""
-        status = await read(self._pool, import_status, supplier, external)
+        status = await self._statuses.read((supplier, external))
         if status is not None and status.service_identifier is not None:
             return status.service_identifier
         raise data_not_valid(missing_account(status.status if status is not None else "NEW"), supplier=supplier)

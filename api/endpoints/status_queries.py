@@ -8,7 +8,6 @@ from starlette.responses import Response
 
 from api.admission import Call
 from api.auth import READERS
-from api.database import read
 from api.errors import not_found
 from api.operation import STATUS, V1, Operation
 from api.paths import identifier
@@ -23,13 +22,13 @@ class StatusQueries:
     """The handlers of the four status queries."""
 
     def __init__(self, services: Services) -> None:
-        self._pool = services.pool
+        self._statuses = services.statuses
         self._lists = services.lists
 
     async def transfer_status(self, request: Request, call: Call) -> Response:
         """200 whenever an import process exists; 404 otherwise."""
         supplier, external = identifier(request, "supplier"), identifier(request, "external")
-        status = await read(self._pool, transfer_status, supplier, external)
+        status = await self._statuses.read((supplier, external))
         if status is None:
             raise not_found(
                 Sentence(
@@ -37,7 +36,7 @@ class StatusQueries:
                     "Zu diesem Lieferanten und dieser Kontonummer wurde kein Konto gefunden.",
                 )
             )
-        return json_response(status)
+        return json_response(transfer_status(status))
 
     async def all(self, request: Request, call: Call) -> Response:
         return await self._list(request, ALL_STATES)
