@@ -33,8 +33,12 @@ VERSION_CONFLICT = "LG001"
 CONNECT_TIMEOUT_S = 0.7
 SESSION = (
     "SET synchronous_commit = on; SET statement_timeout = '15s'; SET lock_timeout = '5s';"
-    "SET idle_in_transaction_session_timeout = '30s'; SET TIME ZONE 'UTC'"
+    "SET idle_in_transaction_session_timeout = '30s'; SET TIME ZONE 'UTC'; SET enable_seqscan = off"
 )
+"""Of every connection that serves. All that is asked there has an index. A plan that was made while a table was small
+would read the whole table, and is kept until Postgres has looked at the table again: each append then took longer than
+the one before.
+"""
 
 _EVENTS = """
         %(streams)b::text[], %(versions)b::integer[], %(topics)b::text[], %(times)b::timestamptz[],

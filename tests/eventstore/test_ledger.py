@@ -1,6 +1,7 @@
 """The log on a real Postgres: order, conflicts, atomicity, and that nothing can be changed."""
 
 import asyncio
+import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -200,6 +201,29 @@ def test_nobody_changes_the_log(ledger: Ledger, database: PostgresUrls, statemen
         with psycopg.connect(url) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
             connection.execute(statement.encode())
     assert len(ledger.history(STREAM)) == 1
+
+
+def test_an_append_reads_no_table_whole_though_they_were_small_when_it_was_planned(database: PostgresUrls) -> None:
+    """Postgres prefers to read a small table whole, and keeps that plan for as long as the connection lives."""
+    with (
+        psycopg.connect(database.admin, autocommit=True) as admin,
+        contextlib.closing(Ledger(database.service, views=INLINE)) as ledger,
+    ):
+        ledger.execute(import_process.stream_of("S", "0"), stage(), at=NOON, by="t")
+        admin.execute("VACUUM ANALYZE")
+        before = _whole_reads(admin)
+        for number in range(1, 9):
+            ledger.execute(import_process.stream_of("S", str(number)), stage(), at=NOON, by="t")
+    with psycopg.connect(database.admin, autocommit=True) as admin:
+        assert _whole_reads(admin) == before
+
+
+def _whole_reads(admin: psycopg.Connection[Any]) -> list[tuple[str, int]]:
+    """How often each table that an append writes was read whole, once the connections have told."""
+    return admin.execute(
+        "SELECT relname, seq_scan FROM pg_stat_user_tables"
+        " WHERE relname IN ('events', 'payloads', 'payload_keys', 'import_status') ORDER BY 1"
+    ).fetchall()
 
 
 def test_the_service_may_not_erase_payloads(database: PostgresUrls) -> None:
