@@ -132,6 +132,7 @@ def test_who_does_not_read_is_stopped_and_takes_no_memory(service: RunningServic
     push(service, importer, book_of(importer.supplier, 50), f"?mode={mode}")
     before = _memory_mb(api)
     sending = Sending(service, importer, f"?mode={mode}")
+    sending.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**16)  # the sooner there is no room for receipts
     sending.socket.settimeout(3)
     broken = [b"{}\n" * 400]  # a receipt is many times as long as such a line
     with pytest.raises(TimeoutError):
