@@ -34,15 +34,20 @@ def an_account(supplier: str = "NORDWIND", number: int = 1) -> dict[str, Any]:
 
 
 def changed(account: dict[str, Any], value: Any, *path: str | int) -> dict[str, Any]:
-    """The account with one place changed; `...` as value removes the place."""
-    other = copy.deepcopy(account)
-    place: Any = other
-    for step in path[:-1]:
-        place = place[step]
-    if value is ...:
-        del place[path[-1]]
+    """The account with one place changed; `...` as value removes the place. What is not on the way there is shared."""
+    other: dict[str, Any] = _changed(account, value, path)
+    return other
+
+
+def _changed(place: Any, value: Any, path: tuple[str | int, ...]) -> Any:
+    step, *further = path
+    other = copy.copy(place)
+    if further:
+        other[step] = _changed(place[step], value, tuple(further))
+    elif value is ...:
+        del other[step]
     else:
-        place[path[-1]] = value
+        other[step] = value
     return other
 
 
