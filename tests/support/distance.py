@@ -1,5 +1,8 @@
 """How far from the code a test stands: near ones start nothing and run first, and `make test-fast` runs them alone."""
 
+from functools import cache
+from pathlib import Path
+
 import pytest
 
 from tests.support.folders import ROOT
@@ -30,7 +33,7 @@ def distance(item: pytest.Item) -> int:
 
 def rank(item: pytest.Item) -> int:
     """The order among files of one distance: the longest first, all others as they come."""
-    name = item.path.relative_to(ROOT / "tests").as_posix()
+    name = "/".join(_place(item.path))
     return LONGEST.index(name) if name in LONGEST else len(LONGEST)
 
 
@@ -40,8 +43,14 @@ def is_fast(item: pytest.Item) -> bool:
 
 
 def _folder(item: pytest.Item) -> str:
-    parts = item.path.relative_to(ROOT / "tests").parts
+    parts = _place(item.path)
     return parts[0] if len(parts) > 1 else "."
+
+
+@cache
+def _place(file: Path) -> tuple[str, ...]:
+    """Of a file with hundreds of tests asked once: each process of a run asks for all of them."""
+    return file.relative_to(ROOT / "tests").parts
 
 
 def _fixtures(item: pytest.Item) -> set[str]:
