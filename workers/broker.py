@@ -33,9 +33,11 @@ class Bell(msgspec.Struct, frozen=True):
     queue: str
     actor: str
     priority: int = 0
+    asks_every_ms: int = 500
+    """How often at least an idle worker asks for messages. Asking is most of what it costs to have nothing to do."""
 
 
-IMPORTS = Bell("imports", "process_imports")
+IMPORTS = Bell("imports", "process_imports", asks_every_ms=100)
 MAILS = Bell("mails", "send_mails")
 LONG_JOBS = Bell("long_jobs", "do_part", priority=100)
 """Its messages name a part of a long job each: the job's id, a slash, the part's number."""
@@ -125,6 +127,6 @@ def start_workers(broker: dramatiq.Broker, bell: Bell, *, threads: int) -> drama
 
     A broker is for the workers of one bell: it hears from one worker, and warns of a second.
     """
-    worker = dramatiq.Worker(broker, queues={bell.queue}, worker_timeout=100, worker_threads=threads)
+    worker = dramatiq.Worker(broker, queues={bell.queue}, worker_timeout=bell.asks_every_ms, worker_threads=threads)
     worker.start()
     return worker

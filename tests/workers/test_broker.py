@@ -5,6 +5,7 @@ import pytest
 from tests.support.bells import queued
 from tests.support.running import wait_for
 from workers.broker import (
+    IMPORTS,
     MAILS,
     BellUnavailable,
     BrokerDoorbell,
@@ -43,5 +44,6 @@ def test_a_worker_asks_for_the_messages_of_its_bell_and_for_no_delayed_ones(redi
     BrokerDoorbell(broker).ring(["customer-mail/S/1"], MAILS)
     wait_for(lambda: rung == ["customer-mail/S/1"], "the message is taken")
     assert list(worker.consumers) == [MAILS.queue]
+    assert worker.worker_timeout == MAILS.asks_every_ms > IMPORTS.asks_every_ms
     worker.stop()
     broker.close()
