@@ -23,7 +23,7 @@ from tests.support.databases import cloned, drop
 from tests.support.distance import distance, is_fast, rank
 from tests.support.folders import temporary_folder
 from tests.support.prepared import begin_sharing, end_sharing, prepare
-from tests.support.running import RunningService, start_service
+from tests.support.running import RunningService, listens, start_service, wait_for
 from tests.support.sealed_log import filled_log, log
 from tests.support.verbs import logging_as_before
 
@@ -153,5 +153,6 @@ def redis_url(folder: Path) -> Iterator[str]:
     redis = EmbeddedRedis(data, user, program)
     running = Service(data).supervisor
     running.start(Program(name="redis", command=redis.command(), environment=os.environ, user=user))
+    wait_for(lambda: listens(redis.url), "Redis listens")
     yield redis.url
     running.stop()

@@ -15,6 +15,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 import psutil
@@ -33,6 +34,12 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def listens(url: str) -> bool:
+    """Whether a server accepts connections on the Unix socket of this URL."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(unquote(url.removeprefix("unix://"))) == 0
 
 
 def wait_for(claim: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
