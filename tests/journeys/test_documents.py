@@ -125,11 +125,9 @@ def made(command: str, data: Path, port: int, log: Path) -> Iterator[None]:
 SLEEP = """
 sleep() {
     command sleep "$1"
-    for _ in {1..300}; do
-        imports=$(curl -s localhost:8000/v1/data-import/all-account-import-processes/NORDWIND/ \\
-            -H "Authorization: Token $KEY")
-        [[ $imports =~ PENDING|IN_PROGRESS ]] || return 0
-        command sleep 0.2
+    for _ in {1..60}; do
+        importledger status NORDWIND 2>&1 | grep -qE 'PENDING|IN_PROGRESS' || return 0
+        command sleep 1
     done
 }
 """
@@ -139,11 +137,10 @@ sleep() {
 def run(commands: list[Block], folder: Path, data: Path, port: int) -> None:
     """Run the blocks in one shell; each ends with success and prints what is said to be printed."""
     empty, printed = folder / "empty", folder / "printed"
-    address = f"127.0.0.1:{port}"
     empty.mkdir()
     printed.mkdir()
     steps = [
-        f"exec >{printed / str(number)} 2>&1\n" + block.text.replace(SERVED, address)
+        f"exec >{printed / str(number)} 2>&1\n" + block.text.replace(SERVED, f"127.0.0.1:{port}")
         for number, block in enumerate(commands)
     ]
     environment = os.environ | {
@@ -152,7 +149,7 @@ def run(commands: list[Block], folder: Path, data: Path, port: int) -> None:
         "SOURCE": str(ROOT),
     }
     shell = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", "\n".join([SLEEP.replace(SERVED, address), *steps])],
+        ["bash", "-euo", "pipefail", "-c", "\n".join([SLEEP, *steps])],
         cwd=empty,
         env=environment,
         timeout=SCRIPT_TIMEOUT_S,
