@@ -69,6 +69,8 @@ def test_the_numbers_of_imports_requests_and_processes_are_there(service: Runnin
         ),
         "the state is counted",
     )
+    refused = ("importledger_refusals_total", frozenset({("code", "account_failed_validation")}))
+    wait_for(lambda: refused in found_in(read(f"{service.base_url}/metrics")), "the refusal is counted")
     text = read(f"{service.base_url}/metrics")
     found = found_in(text)
     route = {"method": "POST", "route": "/v2/data-import/accounts/"}
