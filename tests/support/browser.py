@@ -55,10 +55,6 @@ _CUT = """() => {
   }
   return faults.slice(0, 5);
 }"""
-_UNFOLD = """() => {
-  document.querySelectorAll("main details:not(.tree details)").forEach((one) => { one.open = true; });
-  document.querySelectorAll(".tree details:not([open]) details").forEach((one) => one.remove());
-}"""
 
 
 @contextmanager
@@ -115,11 +111,9 @@ class Desk:
         self.page.context.add_cookies([cookie])  # type: ignore[list-item]
 
     def unfold(self) -> None:
-        """Open all that can be opened, but for branches of trees, which are many and all alike.
-
-        What such a branch hides further down is taken out: most of a page's elements, of which nobody sees one.
-        """
-        self.page.evaluate(_UNFOLD)
+        """Open all that can be opened, but for branches of trees, which are many and all alike."""
+        opening = "document.querySelectorAll('main details:not(.tree details)').forEach((one) => { one.open = true; })"
+        self.page.evaluate(opening)
 
     def menu(self, *, is_open: bool) -> None:
         """Open or close what stands behind one's name."""
