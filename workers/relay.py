@@ -30,7 +30,7 @@ from workers.sweeper import Sweeper
 FOLLOWER = "relay"
 MAX_WAITING_MESSAGES = 20
 READ_LIMIT = 1_000
-GATHER_S = 0.1
+GATHER_S = 0.2
 """How long after a message that was not full the relay reads again: what arrives meanwhile shares one message."""
 
 _BELLS: dict[str, Bell] = {

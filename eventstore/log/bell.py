@@ -10,7 +10,7 @@ from eventstore.errors import StoreUnavailable
 from eventstore.log.recorder import LedgerDatastore, store_errors
 
 CHANNEL = "importledger"
-MIN_INTERVAL_S = 0.03
+MIN_INTERVAL_S = 0.1
 
 
 class CommitBell:
