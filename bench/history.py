@@ -1,11 +1,13 @@
 """A long history for the benchmarks, written straight into the log: accounts that were staged, started and processed.
 
-The events, payloads and keys are what the service writes; only HTTP and the worker are left out.
+The events, payloads and keys are what the service writes, account numbers are drawn as the worker draws them, and no
+account is like another; only HTTP and the worker are left out.
 """
 
-import random
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import partial
+from typing import Any
 
 import msgspec
 import psycopg
@@ -17,10 +19,14 @@ from eventstore.events import Recorded
 from eventstore.log.payloads import Payload, random_key
 from eventstore.log.recorder import Append, LedgerDatastore, LedgerRecorder
 from importledger_client.book import one_account
+from runtime.parallel import processes
+from workers.account_number import draw_account_numbers
 
 EVENTS_AN_ACCOUNT = 3
-TEMPLATES = 200
 BATCH = 1_000
+BATCHES_AT_ONCE = 10
+NAMED = "BENCH-%07d"
+"""An account's number at the supplier, by its place in the history."""
 
 
 def append_all(database_url: str, supplier: str, numbers: range, *, run: str = "") -> int:
@@ -32,22 +38,31 @@ def append_all(database_url: str, supplier: str, numbers: range, *, run: str = "
     recorder = LedgerRecorder(datastore)
     position = 0
     with psycopg.connect(database_url, row_factory=dict_row, autocommit=True) as connection:
-        for append in _appends(supplier, numbers, run):
+        for append in _appends(connection, supplier, numbers, run):
             position = recorder.append(connection, append) + len(append.events)
     datastore.close()
     return position
 
 
-def _appends(supplier: str, numbers: range, run: str) -> Iterator[Append]:
-    templates = [one_account(supplier, number) for number in range(1, TEMPLATES + 1)]
+def append_in_parallel(database_url: str, supplier: str, numbers: range, *, jobs: int) -> None:
+    """The same by so many processes: about in the order of the numbers."""
+    step = BATCH * BATCHES_AT_ONCE
+    parts = [numbers[first : first + step] for first in range(0, len(numbers), step)]
+    with processes(jobs) as pool:
+        for _ in pool.map(partial(append_all, database_url, supplier), parts):
+            pass
+
+
+def _appends(connection: psycopg.Connection[Any], supplier: str, numbers: range, run: str) -> Iterator[Append]:
     began = now() - timedelta(days=1)
     for first in range(numbers.start, numbers.stop, BATCH):
         events: list[Recorded] = []
         payloads: dict[str, Payload] = {}
-        for number in range(first, min(first + BATCH, numbers.stop)):
-            external = f"BENCH-{number:07}"
-            template = random.choice(templates)
-            body = msgspec.json.encode(template | {"external_account_number": external})
+        batch = range(first, min(first + BATCH, numbers.stop))
+        drawn = draw_account_numbers(connection, sum(not _fails(number) for number in batch))
+        for number in batch:
+            external = NAMED % number
+            body = msgspec.json.encode(one_account(supplier, number) | {"external_account_number": external})
             payload = Payload.of(body)
             stream = stream_of(supplier, external)
             payloads[stream] = payload.encrypted(stream, random_key(), subject=stream, is_new=True)
@@ -56,11 +71,15 @@ def _appends(supplier: str, numbers: range, run: str) -> Iterator[Append]:
             started = ImportStarted(attempt=1, worker=1, lease_until=at)
             ended = (
                 ImportErrored(attempt=1, code="reference_not_unique", detail="The reference is taken.")
-                if number % 100 == 0
-                else ImportProcessed(attempt=1, account_number=f"A-{number:08}")
+                if _fails(number)
+                else ImportProcessed(attempt=1, account_number=next(drawn))
             )
             events += [
                 Recorded(stream, version, event, at, supplier, "bench")
                 for version, event in enumerate((staged, started, ended), 1)
             ]
         yield Append(events, payloads)
+
+
+def _fails(number: int) -> bool:
+    return number % 100 == 0

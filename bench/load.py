@@ -27,6 +27,18 @@ def bodies(supplier: str) -> list[tuple[bytes, bytes]]:
     return [(entry.body, entry.external_account_number.encode()) for entry in entries]
 
 
+def _points(body: bytes) -> list[bytes]:
+    """The supply points of an account."""
+    return [identifier.encode() for identifier in json.loads(body)["ledgers"][0]["identifiers"]]
+
+
+def market_location(number: int) -> bytes:
+    """A market location, for each number below 10^9 another, with its check digit."""
+    digits = b"4%09d" % number
+    weighted = sum(digits[0::2]) + 2 * sum(digits[1::2]) - 15 * ord("0")
+    return b"%s%d" % (digits, -weighted % 10)
+
+
 class Sender(asyncio.Protocol):
     """One connection: sends the next request when the last is answered, until the work is done."""
 
@@ -90,6 +102,8 @@ class Load:
         self._next = time.monotonic()
         self._number = arguments.first
         self._reads = range(arguments.first + 1, arguments.first + 1 + arguments.reads)
+        self._named = arguments.named.encode()
+        self._points = [_points(body) if arguments.own_points else [] for body, _ in self._bodies]
         self._read = (
             f"GET {arguments.path}%b/ HTTP/1.1\r\nHost: localhost\r\nAuthorization: Token {arguments.token}\r\n\r\n"
         )
@@ -122,10 +136,12 @@ class Load:
         self._number += 1
         number = random.choice(self._reads) if self._reads else self._number
         body, external = self._bodies[number % SAMPLES]
-        numbered = b"%s-%09d" % (external[:2], number)
+        numbered = self._named % number if self._named else b"%s-%09d" % (external[:2], number)
         if self._reads:
             return self._read.encode() % numbered
         fresh = body.replace(external, numbered)
+        for place, point in enumerate(self._points[number % SAMPLES]):
+            fresh = fresh.replace(point, market_location(2 * number + place))
         return b"%s%d\r\n\r\n%s" % (self._head, len(fresh), fresh)
 
     def ended(self, sender: Sender) -> None:
@@ -169,6 +185,8 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=0.0, help="requests a second; as many as can be by default")
     parser.add_argument("--first", type=int, default=0, help="the number after which accounts are numbered")
     parser.add_argument("--reads", type=int, default=0, help="read below PATH instead, of so many accounts by chance")
+    parser.add_argument("--named", default="", help="the form of accounts' numbers, such as BENCH-%%07d")
+    parser.add_argument("--own-points", action="store_true", help="no two accounts with one supply point")
     uvloop.run(run(parser.parse_args()))
 
 

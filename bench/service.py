@@ -8,6 +8,7 @@ import http.server
 import json
 import os
 import secrets
+import shutil
 import socket
 import statistics
 import subprocess
@@ -25,23 +26,27 @@ from typing import Any
 import msgspec
 import psutil
 import psycopg
+from psycopg.sql import SQL, Identifier
 
 from api.api_key import new_api_key
 from bench.usage import most_memory_of, per_account, usage_of
 from cli.operator import caused_by
+from cli.sealing import CHECKPOINTS
 from embedded.folder import DataFolder
+from embedded.postgres import DATABASE
 from embedded.service import Connections, Service
 from eventstore.aggregates import organisation, supplier
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
-from projections import INLINE
+from projections import FOLLOWING, INLINE
 from workers.broker import redis_broker
 
 SUPPLIER = "NORDWIND"
+KEPT = "kept"
 _SELECT_OPEN = "SELECT FROM import_status WHERE status IN ('PENDING', 'IN_PROGRESS') LIMIT 1"
 _SELECT_BEHIND = """
 SELECT FROM projection_versions
-WHERE state = 'live' AND position > 0 AND position < (SELECT max(position) FROM events)
+WHERE state = 'live' AND name = ANY(%s) AND position < (SELECT max(position) FROM events)
 """
 CREATE, VALIDATE = "/v2/data-import/accounts/", "/v2/data-import/accounts/validate/"
 STATUS = f"/v2/data-import/accounts/{SUPPLIER}/"
@@ -57,14 +62,29 @@ class Measured(msgspec.Struct, frozen=True):
     """The largest process of each kind, at the end."""
 
 
-class Bench:
-    """One database, and the servers on it that are measured in turn."""
+class Reads(msgspec.Struct, frozen=True):
+    """Accounts that are asked for by chance: the number before the first, how many, and the form of their numbers."""
 
-    def __init__(self, folder: Path, seconds: float) -> None:
+    first: int = 0
+    count: int = 0
+    named: str = ""
+
+
+_NOTHING = Reads()
+
+
+class Bench:
+    """One database, and the servers on it that are measured in turn.
+
+    The load's accounts share two hundred pairs of supply points, unless each `has_own_points`.
+    """
+
+    def __init__(self, folder: Path, seconds: float, *, has_own_points: bool = False) -> None:
         self._service = Service(DataFolder(folder), log_folder=folder)
         self.folder = folder
         self._seconds = seconds
         self._first = 0
+        self._load_options = ["--own-points"] if has_own_points else []
         self.held_rate = 0.0
         self._families: dict[str, list[int]] = {}
         self._token_key = secrets.token_urlsafe(32)
@@ -78,6 +98,10 @@ class Bench:
     def postmaster(self) -> int:
         """The process of Postgres."""
         return self._service.supervisor.pids()["postgres"]
+
+    def postgres_s(self) -> float:
+        """Processor seconds of Postgres, up to now."""
+        return usage_of({"postgres": [self.postmaster]})["postgres"]
 
     def ceiling(self) -> Measured:
         with self.server("bench.ceiling") as port:
@@ -143,16 +167,22 @@ class Bench:
             used["generator"] = report["processor_s"] * 1e6 / count
             return Measured(count / clock(), used, memory_mb=most_memory_of(self._families))
 
-    def status_reads(self, creates_a_second: int, reads_a_second: int, accounts: int = 2_000) -> Measured:
-        """So many questions a second for the status of accounts, beside so many creates; relay and worker run."""
+    def status_reads(
+        self, creates_a_second: int, reads_a_second: int, accounts: int = 2_000, known: Reads | None = None
+    ) -> Measured:
+        """So many questions a second for the status of accounts, beside so many creates; relay and worker run.
+
+        Of `known` accounts, or of so many that are made before.
+        """
         self.settle()
         with self.apis(os.cpu_count() or 1) as port, self.role("relay"), self.role("worker"):
             self.warm_up(port)
-            known = self._first
-            with self.all_processed(accounts):
-                self._load(port, CREATE, count=accounts)
+            if known is None:
+                known = Reads(self._first, accounts)
+                with self.all_processed(accounts):
+                    self._load(port, CREATE, count=accounts)
             with self._loading(port, CREATE, rate=creates_a_second, seconds=2 * self._seconds) as creating:
-                read = self._measured(port, STATUS, rate=reads_a_second, reads=(known, accounts))
+                read = self._measured(port, STATUS, rate=reads_a_second, reads=known)
                 creating.terminate()
             return read
 
@@ -161,7 +191,8 @@ class Bench:
         with self.all_processed(1):
             self._load(port, CREATE, count=1)
         with psycopg.connect(self.connections.admin_url, autocommit=True) as connection:
-            while connection.execute(_SELECT_BEHIND).fetchone() is not None:
+            names = [projection.name for projection in FOLLOWING]
+            while connection.execute(_SELECT_BEHIND, (names,)).fetchone() is not None:
                 time.sleep(0.1)
 
     @contextmanager
@@ -202,6 +233,25 @@ class Bench:
             )
             connection.execute("VACUUM ANALYZE")
 
+    def keep(self) -> None:
+        """Remember the log and what follows from it, for `put_back`; no role may be running."""
+        self._copy(DATABASE, KEPT)
+
+    def put_back(self) -> None:
+        """Make the log again what it was when it was kept; no role may be running."""
+        self._copy(KEPT, DATABASE)
+
+    def _copy(self, source: str, target: str) -> None:
+        url = self.connections.admin_url.replace(f"/{DATABASE}?", "/postgres?")
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(Identifier(target)))
+            copying = SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY")
+            connection.execute(copying.format(Identifier(target), Identifier(source)))
+        places = {DATABASE: self.folder / CHECKPOINTS, KEPT: self.folder / f"{CHECKPOINTS}-kept"}
+        shutil.rmtree(places[target], ignore_errors=True)
+        if places[source].exists():
+            shutil.copytree(places[source], places[target])
+
     @contextmanager
     def all_processed(self, count: int) -> Iterator[Callable[[], float]]:
         """So many accounts are sent within; afterwards all of them are PROCESSED, and the callable says in how many s.
@@ -210,19 +260,17 @@ class Bench:
         """
         spent: list[float] = []
         with psycopg.connect(self.connections.admin_url, autocommit=True) as connection:
-            before, started = _accounts(connection), time.monotonic()
+            before, started = _head(connection), time.monotonic()
             yield lambda: spent[0]
             while connection.execute(_SELECT_OPEN).fetchone() is not None:
                 if time.monotonic() - started > 60 + count / 20:
                     raise RuntimeError("not everything was processed in time")
                 time.sleep(0.02)
             spent.append(time.monotonic() - started)
-            if _accounts(connection) - before != count:
-                raise RuntimeError(f"{_accounts(connection) - before} of {count} accounts were made")
+            if (made := _made_after(connection, before)) != count:
+                raise RuntimeError(f"{made} of {count} accounts were made")
 
-    def _measured(
-        self, port: int, path: str, rate: int = 0, seconds: float = 0.0, reads: tuple[int, int] = (0, 0)
-    ) -> Measured:
+    def _measured(self, port: int, path: str, rate: int = 0, seconds: float = 0.0, reads: Reads = _NOTHING) -> Measured:
         before = usage_of(self._kinds())
         report = self._report(port, path, rate=rate, seconds=seconds, reads=reads)
         after = usage_of(self._kinds())
@@ -245,7 +293,7 @@ class Bench:
         count: int = 0,
         rate: int = 0,
         seconds: float = 0.0,
-        reads: tuple[int, int] = (0, 0),
+        reads: Reads = _NOTHING,
     ) -> dict[str, Any]:
         with self._loading(port, path, count=count, rate=rate, seconds=seconds, reads=reads) as loading:
             told, _ = loading.communicate(timeout=600)
@@ -264,14 +312,15 @@ class Bench:
         count: int = 0,
         rate: int = 0,
         seconds: float = 0.0,
-        reads: tuple[int, int] = (0, 0),
+        reads: Reads = _NOTHING,
     ) -> Iterator[subprocess.Popen[str]]:
-        """A load generator that has been started; `reads` are the first number and how many, where it is to read."""
-        first, readable = reads if any(reads) else (self._first, 0)
+        """A load generator that has been started; it is to read where there are `reads`."""
+        first = reads.first if reads.count else self._first
         command = [sys.executable, "-m", "bench.load", "--port", str(port), "--path", path, "--token", self.key]
-        command += ["--first", str(first), "--count", str(count), "--reads", str(readable)]
+        command += ["--first", str(first), "--count", str(count), "--reads", str(reads.count)]
+        command += ["--named", reads.named, *self._load_options]
         command += ["--seconds", str(600 if count else seconds or self._seconds), "--rate", str(rate)]
-        self._first += 0 if readable else 1_000_000
+        self._first += 0 if reads.count else 1_000_000
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as loading:
             try:
                 yield loading
@@ -400,7 +449,15 @@ def _wait_for(port: int) -> None:
             time.sleep(0.05)
 
 
-def _accounts(connection: psycopg.Connection[Any]) -> int:
-    row = connection.execute("SELECT count(*) FROM platform.service_account").fetchone()
+def _head(connection: psycopg.Connection[Any]) -> int:
+    row = connection.execute("SELECT coalesce(max(position), 0) FROM events").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def _made_after(connection: psycopg.Connection[Any], position: int) -> int:
+    """Accounts that were made since then: all there are would take the longer to count, the more there are."""
+    query = "SELECT count(*) FROM events WHERE position > %s AND topic = 'import_processed.v1'"
+    row = connection.execute(query, (position,)).fetchone()
     assert row is not None
     return int(row[0])

@@ -1,0 +1,41 @@
+"""What a large service is held to beside a small one, and that the load's accounts are right and not alike."""
+
+import pytest
+
+from bench.history import NAMED
+from bench.load import market_location
+from bench.scale import Value, compared, table
+from market.identifiers import is_market_location_id
+
+
+def turn(small: float, large: float, *, is_cost: bool = False) -> tuple[dict[str, Value], dict[str, Value]]:
+    return {"it": Value(small, "ms", is_cost)}, {"it": Value(large, "ms", is_cost)}
+
+
+@pytest.mark.parametrize(("large", "is_cost", "ratio"), [(80.0, False, 0.8), (80.0, True, 1.25), (125.0, True, 0.8)])
+def test_more_is_better_but_of_costs(large: float, *, is_cost: bool, ratio: float) -> None:
+    [row] = compared([turn(100.0, large, is_cost=is_cost)])
+    assert row.ratio == pytest.approx(ratio)
+    assert row.is_met is (ratio >= 0.9)
+
+
+def test_each_turn_is_compared_by_itself() -> None:
+    [row] = compared([turn(100.0, 95.0), turn(10.0, 9.5), turn(50.0, 10.0)])
+    assert row.ratio == pytest.approx(0.95)
+    assert (row.small, row.large) == (50.0, 10.0)
+
+
+def test_figures_that_were_measured_in_different_turns_have_a_row_each() -> None:
+    rows = list(compared([turn(100.0, 95.0), ({"other": Value(1, "s")}, {"other": Value(1, "s")})]))
+    assert [row.name for row in rows] == ["it", "other"]
+    assert len("\n".join(table(rows)).splitlines()) == 2 + len(rows)
+
+
+def test_market_locations_of_the_load_are_right_and_not_alike() -> None:
+    made = [market_location(number).decode() for number in (*range(1_000), 10**9 - 1)]
+    assert all(is_market_location_id(one) for one in made)
+    assert len(set(made)) == len(made)
+
+
+def test_a_history_names_a_million_accounts_in_one_length() -> None:
+    assert len(NAMED % 1) == len(NAMED % 1_000_000)
