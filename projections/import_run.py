@@ -76,8 +76,9 @@ RunPlace = tuple[int, str]
 class _Changes:
     """What a batch of events changes."""
 
-    def __init__(self, members: dict[AccountKey, set[str]]) -> None:
+    def __init__(self, members: dict[AccountKey, set[str]], previous: "_Previous") -> None:
         self.members = members
+        self.previous = previous
         self.joined: list[tuple[str, str, str, int]] = []
         self.counts: Sums[tuple[str, str, str, str, str]] = Sums()
         self.runs: dict[RunKey, list[Any]] = {}
@@ -106,6 +107,7 @@ class ImportRuns(Following):
     """The projection of runs, in three tables; the module says what they hold."""
 
     folds_all = True
+    reads_previous = False  # it looks that up itself, for the few that it matters of
 
     def __init__(self) -> None:
         events: tuple[type[Event], ...] = (*STATUS_AFTER, SubjectErased, RunCounted, AccountsReplayed)
@@ -128,7 +130,10 @@ class ImportRuns(Following):
         return False
 
     def apply(self, connection: Connection[Any], schema: str, batch: Sequence[Seen]) -> None:
-        changes = _Changes(_members(connection, schema, _accounts_in(batch)))
+        batch = _of_suppliers_with_runs(connection, schema, batch)
+        if not batch:
+            return
+        changes = _Changes(_members(connection, schema, _accounts_in(batch)), _Previous(connection, batch))
         for seen in batch:
             match seen.recorded.event:
                 case RunCounted() as event:
@@ -172,8 +177,8 @@ def _add_import(changes: _Changes, seen: Seen) -> None:
         mode = ("dry_run" if event.is_dry_run else "create") if is_own and isinstance(event, ImportStaged) else ""
         changes.touch(run, seen, mode)
         changes.count(run, "status", status_after(event))
-        if name in before and seen.previous is not None:
-            changes.count(run, "status", STATUS_AFTER_TOPIC[seen.previous], number=-1)
+        if name in before and (previous := changes.previous.topic(seen)) is not None:
+            changes.count(run, "status", STATUS_AFTER_TOPIC[previous], number=-1)
         if isinstance(event, _ENDED):
             changes.count(run, "ended", _span(seen.recorded.recorded_at))
         if isinstance(event, ImportErrored | DryRunErrored):
@@ -198,22 +203,64 @@ def _accounts_in(batch: Iterable[Seen]) -> set[AccountKey]:
     return accounts
 
 
-def _members(connection: Connection[Any], schema: str, accounts: Collection[AccountKey]) -> dict[AccountKey, set[str]]:
-    """The runs that these accounts belong to. Most suppliers' accounts come without any."""
-    members: dict[AccountKey, set[str]] = defaultdict(set)
+def _of_suppliers_with_runs(connection: Connection[Any], schema: str, batch: Sequence[Seen]) -> Sequence[Seen]:
+    """The events of suppliers that have runs, or get one here. Most suppliers' accounts come without any."""
+    suppliers = {seen.recorded.supplier for seen in batch}
+    having = SQL("SELECT DISTINCT supplier FROM {} WHERE supplier = ANY(%s)").format(Identifier(schema, "import_run"))
     with connection.cursor(row_factory=tuple_row) as cursor:
-        having = SQL("SELECT DISTINCT supplier FROM {} WHERE supplier = ANY(%s)")
-        cursor.execute(having.format(Identifier(schema, "import_run")), (list({supplier for supplier, _ in accounts}),))
-        suppliers = {supplier for (supplier,) in cursor}
-    wanted = [account for account in accounts if account[0] in suppliers]
-    if not wanted:
+        with_runs = {supplier for (supplier,) in cursor.execute(having, (list(suppliers),))}
+    if suppliers - with_runs:
+        with_runs |= {seen.recorded.supplier for seen in batch if _is_of_run(seen.recorded.event)}
+    return [seen for seen in batch if seen.recorded.supplier in with_runs]
+
+
+def _is_of_run(event: Event) -> bool:
+    return event.run != "" if isinstance(event, ImportStaged) else isinstance(event, RunCounted | AccountsReplayed)
+
+
+class _Previous:
+    """What came before events in their streams: as good as always it is in the same batch; else it is looked up."""
+
+    def __init__(self, connection: Connection[Any], batch: Sequence[Seen]) -> None:
+        self._connection = connection
+        self._batch = batch
+        self._topics: dict[tuple[str, int], str] | None = None
+
+    def topic(self, seen: Seen) -> str | None:
+        """The topic of the event before this one; None for a stream's first."""
+        if self._topics is None:
+            self._topics = self._looked_up()
+        return self._topics.get((seen.stream, seen.recorded.version - 1))
+
+    def _looked_up(self) -> dict[tuple[str, int], str]:
+        topics = {(seen.stream, seen.recorded.version): seen.topic for seen in self._batch}
+        wanted = {(seen.stream, seen.recorded.version - 1) for seen in self._batch if seen.recorded.version > 1}
+        missing = [*zip(*(wanted - topics.keys()), strict=True)]
+        if missing:
+            with self._connection.cursor(row_factory=tuple_row) as cursor:
+                cursor.execute(_SELECT_TOPICS, [list(values) for values in missing])
+                topics |= {(stream, version): topic for stream, version, topic in cursor}
+        return topics
+
+
+_SELECT_TOPICS = """
+SELECT stream, version, topic
+FROM events
+JOIN unnest(%s::text[], %s::bigint[]) AS wanted (s, v) ON stream = s AND version = v
+"""
+
+
+def _members(connection: Connection[Any], schema: str, accounts: Collection[AccountKey]) -> dict[AccountKey, set[str]]:
+    """The runs that these accounts belong to."""
+    if not accounts:
         return {}
+    members: dict[AccountKey, set[str]] = defaultdict(set)
     query = SQL(
         "SELECT supplier, external_account_number, run FROM {}"
         " JOIN unnest(%s::text[], %s::text[]) AS wanted (s, e) ON supplier = s AND external_account_number = e"
     ).format(Identifier(schema, "import_run_account"))
     with connection.cursor(row_factory=tuple_row) as cursor:
-        cursor.execute(query, ([supplier for supplier, _ in wanted], [external for _, external in wanted]))
+        cursor.execute(query, [list(column) for column in zip(*accounts, strict=True)])
         for supplier, external, run in cursor:
             members[supplier, external].add(run)
     return dict(members)

@@ -5,6 +5,7 @@ Follows the log. Hours are kept beside minutes, so that a chart of a week reads 
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -40,7 +41,6 @@ _GRIDS: dict[str, _Grid] = {
     "week": _Grid("hour", timedelta(hours=1), 168),
 }
 PERIODS = tuple(_GRIDS)
-_SPANS = {"minute": 60, "hour": 3_600}
 
 _KIND_OF: dict[type[Any], str] = {
     ImportStaged: "received",
@@ -64,14 +64,17 @@ def project(seen: Seen) -> Iterator[tuple[str, str, datetime, str, int]]:
         case _:
             number = 1
     if number:
-        for span, seconds in _SPANS.items():
-            yield (
-                seen.recorded.supplier or "",
-                span,
-                _floor(seen.recorded.recorded_at, seconds),
-                _KIND_OF[type(event)],
-                number,
-            )
+        supplier, kind = seen.recorded.supplier or "", _KIND_OF[type(event)]
+        minute, hour = _beginnings(int(seen.recorded.recorded_at.timestamp()) // 60)
+        yield supplier, "minute", minute, kind, number
+        yield supplier, "hour", hour, kind, number
+
+
+@lru_cache(maxsize=256)
+def _beginnings(minute: int) -> tuple[datetime, datetime]:
+    """When this minute began, counted from 1970 on, and when its hour did: events come minute by minute."""
+    at = datetime.fromtimestamp(minute * 60, UTC)
+    return at, _floor(at, 3_600)
 
 
 def _floor(at: datetime, seconds: int) -> datetime:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import as_completed
 from contextlib import contextmanager
 from functools import partial
-from itertools import count
-from typing import Any, TypeVar
+from itertools import count, pairwise
+from typing import Any, TypeVar, cast
 
 import psycopg
 from psycopg import Connection
@@ -19,10 +19,12 @@ from psycopg.sql import SQL, Identifier
 from discretion.shown import said_by
 from projections.versioning.forgetting import read_erasures, wait_for_erasures
 from projections.versioning.projection import Projection, Rows
-from projections.versioning.reading import Poison, Seen, Slice, read_last, read_ordered, slices, with_bodies
+from projections.versioning.reading import BATCH, Poison, Seen, Slice, read_last, read_ordered, slices, with_bodies
 from runtime.parallel import processes
 
 SLICES_A_JOB = 12
+ORDERED = 2_000
+"""Events that are read at a time where each of them is applied."""
 
 Piece = TypeVar("Piece")
 PieceResult = TypeVar("PieceResult")
@@ -33,11 +35,16 @@ Progress = Callable[[int], None]
 @contextmanager
 def administrator(admin_url: str) -> Iterator[Connection[Any]]:
     """A connection that may make tables, in autocommit and without time limits."""
-    with psycopg.connect(admin_url, autocommit=True) as connection:
-        connection.execute("SET statement_timeout = 0; SET lock_timeout = 0; SET TIME ZONE 'UTC'")
-        connection.execute("SET synchronous_commit = on; SET maintenance_work_mem = '128MB'")
-        connection.execute(_WITHOUT_COMPRESSION)
+    with _administrator(admin_url) as connection:
         yield connection
+
+
+def _administrator(admin_url: str) -> Connection[Any]:
+    connection: Connection[Any] = psycopg.connect(admin_url, autocommit=True)
+    connection.execute("SET statement_timeout = 0; SET lock_timeout = 0; SET TIME ZONE 'UTC'")
+    connection.execute("SET synchronous_commit = on; SET maintenance_work_mem = '128MB'")
+    connection.execute(_WITHOUT_COMPRESSION)
+    return connection
 
 
 def make_tables(connection: Connection[Any], projection: Projection, schema: str) -> None:
@@ -74,7 +81,7 @@ def build(
     if projection.folds_all:
         for table in projection.tables:
             projection.index(connection, schema, table)
-        parked = apply_events(connection, projection, schema, after=0, upto=upto, progress=progress)
+        parked = _folded(admin_url, connection, projection, schema, upto=upto, jobs=jobs, progress=progress)
         for table in projection.tables:
             _analyze(connection, table, schema=schema)
         return parked
@@ -87,6 +94,41 @@ def build(
         progress(upto * done // len(parts))
     index_tables(admin_url, connection, projection, schema, jobs=jobs)
     return parked
+
+
+def _folded(
+    admin_url: str,
+    connection: Connection[Any],
+    projection: Projection,
+    schema: str,
+    *,
+    upto: int,
+    jobs: int,
+    progress: Progress,
+) -> list[Poison]:
+    """Fill tables from every event: in order, or where that does not matter in as many processes as asked for.
+
+    A stream that is to be parked counts up to its poisoned event: where there is one, all is done in order again.
+    """
+    count = SLICES_A_JOB * jobs
+    if projection.adds_up and jobs > 1 and upto >= BATCH * count:
+        bounds = [upto * number // count for number in range(count + 1)]
+        folding = partial(_fold, projection=projection, schema=schema)
+        spans = [*pairwise(bounds)]
+        poisoned = False
+        for done, poisons in enumerate(_Workers(admin_url, connection, jobs).each(folding, spans), 1):
+            poisoned = poisoned or bool(poisons)
+            progress(upto * done // count)
+        if not poisoned:
+            return []
+        for table in projection.tables:
+            connection.execute(SQL("TRUNCATE {}").format(Identifier(schema, table)))
+    return apply_events(connection, projection, schema, after=0, upto=upto, progress=progress)
+
+
+def _fold(connection: Connection[Any], span: tuple[int, int], *, projection: Projection, schema: str) -> list[Poison]:
+    after, upto = span
+    return apply_events(connection, projection, schema, after=after, upto=upto)
 
 
 def index_tables(
@@ -130,10 +172,16 @@ _inherited: dict[int, Callable[[Connection[Any], Any], Any]] = {}
 """What forked processes are to do, by number: they have it from this one, since not every projection can be pickled."""
 
 
+_opened: dict[str, Connection[Any]] = {}
+"""The connection of a forked process, which all its pieces of work use and which ends with it."""
+
+
 def _alone(admin_url: str, number: int, item: Any) -> Any:
-    with administrator(admin_url) as connection:
+    connection = _opened.get(admin_url)
+    if connection is None or connection.closed:
+        connection = _opened[admin_url] = _administrator(admin_url)
         connection.execute("SET max_parallel_maintenance_workers = 0")  # the processes are the parallel workers
-        return _inherited[number](connection, item)
+    return _inherited[number](connection, item)
 
 
 def _largest_first(connection: Connection[Any], projection: Projection, schema: str) -> list[str]:
@@ -165,8 +213,17 @@ def apply_events(
     """
     left = set(parked)
     poisons: list[Poison] = []
+    topics, with_previous = projection.topics, projection.reads_previous
     while after < upto:
-        batch = read_ordered(connection, projection.topics, after=after, upto=upto, streams=streams)
+        batch = read_ordered(
+            connection,
+            topics,
+            after=after,
+            upto=upto,
+            streams=streams,
+            limit=BATCH if projection.reads_payloads else ORDERED,
+            with_previous=with_previous,
+        )
         if not batch:
             break
         after = batch[-1].position
@@ -217,6 +274,8 @@ def _of(batch: Sequence[Seen], stream: str) -> list[Seen]:
 
 def _without_poison(batch: Sequence[Seen | Poison], parked: set[str]) -> tuple[list[Poison], list[Seen]]:
     """The poisoned events, the first of each stream, and the others but for those of parked streams."""
+    if not parked and Poison not in set(map(type, batch)):  # as good as always
+        return [], cast("list[Seen]", batch)
     left = set(parked)
     poisons: list[Poison] = []
     good: list[Seen] = []

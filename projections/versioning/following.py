@@ -5,7 +5,6 @@ A new projection is one file with an object of one of these classes, and its nam
 """
 
 import re
-from collections import Counter as Sums
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
@@ -70,7 +69,8 @@ class Counter(Following):
 
     def __init__(self, name: str, *, folds_all: bool, key: Sequence[str], **parts: Any) -> None:
         super().__init__(name, **parts)
-        self.folds_all = folds_all
+        self.folds_all = self.adds_up = folds_all
+        self.reads_previous = not folds_all
         self._key = tuple(key)
 
     def rows(self, seen: Seen) -> Rows:
@@ -80,9 +80,10 @@ class Counter(Following):
         self.load(connection, schema, {self.name: [row for seen in batch for row in self.project(seen)]})
 
     def load(self, connection: Connection[Any], schema: str, rows: Rows) -> None:
-        sums: Sums[tuple[Any, ...]] = Sums()
-        for *key, number in rows.get(self.name, ()):
-            sums[tuple(key)] += number
+        sums: dict[tuple[Any, ...], int] = {}
+        for row in rows.get(self.name, ()):
+            key = row[:-1]
+            sums[key] = sums.get(key, 0) + row[-1]
         names = [SQL("{}").format(Identifier(column)) for column in self._key]
         statement = SQL(
             "INSERT INTO {table} ({key}, number) VALUES ({places}) ON CONFLICT ({key}) DO UPDATE"

@@ -47,7 +47,11 @@ class Projection:
     is_inline: bool = True
     """Whether it is written in the append's transaction; others follow the log."""
     reads_payloads: bool = False
+    reads_previous: bool = True
+    """Whether it wants to know of an event what came before it in its stream; with `folds_all` only, that can be no."""
     folds_all: bool = False
+    adds_up: bool = False
+    """Whether with `folds_all` each event counts by itself, whatever came before it: any order gives the same."""
     load_rows: ClassVar[int] = 20_000
     """How many rows are collected for a `load`; as many as memory allows, since each COPY has a price."""
     skipped: LiteralString = "false"

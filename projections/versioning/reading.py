@@ -69,15 +69,22 @@ class Slice(msgspec.Struct, frozen=True):
     upto: str | None = None
 
 
-_SELECT_ORDERED = f"""
-SELECT {columns_of("e.")}, p.topic, NULL::timestamptz, 0::bigint
+def _select_ordered(previous: LiteralString, joined: LiteralString) -> LiteralString:
+    return f"""
+SELECT {columns_of("e.")}, {previous}, NULL::timestamptz, 0::bigint
 FROM events AS e
-LEFT JOIN events AS p ON p.stream = e.stream AND p.version = e.version - 1
+{joined}
 WHERE e.position > %(after)s AND e.position <= %(upto)s AND e.topic = ANY(%(topics)s)
   AND (%(streams)s::text[] IS NULL OR e.stream = ANY(%(streams)s))
 ORDER BY e.position
 LIMIT %(limit)s
 """  # noqa: S608 - constants
+
+
+_SELECT_ORDERED = _select_ordered("NULL", "")
+_SELECT_WITH_PREVIOUS = _select_ordered(
+    "p.topic", "LEFT JOIN events AS p ON p.stream = e.stream AND p.version = e.version - 1"
+)
 
 
 def _select_last(skipped: LiteralString) -> LiteralString:
@@ -136,11 +143,16 @@ def read_ordered(
     upto: int,
     streams: Sequence[str] | None = None,
     limit: int = BATCH,
+    with_previous: bool = True,
 ) -> list[Seen | Poison]:
-    """The next events of these topics in the order of the log; of these streams only, where any are named."""
+    """The next events of these topics in the order of the log; of these streams only, where any are named.
+
+    Looking up what came before an event in its stream costs as much as reading the event: not all want it.
+    """
     wanted = {"after": after, "upto": upto, "topics": list(topics), "streams": streams, "limit": limit}
+    statement = _SELECT_WITH_PREVIOUS if with_previous else _SELECT_ORDERED
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
-        return [_seen(row) for row in cursor.execute(_SELECT_ORDERED, wanted)]
+        return [_seen(row) for row in cursor.execute(statement, wanted).fetchall()]
 
 
 def read_last(

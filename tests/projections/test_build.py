@@ -1,5 +1,6 @@
 """A projection's rows are made in bulk, by several processes, or event by event: they are the same."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -70,6 +71,41 @@ def test_a_poison_event_parks_its_own_stream_only(
     assert after is not None
     assert before[0] - 1 <= after[0] <= before[0]
     assert verify(database.admin, admin, projection, limit=3).parked == 1
+
+
+ADDING_UP = [projection for projection in PROJECTIONS if projection.adds_up]
+each_adding_up = pytest.mark.parametrize("projection", ADDING_UP, ids=lambda projection: projection.name)
+
+
+@pytest.mark.parametrize("is_poisoned", [False, True])
+@each_adding_up
+def test_numbers_that_add_up_are_added_by_several_processes(
+    admin: Connection[Any],
+    database: PostgresUrls,
+    projection: Projection,
+    is_poisoned: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where a stream is parked, it counts up to its poisoned event, as it does in order."""
+    monkeypatch.setattr("projections.versioning.build.BATCH", 1)
+    given_out = []
+    monkeypatch.setattr(_Workers, "each", told_to(given_out, _Workers.each))
+    parked = [poison(admin, projection)] if is_poisoned else []
+    for schema, jobs in (("together", 2), ("alone", 1)):
+        admin.execute(f"CREATE SCHEMA {schema}".encode())
+        make_tables(admin, projection, schema)
+        left_out = build(database.admin, admin, projection, schema, upto=head(admin), jobs=jobs)
+        assert [one.stream for one in left_out] == parked
+    assert compare(admin, projection, "together", "alone", limit=3).first == ()
+    assert len(given_out) > 1
+
+
+def told_to(given_out: list[Any], each: Callable[..., Any]) -> Callable[..., Any]:
+    def telling(workers: _Workers, work: Any, items: Sequence[Any]) -> Any:
+        given_out.extend(items)
+        return each(workers, work, items)
+
+    return telling
 
 
 def test_what_a_killed_rebuild_leaves_behind_is_cleared_away(
