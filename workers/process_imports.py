@@ -31,7 +31,7 @@ from eventstore.aggregates.import_process import (
 from eventstore.clock import now
 from eventstore.errors import LedgerError, Refused, StoreUnavailable, first_line
 from eventstore.events import NO_METADATA, Metadata
-from eventstore.log.ledger import Ledger
+from eventstore.log.ledger import Ledger, Loaded
 from eventstore.log.origin import origin
 from market.judging import Occasion, Terms, judge, problem_names
 from projections.archiving import archived_place
@@ -66,10 +66,11 @@ logger = structlog.get_logger()
 
 
 class Started(msgspec.Struct, frozen=True):
-    """An import that this worker has taken up."""
+    """An import that this worker has taken up; `version` is that of its stream since then, 0 where it is not known."""
 
     stream: str
     process: ImportProcess
+    version: int = 0
 
 
 class Ready(msgspec.Struct, frozen=True):
@@ -166,7 +167,7 @@ class ImportProcessor:
             outcomes = self._ledger.execute_many(dict.fromkeys(streams, command), at=at, by=f"worker:{command.worker}")
             before = self._taken_under(command) if tries > 1 else set()
             return [
-                Started(outcome.stream, outcome.state)
+                Started(outcome.stream, outcome.state, outcome.recorded.version if outcome.recorded else 0)
                 for outcome in outcomes
                 if outcome.stream in before or (outcome.recorded and isinstance(outcome.recorded.event, ImportStarted))
             ]
@@ -285,11 +286,14 @@ class ImportProcessor:
             )
             if one.treatment is not None and one.treatment.sends_customer_emails and not is_dry_run:
                 commands |= _mail_request(one, number, one.treatment.email_language)
+        known = {
+            one.started.stream: Loaded(one.started.process, one.started.version) for one in batch if one.started.version
+        }
         if is_dry_run:
             self._ledger.rehearse(copying(rows))
-            self._ledger.execute_many(commands, at=at, by=self._by)
+            self._ledger.execute_many(commands, at=at, by=self._by, loaded=known)
         else:
-            self._ledger.execute_many(commands, at=at, by=self._by, beside=copying(rows), needs_all=True)
+            self._ledger.execute_many(commands, at=at, by=self._by, loaded=known, beside=copying(rows), needs_all=True)
 
     def _finish_alone(self, one: Ready, *, is_dry_run: bool) -> None:
         stream, attempt = one.started.stream, one.started.process.attempt

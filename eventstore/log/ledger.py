@@ -193,11 +193,11 @@ class Ledger:
         `beside` writes what follows from the events elsewhere. A refused command is an outcome, not an exception.
         With `is_all_or_nothing`, one refusal among the outcomes means that nothing was appended. With `needs_all`,
         for what was written for all commands, one refusal is raised, and so is a command without effect; then
-        nothing was written. `loaded` is what the streams were when the caller looked; a conflict says that they are
-        not any more. Raises as `execute` does.
+        nothing was written. `loaded` is what some of the streams were when the caller looked; a conflict says that
+        they are not any more. Raises as `execute` does.
         """
         for attempt in range(TRIES):
-            states = loaded if loaded is not None and attempt == 0 else self.look_at(commands)
+            states = self._states(commands, loaded or {} if attempt == 0 else {})
             outcomes = self._decide_all(commands, states, at, by, answer.command_id if answer else None)
             ineffective = next((outcome for outcome in outcomes if outcome.recorded is None), None)
             if needs_all and ineffective:
@@ -256,6 +256,12 @@ class Ledger:
         with self.connection() as connection:
             bodies = read_payloads(connection, digests.items())
         return {stream: body for (stream, _), body in bodies.items()}
+
+    def _states(
+        self, streams: Iterable[str], known: Mapping[str, Loaded | StreamUnreadable]
+    ) -> Mapping[str, Loaded | StreamUnreadable]:
+        unknown = [stream for stream in streams if stream not in known]
+        return {**known, **self.look_at(unknown)} if unknown else known
 
     def _rows(self, streams: list[str]) -> list[dict[str, Any]]:
         with self.connection() as connection, connection.cursor(binary=True) as cursor:

@@ -88,7 +88,7 @@ def test_numbers_that_add_up_are_added_by_several_processes(
 ) -> None:
     """Where a stream is parked, it counts up to its poisoned event, as it does in order."""
     monkeypatch.setattr("projections.versioning.build.BATCH", 1)
-    given_out = []
+    given_out: list[Any] = []
     monkeypatch.setattr(_Workers, "each", told_to(given_out, _Workers.each))
     parked = [poison(admin, projection)] if is_poisoned else []
     for schema, jobs in (("together", 2), ("alone", 1)):

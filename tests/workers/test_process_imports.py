@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.import_process import (
     CancelImport,
+    FailImport,
     ImportErrored,
     ImportPostponed,
     ImportProcessed,
@@ -18,13 +20,13 @@ from eventstore.aggregates.import_process import (
     StartImport,
 )
 from eventstore.clock import now
-from eventstore.errors import StoreUnavailable
-from eventstore.log.ledger import Decision, Ledger
+from eventstore.errors import StoreUnavailable, StreamUnreadable
+from eventstore.log.ledger import Decision, Ledger, Loaded
 from projections import INLINE
 from tests.support.make import an_account, changed
 from tests.support.staging import SUPPLIER, stage, status
 from workers import process_imports
-from workers.process_imports import LEASE, ImportProcessor
+from workers.process_imports import LEASE, ImportProcessor, Ready
 
 REFUSES_POISON = "ALTER TABLE platform.service_account ADD CHECK (notes #>> '{0,body}' <> 'poison')"
 
@@ -60,6 +62,41 @@ def test_an_import_becomes_platform_records_and_an_account_number(
     points = account["supply_addresses"][0]["supply_points"]
     assert {row["identifier"] for row in joined} == {point["identifier"] for point in points}
     assert {str(row["ledger_balance"]) for row in joined} == {account["ledgers"][0]["ledger_balance"]}
+
+
+def test_what_the_worker_has_started_it_does_not_read_again(
+    ledger: Ledger, processor: ImportProcessor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    streams = [stage(ledger, an_account(SUPPLIER, number)) for number in (1, 2)]
+    read: list[list[str]] = []
+    look_at = Ledger.look_at
+
+    def counting(ledger: Ledger, streams: Iterable[str]) -> dict[str, Loaded | StreamUnreadable]:
+        read.append(list(streams))
+        return look_at(ledger, read[-1])
+
+    monkeypatch.setattr(Ledger, "look_at", counting)
+    processor.process(streams)
+    assert read == [streams]
+    assert {status(ledger, stream) for stream in streams} == {"PROCESSED"}
+
+
+def test_what_somebody_has_ended_meanwhile_is_left_to_him(
+    ledger: Ledger, processor: ImportProcessor, connection: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, left = (stage(ledger, an_account(SUPPLIER, number)) for number in (1, 2))
+    complete = ImportProcessor._complete
+
+    def taken_first(processor: ImportProcessor, batch: Sequence[Ready], *, is_dry_run: bool) -> None:
+        monkeypatch.setattr(ImportProcessor, "_complete", complete)
+        failed = FailImport(attempt=1, code="taken_over", detail="Somebody else has it.")
+        ledger.execute(taken, failed, at=now(), by="tester")
+        complete(processor, batch, is_dry_run=is_dry_run)
+
+    monkeypatch.setattr(ImportProcessor, "_complete", taken_first)
+    processor.process([taken, left])
+    assert (status(ledger, taken), status(ledger, left)) == ("ERRORED", "PROCESSED")
+    assert count(connection, "service_account") == 1
 
 
 def test_a_message_that_comes_twice_makes_one_account(
