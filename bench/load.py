@@ -11,6 +11,7 @@ import json
 import random
 import signal
 import time
+from collections.abc import Callable
 from typing import cast
 
 import uvloop
@@ -20,6 +21,9 @@ from importledger_client.book import book
 SAMPLES = 200
 SEED = 7
 
+Form = Callable[[int], bytes]
+"""What a value is for the account with this number."""
+
 
 def bodies(supplier: str) -> list[tuple[bytes, bytes]]:
     """(JSON, the account number in it) of sample accounts; the number is replaced in every request."""
@@ -27,9 +31,15 @@ def bodies(supplier: str) -> list[tuple[bytes, bytes]]:
     return [(entry.body, entry.external_account_number.encode()) for entry in entries]
 
 
-def _points(body: bytes) -> list[bytes]:
-    """The supply points of an account."""
-    return [identifier.encode() for identifier in json.loads(body)["ledgers"][0]["identifiers"]]
+def own_values(body: bytes) -> list[tuple[bytes, Form]]:
+    """What no two accounts share in truth, of an account: its market locations, its meters, and an e-mail address."""
+    account = json.loads(body)
+    points = [point for address in account["supply_addresses"] for point in address["supply_points"]]
+    values: list[tuple[str, Form]] = [(point["identifier"], market_location) for point in points]
+    meters = [meter["meter_number"] for point in points for melo in point["melos"] for meter in melo["meters"]]
+    values += [(meter, f"{meter[:4]}%010d".encode().__mod__) for meter in meters]
+    values += [(account["customers"][0]["email"], b"kunde%d@example.com".__mod__)]
+    return [(value.encode(), form) for value, form in values]
 
 
 def market_location(number: int) -> bytes:
@@ -37,6 +47,11 @@ def market_location(number: int) -> bytes:
     digits = b"4%09d" % number
     weighted = sum(digits[0::2]) + 2 * sum(digits[1::2]) - 15 * ord("0")
     return b"%s%d" % (digits, -weighted % 10)
+
+
+def scattered(number: int) -> int:
+    """For each number below 10^9 another one, which says nothing of those before it."""
+    return number * 387_420_489 % 10**9
 
 
 class Sender(asyncio.Protocol):
@@ -103,7 +118,7 @@ class Load:
         self._number = arguments.first
         self._reads = range(arguments.first + 1, arguments.first + 1 + arguments.reads)
         self._named = arguments.named.encode()
-        self._points = [_points(body) if arguments.own_points else [] for body, _ in self._bodies]
+        self._own = [own_values(body) if arguments.own_values else [] for body, _ in self._bodies]
         self._read = (
             f"GET {arguments.path}%b/ HTTP/1.1\r\nHost: localhost\r\nAuthorization: Token {arguments.token}\r\n\r\n"
         )
@@ -140,8 +155,8 @@ class Load:
         if self._reads:
             return self._read.encode() % numbered
         fresh = body.replace(external, numbered)
-        for place, point in enumerate(self._points[number % SAMPLES]):
-            fresh = fresh.replace(point, market_location(2 * number + place))
+        for place, (value, form) in enumerate(self._own[number % SAMPLES]):
+            fresh = fresh.replace(value, form(scattered(8 * number + place)))
         return b"%s%d\r\n\r\n%s" % (self._head, len(fresh), fresh)
 
     def ended(self, sender: Sender) -> None:
@@ -186,7 +201,9 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="the number after which accounts are numbered")
     parser.add_argument("--reads", type=int, default=0, help="read below PATH instead, of so many accounts by chance")
     parser.add_argument("--named", default="", help="the form of accounts' numbers, such as BENCH-%%07d")
-    parser.add_argument("--own-points", action="store_true", help="no two accounts with one supply point")
+    parser.add_argument(
+        "--own-values", action="store_true", help="no two accounts with one supply point, meter, address"
+    )
     uvloop.run(run(parser.parse_args()))
 
 

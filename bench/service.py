@@ -76,15 +76,15 @@ _NOTHING = Reads()
 class Bench:
     """One database, and the servers on it that are measured in turn.
 
-    The load's accounts share two hundred pairs of supply points, unless each `has_own_points`.
+    The load's accounts share two hundred pairs of supply points, meters and addresses, unless each has its own.
     """
 
-    def __init__(self, folder: Path, seconds: float, *, has_own_points: bool = False) -> None:
+    def __init__(self, folder: Path, seconds: float, *, has_own_values: bool = False) -> None:
         self._service = Service(DataFolder(folder), log_folder=folder)
         self.folder = folder
         self._seconds = seconds
         self._first = 0
-        self._load_options = ["--own-points"] if has_own_points else []
+        self._load_options = ["--own-values"] if has_own_values else []
         self.held_rate = 0.0
         self._families: dict[str, list[int]] = {}
         self._token_key = secrets.token_urlsafe(32)

@@ -1,11 +1,15 @@
 """What a large service is held to beside a small one, and that the load's accounts are right and not alike."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from bench.history import NAMED
-from bench.load import market_location
+from bench.load import bodies, market_location, own_values, scattered
 from bench.scale import Value, compared, table
 from market.identifiers import is_market_location_id
+from market.judging import Occasion, Terms, judge
+from schemas.submission import read_submission
 
 
 def turn(small: float, large: float, *, is_cost: bool = False) -> tuple[dict[str, Value], dict[str, Value]]:
@@ -32,9 +36,19 @@ def test_figures_that_were_measured_in_different_turns_have_a_row_each() -> None
 
 
 def test_market_locations_of_the_load_are_right_and_not_alike() -> None:
-    made = [market_location(number).decode() for number in (*range(1_000), 10**9 - 1)]
+    made = [market_location(scattered(number)).decode() for number in (*range(1_000), 10**9 - 1)]
     assert all(is_market_location_id(one) for one in made)
     assert len(set(made)) == len(made)
+
+
+def test_what_no_two_accounts_share_is_replaced_by_what_is_right() -> None:
+    body, _ = bodies("NORDWIND")[0]
+    for place, (value, form) in enumerate(own_values(body)):
+        assert value in body
+        body = body.replace(value, form(place))
+    assert [value for value, _ in own_values(body)] == [form(n) for n, (_, form) in enumerate(own_values(body))]
+    judged = judge(read_submission(body), Terms(), datetime(2026, 11, 21, 12, tzinfo=UTC), Occasion.CREATE)
+    assert (*judged.problems, *judged.warnings) == ()
 
 
 def test_a_history_names_a_million_accounts_in_one_length() -> None:
