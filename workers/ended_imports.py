@@ -71,6 +71,7 @@ class EndedImports:
         position = follow.checkpoint(connection, FOLLOWER)
         events, reached = follow.read_after(connection, position, _WATCHED, limit=READ_LIMIT)
         ended: Counter[str] = Counter()
+        told = logger.bind()  # once, and not for each line
         for event in events:
             if event.position <= self._told or not _is_end(connection, event):
                 continue
@@ -78,7 +79,7 @@ class EndedImports:
             end = _end_of(event.state)
             status = _ENDS.get(event.topic, status_after_erasure(False))
             ended[status] += 1
-            logger.info(
+            told.info(
                 "import ended",
                 supplier=supplier,
                 external_account_number=external,

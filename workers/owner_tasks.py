@@ -53,6 +53,8 @@ from workers.leader import lead
 from workers.told_differences import ROWS, rows_told
 
 TOLD_EVERY_S = 0.5
+PAUSE_S = 0.25
+"""How long after a look for tasks the next one is, while the log rings all the time."""
 JOBS = 2
 VerifyLog = Callable[[Mapping[str, str], Progress], dict[str, Any]]
 """Verifies the log as the verb does; what it found."""
@@ -85,6 +87,7 @@ class OwnerTasks:
         while not stop.is_set():
             task_id = next_open_task(connection)
             if task_id is None:
+                stop.wait(PAUSE_S)  # every append rings, and hardly any is a task
                 follow.wait(connection)
             else:
                 self.carry_out(task_id)

@@ -18,12 +18,12 @@ from projections.versioning.build import apply_batch
 from projections.versioning.forgetting import wait_for_erasures
 from projections.versioning.projection import Projection
 from projections.versioning.reading import Poison, Seen, head, read_ordered
-from projections.versioning.versions import held, park, parked_streams
+from projections.versioning.versions import ProjectionVersion, held, park, parked_streams
 from workers.leader import lead
 
 BATCH = 2_000
 """Events that are taken in at a time."""
-PAUSE_S = 0.25
+PAUSE_S = 0.4
 """How long events gather before they are taken in: a few large batches cost less than many small ones."""
 
 logger = structlog.get_logger()
@@ -34,7 +34,8 @@ class _Read(msgspec.Struct, frozen=True):
 
     after: int
     reached: int
-    batch: Sequence[Seen | Poison]
+    batch: Sequence[tuple[str, Seen | Poison]]
+    """With their topics, which each projection chooses by."""
 
 
 class Projector:
@@ -44,7 +45,8 @@ class Projector:
         self._ledger = ledger
         self._projections = projections
         self._outdated: set[str] = set()
-        self._topics = sorted({topic for projection in projections for topic in projection.topics})
+        self._topics_of = {projection.name: frozenset(projection.topics) for projection in projections}
+        self._topics = sorted(frozenset().union(*self._topics_of.values()))
         self._read: _Read | None = None
 
     def start(self, stop: threading.Event) -> threading.Thread:
@@ -75,11 +77,11 @@ class Projector:
             read = self._read_after(connection, live.position)
             if read.reached == live.position:
                 return False
-            topics = frozenset(projection.topics)
-            batch = [one for one in read.batch if one.topic in topics]
-            parked = set(parked_streams(connection, projection.name, live.version))
-            poisons = apply_batch(connection, projection, projection.home, batch, parked)
-            park(connection, projection.name, live.version, poisons)
+            topics = self._topics_of[projection.name]
+            batch = [one for topic, one in read.batch if topic in topics]
+            if read.after != live.position:
+                batch = [one for one in batch if one.position > live.position]
+            poisons = self._taken_in(connection, projection, live, batch) if batch else ()
             connection.execute(
                 "UPDATE projection_versions SET position = %s WHERE name = %s AND version = %s",
                 (read.reached, projection.name, live.version),
@@ -88,13 +90,30 @@ class Projector:
             logger.error("stream parked", projection=projection.name, stream=poison.stream, position=poison.position)
         return len(read.batch) == BATCH
 
+    def _taken_in(
+        self,
+        connection: Connection[Any],
+        projection: Projection,
+        live: ProjectionVersion,
+        batch: Sequence[Seen | Poison],
+    ) -> Sequence[Poison]:
+        parked = set(parked_streams(connection, projection.name, live.version))
+        poisons = apply_batch(connection, projection, projection.home, batch, parked)
+        park(connection, projection.name, live.version, poisons)
+        return poisons
+
     def _read_after(self, connection: Connection[Any], position: int) -> "_Read":
-        """What the projections follow, after a position: read once for all that are at the same place."""
+        """What the projections follow, from before a position to one behind it: read once for all.
+
+        One that was somewhere else, since it was rebuilt or has just begun, is where the others are from then on.
+        """
         read = self._read
-        if read is None or read.after != position or read.reached == position:
-            reached = head(connection)
-            batch = read_ordered(connection, self._topics, after=position, upto=reached, limit=BATCH)
-            self._read = read = _Read(position, batch[-1].position if len(batch) == BATCH else reached, batch)
+        if read is None or not read.after <= position < read.reached:
+            reached, batch = head(connection), list[Seen | Poison]()
+            if reached > position:
+                batch = read_ordered(connection, self._topics, after=position, upto=reached, limit=BATCH)
+            reached = batch[-1].position if len(batch) == BATCH else reached
+            self._read = read = _Read(position, reached, [(one.topic, one) for one in batch])
         return read
 
     def _tell_outdated(self, name: str) -> None:

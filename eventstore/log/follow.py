@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 from psycopg import Connection
+from psycopg.rows import tuple_row
 
 from eventstore.log.bell import CHANNEL
 from eventstore.log.columns import SELECT_HEAD
@@ -29,7 +30,7 @@ ON CONFLICT (follower) DO UPDATE SET position = excluded.position, updated_at = 
 """
 
 
-class Followed(msgspec.Struct, frozen=True):
+class Followed(msgspec.Struct, frozen=True, gc=False):
     """An event as a follower reads it: `state` is its stored JSON, not decoded."""
 
     position: int
@@ -52,10 +53,10 @@ def read_after(
     connection: Connection[Any], position: int, topics: Sequence[str], *, limit: int
 ) -> tuple[list[Followed], int]:
     """Events of these topics after the position, and how far the log has been read with them."""
-    with connection.cursor(binary=True) as cursor:
-        head = cursor.execute(SELECT_HEAD).fetchone()["head"]  # type: ignore[index]
+    with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
+        head = cursor.execute(SELECT_HEAD).fetchone()[0]  # type: ignore[index]
         cursor.execute(_SELECT_AFTER, (position, list(topics), limit), prepare=True)
-        events = [Followed(r["position"], r["stream"], r["topic"], r["state"]) for r in cursor]
+        events = [Followed(*row) for row in cursor.fetchall()]
     if len(events) == limit:
         return events, events[-1].position
     return events, max(head, events[-1].position if events else position)

@@ -35,6 +35,10 @@ VACUUM_TIMEOUT = "10s"
 """How long a switch waits for a vacuum, while nobody waits for it; Postgres ends its own vacuum after a second."""
 
 
+_HOLD_TRIES = 3
+_NOT_SET_UP = "{} is not set up. Run `importledger migrate`."
+
+
 class NotPossible(Exception):
     """The projection cannot be built or switched like this; the message says why."""
 
@@ -65,12 +69,17 @@ def schema_of(name: str, version: int) -> str:
     return f"{name}_v{version}"
 
 
+_SELECT = SQL("SELECT {} FROM projection_versions ").format(
+    SQL(", ").join(map(Identifier, ProjectionVersion.__struct_fields__))
+)
+_SELECT_VERSIONS = _SELECT + SQL("WHERE name = %s ORDER BY version")
+_HOLD = _SELECT + SQL("WHERE name = %s AND state = 'live' FOR UPDATE")
+
+
 def versions(connection: Connection[Any], name: str) -> list[ProjectionVersion]:
     """All versions of a projection, the oldest first."""
-    columns = SQL(", ").join(map(Identifier, ProjectionVersion.__struct_fields__))
-    query = SQL("SELECT {} FROM projection_versions WHERE name = %s ORDER BY version").format(columns)
     with connection.cursor(row_factory=class_row(ProjectionVersion)) as cursor:
-        return cursor.execute(query, (name,)).fetchall()
+        return cursor.execute(_SELECT_VERSIONS, (name,)).fetchall()
 
 
 def live_version(connection: Connection[Any], name: str) -> ProjectionVersion:
@@ -78,13 +87,16 @@ def live_version(connection: Connection[Any], name: str) -> ProjectionVersion:
     for version in versions(connection, name):
         if version.state == "live":
             return version
-    raise NotPossible(f"{name} is not set up. Run `importledger migrate`.")
+    raise NotPossible(_NOT_SET_UP.format(name))
 
 
 def held(connection: Connection[Any], name: str) -> ProjectionVersion:
     """The live version, which stays as it is until the transaction ends: followers, switches and healing wait."""
-    connection.execute("SELECT FROM projection_versions WHERE name = %s AND state = 'live' FOR UPDATE", (name,))
-    return live_version(connection, name)
+    with connection.cursor(row_factory=class_row(ProjectionVersion)) as cursor:
+        for _ in range(_HOLD_TRIES):  # nothing comes back where another was switched in while this waited
+            if (live := cursor.execute(_HOLD, (name,)).fetchone()) is not None:
+                return live
+    raise NotPossible(_NOT_SET_UP.format(name))
 
 
 def add_version(connection: Connection[Any], projection: Projection, version: int, state: str, position: int) -> None:
