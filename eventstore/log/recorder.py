@@ -25,6 +25,7 @@ from eventstore.aggregates.aggregate import Event
 from eventstore.errors import StoreUnavailable, VersionConflict
 from eventstore.events import Recorded
 from eventstore.log.answers import Answer, watched
+from eventstore.log.arrays import ARRAY_OF, Written, arrays_of
 from eventstore.log.connecting import check_writable
 from eventstore.log.payloads import Payload
 
@@ -54,12 +55,11 @@ _APPEND_ANSWERED = f"WITH appended AS MATERIALIZED (SELECT append_answered_event
 
 
 class InlineView(Protocol):
-    """A view that is written in the append's transaction: its name, its columns, its rows, its statement."""
+    """A view that is written in the append's transaction: its name, its rows, its statement."""
 
     name: str
-    columns: tuple[str, ...]
     upsert: Composable
-    """An INSERT that reads `appended.base` and parameters `<name>_<column>`; positions are relative to the base."""
+    """An INSERT that reads `appended.base` and what `arrays` gives; positions are relative to the base."""
 
     @property
     def events(self) -> frozenset[type[Event]]:
@@ -67,6 +67,9 @@ class InlineView(Protocol):
 
     def project(self, recorded: Recorded, position: int) -> tuple[Any, ...] | None:
         """The row that follows from the event at this position, or None. Pure; never raises."""
+
+    def arrays(self, rows: Sequence[tuple[Any, ...]]) -> dict[str, Written]:
+        """The rows as parameters, an array for each column."""
 
 
 class Append(msgspec.Struct, frozen=True):
@@ -176,8 +179,7 @@ class LedgerRecorder(PostgresApplicationRecorder):
             rows = [row for n, e in enumerate(events, 1) if (row := view.project(e, n)) is not None]
             if rows:
                 used.append(view)
-                for column, values in zip(view.columns, zip(*rows, strict=True), strict=True):
-                    arrays[f"{view.name}_{column}"] = list(values)
+                arrays |= view.arrays(rows)
         with store_errors():
             return self._run(connection, tuple(used), arrays, ends_transaction=ends_transaction)
 
@@ -238,32 +240,46 @@ def append_statement(views: Sequence[InlineView], *, is_answered: bool = False) 
     return (append + Composed(upserts) + SQL(" SELECT base FROM appended")).as_bytes()
 
 
+_EVENT_COLUMNS = {
+    "streams": "text",
+    "versions": "integer",
+    "topics": "text",
+    "times": "timestamptz",
+    "suppliers": "text",
+    "causes": "text",
+    "command_ids": "text",
+    "states": "bytea",
+}
+
+
 def _event_arrays(rows: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
-    names = ("streams", "versions", "topics", "times", "suppliers", "causes", "command_ids", "states")
-    columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in names]
-    return dict(zip(names, columns, strict=True)) | {"code_version": CODE_VERSION}
+    return arrays_of(_EVENT_COLUMNS, rows) | {"code_version": CODE_VERSION}
 
 
-def _payload_arrays(payloads: Mapping[str, Payload], at: datetime) -> dict[str, Any]:
+def _payload_arrays(payloads: Mapping[str, Payload], at: datetime) -> dict[str, Written]:
     kept = list(payloads.values())
+    texts, blobs = ARRAY_OF["text"], ARRAY_OF["bytea"]
     return {
-        "payload_streams": list(payloads),
-        "payload_digests": [payload.sha256 for payload in kept],
-        "payload_times": [at] * len(kept),
-        "payload_sizes": [payload.received_bytes for payload in kept],
-        "payload_contents": [payload.content for payload in kept],
-        "payload_subjects": [payload.subject for payload in kept],
-        "key_streams": [stream for stream, payload in payloads.items() if payload.new_key],
-        "keys": [payload.new_key for payload in kept if payload.new_key],
+        "payload_streams": texts([*payloads]),
+        "payload_digests": blobs([payload.sha256 for payload in kept]),
+        "payload_times": ARRAY_OF["timestamptz"]([at] * len(kept)),
+        "payload_sizes": ARRAY_OF["integer"]([payload.received_bytes for payload in kept]),
+        "payload_contents": blobs([payload.content for payload in kept]),
+        "payload_subjects": texts([payload.subject for payload in kept]),
+        "key_streams": texts([stream for stream, payload in payloads.items() if payload.new_key]),
+        "keys": blobs([payload.new_key for payload in kept if payload.new_key]),
     }
 
 
-def _answer_arrays(answers: Mapping[int, Answer]) -> dict[str, Any]:
-    kept = list(answers.values())
-    return {
-        "answer_ids": [answer.command_id for answer in kept],
-        "answer_numbers": [index + 1 for index in answers],
-        "answer_digests": [answer.request_sha256 for answer in kept],
-        "answer_statuses": [answer.status for answer in kept],
-        "answer_bodies": [answer.body for answer in kept],
-    }
+_ANSWER_COLUMNS = {
+    "answer_ids": "text",
+    "answer_numbers": "integer",
+    "answer_digests": "bytea",
+    "answer_statuses": "integer",
+    "answer_bodies": "bytea",
+}
+
+
+def _answer_arrays(answers: Mapping[int, Answer]) -> dict[str, Written]:
+    rows = [(one.command_id, index + 1, one.request_sha256, one.status, one.body) for index, one in answers.items()]
+    return arrays_of(_ANSWER_COLUMNS, rows)

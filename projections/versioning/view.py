@@ -15,6 +15,7 @@ from psycopg.sql import SQL, Composable, Identifier
 from eventstore.aggregates.aggregate import Event
 from eventstore.aggregates.import_process import SubjectErased
 from eventstore.events import Recorded
+from eventstore.log.arrays import Written, arrays_of
 from projections.versioning.projection import Projection, Rows, copy_rows, delete_rows
 from projections.versioning.reading import Seen
 
@@ -69,6 +70,7 @@ class View(Projection):
             set() if leaves_none else {field for field, hint in _hints(row) if type(None) in get_args(hint)}
         )
         assert self.columns[: len(key)] == self._key, "the key comes first"
+        self._arrays = {f"{name}_{column}": self._carried(column) for column in self.columns}
         self.upsert = self._upsert_into(Identifier(name))
         columns = [f"{name} {kind}{'' if may else ' NOT NULL'}" for name, kind, may in self.declared()]
         parts = [f"PRIMARY KEY ({', '.join(key)})", *(f"{name} {place}" for name, place in self.indexes.items())]
@@ -78,6 +80,9 @@ class View(Projection):
         """The row that follows from the event at this position, or None. Pure."""
         row = self._project(recorded, position)
         return None if row is None else msgspec.structs.astuple(row)
+
+    def arrays(self, rows: Sequence[tuple[Any, ...]]) -> dict[str, Written]:
+        return arrays_of(self._arrays, rows)
 
     def create(self, connection: Connection[Any], schema: str) -> None:
         columns = ", ".join(f"{name} {kind}{'' if may else ' NOT NULL'}" for name, kind, may in self.declared())
@@ -105,10 +110,8 @@ class View(Projection):
         upsert = self._upsert_into(Identifier(schema, self.name))
         statement = SQL("WITH appended AS (SELECT 0::bigint AS base) ") + upsert
         for rows in self._waves([seen.recorded for seen in batch]):
-            columns = zip(self.columns, zip(*rows, strict=True), strict=True)
-            parameters = {f"{self.name}_{column}": list(values) for column, values in columns}
             with connection.cursor(binary=True) as cursor:
-                cursor.execute(statement, parameters)
+                cursor.execute(statement, self.arrays(rows))
 
     def forget_person(self, connection: Connection[Any], schema: str, erasure: Recorded) -> None:
         """The row stays, since the erasure leaves one; what it says in words does not."""

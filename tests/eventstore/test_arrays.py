@@ -1,0 +1,60 @@
+"""Arrays that are put together by hand arrive as what they were, and the library's own are left as they are."""
+
+from collections.abc import Iterator
+from datetime import UTC
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from embedded.postgres import PostgresUrls
+from eventstore.log.arrays import ARRAY_OF, arrays_of
+
+_texts = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=20)
+VALUES = {
+    "text": _texts,
+    "bytea": st.binary(max_size=20),
+    "integer": st.integers(-(2**31), 2**31 - 1),
+    "bigint": st.integers(-(2**63), 2**63 - 1),
+    "boolean": st.booleans(),
+    "timestamptz": st.datetimes(timezones=st.just(UTC)),
+}
+
+
+@pytest.fixture
+def connection(database: PostgresUrls) -> Iterator[psycopg.Connection[Any]]:
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        connection.execute("SET TIME ZONE 'UTC'")
+        yield connection
+
+
+def test_each_type_has_values_here() -> None:
+    assert VALUES.keys() == ARRAY_OF.keys()
+
+
+@pytest.mark.parametrize("kind", VALUES)
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_an_array_arrives_as_what_it_was(connection: psycopg.Connection[Any], kind: str, data: st.DataObject) -> None:
+    values = data.draw(st.lists(st.none() | VALUES[kind], max_size=5))
+    query = f"SELECT pg_typeof(%(ours)b)::text, %(ours)b, coalesce(%(ours)b, '{{}}') = %(theirs)b::{kind}[]".encode()
+    row = connection.execute(query, {"ours": ARRAY_OF[kind](values), "theirs": values}, binary=True).fetchone()
+    assert row == ("timestamp with time zone[]" if kind == "timestamptz" else f"{kind}[]", values, True)
+
+
+def test_rows_become_an_array_for_each_column(connection: psycopg.Connection[Any]) -> None:
+    columns = {"names": "text", "sizes": "bigint"}
+    for rows in ([("a", 1), (None, 2)], []):
+        arrays = arrays_of(columns, rows)
+        read = connection.execute("SELECT * FROM unnest(%(names)b, %(sizes)b)", arrays).fetchall()
+        assert read == rows
+
+
+def test_a_list_is_still_written_by_the_library(connection: psycopg.Connection[Any]) -> None:
+    connection.execute("CREATE TABLE public.lists (said text[])")
+    with connection.cursor() as cursor, cursor.copy("COPY lists FROM STDIN (FORMAT BINARY)") as copy:
+        copy.set_types(["text[]"])
+        copy.write_row((["a", None],))
+    assert connection.execute("SELECT said FROM lists").fetchall() == [(["a", None],)]
