@@ -66,6 +66,7 @@ class ImportFailures(Following):
     """The projection of failures, in two tables; the module says what they hold."""
 
     folds_all = True
+    reads_previous = False
 
     def __init__(self) -> None:
         events: tuple[type[Event], ...] = (

@@ -48,7 +48,7 @@ class Projection:
     """Whether it is written in the append's transaction; others follow the log."""
     reads_payloads: bool = False
     reads_previous: bool = True
-    """Whether it wants to know of an event what came before it in its stream; with `folds_all` only, that can be no."""
+    """Whether it wants to know what came before an event in its stream: to look that up costs as much as reading."""
     folds_all: bool = False
     adds_up: bool = False
     """Whether with `folds_all` each event counts by itself, whatever came before it: any order gives the same."""
@@ -110,6 +110,7 @@ class Platform(Projection):
 
     home = "platform"
     reads_payloads = True
+    reads_previous = False
     load_rows = 100_000  # a hundred bytes each
 
     def __init__(

@@ -32,6 +32,8 @@ class View(Projection):
     what the service's role may do with the table. `defaults`: what rows have that are older than the column.
     """
 
+    reads_previous = False
+
     def __init__(
         self,
         name: str,

@@ -13,7 +13,7 @@ from msgspec import UNSET
 from embedded.postgres import PostgresUrls
 from eventstore.log import copy_format
 from eventstore.log.copy_format import BIGINT, BOOLEAN, CHOICE, COLUMNS, DATE, INTEGER, NUMERIC, remembered, text, texts
-from eventstore.log.copying import copy_into, copy_written
+from eventstore.log.copying import _copying, copy_into, copy_written
 
 TABLE = """
 CREATE TABLE public.pieces (
@@ -78,6 +78,13 @@ def test_what_was_left_out_is_null_and_an_empty_text_is_not(connection: psycopg.
     row = COLUMNS[9] + BIGINT[UNSET] * 2 + b"".join((BOOLEAN[None], DATE[UNSET], INSTANT[None], NUMERIC[""]))
     copy_written(connection, "public", "pieces", NAMES, [row + CHOICE[UNSET] + text("") + texts(())])
     assert connection.execute("SELECT * FROM pieces").fetchall() == [(None,) * 7 + ("", [])]
+
+
+def test_the_statement_for_a_table_is_put_together_once() -> None:
+    assert _copying("public", "pieces", NAMES) is _copying("public", "pieces", NAMES)
+    assert (
+        _copying("public", "pieces", ("a", 'b"')) == b'COPY "public"."pieces" ("a", "b""") FROM STDIN (FORMAT BINARY)'
+    )
 
 
 def test_what_is_remembered_does_not_grow_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
