@@ -12,6 +12,7 @@ import random
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import cast
 
 import uvloop
@@ -37,16 +38,20 @@ def own_values(body: bytes) -> list[tuple[bytes, Form]]:
     points = [point for address in account["supply_addresses"] for point in address["supply_points"]]
     values: list[tuple[str, Form]] = [(point["identifier"], market_location) for point in points]
     meters = [meter["meter_number"] for point in points for melo in point["melos"] for meter in melo["meters"]]
-    values += [(meter, f"{meter[:4]}%010d".encode().__mod__) for meter in meters]
+    values += [(meter, partial(_meter, meter[:4])) for meter in meters]
     values += [(account["customers"][0]["email"], b"kunde%d@example.com".__mod__)]
     return [(value.encode(), form) for value, form in values]
 
 
 def market_location(number: int) -> bytes:
     """A market location, for each number below 10^9 another, with its check digit."""
-    digits = b"4%09d" % number
+    digits = b"%d" % (4 * 10**9 + 6 * number)
     weighted = sum(digits[0::2]) + 2 * sum(digits[1::2]) - 15 * ord("0")
     return b"%s%d" % (digits, -weighted % 10)
+
+
+def _meter(kind: str, number: int) -> bytes:
+    return b"%b%d" % (kind.encode(), 10**9 + 9 * number)
 
 
 def scattered(number: int) -> int:
