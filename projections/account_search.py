@@ -18,6 +18,8 @@ from projections.versioning.reading import Seen
 from schemas.status import FoundAccount
 
 MAX_FOUND = 50
+FEW = 1_000
+"""As many accounts are put in order for a page; of more, fifty are soon met in the order that there is."""
 MIN_LETTERS = 3
 """Shorter parts of names find too much. One word of a search has as many."""
 
@@ -145,17 +147,32 @@ _ALLOWED: LiteralString = "(%(suppliers)s::text[] IS NULL OR i.supplier = ANY(%(
 _EXACTLY: LiteralString = "(a.terms @> %(whole)s OR a.terms @> %(compact)s OR a.terms @> %(words)s)"
 _PARTLY: LiteralString = f"""%(is_long_enough)s AND (SELECT count(*) FROM exact) < %(limit)s
           AND a.terms @> %(parts)s AND a.names LIKE ALL(%(fragments)s) AND NOT {_EXACTLY}"""  # noqa: S608 - constants
-_FIRST: LiteralString = """SELECT a.*
+_MATCHING: LiteralString = """SELECT a.stream, a.supplier, a.external_account_number
         FROM account_search AS a
         WHERE {which} AND (%(suppliers)s::text[] IS NULL OR a.supplier = ANY(%(suppliers)s))
-          AND (%(rank)s, %(after)s) < ({rank}, a.stream)
-        ORDER BY a.stream
-        LIMIT %(limit)s"""
-"""Only so many are looked up as a page has, however many there are."""
+          AND (%(rank)s, %(after)s) < ({rank}, a.stream)"""
+_FIRST: LiteralString = f"""some_{{name}} AS MATERIALIZED (
+        {_MATCHING}
+        LIMIT {FEW} + 1
+    ),
+    {{name}} AS MATERIALIZED (
+        (SELECT * FROM some_{{name}}
+         WHERE (SELECT count(*) FROM some_{{name}}) <= {FEW}
+         ORDER BY stream
+         LIMIT %(limit)s)
+        UNION ALL
+        ({_MATCHING} AND (SELECT count(*) FROM some_{{name}}) > {FEW}
+         ORDER BY a.stream
+         LIMIT %(limit)s)
+    )"""  # noqa: S608 - constants
+"""Only so many are looked up as a page has, however many there are.
+
+A few are found by their terms and put in order; more are come by soon enough in the order of streams. Postgres cannot
+know which of both it is, and would go through all accounts for the one that has a term.
+"""
 SELECT_FOUND: LiteralString = f"""
-WITH exact AS MATERIALIZED (
-    {_FIRST.replace("{rank}", "2").replace("{which}", _EXACTLY)}
-)
+WITH {_FIRST.replace("{name}", "exact").replace("{rank}", "2").replace("{which}", _EXACTLY)},
+    {_FIRST.replace("{name}", "partial").replace("{rank}", "3").replace("{which}", _PARTLY)}
 SELECT * FROM (
     (SELECT 1 AS rank, 'import/' || i.supplier || '/' || i.external_account_number AS stream, {_COLUMNS}
      FROM platform.service_account AS p
@@ -166,8 +183,7 @@ SELECT * FROM (
      FROM exact AS a JOIN import_status AS i USING (supplier, external_account_number))
     UNION ALL
     (SELECT 3 AS rank, a.stream, {_COLUMNS}
-     FROM ({_FIRST.replace("{rank}", "3").replace("{which}", _PARTLY)}) AS a
-     JOIN import_status AS i USING (supplier, external_account_number))
+     FROM partial AS a JOIN import_status AS i USING (supplier, external_account_number))
 ) AS found
 ORDER BY rank, stream
 LIMIT %(limit)s

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from psycopg.rows import tuple_row
 
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.import_process import (
@@ -19,7 +20,15 @@ from eventstore.events import Recorded
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
 from projections import FOLLOWING
-from projections.account_search import ACCOUNT_SEARCH, find_accounts, folded, project
+from projections.account_search import (
+    ACCOUNT_SEARCH,
+    FEW,
+    SELECT_FOUND,
+    find_accounts,
+    folded,
+    project,
+    search_parameters,
+)
 from projections.versioning.reading import Seen
 from tests.support.make import NOON, an_account, encoded, stage, staged, start
 from workers.projector import Projector
@@ -130,6 +139,41 @@ def test_a_search_says_that_there_are_more_and_goes_on(found: Callable[..., Any]
     for nonsense in ("x", "ÄÖ", "AAAA"):
         with pytest.raises(ValueError, match="no page"):
             found("müller", after=nonsense)
+
+
+@pytest.mark.parametrize(("text", "expected"), [("only15000", 1), ("nobody", 0), ("every tenth", 11), ("xyz", 1)])
+def test_a_search_does_not_go_through_all_accounts(
+    ledger: Ledger, database: PostgresUrls, text: str, expected: int
+) -> None:
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        # Postgres takes a rare term for a usual one then, as it does by itself among hundreds of thousands of accounts.
+        connection.execute("ALTER TABLE account_search ALTER terms SET STATISTICS 1")
+        connection.execute(_MANY)
+        connection.execute("ANALYZE account_search, import_status")
+    with ledger.connection() as connection, connection.cursor(row_factory=tuple_row) as cursor:
+        parameters = search_parameters(text, None, "", 10)
+        assert len(cursor.execute(SELECT_FOUND, parameters).fetchall()) == expected
+        [(plan,)] = cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {SELECT_FOUND}", parameters).fetchall()
+    assert _most_left_out(plan[0]["Plan"]) < FEW
+
+
+_MANY = """
+INSERT INTO account_search (stream, supplier, external_account_number, names, terms)
+SELECT 'import/S/' || n, 'S', n::text, CASE n WHEN 77 THEN 'wxyz' ELSE 'anna' END,
+       ARRAY['only' || n, 'mail' || n, 'meter' || n, 'bank' || n, 'every', 'anna']
+       || CASE WHEN n % 10 = 0 THEN ARRAY['tenth'] ELSE '{}' END
+       || CASE n WHEN 77 THEN ARRAY['~wxy', '~xyz'] ELSE ARRAY['~ann', '~nna'] END
+FROM generate_series(1, 30000) AS n;
+INSERT INTO import_status (supplier, external_account_number, status, created_at, created_position, modified_at,
+                           position, version, attempt)
+SELECT 'S', n::text, 'PENDING', now(), n, now(), n, 1, 0 FROM generate_series(1, 30000) AS n;
+"""
+
+
+def _most_left_out(plan: dict[str, Any]) -> int:
+    """The rows that a part of the plan has read for nothing, of the part where they are most."""
+    most: int = max([plan.get("Rows Removed by Filter", 0), *map(_most_left_out, plan.get("Plans", ()))])
+    return most
 
 
 def test_an_account_is_found_by_its_number(ledger: Ledger, database: PostgresUrls) -> None:
