@@ -10,6 +10,7 @@ code 1 where the large one is below 0.9 of the small one in anything.
 
 import argparse
 import os
+import random
 import resource
 import statistics
 import sys
@@ -29,7 +30,9 @@ from bench.history import EVENTS_AN_ACCOUNT, NAMED, append_in_parallel
 from bench.recorders import ledger_rate
 from bench.service import SUPPLIER, Bench, Measured, Reads
 from bench.usage import processor_model
+from eventstore.log.recorder import SESSION
 from projections import PROJECTIONS
+from projections.account_search import find_accounts
 from projections.versioning.build import administrator
 from projections.versioning.projection import Projection
 from projections.versioning.reading import head
@@ -41,7 +44,7 @@ READ_RATES = (300, 500)
 """Creates a second, and questions for a status beside them."""
 REBUILT = ("platform", "import_status")
 """Those whose rebuild is measured: one that reads payloads, and one that reads events alone."""
-TRIES = 3
+TRIES, SEARCHES = 3, 200
 REBUILDS_BESIDE = 3
 """How often the small one is rebuilt before the large one, and after it."""
 
@@ -136,6 +139,20 @@ class Sized:
         self._turn += 1
         return ledger_rate(self.bench.connections.database_url, self._turn)
 
+    def search_ms(self) -> float:
+        """The median of searches for accounts by chance, in an index without pending entries."""
+        self.bench.settle()
+        times = []
+        with psycopg.connect(self.bench.connections.database_url, autocommit=True) as connection:
+            connection.execute(SESSION)
+            for number in random.choices(range(1, self.accounts + 1), k=SEARCHES):
+                began = time.perf_counter()
+                page = find_accounts(connection, f"kunde{number}@example.com", [SUPPLIER])
+                times.append((time.perf_counter() - began) * 1000)
+                if not page.accounts:
+                    raise RuntimeError(f"account {number} is not found")
+        return statistics.median(times)
+
     @property
     def known(self) -> Reads:
         return Reads(0, self.accounts, NAMED)
@@ -161,7 +178,7 @@ def main() -> None:
     parser.add_argument("--small", type=int, default=SMALL, help="of the small one")
     parser.add_argument("--rounds", type=int, default=5, help="of each measurement but the rebuilds")
     parser.add_argument("--seconds", type=float, default=5.0, help="of load in each round")
-    parser.add_argument("--processed", type=int, default=4_000, help="accounts to bring to PROCESSED in each round")
+    parser.add_argument("--processed", type=int, default=12_000, help="accounts to bring to PROCESSED in each round")
     parser.add_argument("--jobs", type=int, default=min(8, os.cpu_count() or 1), help="processes that fill and rebuild")
     arguments = parser.parse_args()
     screen = Console(soft_wrap=True)
@@ -254,7 +271,10 @@ def measurements(processed: int) -> Iterator[Callable[[Sized], dict[str, Value]]
     def appends(one: Sized) -> dict[str, Value]:
         return {"recorder at 64 callers": Value(one.append_rate(), "accounts/s")}
 
-    yield from (creates, processing, reads, validations, appends)
+    def searches(one: Sized) -> dict[str, Value]:
+        return {"search for an e-mail address": Value(one.search_ms(), "ms", is_cost=True)}
+
+    yield from (creates, processing, reads, validations, appends, searches)
 
 
 def _processor_us(measured: Measured) -> float:
