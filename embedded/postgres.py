@@ -30,7 +30,7 @@ _OPTIONS = {
     "unix_socket_permissions": "0700",
     "max_wal_size": "256MB",  # what is read again after a crash grows with it
     "shared_buffers": "256MB",
-    "wal_compression": "on",
+    "wal_compression": "off",  # compressing a page takes longer than writing it, and large logs write many
     "checkpoint_timeout": "15min",
     "max_connections": "100",
     "log_line_prefix": "%m [%p] ",
