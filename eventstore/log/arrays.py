@@ -5,7 +5,6 @@ the statement says so, which takes a third of that time for one row and half of 
 stays the library's business (`copy_format`).
 """
 
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,11 +13,7 @@ from psycopg.abc import AdaptContext
 from psycopg.adapt import Dumper
 from psycopg.pq import Format
 
-from eventstore.log.copy_format import BIGINT, BOOLEAN, INTEGER, NULL, SIZE, remembered
-
-_head = struct.Struct(">5i").pack
-_NO_NULLS_SAID = 0
-"""Postgres finds the nulls itself."""
+from eventstore.log.copy_format import BIGINT, BOOLEAN, INTEGER, NULL, SIZE, Remembered, array, remembered
 
 
 class Written:
@@ -40,47 +35,40 @@ class _WrittenDumper(Dumper):
         super().__init__(cls, context)
         self.oid = cls.oid
 
-    def dump(self, array: Written) -> bytes:
-        return array.content
+    def dump(self, written: Written) -> bytes:
+        return written.content
 
 
 ArrayOf = Callable[[Sequence[Any]], Written]
 """Makes the array of these values; None is NULL."""
 
 
-def _arrays(sql_type: str, join: Callable[[Sequence[Any]], bytes]) -> ArrayOf:
+def _arrays(sql_type: str, write: Callable[[Sequence[Any]], list[bytes]]) -> ArrayOf:
     info = psycopg.adapters.types[sql_type]
     written: type[Written] = type(f"Written_{sql_type}", (Written,), {"__slots__": (), "oid": info.array_oid})
     psycopg.adapters.register_dumper(written, _WrittenDumper)
-    element, nothing = info.oid, struct.pack(">3i", 0, 0, info.oid)
-
-    def array(values: Sequence[Any]) -> Written:
-        if not values:
-            return written(nothing)
-        return written(_head(1, _NO_NULLS_SAID, element, len(values), 1) + join(values))
-
-    return array
+    return lambda values: written(array(info.oid, write(values)))
 
 
-def _texts(values: Sequence[str | None]) -> bytes:
-    return b"".join([NULL if value is None else SIZE[len(x := value.encode())] + x for value in values])
+def _texts(values: Sequence[str | None]) -> list[bytes]:
+    return [NULL if value is None else SIZE[len(x := value.encode())] + x for value in values]
 
 
-def _blobs(values: Sequence[bytes | None]) -> bytes:
-    return b"".join([NULL if value is None else SIZE[len(value)] + value for value in values])
+def _blobs(values: Sequence[bytes | None]) -> list[bytes]:
+    return [NULL if value is None else SIZE[len(value)] + value for value in values]
 
 
-def _each(write: Callable[[Any], bytes]) -> Callable[[Sequence[Any]], bytes]:
-    return lambda values: b"".join(map(write, values))
+def _each(written: Remembered) -> Callable[[Sequence[Any]], list[bytes]]:
+    return lambda values: [*map(written.__getitem__, values)]
 
 
 ARRAY_OF: dict[str, ArrayOf] = {
     "text": _arrays("text", _texts),
     "bytea": _arrays("bytea", _blobs),
-    "integer": _arrays("int4", _each(INTEGER.__getitem__)),
-    "bigint": _arrays("int8", _each(BIGINT.__getitem__)),
-    "boolean": _arrays("bool", _each(BOOLEAN.__getitem__)),
-    "timestamptz": _arrays("timestamptz", _each(remembered("timestamptz").__getitem__)),
+    "integer": _arrays("int4", _each(INTEGER)),
+    "bigint": _arrays("int8", _each(BIGINT)),
+    "boolean": _arrays("bool", _each(BOOLEAN)),
+    "timestamptz": _arrays("timestamptz", _each(remembered("timestamptz"))),
 }
 """By the SQL type of the elements."""
 

@@ -63,6 +63,7 @@ CHOICE = remembered("text")
 """Texts of which there are few."""
 
 _TEXT_OID = adapters.types["text"].oid
+_NOTHING, _HEAD = struct.Struct(">3i").pack, struct.Struct(">5i").pack
 
 
 def text(value: str | UnsetType | None) -> bytes:
@@ -72,10 +73,16 @@ def text(value: str | UnsetType | None) -> bytes:
     return SIZE[len(content)] + content
 
 
+def array(element_oid: int, elements: Sequence[bytes]) -> bytes:
+    """The content of an array of written values. Postgres finds those that are NULL itself."""
+    if not elements:
+        return _NOTHING(0, 0, element_oid)
+    return b"".join((_HEAD(1, 0, element_oid, len(elements), 1), *elements))
+
+
 def texts(values: Sequence[str] | None) -> bytes:
     """An array of text."""
     if values is None:
         return NULL
-    head = struct.pack(">iiiii", 1, 0, _TEXT_OID, len(values), 1) if values else struct.pack(">iii", 0, 0, _TEXT_OID)
-    content = head + b"".join(map(text, values))
+    content = array(_TEXT_OID, [*map(text, values)])
     return SIZE[len(content)] + content
