@@ -9,7 +9,7 @@ ARGS ?=
 NEAR := tests/schemas tests/market tests/eventstore tests/projections tests/workers tests/discretion
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test test-fast coverage mutants check fuzz simulate chaos failover docs bench pictures benchlog fmt lock clean man wheel sbom audit release-check
+.PHONY: help setup demo run test test-fast coverage mutants changes check fuzz simulate chaos failover docs bench pictures benchlog fmt lock clean man wheel sbom audit release-check
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -51,6 +51,9 @@ $(VENV)/.mutants: $(VENV)/.ready requirements/mutants.txt
 
 mutants: setup $(VENV)/.mutants ## change the pure core in thousands of places: a test must notice; ONLY=market/ SAMPLE=200 SEED=1 WORKERS=2
 	nice -n 15 $(BIN)/python -m tests.mutation --only "$(ONLY)" --sample $(or $(SAMPLE),0) --seed $(or $(SEED),1) --workers $(or $(WORKERS),2) $(ARGS)
+
+changes: setup ## the seven usual changes on branches that are thrown away: files each touches, and whether it works; ONLY=endpoint
+	$(BIN)/python -m tests.changes --only "$(ONLY)" $(ARGS)
 
 check: setup ## formatting, lint, types, and which way imports point
 	$(BIN)/ruff format --check .

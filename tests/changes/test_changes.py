@@ -1,0 +1,37 @@
+"""Each usual change still fits the tree, and touches as many files as the developer guide says.
+
+That it also works is what `make changes` shows, which takes minutes.
+"""
+
+import subprocess
+
+import pytest
+
+from tests.changes.change import GENERATED, Change, change_of, changes, promised
+from tests.support.folders import ROOT
+
+CHANGES = changes()
+
+
+def test_the_guide_lists_every_change_with_its_files() -> None:
+    assert promised() == {change.patch.name: len(change.files) for change in CHANGES}
+    assert len(CHANGES) == 7
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.patch.stem)
+def test_a_change_fits_the_tree_and_names_its_tests(change: Change) -> None:
+    fits = subprocess.run(
+        ["git", "apply", "--check", change.patch], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (fits.returncode, fits.stderr) == (0, "")
+    assert not {*change.files} & {*GENERATED}
+    assert all((ROOT / test).exists() or test in change.files for test in change.tests)
+
+
+def test_a_change_without_tests_is_refused() -> None:
+    patch = CHANGES[0].patch
+    with pytest.raises(ValueError, match="names its tests"):
+        change_of(patch, "A title.\n\ndiff --git a/x b/x\n")
+    assert change_of(patch, "A title.\n\nTests: tests/a\ntests/b\n\ndiff --git a/x b/x\n") == Change(
+        patch, "A title.", ("tests/a", "tests/b"), ("x",)
+    )
