@@ -34,14 +34,14 @@ def main() -> int:
     wanted = [change for change in changes() if options.only in change.patch.stem]
     if not wanted:
         sys.exit(f"No change is called so: {', '.join(change.patch.stem for change in changes())}")
-    # No list: what the first says is to be seen while the second is made.
-    return 0 if sum(not _is_as_promised(change) for change in wanted) == 0 else 1
+    outcomes = [_is_as_promised(change) for change in wanted]
+    return 0 if all(outcomes) else 1
 
 
 def _is_as_promised(change: Change) -> bool:
     """Make the change, and say what it touches and whether it works."""
     began = time.monotonic()
-    with _branch(f"changes/{change.patch.stem}") as tree:
+    with _branch(change.patch.stem) as tree:
         try:
             files = _made(change, tree)
             failed = _failed(change, tree)
@@ -56,18 +56,18 @@ def _is_as_promised(change: Change) -> bool:
 
 @contextmanager
 def _branch(name: str) -> Iterator[Path]:
-    """A working tree on a branch of this name, which both go away afterwards."""
-    with tempfile.TemporaryDirectory(prefix="importledger-changes-") as folder:
-        tree = Path(folder) / "tree"
+    """A working tree on a new branch, which both go away afterwards; no branch of somebody's has its name."""
+    with tempfile.TemporaryDirectory(prefix=f"importledger-{name}-") as folder:
+        tree, branch = Path(folder) / "tree", Path(folder).name
         here = _git(ROOT, "stash", "create") or "HEAD"
-        _git(ROOT, "worktree", "add", "--quiet", "-B", name, str(tree), here)
+        _git(ROOT, "worktree", "add", "--quiet", "-b", branch, str(tree), here)
         try:
             if (ROOT / BUILT).is_dir():
                 shutil.copytree(ROOT / BUILT, tree / BUILT, dirs_exist_ok=True)
             yield tree
         finally:
             _git(ROOT, "worktree", "remove", "--force", str(tree))
-            _git(ROOT, "branch", "--quiet", "-D", name)
+            _git(ROOT, "branch", "--quiet", "-D", branch)
 
 
 def _made(change: Change, tree: Path) -> tuple[str, ...]:
