@@ -112,11 +112,11 @@ class _Child:
         if self.is_alive() and self.process:
             self.process.send_signal(self.program.stop_signal)
 
-    def wait_until_stopped(self) -> None:
+    def wait_until_stopped(self, asked_at: float) -> None:
         if self.process is None:
             return
         try:
-            self.process.wait(self.program.stop_after_s)
+            self.process.wait(max(0.0, asked_at + self.program.stop_after_s - time.monotonic()))
         except subprocess.TimeoutExpired:
             logger.warning("program is killed", name=self.program.name)
             self.process.kill()
@@ -191,12 +191,13 @@ class Supervisor:
         }
 
     def stop(self) -> None:
-        """Ask, wait, kill; tier by tier, the last started first."""
+        """Ask, wait, kill; tier by tier, the last started first. A tier takes as long as its slowest program may."""
         for tier in reversed(self._tiers):
+            asked_at = time.monotonic()
             for child in tier:
                 child.ask_to_stop()
             for child in tier:
-                child.wait_until_stopped()
+                child.wait_until_stopped(asked_at)
         self._tiers.clear()
 
 

@@ -39,6 +39,25 @@ def test_a_role_that_dies_three_times_is_told_with_its_last_line_until_it_has_st
     assert {"role": "worker-1", "event": "importledger: IMPORTLEDGER_MAIL_FROM is not set."}.items() <= lines[0].items()
 
 
+def test_programs_that_do_not_stop_are_killed_together_and_not_one_after_the_other() -> None:
+    script = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('x', flush=True); time.sleep(60)"
+    )
+    running = Supervisor()
+    names = [f"worker-{n}" for n in range(20)]
+    running.start(
+        *(
+            Program(name=name, command=[sys.executable, "-S", "-c", script], environment=os.environ, stop_after_s=2)
+            for name in names
+        )
+    )
+    running.watch(threading.Event(), lambda: all(child.last_line for tier in running._tiers for child in tier))
+    began = time.monotonic()
+    running.stop()
+    assert time.monotonic() - began < 2 * len(names) / 2
+    assert running.pids() == {}
+
+
 def test_lines_of_roles_are_json_and_clean() -> None:
     assert line_as_json("api", '{"event": "x"}') == '{"event": "x"}'
     assert "someone@" not in json.loads(line_as_json("api", "to someone@example.com"))["event"]

@@ -193,7 +193,7 @@ def start_service(
         running.close()
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
-        process.wait(30)
+        await_end(process, folder / "up.log")
 
 
 @contextlib.contextmanager
@@ -212,7 +212,17 @@ def start_role(
     finally:
         if process.poll() is None:
             process.terminate()
+        await_end(process, log)
+
+
+def await_end(process: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait for a process that was told to stop. One that does not is killed, and fails with what it has said."""
+    try:
         process.wait(30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        raise AssertionError(f"{process.args!r} did not stop:\n{log.read_text()[-5000:]}") from None
 
 
 def processed(importer: Importer) -> int:
