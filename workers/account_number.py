@@ -21,6 +21,8 @@ BLOCK_BITS, PLACE_BITS, DRAWN_BITS = 14, 26, 14
 """Which block, which place in it, and how many places are drawn of a block before the next one's turn."""
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
+"""Two characters for each ten bits."""
 _ROUNDS = 8
 
 _DRAW = """
@@ -32,7 +34,7 @@ FROM platform.account_number_key, generate_series(1, %s)
 def account_number(number: int, key: bytes, form: int = IN_BLOCKS) -> str:
     """The account number at this place of the sequence, 0 to 2^40 - 1."""
     value = _in_blocks(number, key) if form == IN_BLOCKS else _permuted(number, BLOCK_BITS + PLACE_BITS, key)
-    return "A-" + "".join(_ALPHABET[(value >> shift) & 31] for shift in range(35, -5, -5))
+    return "A-" + "".join([_PAIRS[(value >> shift) & 1023] for shift in (30, 20, 10, 0)])
 
 
 def draw_account_numbers(connection: Connection[Any], count: int) -> Iterator[str]:
@@ -58,7 +60,14 @@ def _permuted(value: int, bits: int, key: bytes, of: bytes = b"") -> int:
     half = bits // 2
     mask = (1 << half) - 1
     left, right = value >> half, value & mask
-    for turn in range(_ROUNDS):
-        digest = hashlib.blake2b(right.to_bytes(3), key=key, salt=bytes([turn]), person=of, digest_size=3).digest()
-        left, right = right, left ^ int.from_bytes(digest) & mask
+    for keyed in _rounds(key, of):
+        hashed = keyed.copy()
+        hashed.update(right.to_bytes(3))
+        left, right = right, left ^ int.from_bytes(hashed.digest()) & mask
     return left << half | right
+
+
+@lru_cache(maxsize=16)
+def _rounds(key: bytes, of: bytes) -> list[hashlib.blake2b]:
+    """A hash for each round that has taken the key, and then takes the value: most of the work is done once."""
+    return [hashlib.blake2b(key=key, salt=bytes([turn]), person=of, digest_size=3) for turn in range(_ROUNDS)]
