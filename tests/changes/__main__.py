@@ -20,11 +20,13 @@ from tests.changes.change import GENERATED, Change, changes, promised
 from tests.support.folders import ROOT
 
 BIN = Path(sys.executable).parent
-NEAR = ("tests/schemas", "tests/market", "tests/eventstore", "tests/projections", "tests/workers", "tests/discretion")
 OF_THE_HOUSE = ("tests/test_layout.py", "tests/test_repository.py", "tests/test_contract.py")
 """What holds every change to how things are named, laid out and told."""
 BUILT = "api/guide"
 """What git does not know and the service shows; made by `make setup`."""
+_READY = ("-o", f"{sys.prefix}/.ready", "-o", f"{BUILT}/index.html")
+_MAKE = ("make", "--silent", f"VENV={sys.prefix}", "ARGS=", *_READY)
+"""The verbs of the tree's Makefile, with the environment from here and nothing of what `make changes` was told."""
 
 
 def main() -> int:
@@ -82,12 +84,9 @@ def _made(change: Change, tree: Path) -> tuple[str, ...]:
 def _failed(change: Change, tree: Path) -> str:
     """What does not pass with the change, and how it says so; empty when all does."""
     steps: Sequence[tuple[str | Path, ...]] = (
-        (BIN / "ruff", "format", "--check", "."),
-        (BIN / "ruff", "check", "."),
-        (BIN / "mypy",),
-        (BIN / "lint-imports",),
-        (BIN / "python", "-m", "pytest", "-n", "2", "-q", "--fast", *NEAR, *OF_THE_HOUSE),
-        (BIN / "python", "-m", "pytest", "-n", "2", "-q", *change.tests),
+        (*_MAKE, "check"),
+        (*_MAKE, "test-fast"),
+        (BIN / "python", "-m", "pytest", "-n", "2", "-q", *OF_THE_HOUSE, *change.tests),
     )
     for step in steps:
         ended = _run(tree, *step)
@@ -100,9 +99,8 @@ def _failed(change: Change, tree: Path) -> str:
 def _run(tree: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
     """With the code of this tree, wherever the environment was installed from."""
     paths = os.pathsep.join((str(tree), str(tree / "importer" / "src")))
-    return subprocess.run(
-        command, cwd=tree, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, check=False
-    )
+    environment = {**os.environ, "PYTHONPATH": paths, "MAKEFLAGS": ""}
+    return subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False)
 
 
 def _git(tree: Path, *arguments: str) -> str:
