@@ -5,7 +5,7 @@ Follows the log, from the newest payload of each import on; who was erased is no
 
 import base64
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, LiteralString
 
 import msgspec
@@ -22,6 +22,10 @@ FEW = 1_000
 """As many accounts are put in order for a page; of more, fifty are soon met in the order that there is."""
 MIN_LETTERS = 3
 """Shorter parts of names find too much. One word of a search has as many."""
+PART_BITS = 19
+"""The log in parts of so many events, 175,000 accounts: what only one account has is kept part by part."""
+MIN_OWN = 6
+"""Terms with a digit that are as long as this are most likely one account's own; postcodes are shorter."""
 
 
 class _Customer(msgspec.Struct, frozen=True):
@@ -92,18 +96,34 @@ def project(seen: Seen) -> Iterator[tuple[str, str, str, str, list[str]]]:
     account = _decode(seen.body)
     account = account.payload or account
     names = [folded(f"{c.given_name or ''} {c.family_name or ''}") for c in account.customers]
+    terms = {folded(term) for term in (*_terms(account), identity_of(seen.stream)[1]) if term} | {*_words(names)}
     yield (
         seen.stream,
         *identity_of(seen.stream),
         "|".join(name for name in names if name),
         sorted(
             {
-                *(folded(term) for term in (*_terms(account), identity_of(seen.stream)[1]) if term),
-                *_words(names),
+                *_kept(terms, seen.position >> PART_BITS),
                 *(part for word in _words(names) for part in _parts_of(word)),
             }
         ),
     )
+
+
+def _kept(terms: Iterable[str], part: int) -> Iterator[str]:
+    """The terms as the index has them: what is one account's own is marked with the part of the log it is from.
+
+    E-mail addresses, meters and the like are in no order. Kept as they are, those of new accounts would lie on every
+    page of the index, each of which would be written again for a few of them; the terms of a part lie together. Who
+    looks for one looks in every part. No term begins with a blank, so no other one looks like a marked one.
+    """
+    for term in terms:
+        yield f" {part} {term}" if part and _is_own(term) else term
+
+
+def _is_own(term: str) -> bool:
+    """Whether a term is one that few accounts have, as far as it can be told from the term alone."""
+    return "@" in term or (len(term) >= MIN_OWN and any(letter.isdigit() for letter in term))
 
 
 def _parts_of(word: str) -> list[str]:
@@ -138,13 +158,30 @@ ACCOUNT_SEARCH = Index(
     indexes=("USING gin (terms)",),
     project=project,
     reads_payloads=True,
-    edition="4: letters without accents, and parts of names",
+    edition="5: what is one account's own in parts of the log",
 )
 
 
+_NO_TERM = [""]
+"""Terms that no account has."""
 _COLUMNS: LiteralString = "i.supplier, i.external_account_number, i.status, i.account_number"
 _ALLOWED: LiteralString = "(%(suppliers)s::text[] IS NULL OR i.supplier = ANY(%(suppliers)s))"
-_EXACTLY: LiteralString = "(a.terms @> %(whole)s OR a.terms @> %(compact)s OR a.terms @> %(words)s)"
+_IN_EVERY_PART: LiteralString = """ARRAY(
+            SELECT unnest(%({terms})s::text[])
+            UNION ALL
+            SELECT ' ' || part || ' ' || term FROM parts, unnest(%({terms})s::text[]) AS term
+        ) AS {terms}"""
+_PLACES: LiteralString = f"""parts AS (
+        SELECT generate_series(1, (SELECT max(position) FROM events) >> {PART_BITS}) AS part
+    ),
+    places AS MATERIALIZED (
+        SELECT {_IN_EVERY_PART.replace("{terms}", "whole")},
+               {_IN_EVERY_PART.replace("{terms}", "own_word")}
+    )"""  # noqa: S608 - constants
+_UNMARKED: LiteralString = "ARRAY(SELECT regexp_replace(term, '^ [0-9]+ ', '') FROM unnest(a.terms) AS term)"
+_EXACTLY: LiteralString = f"""(a.terms && (SELECT whole FROM places) OR a.terms @> %(plain_words)s
+        OR (a.terms && (SELECT own_word FROM places) AND {_UNMARKED} @> %(words)s))"""  # noqa: S608 - constants
+"""All of the text as one term, or each of its words: by the index of all at once, or first of one that few have."""
 _PARTLY: LiteralString = f"""%(is_long_enough)s AND (SELECT count(*) FROM exact) < %(limit)s
           AND a.terms @> %(parts)s AND a.names LIKE ALL(%(fragments)s) AND NOT {_EXACTLY}"""  # noqa: S608 - constants
 _MATCHING: LiteralString = """SELECT a.stream, a.supplier, a.external_account_number
@@ -171,7 +208,8 @@ A few are found by their terms and put in order; more are come by soon enough in
 know which of both it is, and would go through all accounts for the one that has a term.
 """
 SELECT_FOUND: LiteralString = f"""
-WITH {_FIRST.replace("{name}", "exact").replace("{rank}", "2").replace("{which}", _EXACTLY)},
+WITH {_PLACES},
+    {_FIRST.replace("{name}", "exact").replace("{rank}", "2").replace("{which}", _EXACTLY)},
     {_FIRST.replace("{name}", "partial").replace("{rank}", "3").replace("{which}", _PARTLY)}
 SELECT * FROM (
     (SELECT 1 AS rank, 'import/' || i.supplier || '/' || i.external_account_number AS stream, {_COLUMNS}
@@ -202,13 +240,15 @@ def search_parameters(text: str, suppliers: Sequence[str] | None, after: str, li
     """The parameters of SELECT_FOUND. Raises ValueError for an `after` that no page has given."""
     whole = folded(text)
     words = whole.replace(",", " ").split()
+    own_word = [word for word in words if _is_own(word)][:1] if words != [whole] else []
     rank, stream = _place(after)
     return {
         "suppliers": None if suppliers is None else list(suppliers),
         "number": text.strip().upper(),
-        "whole": [whole],
-        "compact": [whole.replace(" ", "")],
-        "words": words or [whole],
+        "whole": [*{whole, whole.replace(" ", "")}],
+        "plain_words": _NO_TERM if own_word or words in ([], [whole]) else words,
+        "own_word": own_word,
+        "words": words,
         "fragments": ["%" + _escaped(word) + "%" for word in words],
         "parts": sorted({part for word in words for part in _parts_of(word)}),
         "is_long_enough": any(len(word) >= MIN_LETTERS for word in words),

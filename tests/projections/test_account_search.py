@@ -23,6 +23,7 @@ from projections import FOLLOWING
 from projections.account_search import (
     ACCOUNT_SEARCH,
     FEW,
+    PART_BITS,
     SELECT_FOUND,
     find_accounts,
     folded,
@@ -41,8 +42,8 @@ def person(external: str, given: str, family: str, iban: str = "DE89370400440532
     return account
 
 
-@pytest.fixture
-def found(ledger: Ledger, database: Any) -> Callable[..., Any]:
+@pytest.fixture(params=["one part of the log", "a part each"])
+def found(ledger: Ledger, database: PostgresUrls, request: pytest.FixtureRequest) -> Callable[..., Any]:
     """What a search finds among five accounts: external numbers, and the next page."""
     people = [
         person("1", "Anna Maria", "Groß"),
@@ -56,10 +57,15 @@ def found(ledger: Ledger, database: Any) -> Callable[..., Any]:
         command = StageImport(payload_sha256=payload.sha256.hex(), content_sha256="c", payload_bytes=1)
         stream = stream_of("S", account["external_account_number"])
         ledger.execute(stream, command, at=NOON, by="t", payload=payload)
+        if request.param == "a part each":
+            with psycopg.connect(database.admin, autocommit=True) as connection:
+                connection.execute(_ONE_PART_ON, {"part": 1 << PART_BITS})
     projector = Projector(ledger, FOLLOWING)
     with ledger.connection() as connection:
         while projector.advance(connection, ACCOUNT_SEARCH):
             pass
+        marked = connection.execute("SELECT FROM account_search WHERE terms[1] LIKE ' %%'").rowcount
+        assert marked == (len(people) - 1 if request.param == "a part each" else 0)
 
     def search(text: str, **more: Any) -> tuple[str, str]:
         with ledger.connection() as connection:
@@ -67,6 +73,15 @@ def found(ledger: Ledger, database: Any) -> Callable[..., Any]:
         return "".join(one.external_account_number for one in page.accounts), page.next_after
 
     return search
+
+
+_ONE_PART_ON = """
+INSERT INTO events
+SELECT (jsonb_populate_record(e, jsonb_build_object('position', position + %(part)s, 'stream', stream || '-later'))).*
+FROM events AS e
+ORDER BY position DESC
+LIMIT 1
+"""
 
 
 @pytest.mark.parametrize(
@@ -83,6 +98,14 @@ def found(ledger: Ledger, database: Any) -> Callable[..., Any]:
         ("DE02 1203 0000 0000 2020 51", "2"),
         ("de02120300000000202051", "2"),
         ("2@example.com", "2"),
+        ("2@example.com,", "2"),
+        ("Müller 2@example.com", "2"),
+        ("3@example.com de89370400440532013000", "3"),
+        ("Groß 2@example.com", ""),
+        ("1 2@example.com", ""),
+        ("4@example.com 2@example.com", ""),
+        (" 2@example.com", "2"),
+        ("1 2", ""),
         ("üllersch", "4"),
         ("lma", "5"),
         ("lm az", ""),
@@ -197,3 +220,19 @@ def test_who_is_erased_has_no_row_in_the_search() -> None:
     assert list(project(Seen(recorded))) == []
     [row] = project(Seen(recorded, body=encoded(person("1", "Anna", "Groß"))))
     assert {"anna", folded("Groß"), "de89370400440532013000"} <= set(row[-1])
+
+
+@given(st.integers(1, 1 << 20), st.sampled_from(["DE02120300000000202051", "de89370400440532013000"]))
+def test_what_is_one_accounts_own_is_marked_with_its_part_of_the_log_and_nothing_else(part: int, iban: str) -> None:
+    body = encoded(person("Hans 7", "Anna", "Groß", iban))
+    first, later = (
+        set(
+            next(project(Seen(Recorded("import/S/1", 1, staged(), NOON, "S", "t", None, position, "1"), body=body)))[-1]
+        )
+        for position in (1, part << PART_BITS)
+    )
+    assert not any(term.startswith(" ") for term in first)
+    marked = {term for term in later if term.startswith(" ")}
+    assert {f" {part} {iban.lower()}", f" {part} hans 7@example.com"} <= marked
+    assert {"anna", "~ann"} <= later
+    assert {term.removeprefix(f" {part} ") for term in later} == first
