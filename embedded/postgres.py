@@ -28,7 +28,7 @@ START_TIMEOUT_S = 30.0
 _OPTIONS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
-    "max_wal_size": "256MB",  # what is read again after a crash grows with it
+    "max_wal_size": "512MB",  # what is read again after a crash grows with it
     "shared_buffers": "256MB",
     "wal_compression": "off",  # compressing a page takes longer than writing it, and large logs write many
     "checkpoint_timeout": "15min",
