@@ -1,7 +1,8 @@
 """A long history for the benchmarks, written straight into the log: accounts that were staged, started and processed.
 
-The events, payloads and keys are what the service writes, account numbers are drawn as the worker draws them, and no
-account is like another; only HTTP and the worker are left out.
+The events, payloads and keys are what the service writes, in its order: many are staged, then started, then processed.
+Account numbers are drawn as the worker draws them, and no account is like another; only HTTP and the worker are left
+out.
 """
 
 from collections.abc import Iterator
@@ -78,7 +79,7 @@ def _appends(connection: psycopg.Connection[Any], supplier: str, numbers: range,
                 Recorded(stream, version, event, at, supplier, "bench")
                 for version, event in enumerate((staged, started, ended), 1)
             ]
-        yield Append(events, payloads)
+        yield Append(sorted(events, key=lambda recorded: recorded.version), payloads)
 
 
 def _fails(number: int) -> bool:
