@@ -8,18 +8,16 @@ import asyncio
 from collections.abc import Callable, MutableMapping
 from datetime import UTC, datetime
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.request_id import HEADER, request_id_of
 from eventstore.events import Metadata
 from eventstore.log.origin import origin
 from telemetry.measures import measures
 from telemetry.spans import spans
-
-if TYPE_CHECKING:  # every verb reads this file for what a line is
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 REQUEST_ID = "importledger.request_id"
 ORGANISATION = "importledger.organisation"
@@ -41,13 +39,21 @@ class RequestLine(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str
     organisation: str | None
 
+    def readable(self) -> str:
+        """The line as text for people."""
+        moment = f"{self.timestamp:%Y-%m-%dT%H:%M:%S.%fZ}"
+        return (
+            f"{moment} {self.method} {self.route or '-'} {self.status or '-'} {self.duration_ms} ms"
+            f" {self.request_id} {self.organisation or '-'}\n"
+        )
+
 
 class RequestLog:
     """ASGI middleware around everything, the framework's own error handling included. Without `write`, no lines."""
 
     def __init__(
         self,
-        app: "ASGIApp",
+        app: ASGIApp,
         write: Callable[[list[RequestLine]], None] | None = None,
         at_end: Callable[[], None] = lambda: None,
     ) -> None:
@@ -58,7 +64,7 @@ class RequestLog:
         self._gathers = False
         self._open = 0
 
-    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             self._flush()
@@ -71,7 +77,7 @@ class RequestLog:
         span = spans().of_request(scope["headers"])
         token = origin.set(Metadata(request_id) if span is None else Metadata(request_id, span.traceparent))
 
-        async def sending(message: "Message") -> None:
+        async def sending(message: Message) -> None:
             nonlocal status
             if status is None and message["type"] == "http.response.start":
                 status = message["status"]

@@ -7,14 +7,13 @@ local variables (`discretion.traced`).
 import contextlib
 import logging
 import sys
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
 from functools import lru_cache
-from typing import Any, TextIO, cast
+from typing import Any, Protocol, TextIO, cast
 
 import msgspec
 import structlog
 
-from api.request_log import RequestLine
 from discretion.shown import cleaned, cleaned_value, said_by
 from discretion.traced import traced
 
@@ -74,24 +73,29 @@ def is_for_people(form: str) -> bool:
     return form == "text" or (form == "auto" and sys.stderr.isatty())
 
 
-def write_requests(form: str) -> Callable[[list[RequestLine]], None]:
-    """Writes lines of requests past the processors: they hold nothing that could have to be cleaned."""
+def tells(level: str) -> bool:
+    """Whether what happens without a fault is told at this level."""
+    return level in ("debug", "info")
+
+
+class GatheredLine(Protocol):
+    """A line that gathers with others of its kind: a Struct whose fields are what is told."""
+
+    def readable(self) -> str:
+        """The line as text for people, with its end."""
+
+
+def write_lines(form: str) -> Callable[[Sequence[GatheredLine]], None]:
+    """Writes many lines at once, past the processors: what could have to be cleaned in them has been."""
     stream = Unfailing(sys.stderr)
 
-    def write(lines: list[RequestLine]) -> None:
-        told = "".join(map(_readable, lines)) if is_for_people(form) else _encode_lines(lines).decode()
-        stream.write(told)
+    def write(lines: Sequence[GatheredLine]) -> None:
+        stream.write(
+            "".join([line.readable() for line in lines]) if is_for_people(form) else _encode_lines(lines).decode()
+        )
         stream.flush()
 
     return write
-
-
-def _readable(line: RequestLine) -> str:
-    moment = f"{line.timestamp:%Y-%m-%dT%H:%M:%S.%fZ}"
-    return (
-        f"{moment} {line.method} {line.route or '-'} {line.status or '-'} {line.duration_ms} ms"
-        f" {line.request_id} {line.organisation or '-'}\n"
-    )
 
 
 def configure_logging(level: str, form: str = "auto") -> None:

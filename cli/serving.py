@@ -10,7 +10,7 @@ from api.app import create_app
 from api.request_log import RequestLog
 from api.server import SANDBOX_HEADERS, serve
 from cli.listening import metrics_sockets, refuse_taken
-from cli.log import write_requests
+from cli.log import tells, write_lines
 from cli.observing import Observed
 from cli.opening import opener
 from cli.roles import role_settings, service_database
@@ -47,8 +47,8 @@ def api(host: str, port: int, fds: tuple[int, ...], metrics_fds: tuple[int, ...]
         more_routes=partial(console_routes, settings=_console(settings)),
     )
     observed.serve(own_port)
-    is_told = settings.log_level in ("debug", "info")
-    told = RequestLog(app, write_requests(settings.log_format) if is_told else None, at_end=observed.stop)
+    write = write_lines(settings.log_format) if tells(settings.log_level) else None
+    told = RequestLog(app, write, at_end=observed.stop)
     serve(told, host=host, port=port, fds=fds, headers=SANDBOX_HEADERS if settings.is_sandbox else ())
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from cli.listening import metrics_sockets
+from cli.log import tells, write_lines
 from cli.log_check import log_verifier
 from cli.observing import Observed
 from cli.opening import opener
@@ -99,7 +100,10 @@ def _ledger(settings: Settings, *, connections: int) -> Ledger:
 def _followers(ledger: Ledger, settings: Settings, stop: threading.Event) -> list[threading.Thread]:
     """What follows the log beside the relay, each in a thread of its own: the sealer and the projector."""
     sealer = Sealer(ledger, sealing_key(settings), outside(settings), every_s=settings.seal_every_s)
-    followers = [sealer.start(stop), Projector(ledger, FOLLOWING).start(stop), EndedImports(ledger).start(stop)]
+    ended = (
+        EndedImports(ledger, write_lines(settings.log_format)) if tells(settings.log_level) else EndedImports(ledger)
+    )
+    followers = [sealer.start(stop), Projector(ledger, FOLLOWING).start(stop), ended.start(stop)]
     if settings.database_admin_url is not None:  # without it, what users ask the owner for waits
         verifier = log_verifier(settings, service_database(settings))
         followers.append(OwnerTasks(ledger, settings.database_admin_url, verifier).start(stop))

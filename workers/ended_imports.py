@@ -8,13 +8,16 @@ repeats, under the same `position`.
 
 import threading
 from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
-import structlog
 from psycopg import Connection
 
+from discretion.shown import cleaned
 from eventstore.aggregates.import_process import STATUS_AFTER_TOPIC, WAITING, identity_of, status_after_erasure
+from eventstore.clock import now
 from eventstore.log import follow, locks
 from eventstore.log.ledger import Ledger
 from telemetry.measures import measures
@@ -33,7 +36,27 @@ ORDER BY version DESC
 LIMIT 1
 """
 
-logger = structlog.get_logger()
+
+class EndedLine(msgspec.Struct, frozen=True, kw_only=True):
+    """What is told of an import that has ended. Its texts have been cleaned."""
+
+    event: str = "import ended"
+    level: str = "info"
+    timestamp: datetime
+    supplier: str
+    external_account_number: str
+    status: str
+    attempt: int
+    code: str | None
+    position: int
+
+    def readable(self) -> str:
+        """The line as text for people."""
+        moment = f"{self.timestamp:%Y-%m-%dT%H:%M:%S.%fZ}"
+        return (
+            f"{moment} {self.event} {self.supplier} {self.external_account_number} {self.status}"
+            f" {self.code or '-'}, attempt {self.attempt}, position {self.position}\n"
+        )
 
 
 class _End(msgspec.Struct):
@@ -44,10 +67,14 @@ class _End(msgspec.Struct):
 
 
 class EndedImports:
-    """Runs until `stop` is set; survives the loss of Postgres. One is active, by an advisory lock."""
+    """Runs until `stop` is set; survives the loss of Postgres. One is active, by an advisory lock.
 
-    def __init__(self, ledger: Ledger) -> None:
+    The lines of many imports are written together: one by one they cost the relay as much as all of its other work.
+    """
+
+    def __init__(self, ledger: Ledger, write: Callable[[Sequence[EndedLine]], None] = lambda lines: None) -> None:
         self._ledger = ledger
+        self._write = write
         self._told = 0
         """The last position that this process has told of."""
 
@@ -70,26 +97,11 @@ class EndedImports:
         """Write a line for each import that has ended since the last call; return whether there may be more."""
         position = follow.checkpoint(connection, FOLLOWER)
         events, reached = follow.read_after(connection, position, _WATCHED, limit=READ_LIMIT)
-        ended: Counter[str] = Counter()
-        told = logger.bind()  # once, and not for each line
-        for event in events:
-            if event.position <= self._told or not _is_end(connection, event):
-                continue
-            supplier, external = identity_of(event.stream)
-            end = _end_of(event.state)
-            status = _ENDS.get(event.topic, status_after_erasure(False))
-            ended[status] += 1
-            told.info(
-                "import ended",
-                supplier=supplier,
-                external_account_number=external,
-                status=status,
-                attempt=end.attempt,
-                code=end.code,
-                position=event.position,
-            )
-            self._told = event.position
-        for status, imports in ended.items():
+        lines = [_line_of(event) for event in events if event.position > self._told and _is_end(connection, event)]
+        if lines:
+            self._write(lines)
+            self._told = lines[-1].position
+        for status, imports in Counter(line.status for line in lines).items():
             measures().ended(status, imports)
         if reached != position:
             follow.set_checkpoint(connection, FOLLOWER, reached)
@@ -103,6 +115,20 @@ def _is_end(connection: Connection[Any], event: follow.Followed) -> bool:
         return True
     row = connection.execute(_SELECT_BEFORE, (event.stream, event.position)).fetchone()
     return row is not None and row["topic"] not in _ENDS
+
+
+def _line_of(event: follow.Followed) -> EndedLine:
+    supplier, external = identity_of(event.stream)
+    end = _end_of(event.state)
+    return EndedLine(
+        timestamp=now(),
+        supplier=cleaned(supplier),
+        external_account_number=cleaned(external),
+        status=_ENDS.get(event.topic, status_after_erasure(False)),
+        attempt=end.attempt,
+        code=None if end.code is None else cleaned(end.code),
+        position=event.position,
+    )
 
 
 def _end_of(state: bytes) -> _End:

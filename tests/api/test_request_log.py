@@ -10,7 +10,7 @@ import pytest
 
 from api.app import create_app
 from api.request_log import ORGANISATION, RequestLine, RequestLog
-from cli.log import write_requests
+from cli.log import write_lines
 
 
 def requested(*paths: str) -> list[RequestLine]:
@@ -59,7 +59,7 @@ def test_the_line_names_the_organisation_and_is_json(capsys: pytest.CaptureFixtu
         await send({"type": "http.response.start", "status": 201})
 
     async def ask() -> None:
-        log = RequestLog(app, write_requests("json"))
+        log = RequestLog(app, write_lines("json"))
         await log(_scope("/"), _nothing, _ignored)
         await log({"type": "lifespan"}, _nothing, _ignored)
 
