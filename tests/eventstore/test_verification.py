@@ -171,12 +171,12 @@ def answer_given_to_another_request(log: Log) -> None:
 def payload_smuggled_in(log: Log) -> None:
     log.admin.execute(
         "INSERT INTO payloads SELECT stream, sha256('x'), recorded_at, received_bytes, content, subject FROM payloads"
-        " WHERE stream LIKE '%0000034'"
+        " WHERE stream LIKE '%0000100'"
     )
 
 
 def payload_of_an_unknown_stream(log: Log) -> None:
-    log.admin.execute("UPDATE payloads SET stream = 'import/NORDWIND/NOBODY' WHERE stream LIKE '%0000034'")
+    log.admin.execute("UPDATE payloads SET stream = 'import/NORDWIND/NOBODY' WHERE stream LIKE '%0000100'")
 
 
 def guard_off(name: str, *statements: str) -> Callable[[Log], None]:
@@ -248,8 +248,8 @@ TAMPERINGS: dict[Callable[[Log], None], str] = {
     cut_without_a_trace: r"TRUNCATED  the log has 500 events, .*outside",
     edited_with_its_leaf: r"REWRITTEN  .*300 events",
     payload_and_digest_edited: r"ALTERED  position 100 [\s\S]*PAYLOAD  position 100 ",
-    payload_edited: r"PAYLOAD  payload of import/NORDWIND/BENCH-0000034 does not match its digest",
-    payload_of_another: r"PAYLOAD  payload of import/NORDWIND/BENCH-0000034 does not match its digest",
+    payload_edited: r"PAYLOAD  payload of import/NORDWIND/BENCH-0000100 does not match its digest",
+    payload_of_another: r"PAYLOAD  payload of import/NORDWIND/BENCH-0000100 does not match its digest",
     payload_deleted: r"PAYLOAD  position 100 .* not there, nor was it erased",
     payload_key_deleted: r"PAYLOAD  payload of .* its key is not there",
     erased_without_an_event: r"PAYLOAD  position 100 .* nor was it erased",
@@ -262,7 +262,7 @@ TAMPERINGS: dict[Callable[[Log], None], str] = {
     answer_removed: r"WARNED  position 601 \(supplier/ANSWERED\): the remembered answer is not there",
     answer_invented: r"WARNED  a remembered answer is there that no event speaks of",
     answer_given_to_another_request: r"WARNED  position 601 .*is not there[\s\S]*WARNED  a remembered answer is there",
-    payload_smuggled_in: r"WARNED  payload 2d711642b726… of import/NORDWIND/BENCH-0000034: no event speaks of it",
+    payload_smuggled_in: r"WARNED  payload 2d711642b726… of import/NORDWIND/BENCH-0000100: no event speaks of it",
     payload_of_an_unknown_stream: r"WARNED  payload .* of import/NORDWIND/NOBODY: no event speaks of it",
     key_forged: r"WARNED  the access key k2 of Nordwind is one that no event speaks of",
     key_widened: r"WARNED  the access key k1 of Nordwind is not what the log says",
@@ -550,7 +550,7 @@ def rebuilt(log: Log) -> None:
 
 def erased(log: Log) -> None:
     ledger = Ledger(log.urls.admin, views=INLINE)
-    assert erase(ledger, SUPPLIER, "BENCH-0000034", reason="DSR-1", at=now(), by="t") is not None
+    assert erase(ledger, SUPPLIER, "BENCH-0000100", reason="DSR-1", at=now(), by="t") is not None
     ledger.close()
 
 
@@ -579,8 +579,8 @@ def test_what_is_harmless_raises_nothing(log: Log, change: Callable[[Log], None]
 def test_an_erased_person_who_is_put_back_is_found(log: Log) -> None:
     log.admin.execute("CREATE TABLE hidden AS SELECT * FROM payloads")
     erased(log)
-    log.admin.execute("INSERT INTO payloads SELECT * FROM hidden WHERE stream LIKE '%%0000034' ON CONFLICT DO NOTHING")
-    assert_found(log.problems(), r"PAYLOAD  import/NORDWIND/BENCH-0000034 was erased, and has a payload")
+    log.admin.execute("INSERT INTO payloads SELECT * FROM hidden WHERE stream LIKE '%%0000100' ON CONFLICT DO NOTHING")
+    assert_found(log.problems(), r"PAYLOAD  import/NORDWIND/BENCH-0000100 was erased, and has a payload")
 
 
 def test_the_database_itself_refuses_to_change_a_checkpoint(log: Log) -> None:
