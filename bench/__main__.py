@@ -100,19 +100,18 @@ def measure(bench: Bench, rounds: int, accounts: int) -> dict[str, Measured]:
 
 def turn(bench: Bench, accounts: int, number: int) -> dict[str, Measured]:
     """Everything once."""
-    cores = max(1, min(8, os.cpu_count() or 1))
     measured = {
         "ceiling": bench.ceiling(),
-        "create, workers running": bench.creates_among_workers(cores),
+        "create, workers running": bench.creates_among_workers(),
         "create, nothing else running": Measured(bench.creates()),
         "untyped decode": bench.validations("untyped"),
         "validate, one api process": bench.validations(),
-        "validate, default setting": bench.validations_shared(cores),
+        "validate, default setting": bench.validations_shared(),
         "stock recorder": Measured(stock_rate(bench.connections.admin_url, number)),
         "recorder": Measured(ledger_rate(bench.connections.database_url, number)),
-        "create to PROCESSED": bench.processed(accounts, cores),
+        "create to PROCESSED": bench.processed(accounts),
         **bench.creates_watched_and_not(),
-        f"create at {STEADY_RATE}/s, workers running": bench.creates_among_workers(cores, STEADY_RATE),
+        f"create at {STEADY_RATE}/s, workers running": bench.creates_among_workers(STEADY_RATE),
         READS: bench.status_reads(*READ_RATES),
     }
     if find_spec("fastapi") and find_spec("rest_framework"):

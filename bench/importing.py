@@ -137,7 +137,7 @@ class Importing:
     def _service(self) -> Iterator[dict[str, str]]:
         """Api, relay and worker, and the environment in which importbook finds them."""
         bench = self._bench
-        with bench.server("cli.main", "api", "--port") as port, bench.role("relay"), bench.role("worker"):
+        with bench.apis() as port, bench.working():
             bench.warm_up(port)
             yield {"IMPORTLEDGER_URL": f"http://127.0.0.1:{port}", "IMPORTLEDGER_KEY": bench.key}
 

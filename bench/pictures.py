@@ -136,7 +136,7 @@ def take(bench: Bench) -> None:
             with desk(browser, port, cookie, look) as page:
                 _still(page, f"{look[0][:2]}-{look[1]}-{look[2]['width']}", f"http://127.0.0.1:{port}")
         bench.settle()
-        with bench.role("relay"), bench.role("worker"), desk(browser, port, cookie, LOOKS[0]) as page:
+        with bench.working(), desk(browser, port, cookie, LOOKS[0]) as page:
             _moving(bench, browser, page, port, cookie)
 
 

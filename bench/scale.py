@@ -244,13 +244,11 @@ def rounds(small: Sized, large: Sized, count: int, processed: int, screen: Conso
 
 
 def measurements(processed: int) -> Iterator[Callable[[Sized], dict[str, Value]]]:
-    cores = max(1, min(8, os.cpu_count() or 1))
-
     def creates(one: Sized) -> dict[str, Value]:
-        return {"create, workers running": Value(one.bench.creates_among_workers(cores).rate, "accounts/s")}
+        return {"create, workers running": Value(one.bench.creates_among_workers().rate, "accounts/s")}
 
     def processing(one: Sized) -> dict[str, Value]:
-        measured = one.bench.processed(processed, cores)
+        measured = one.bench.processed(processed)
         return {
             "create to PROCESSED": Value(measured.rate, "accounts/s"),
             "create to PROCESSED, processor": Value(_processor_us(measured), "µs an account", is_cost=True),
@@ -266,7 +264,7 @@ def measurements(processed: int) -> Iterator[Callable[[Sized], dict[str, Value]]
         }
 
     def validations(one: Sized) -> dict[str, Value]:
-        return {"validate": Value(one.bench.validations_shared(cores).rate, "accounts/s")}
+        return {"validate": Value(one.bench.validations_shared().rate, "accounts/s")}
 
     def appends(one: Sized) -> dict[str, Value]:
         return {"recorder at 64 callers": Value(one.append_rate(), "accounts/s")}

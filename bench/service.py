@@ -31,6 +31,7 @@ from psycopg.sql import SQL, Identifier
 from api.api_key import new_api_key
 from bench.usage import most_memory_of, per_account, usage_of
 from cli.operator import caused_by
+from cli.roles import processes_for, usable_cores, workers_for
 from cli.sealing import CHECKPOINTS
 from embedded.folder import DataFolder
 from embedded.postgres import DATABASE
@@ -112,10 +113,10 @@ class Bench:
         with self.server("cli.main", "api", "--port") as port:
             return self._load(port, CREATE)
 
-    def creates_among_workers(self, api_processes: int, rate: int = 0) -> Measured:
+    def creates_among_workers(self, rate: int = 0) -> Measured:
         """Creates, as fast as they go or so many a second, with relay and worker running and nothing left to do."""
         self.settle()
-        with self.apis(api_processes) as port, self.role("relay"), self.role("worker"):
+        with self.apis() as port, self.working():
             self.warm_up(port)
             return self._measured(port, CREATE, rate=rate)
 
@@ -145,9 +146,9 @@ class Bench:
         with self.server("bench.untyped") as port:
             return self._measured(port, f"/v2/data-import/accounts/{path}/")
 
-    def validations_shared(self, api_processes: int) -> Measured:
+    def validations_shared(self) -> Measured:
         """Validations by several api processes on one port."""
-        with self.apis(api_processes) as port:
+        with self.apis() as port:
             return self._measured(port, VALIDATE)
 
     def peer(self, module: str, path: str) -> Measured:
@@ -155,10 +156,10 @@ class Bench:
         with self.server(module) as port:
             return self._measured(port, path)
 
-    def processed(self, count: int, api_processes: int = 1) -> Measured:
-        """Accounts a second from the first create until the last is PROCESSED, with relay and one worker."""
+    def processed(self, count: int) -> Measured:
+        """Accounts a second from the first create until the last is PROCESSED, with relay and workers."""
         self.settle()
-        with self.apis(api_processes) as port, self.role("relay"), self.role("worker"):
+        with self.apis() as port, self.working():
             self.warm_up(port)
             before = usage_of(self._kinds())
             with self.all_processed(count) as clock:
@@ -175,7 +176,7 @@ class Bench:
         Of `known` accounts, or of so many that are made before.
         """
         self.settle()
-        with self.apis(os.cpu_count() or 1) as port, self.role("relay"), self.role("worker"):
+        with self.apis() as port, self.working():
             self.warm_up(port)
             if known is None:
                 known = Reads(self._first, accounts)
@@ -350,14 +351,14 @@ class Bench:
             yield port
 
     @contextmanager
-    def apis(self, count: int) -> Iterator[int]:
-        """So many api processes on one socket, every one of which has answered."""
+    def apis(self) -> Iterator[int]:
+        """As many api processes as `up` starts, on one socket, every one of which has answered."""
         with socket.socket() as shared, ExitStack() as stack:
             shared.bind(("127.0.0.1", 0))
             shared.listen(2048)
             fd = shared.fileno()
             port, started = int(shared.getsockname()[1]), list[psutil.Process]()
-            for _ in range(count):
+            for _ in range(processes_for(usable_cores())):
                 command = [sys.executable, "-m", "cli.main", "api", "--fd", str(fd)]
                 for process in started:  # so that nobody but the next one can answer
                     process.suspend()
@@ -366,6 +367,14 @@ class Bench:
                 for process in started:
                     process.resume()
             yield port
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Relay and workers, as many as `up` starts."""
+        with ExitStack() as stack:
+            for role in ("relay", *["worker"] * workers_for(usable_cores())):
+                stack.enter_context(self.role(role))
+            yield
 
     @contextmanager
     def role(self, role: str) -> Iterator[None]:

@@ -36,7 +36,7 @@ def idle_latency(bench: Bench, samples: int = 20) -> float:
     """Seconds from a create's answer until PROCESSED on an idle service: the slowest of so many."""
     slowest = 0.0
     bench.settle()
-    with bench.server("cli.main", "api", "--port") as port, bench.role("relay"), bench.role("worker"):
+    with bench.apis() as port, bench.working():
         client = ImportClient(f"http://127.0.0.1:{port}", bench.key)
         for entry in book(SUPPLIER, samples + 1, seed=99):
             client.create(entry.body)

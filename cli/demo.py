@@ -76,7 +76,6 @@ def demo(port: int, accounts: int, seed: int, data_dir: Path | None, is_to_exit:
             show,
             host="127.0.0.1",
             port=_free_port(port),
-            workers=1,
             log_folder=folder,
         )
     finally:

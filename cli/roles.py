@@ -33,7 +33,9 @@ from projections.versioning.install import migrate_all
 
 READY_TIMEOUT_S = 60.0
 MAX_API_PROCESSES = 32
+MAX_WORKERS = 32
 MAX_DEFAULT_API_PROCESSES = 8
+MAX_DEFAULT_WORKERS = 4
 
 
 def processes_for(cores: int) -> int:
@@ -41,7 +43,12 @@ def processes_for(cores: int) -> int:
     return max(1, min(cores, MAX_DEFAULT_API_PROCESSES))
 
 
-def _usable_cores() -> int:
+def workers_for(cores: int) -> int:
+    """How many workers create accounts unless it is said: one a core, since one alone leaves half of two cores idle."""
+    return max(1, min(cores, MAX_DEFAULT_WORKERS))
+
+
+def usable_cores() -> int:
     """The cores that this process may run on, which containers and `taskset` restrict."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -55,9 +62,15 @@ def _usable_cores() -> int:
     type=click.IntRange(1, MAX_API_PROCESSES),
     help="Processes that answer requests, on one port.  [default: one a core, at most 8]",
 )
-@click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 32), help="Worker processes.")
+@click.option(
+    "--workers",
+    type=click.IntRange(1, MAX_WORKERS),
+    help="Processes that create accounts.  [default: one a core, at most 4]",
+)
 @click.option("--sandbox", is_flag=True, help="Let endings of account numbers ask for errors; says so in every answer.")
-def up(host: str, port: int, data_dir: Path | None, api_processes: int | None, workers: int, *, sandbox: bool) -> None:
+def up(
+    host: str, port: int, data_dir: Path | None, api_processes: int | None, workers: int | None, *, sandbox: bool
+) -> None:
     """Run the whole service until Ctrl-C: one process tree, nothing else needed."""
     settings = role_settings()
     folder = DataFolder(data_dir or settings.data_dir)
@@ -94,7 +107,7 @@ def run_service(
     host: str,
     port: int,
     api_processes: int | None = None,
-    workers: int,
+    workers: int | None = None,
     log_folder: Path | None,
     sandbox: bool = False,
 ) -> None:
@@ -110,8 +123,8 @@ def run_service(
         service.start_roles(
             connections,
             listening=listening_on(host, port),
-            api_processes=api_processes or processes_for(_usable_cores()),
-            workers=workers,
+            api_processes=api_processes or processes_for(usable_cores()),
+            workers=workers or workers_for(usable_cores()),
             token_key=token_key,
             environment=environment,
             metrics=metrics_sockets(settings),

@@ -32,7 +32,7 @@ _OPTIONS = {
     "shared_buffers": "256MB",
     "wal_compression": "off",  # compressing a page takes longer than writing it, and large logs write many
     "checkpoint_timeout": "15min",
-    "max_connections": "100",
+    "max_connections": "200",
     "log_line_prefix": "%m [%p] ",
     "log_checkpoints": "off",
     # Errors of statements speak of values, and are told to whoever sent the statement: this log needs the others.
