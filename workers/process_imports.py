@@ -37,7 +37,7 @@ from market.judging import Occasion, Terms, judge, problem_names
 from projections.archiving import archived_place
 from projections.import_status import leased_imports
 from projections.import_supplier import KnownSupplier
-from projections.platform.tables import rows_of
+from projections.platform.tables import WrittenRows, rows_of
 from projections.platform.writing import copying
 from schemas.account import Account
 from schemas.base import Problem
@@ -49,7 +49,7 @@ from telemetry.measures import measures
 from telemetry.spans import spans
 from workers.account_number import draw_account_numbers
 from workers.backoff import backoff
-from workers.references import References, Treatments
+from workers.references import References, Referring, Treatments, referring
 from workers.sandbox import command_for, slowness_s
 from workers.traces import traceparents
 
@@ -74,10 +74,17 @@ class Started(msgspec.Struct, frozen=True):
 
 
 class Ready(msgspec.Struct, frozen=True):
-    """An import whose account is read and may be created; `warnings` are code@path."""
+    """An import whose account is read, with the rows that it becomes at a moment; `warnings` are code@path.
+
+    The account itself is let go: two hundred of them at a time are more than the processor's caches hold, and to read
+    them, go through them and let go of them took a third longer.
+    """
 
     started: Started
-    account: Account
+    number: str
+    at: datetime
+    rows: WrittenRows
+    referring: Referring
     warnings: tuple[str, ...] = ()
     treatment: KnownSupplier | None = None
 
@@ -185,14 +192,8 @@ class ImportProcessor:
 
     def _postpone(self, started: Sequence[Started]) -> None:
         """Give back what has not ended; what has ended refuses, which is as it should be."""
-        at = now()
-        commands = {
-            one.stream: PostponeImport(
-                attempt=one.process.attempt, code="processing_failed", due_at=at + backoff(one.process.attempt)
-            )
-            for one in started
-        }
-        self._ledger.execute_many(commands, at=at, by=self._by)
+        commands = {one.stream: _later(one, "processing_failed") for one in started}
+        self._ledger.execute_many(commands, at=now(), by=self._by)
 
     def _finish(self, started: Sequence[Started], treatments: Treatments) -> None:
         if not started:
@@ -212,16 +213,24 @@ class ImportProcessor:
         digests = {one.stream: one.process.staged.payload_sha256 for one in started if one.process.staged}
         payloads = self._ledger.payloads(digests)
         archived = self._archived([stream for stream in digests if stream not in payloads])
+        with self._ledger.connection() as connection:
+            numbers = iter([*draw_account_numbers(connection, len(payloads))])
+        at = now()
         ready: list[Ready] = []
         failures: dict[str, Command] = {}
         for one in started:
             terms = treatments[identity_of(one.stream)[0]].terms
             body = payloads.get(one.stream)
-            account = account_of(body, one.process, terms, now(), is_archived=one.stream in archived)
+            account = account_of(body, one.process, terms, at, is_archived=one.stream in archived)
             if isinstance(account, FailImport):
                 failures[one.stream] = account
-            else:
-                ready.append(Ready(one, account))
+                continue
+            number = next(numbers)
+            try:
+                ready.append(Ready(one, number, at, rows_of(account, number, at), referring(account)))
+            except Exception:  # whatever it is, it concerns this import, and others of the batch have their rows
+                logger.exception("import is postponed", stream=one.stream, attempt=one.process.attempt)
+                failures[one.stream] = _later(one, "processing_failed")
         return ready, failures
 
     def _archived(self, streams: Sequence[str]) -> set[str]:
@@ -240,18 +249,14 @@ class ImportProcessor:
         ready: list[Ready] = []
         others: dict[str, Command] = {}
         for one, findings in zip(
-            read, self._references.findings([one.account for one in read], treatments), strict=True
+            read, self._references.findings([one.referring for one in read], treatments), strict=True
         ):
-            attempt = one.started.process.attempt
             if findings.errors:
-                others[one.started.stream] = _invalid(attempt, findings.errors)
+                others[one.started.stream] = _invalid(one.started.process.attempt, findings.errors)
             elif findings.is_unknown:
-                due_at = now() + backoff(attempt)
-                others[one.started.stream] = PostponeImport(
-                    attempt=attempt, code="document_store_unavailable", due_at=due_at
-                )
+                others[one.started.stream] = _later(one.started, "document_store_unavailable")
             else:
-                treatment = treatments[one.account.import_supplier]
+                treatment = treatments[one.referring.supplier]
                 ready.append(
                     msgspec.structs.replace(one, warnings=problem_names(findings.warnings), treatment=treatment)
                 )
@@ -269,23 +274,21 @@ class ImportProcessor:
         return True
 
     def _complete(self, batch: Sequence[Ready], *, is_dry_run: bool) -> None:
-        at = now()
-        with self._ledger.connection() as connection:
-            numbers = list(draw_account_numbers(connection, len(batch)))
+        """At the moment that the rows name; all of a batch were read at the same."""
+        at = batch[0].at
         rows: dict[str, list[bytes]] = {}
         commands: dict[str, Command] = {}
-        for one, number in zip(batch, numbers, strict=True):
-            for table, values in rows_of(one.account, number, at).items():
+        for one in batch:
+            for table, values in one.rows.items():
                 rows.setdefault(table, []).extend(values)
-            attempt = one.started.process.attempt
             commands[one.started.stream] = CompleteImport(
-                attempt=attempt,
-                account_number="" if is_dry_run else number,
+                attempt=one.started.process.attempt,
+                account_number="" if is_dry_run else one.number,
                 rules_edition=market.EDITION,
                 warnings=one.warnings,
             )
             if one.treatment is not None and one.treatment.sends_customer_emails and not is_dry_run:
-                commands |= _mail_request(one, number, one.treatment.email_language)
+                commands |= _mail_request(one, one.treatment.email_language)
         known = {
             one.started.stream: Loaded(one.started.process, one.started.version) for one in batch if one.started.version
         }
@@ -330,13 +333,18 @@ def _in_the_end(work: Callable[[], T], imports: int) -> T:
             time.sleep(pause_s)
 
 
-def _mail_request(one: Ready, account_number: str, language: str) -> dict[str, Command]:
+def _later(one: Started, code: str) -> PostponeImport:
+    attempt = one.process.attempt
+    return PostponeImport(attempt=attempt, code=code, due_at=now() + backoff(attempt))
+
+
+def _mail_request(one: Ready, language: str) -> dict[str, Command]:
     """The request for the customer's e-mail, which is stored in the transaction that makes the account."""
     staged = one.started.process.staged
     assert staged is not None
     stream = customer_mail.stream_of(*identity_of(one.started.stream))
     request = customer_mail.RequestMail(
-        account_number=account_number, payload_sha256=staged.payload_sha256, language=language
+        account_number=one.number, payload_sha256=staged.payload_sha256, language=language
     )
     return {stream: request}
 

@@ -57,6 +57,24 @@ class Findings(msgspec.Struct, frozen=True):
         return Findings(self.errors, (*problems, *self.warnings), self.is_unknown)
 
 
+class Referring(msgspec.Struct, frozen=True):
+    """What an account refers to, so that it need not be kept until its references are checked.
+
+    `operators` and `live_points` (supply points whose supply has not ended) are (place, code or identifier).
+    """
+
+    supplier: str
+    operators: tuple[tuple[str, str], ...]
+    live_points: tuple[tuple[str, str], ...]
+    statement_paths: tuple[str, ...]
+
+
+def referring(account: Account) -> Referring:
+    """What this account refers to."""
+    paths = tuple([statement.statement_path for statement in account.statements])
+    return Referring(account.import_supplier, tuple(_operators(account)), tuple(_live(account)), paths)
+
+
 class References:
     """Checks references against the database. Participants that exist are remembered: they are never removed."""
 
@@ -70,29 +88,28 @@ class References:
             known = cursor.execute(SELECT_NAMED, (list(suppliers),)).fetchall()
         return {code: KnownSupplier(code=code) for code in suppliers} | {one.code: one for one in known}
 
-    def findings(self, accounts: Sequence[Account], treatments: Treatments) -> list[Findings]:
+    def findings(self, accounts: Sequence[Referring], treatments: Treatments) -> list[Findings]:
         """The findings of each account, in order. `treatments` must have the supplier of every account."""
-        operators = [list(_operators(account)) for account in accounts]
-        self._learn({code for places in operators for _, code in places})
+        self._learn({code for account in accounts for _, code in account.operators})
         missing = _missing(accounts, treatments)
         taken = self._taken(accounts)
         gathered = []
-        for account, places in zip(accounts, operators, strict=True):
-            treatment = treatments[account.import_supplier]
+        for account in accounts:
+            treatment = treatments[account.supplier]
             is_strict = treatment.strictness == "strict"
             unknown = tuple(
                 Problem(place, "market_participant_not_found", "There is no market participant with this code.")
-                for place, code in places
+                for place, code in account.operators
                 if code not in self._known
             )
-            gathered.append(_documents_in(account, treatment, missing.get(account.import_supplier, set())))
+            gathered.append(_documents_in(account, treatment, missing.get(account.supplier, set())))
             if problems := (*_shared(account, taken), *unknown):
                 gathered[-1] = gathered[-1].with_problems(problems, are_errors=is_strict)
         return gathered
 
-    def _taken(self, accounts: Sequence[Account]) -> set[tuple[str, str]]:
+    def _taken(self, accounts: Sequence[Referring]) -> set[tuple[str, str]]:
         """The live supply points of these accounts that other live accounts have already: (supplier, identifier)."""
-        places = {(account.import_supplier, identifier) for account in accounts for _, identifier in _live(account)}
+        places = {(account.supplier, identifier) for account in accounts for _, identifier in account.live_points}
         if not places:
             return set()
         suppliers, identifiers = ([*set(column)] for column in zip(*places, strict=True))
@@ -112,13 +129,12 @@ class References:
         self._known |= {streams[row["stream"]] for row in rows}
 
 
-def _missing(accounts: Sequence[Account], treatments: Treatments) -> dict[str, set[str] | None]:
+def _missing(accounts: Sequence[Referring], treatments: Treatments) -> dict[str, set[str] | None]:
     """The paths without a document, by supplier; None for a supplier whose document store does not answer."""
     wanted: dict[str, list[str]] = {}
     for account in accounts:
-        if account.statements and treatments[account.import_supplier].documents_check != "off":
-            paths = wanted.setdefault(account.import_supplier, [])
-            paths += [statement.statement_path for statement in account.statements]
+        if account.statement_paths and treatments[account.supplier].documents_check != "off":
+            wanted.setdefault(account.supplier, []).extend(account.statement_paths)
     missing: dict[str, set[str] | None] = {}
     for supplier, paths in wanted.items():
         try:
@@ -130,7 +146,7 @@ def _missing(accounts: Sequence[Account], treatments: Treatments) -> dict[str, s
     return missing
 
 
-def _documents_in(account: Account, treatment: KnownSupplier, missing: set[str] | None) -> Findings:
+def _documents_in(account: Referring, treatment: KnownSupplier, missing: set[str] | None) -> Findings:
     is_required = treatment.documents_check == "require"
     if missing is None:
         told = Problem("statements", "document_store_unavailable", "Documents could not be looked for.")
@@ -141,15 +157,15 @@ def _documents_in(account: Account, treatment: KnownSupplier, missing: set[str] 
             "path_does_not_exist_in_file_store",
             "There is no document at this path below the supplier's root.",
         )
-        for index, statement in enumerate(account.statements)
-        if statement.statement_path in missing
+        for index, path in enumerate(account.statement_paths)
+        if path in missing
     )
     return Findings().with_problems(absent, are_errors=is_required)
 
 
-def _shared(account: Account, taken: set[tuple[str, str]]) -> tuple[Problem, ...]:
+def _shared(account: Referring, taken: set[tuple[str, str]]) -> tuple[Problem, ...]:
     """The supply points that another live account of the supplier has; from now on this one has its own as well."""
-    own = [(place, (account.import_supplier, identifier)) for place, identifier in _live(account)]
+    own = [(place, (account.supplier, identifier)) for place, identifier in account.live_points]
     says = "Another live account of the supplier has this supply point."
     shared = tuple(Problem(place, "supply_point_on_other_account", says) for place, point in own if point in taken)
     taken.update(point for _, point in own)

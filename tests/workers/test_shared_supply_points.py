@@ -13,7 +13,7 @@ from schemas.submission import read_submission
 from tests.support.make import an_account, changed, encoded
 from tests.support.staging import SUPPLIER, stage
 from workers.process_imports import ImportProcessor
-from workers.references import References
+from workers.references import References, referring
 
 CODE = "supply_point_on_other_account"
 POINT = ("supply_addresses", 0, "supply_points", 0)
@@ -76,7 +76,7 @@ def test_who_is_processed_in_the_same_moment_is_not_seen_and_whoever_comes_later
 ) -> None:
     """Two workers have looked before either has written; see `workers.references`."""
     suppliers = References(ledger).treatments({SUPPLIER})
-    accounts = [read_submission(encoded(account(number, None))).account for number in (1, 2)]
+    accounts = [referring(read_submission(encoded(account(number, None))).account) for number in (1, 2)]
     assert [References(ledger).findings([one], suppliers)[0].errors for one in accounts] == [(), ()]
     codes = [problem.code for one in accounts for problem in References(ledger).findings([one], suppliers)[0].warnings]
     assert CODE not in codes
