@@ -19,6 +19,7 @@ from starlette.responses import Response
 from api.database import read
 from api.directory import Key
 from api.errors import NotValid, not_found
+from api.fields import field
 from api.operation import Operation
 from api.paths import identifier
 from api.preferences import APPLIED, prefers_representation
@@ -134,7 +135,7 @@ class Admission:
             call = Call(key, await read_body(request))
             if takes_run:
                 call.run = named_run(request)
-            header = request.headers.get("idempotency-key")
+            header = field(request, b"idempotency-key")
             if header is not None:
                 call.name = _name_of(request, key, header)
             try:

@@ -17,6 +17,7 @@ from starlette.requests import Request
 
 from api.api_key import API_KEY, digest_of
 from api.directory import Directory, Key
+from api.fields import field
 from api.paths import ANSWER_HEADERS
 from api.rate_limit import RateLimit
 from api.request_log import ORGANISATION
@@ -62,7 +63,7 @@ class Authenticator:
 
         Raises ApiError 401, 403 when its role does not allow this, 429 when it makes too many requests.
         """
-        header = request.headers.get("authorization")
+        header = field(request, b"authorization")
         if not header:
             raise _unauthenticated(
                 Sentence("Authentication credentials were not provided.", "Anmeldedaten wurden nicht angegeben.")

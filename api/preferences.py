@@ -4,6 +4,8 @@ import re
 
 from starlette.requests import Request
 
+from api.fields import field
+
 APPLIED = {"Preference-Applied": "return=representation"}
 
 _PREFERENCE = re.compile(r'\s*return\s*=\s*"?representation"?\s*(?:;.*)?\Z', re.IGNORECASE)
@@ -11,7 +13,7 @@ _PREFERENCE = re.compile(r'\s*return\s*=\s*"?representation"?\s*(?:;.*)?\Z', re.
 
 def prefers_representation(request: Request) -> bool:
     """Whether any of the header's preferences is this one; what is not understood is ignored, as the RFC asks."""
-    return any(
+    return field(request, b"prefer") is not None and any(
         _PREFERENCE.match(preference)
         for header in request.headers.getlist("prefer")
         for preference in header.split(",")

@@ -9,6 +9,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Scope
 
 from api.database import in_time
+from api.fields import field
 from api.languages import JSON, Language, language_headers, language_of
 from api.limits import (
     BODY_TIMEOUT_S,
@@ -146,11 +147,11 @@ async def read_body(request: Request, room: Room = CALLERS, *, is_form: bool = F
 
     Raises ApiError for a wrong content type or coding, and for too many or too slow bytes.
     """
-    content_type = request.headers.get("content-type")
+    content_type = field(request, b"content-type")
     if content_type is not None and not (_is_form(content_type) if is_form else _is_json(content_type)):
         media = _FORMS[0] if is_form else "application/json"
         raise ApiError(415, Sentence(f"The body is expected as {media}.", f"Der Inhalt wird als {media} erwartet."))
-    coding = request.headers.get("content-encoding")
+    coding = field(request, b"content-encoding")
     if coding is not None and coding.strip().lower() not in ("", "identity"):
         raise ApiError(415, _NO_ENCODING, headers={"Accept-Encoding": "identity"})
     if WHOLE_BODY in request.scope:

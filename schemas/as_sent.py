@@ -8,12 +8,13 @@ sent and no others. They are made for judging; what is created is read as the sh
 from collections.abc import Callable
 from decimal import Decimal
 from functools import cache
-from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
+from typing import Any, Generic, TypeVar, Union
 
 import msgspec
 from msgspec import NODEFAULT, UNSET, UnsetType
 
-from schemas.base import Wire
+from schemas.decimals import decimals_hold, without_form
+from schemas.derived import Field, derived, is_shape, retyped
 from schemas.nesting import is_read_shallow
 from schemas.shape import LARGE_BYTES, Shape
 
@@ -34,22 +35,11 @@ NO_TEXT, NO_ITEMS = _NoText(), _NoItems()
 @cache
 def as_sent(wire_type: type[T]) -> type[T]:
     """The shape below `wire_type`, and so of its fields, in which absent texts, arrays and values are objects apart."""
-    fields = [_field(field) for field in msgspec.structs.fields(wire_type)]  # type: ignore[arg-type]
-    return msgspec.defstruct(  # type: ignore[return-value]
-        wire_type.__name__,
-        fields,
-        bases=(wire_type,),
-        module=wire_type.__module__,
-        frozen=True,
-        kw_only=True,
-        gc=False,
-        forbid_unknown_fields=True,
-        omit_defaults=True,
-    )
+    return derived(wire_type, _field, omits_defaults=True)
 
 
-def _field(field: msgspec.structs.FieldInfo) -> tuple[str, Any] | tuple[str, Any, Any]:
-    sent = _type(field.type)
+def _field(field: msgspec.structs.FieldInfo) -> Field:
+    sent = retyped(field.type, _as_sent)
     match field.default:
         case default if default is NODEFAULT:
             return field.name, sent
@@ -61,16 +51,8 @@ def _field(field: msgspec.structs.FieldInfo) -> tuple[str, Any] | tuple[str, Any
             return field.name, Union[sent, UnsetType], UNSET  # noqa: UP007 - of types that are known at run time only
 
 
-def _type(hint: Any) -> Any:
-    """The type with every shape in it replaced."""
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin is Annotated:
-        return Annotated[(_type(arguments[0]), *arguments[1:])]
-    if origin is tuple:
-        return tuple.__class_getitem__((_type(arguments[0]), ...))
-    if type(None) in arguments or UnsetType in arguments:
-        return Union[tuple(map(_type, arguments))]  # noqa: UP007 - the same
-    return as_sent(hint) if isinstance(hint, type) and issubclass(hint, Wire) else hint
+def _as_sent(hint: Any) -> Any:
+    return as_sent(hint) if is_shape(hint) else hint
 
 
 class SentShape(Generic[T]):
@@ -78,26 +60,30 @@ class SentShape(Generic[T]):
 
     def __init__(self, wire_type: type[T]) -> None:
         self.shape: Shape[T] = Shape(as_sent(wire_type))  # type: ignore[arg-type]
-        self._decode: Callable[[bytes], T] = msgspec.json.Decoder(self.shape.wire_type, float_hook=Decimal).decode
+        read_as: type[T] = without_form(self.shape.wire_type)  # type: ignore[arg-type]
+        self._decode: Callable[[bytes], T] = msgspec.json.Decoder(read_as, float_hook=Decimal).decode
 
     def at_once(self, body: bytes) -> tuple[T, bytes] | None:
         """The body and its canonical form; None where reading it takes the exact way, or where it does not fit.
 
-        A name that an object repeats is lost in reading, with its value and its quotes, so quotes are counted. In a
-        body without escapes only one other thing changes their number: a number that was sent as text. Both make it
-        smaller.
+        A name that an object repeats is lost in reading, with its value and its quotes, so quotes are counted. Only one
+        other thing makes their number smaller, a number that was sent as text, and one makes it larger: a quote that
+        was sent as its code.
         """
-        if len(body) > LARGE_BYTES or b"\\" in body:
+        if len(body) > LARGE_BYTES or (b"\\" in body and _QUOTE in body):
             return None
         try:
             sent = self._decode(body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
-        if not is_read_shallow(sent, self.shape.wire_type):
+        wire_type = self.shape.wire_type
+        if not (is_read_shallow(sent, wire_type) and decimals_hold(sent, wire_type)):
             return None
         canonical = canonical_json(sent)
         return (sent, canonical) if canonical.count(b'"') == body.count(b'"') else None
 
+
+_QUOTE = rb"\u0022"
 
 canonical_json: Callable[[Any], bytes] = msgspec.json.Encoder(order="deterministic", decimal_format="number").encode
 """The same bytes for the same content, however it was spelt: names in the order of the shape, and those of the

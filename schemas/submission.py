@@ -1,6 +1,7 @@
 """The body of validate and create, bare or wrapped, read into one form."""
 
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from decimal import Decimal
 
@@ -10,12 +11,13 @@ from msgspec import UNSET
 from schemas.account import Account, TaskParams, WrappedAccount
 from schemas.as_sent import SentShape, canonical_json
 from schemas.base import Problem
+from schemas.decimals import decimals_hold, without_form
 from schemas.problems import is_stated
 from schemas.shape import Shape
 from schemas.work import ASKED, STORED, Bounds
 
 _WRAPPED = re.compile(rb'\s*\{\s*"(payload|task_params)"\s*:')
-_decode_account = msgspec.json.Decoder(Account, float_hook=Decimal).decode
+_decode_account: Callable[[bytes], Account] = msgspec.json.Decoder(without_form(Account), float_hook=Decimal).decode
 _former = msgspec.json.Encoder(order="sorted")
 
 ACCOUNT = Shape(Account)
@@ -94,7 +96,9 @@ def imported_account(body: bytes) -> Account:
     """The account in a body that was imported: as `stored_submission` reads it, without looking for misfits first."""
     if not _WRAPPED.match(body):
         with suppress(msgspec.ValidationError):
-            return _decode_account(body)
+            account = _decode_account(body)
+            if decimals_hold(account, Account):
+                return account
     return stored_submission(body).account
 
 

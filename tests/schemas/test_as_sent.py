@@ -11,20 +11,19 @@ from hypothesis import strategies as st
 from schemas.account import Account
 from schemas.as_sent import canonical_json
 from schemas.submission import SENT_ACCOUNT, former_canonical_json, read_submission, sent_submission
-from tests.support.make import an_account, changed, encoded
+from tests.support.make import an_account, changed, encoded, places
 
 decode = msgspec.json.Decoder(Account).decode
 EMPTY: tuple[Any, ...] = ("", None, [], {}, False, 0, "0.10", 1.5, "null", ":null", "x", "\\", "ü", "2026-01-01")
 
 
-def places(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
-    """Every path in a value."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [path, *(place for name, child in inner for place in places(child, (*path, name)))]
-
-
 PLACES = places(an_account())[1:]
 NAMES = [place for place in PLACES if isinstance(place[-1], str)]
+
+
+def in_codes(text: str) -> str:
+    """A JSON text in which every letter, the quotes among them, is sent as its code."""
+    return '"' + "".join(f"\\u{ord(letter):04x}" for letter in text) + '"'
 
 
 def written(value: Any, repeated: tuple[str | int, ...] | None, other: Any) -> str:
@@ -67,6 +66,29 @@ def test_a_body_that_repeats_a_name_is_not_read_at_once(path: tuple[str | int, .
     assert SENT_ACCOUNT.at_once(written(an_account(), None, other).encode()) is not None
     assert SENT_ACCOUNT.at_once(body) is None
     assert [problem.code for problem in sent_submission(body).misfits] == ["repeated_field"]
+
+
+@given(st.sampled_from(NAMES), st.text('"\\ \nx', min_size=1))
+def test_a_name_that_is_repeated_in_codes_is_found_whatever_quotes_are_sent_in_codes(
+    path: tuple[str | int, ...], text: str
+) -> None:
+    """Quotes that are sent as codes are quotes more in the canonical form, and must not make up for those of a name."""
+    once = written(changed(an_account(), "NOTE", "notes", 0, "body"), None, None).replace('"NOTE"', in_codes(text))
+    name = json.dumps(str(path[-1]))
+    for other in (name, in_codes(str(path[-1]))):
+        body = written(changed(an_account(), "NOTE", "notes", 0, "body"), path, 1)
+        body = body.replace(f"{name} : 1", f"{other} : 1").replace('"NOTE"', in_codes(text))
+        assert SENT_ACCOUNT.at_once(body.encode()) is None
+        assert "repeated_field" in [problem.code for problem in sent_submission(body.encode()).misfits]
+    assert (SENT_ACCOUNT.at_once(once.encode()) is None) == ('"' in text)
+
+
+def test_letters_in_codes_are_read_at_once() -> None:
+    """As the best known clients send all that is not ASCII."""
+    account = changed(an_account(), 'Grün "\\ \n', "notes", 0, "body")
+    body = json.dumps(account).encode()
+    assert b"\\u00fc" in body
+    assert SENT_ACCOUNT.at_once(body) == SENT_ACCOUNT.at_once(encoded(account))
 
 
 @pytest.mark.parametrize(

@@ -112,3 +112,9 @@ class Given:
         except error:
             return
         raise AssertionError(f"{error.__name__} was expected, not {event}")
+
+
+def places(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    """Every path in a value."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(place for name, child in inner for place in places(child, (*path, name)))]

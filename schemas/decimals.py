@@ -1,0 +1,90 @@
+"""Decimal texts of a body, looked at together once it is read.
+
+To look at each while it is read takes as long as to read all the rest: the decoder asks for a pattern's method by its
+name each time.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import NODEFAULT, inspect
+
+from schemas.base import DECIMAL, DECIMAL_PATTERN, DecimalText
+from schemas.derived import Field, derived, is_shape, retyped
+
+T = TypeVar("T")
+
+_lines = re.compile(rf"(?:{DECIMAL.replace('(', '(?:')}\n)*\Z").match
+
+
+@cache
+def without_form(wire_type: type[T]) -> type[T]:
+    """The shape below `wire_type`, and so of its fields, in which a decimal text is any text."""
+    omits_defaults: bool = wire_type.__struct_config__.omit_defaults  # type: ignore[attr-defined]
+    return derived(wire_type, _field, omits_defaults=omits_defaults)
+
+
+def _field(field: msgspec.structs.FieldInfo) -> Field:
+    kind = retyped(field.type, _without_form)
+    return (field.name, kind) if field.default is NODEFAULT else (field.name, kind, field.default)
+
+
+def _without_form(hint: Any) -> Any:
+    if hint == DecimalText:
+        return str
+    return without_form(hint) if is_shape(hint) else hint
+
+
+def decimals_hold(value: Any, wire_type: type) -> bool:
+    """Whether every decimal text that was sent has the form that this shape asks for.
+
+    What is absent is empty; where that is told from what is absent (`schemas.as_sent`), an empty text has no such form.
+    """
+    texts = _gathering(wire_type)(value)
+    texts.append("")  # the last line ends, too
+    lines = "\n".join(texts)
+    return lines.count("\n") == len(texts) - 1 and _lines(lines) is not None
+
+
+@cache
+def _gathering(wire_type: type) -> Callable[[Any], list[str]]:
+    """A function that lists the decimal texts of a value, as source: of the names of fields in `schemas/` alone."""
+    node, names = inspect.type_info(wire_type), dict[str, Any]()
+    assert isinstance(node, inspect.StructType)
+    lines = ["def gather(v1):", "    texts = []", "    add = texts.append", *_reading(node, 1), "    return texts"]
+    exec("\n".join(lines), names)  # noqa: S102 - see above
+    gather: Callable[[Any], list[str]] = names["gather"]
+    return gather
+
+
+def _reading(node: inspect.StructType, depth: int) -> Iterator[str]:
+    """What reads the decimals of the variable of this depth, and those below it."""
+    indent, inner = "    " * depth, f"v{depth + 1}"
+    for field in node.fields:
+        place = f"v{depth}.{field.name}"
+        for kind in field.type.types if isinstance(field.type, inspect.UnionType) else (field.type,):
+            match kind:
+                case inspect.StrType(pattern=pattern) if pattern == DECIMAL_PATTERN:
+                    yield indent + _adding(place, field)
+                case inspect.VarTupleType(item_type=inspect.StrType(pattern=pattern)) if pattern == DECIMAL_PATTERN:
+                    yield f"{indent}texts += {place}"
+                case inspect.StructType() if below := list(_reading(kind, depth + 1)):
+                    yield from (f"{indent}if {inner} := {place}:", *below)
+                case inspect.VarTupleType(item_type=inspect.StructType() as item) if below := list(
+                    _reading(item, depth + 1)
+                ):
+                    yield from (f"{indent}for {inner} in {place}:", *below)
+                case _:
+                    pass
+
+
+def _adding(place: str, field: inspect.Field) -> str:
+    """What adds the text of a place to the list, if it was sent."""
+    if field.required:
+        return f"add({place})"
+    if type(field.default) is str:
+        return f"if (x := {place}): add(x)"
+    return f"if type(x := {place}) is str: add(x)"

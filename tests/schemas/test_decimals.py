@@ -1,0 +1,75 @@
+"""Decimal texts that are looked at together are judged as each by itself, and no place is forgotten."""
+
+import re
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.account import Account
+from schemas.base import DECIMAL_PATTERN, DecimalText, Wire
+from schemas.decimals import decimals_hold, without_form
+from schemas.submission import SENT_ACCOUNT, imported_account, sent_submission, stored_submission
+from tests.support.make import an_account, changed, encoded, places
+
+Path = tuple[str | int, ...]
+TEXTS = ("1", "-0.5", "1" * 18, "", "1\n2", "1\n", "\n", "1.", ".5", "1e5", "+1", " 1", "1,5", "٣", "1" * 19, "NaN")
+
+
+class Priced(Wire, frozen=True):
+    price: DecimalText
+    others: tuple[DecimalText, ...] = ()
+
+
+class Priceless(Wire, frozen=True):
+    first: Priced
+    many: tuple[Priced, ...] = ()
+
+
+@given(st.sampled_from(TEXTS), st.lists(st.sampled_from(TEXTS), max_size=3))
+def test_texts_hold_where_each_has_the_form(first: str, others: list[str]) -> None:
+    holds = all(re.search(DECIMAL_PATTERN, text) for text in (first, *others))
+    for value in (
+        Priceless(first=Priced(price=first), many=tuple(Priced(price=text) for text in others)),
+        Priceless(first=Priced(price=first, others=tuple(others))),
+    ):
+        assert decimals_hold(value, Priceless) == holds
+
+
+def decimal_places() -> list[Path]:
+    """Every place of an account whose text the shape asks to be a decimal."""
+
+    def is_decimal(path: Path) -> bool:
+        try:
+            msgspec.json.decode(encoded(changed(an_account(), "1,5", *path)), type=Account)
+        except msgspec.ValidationError as error:
+            return repr(DECIMAL_PATTERN) in str(error)
+        return False
+
+    return [path for path in places(an_account())[1:] if is_decimal(path)]
+
+
+@pytest.mark.parametrize("path", decimal_places(), ids=str)
+def test_no_place_is_forgotten(path: Path) -> None:
+    """Other spellings of a number are read the exact way, which makes it what is kept."""
+    for text in ("1,5", "1\n2"):
+        body = encoded(changed(an_account(), text, *path))
+        [misfit] = sent_submission(body).misfits
+        assert misfit.attr == ".".join(map(str, path))
+    body = encoded(changed(an_account(), "1e5", *path))
+    assert SENT_ACCOUNT.at_once(body) is None
+    assert imported_account(body) == stored_submission(body).account
+
+
+def test_there_are_such_places() -> None:
+    assert len(decimal_places()) > 30
+
+
+def test_a_shape_without_the_form_reads_the_same() -> None:
+    body = encoded(an_account())
+    read: Any = msgspec.json.decode(body, type=without_form(Account))
+    assert isinstance(read, Account)
+    assert msgspec.to_builtins(read) == msgspec.to_builtins(stored_submission(body).account)
+    assert msgspec.json.encode(imported_account(body)) == msgspec.json.encode(stored_submission(body).account)
