@@ -44,7 +44,7 @@ class RequestLine(msgspec.Struct, frozen=True, kw_only=True):
         moment = f"{self.timestamp:%Y-%m-%dT%H:%M:%S.%fZ}"
         return (
             f"{moment} {self.method} {self.route or '-'} {self.status or '-'} {self.duration_ms} ms"
-            f" {self.request_id} {self.organisation or '-'}\n"
+            f" {self.request_id} {self.organisation or '-'}"
         )
 
 

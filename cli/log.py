@@ -14,7 +14,7 @@ from typing import Any, Protocol, TextIO, cast
 import msgspec
 import structlog
 
-from discretion.shown import cleaned, cleaned_value, said_by
+from discretion.shown import cleaned, cleaned_value, said_by, shown
 from discretion.traced import traced
 
 _encode_lines = msgspec.json.Encoder().encode_lines
@@ -82,16 +82,21 @@ class GatheredLine(Protocol):
     """A line that gathers with others of its kind: a Struct whose fields are what is told."""
 
     def readable(self) -> str:
-        """The line as text for people, with its end."""
+        """The line as text for people, without its end."""
 
 
 def write_lines(form: str) -> Callable[[Sequence[GatheredLine]], None]:
-    """Writes many lines at once, past the processors: what could have to be cleaned in them has been."""
+    """Writes many lines at once, past the processors: what could have to be cleaned in them has been.
+
+    Each is one line for people, too, whatever an importer calls his accounts.
+    """
     stream = Unfailing(sys.stderr)
 
     def write(lines: Sequence[GatheredLine]) -> None:
         stream.write(
-            "".join([line.readable() for line in lines]) if is_for_people(form) else _encode_lines(lines).decode()
+            "".join([f"{shown(line.readable())}\n" for line in lines])
+            if is_for_people(form)
+            else _encode_lines(lines).decode()
         )
         stream.flush()
 

@@ -97,6 +97,7 @@ def project(seen: Seen) -> Iterator[tuple[str, str, str, str, list[str]]]:
     account = account.payload or account
     names = [folded(f"{c.given_name or ''} {c.family_name or ''}") for c in account.customers]
     terms = {folded(term) for term in (*_terms(account), identity_of(seen.stream)[1]) if term} | {*_words(names)}
+    terms.discard("")  # blanks, or an accent alone
     yield (
         seen.stream,
         *identity_of(seen.stream),
@@ -158,25 +159,25 @@ ACCOUNT_SEARCH = Index(
     indexes=("USING gin (terms)",),
     project=project,
     reads_payloads=True,
-    edition="5: what is one account's own in parts of the log",
+    edition="6: what is one account's own in parts of the log, and no empty terms",
 )
 
 
-_NO_TERM = [""]
-"""Terms that no account has."""
+_NO_TERM = [" "]
+"""Terms that no account has: none begins with a blank, and a mark does not end with it."""
 _COLUMNS: LiteralString = "i.supplier, i.external_account_number, i.status, i.account_number"
 _ALLOWED: LiteralString = "(%(suppliers)s::text[] IS NULL OR i.supplier = ANY(%(suppliers)s))"
 _IN_EVERY_PART: LiteralString = """ARRAY(
             SELECT unnest(%({terms})s::text[])
             UNION ALL
-            SELECT ' ' || part || ' ' || term FROM parts, unnest(%({terms})s::text[]) AS term
+            SELECT ' ' || part || ' ' || term FROM parts, unnest(%({own})s::text[]) AS term
         ) AS {terms}"""
 _PLACES: LiteralString = f"""parts AS (
         SELECT generate_series(1, (SELECT max(position) FROM events) >> {PART_BITS}) AS part
     ),
     places AS MATERIALIZED (
-        SELECT {_IN_EVERY_PART.replace("{terms}", "whole")},
-               {_IN_EVERY_PART.replace("{terms}", "own_word")}
+        SELECT {_IN_EVERY_PART.replace("{terms}", "whole").replace("{own}", "own_whole")},
+               {_IN_EVERY_PART.replace("{terms}", "own_word").replace("{own}", "own_word")}
     )"""  # noqa: S608 - constants
 _UNMARKED: LiteralString = "ARRAY(SELECT regexp_replace(term, '^ [0-9]+ ', '') FROM unnest(a.terms) AS term)"
 _EXACTLY: LiteralString = f"""(a.terms && (SELECT whole FROM places) OR a.terms @> %(plain_words)s
@@ -240,12 +241,14 @@ def search_parameters(text: str, suppliers: Sequence[str] | None, after: str, li
     """The parameters of SELECT_FOUND. Raises ValueError for an `after` that no page has given."""
     whole = folded(text)
     words = whole.replace(",", " ").split()
+    forms = [*{whole, whole.replace(" ", "")}]
     own_word = [word for word in words if _is_own(word)][:1] if words != [whole] else []
     rank, stream = _place(after)
     return {
         "suppliers": None if suppliers is None else list(suppliers),
         "number": text.strip().upper(),
-        "whole": [*{whole, whole.replace(" ", "")}],
+        "whole": forms,
+        "own_whole": [form for form in forms if _is_own(form)],
         "plain_words": _NO_TERM if own_word or words in ([], [whole]) else words,
         "own_word": own_word,
         "words": words,

@@ -55,7 +55,7 @@ class EndedLine(msgspec.Struct, frozen=True, kw_only=True):
         moment = f"{self.timestamp:%Y-%m-%dT%H:%M:%S.%fZ}"
         return (
             f"{moment} {self.event} {self.supplier} {self.external_account_number} {self.status}"
-            f" {self.code or '-'}, attempt {self.attempt}, position {self.position}\n"
+            f" {self.code or '-'}, attempt {self.attempt}, position {self.position}"
         )
 
 

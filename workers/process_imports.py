@@ -37,7 +37,7 @@ from market.judging import Occasion, Terms, judge, problem_names
 from projections.archiving import archived_place
 from projections.import_status import leased_imports
 from projections.import_supplier import KnownSupplier
-from projections.platform.tables import WrittenRows, rows_of
+from projections.platform.tables import UndatedRows, undated_rows_of
 from projections.platform.writing import copying
 from schemas.account import Account
 from schemas.base import Problem
@@ -74,7 +74,7 @@ class Started(msgspec.Struct, frozen=True):
 
 
 class Ready(msgspec.Struct, frozen=True):
-    """An import whose account is read, with the rows that it becomes at a moment; `warnings` are code@path.
+    """An import whose account is read, with the rows that it becomes; `warnings` are code@path.
 
     The account itself is let go: two hundred of them at a time are more than the processor's caches hold, and to read
     them, go through them and let go of them took a third longer.
@@ -82,8 +82,7 @@ class Ready(msgspec.Struct, frozen=True):
 
     started: Started
     number: str
-    at: datetime
-    rows: WrittenRows
+    rows: UndatedRows
     referring: Referring
     warnings: tuple[str, ...] = ()
     treatment: KnownSupplier | None = None
@@ -215,19 +214,18 @@ class ImportProcessor:
         archived = self._archived([stream for stream in digests if stream not in payloads])
         with self._ledger.connection() as connection:
             numbers = iter([*draw_account_numbers(connection, len(payloads))])
-        at = now()
         ready: list[Ready] = []
         failures: dict[str, Command] = {}
         for one in started:
             terms = treatments[identity_of(one.stream)[0]].terms
             body = payloads.get(one.stream)
-            account = account_of(body, one.process, terms, at, is_archived=one.stream in archived)
+            account = account_of(body, one.process, terms, now(), is_archived=one.stream in archived)
             if isinstance(account, FailImport):
                 failures[one.stream] = account
                 continue
             number = next(numbers)
             try:
-                ready.append(Ready(one, number, at, rows_of(account, number, at), referring(account)))
+                ready.append(Ready(one, number, undated_rows_of(account, number), referring(account)))
             except Exception:  # whatever it is, it concerns this import, and others of the batch have their rows
                 logger.exception("import is postponed", stream=one.stream, attempt=one.process.attempt)
                 failures[one.stream] = _later(one, "processing_failed")
@@ -274,12 +272,11 @@ class ImportProcessor:
         return True
 
     def _complete(self, batch: Sequence[Ready], *, is_dry_run: bool) -> None:
-        """At the moment that the rows name; all of a batch were read at the same."""
-        at = batch[0].at
+        at = now()
         rows: dict[str, list[bytes]] = {}
         commands: dict[str, Command] = {}
         for one in batch:
-            for table, values in one.rows.items():
+            for table, values in one.rows.at(at).items():
                 rows.setdefault(table, []).extend(values)
             commands[one.started.stream] = CompleteImport(
                 attempt=one.started.process.attempt,

@@ -134,9 +134,28 @@ WrittenRows = dict[str, list[bytes]]
 """Rows as COPY takes them, by table name, columns in the tables' order."""
 
 
+class UndatedRows(msgspec.Struct, frozen=True):
+    """An account's rows but for the moment of its creation, which the first of them names."""
+
+    begin: bytes
+    end: bytes
+    below: WrittenRows
+
+    def at(self, created_at: datetime) -> WrittenRows:
+        """The rows of an account that is created at this moment."""
+        return {ACCOUNT_TABLE.name: [self.begin + _INSTANT[created_at] + self.end], **self.below}
+
+
+def undated_rows_of(account: Account, account_number: str) -> UndatedRows:
+    """The account's rows, to be dated."""
+    key, below = text(account_number), WrittenRows()
+    _add_children(ACCOUNT_TABLE, account, key, b"", below)
+    return UndatedRows(ACCOUNT_TABLE.head + key, ACCOUNT_TABLE.row(b"", account), below)
+
+
 def rows_of(account: Account, account_number: str, created_at: datetime) -> WrittenRows:
     """The account's rows."""
-    return _rows(ACCOUNT_TABLE, account, text(account_number), created_at)
+    return undated_rows_of(account, account_number).at(created_at)
 
 
 def record_rows_of(record: Wire, account_number: str, reference: str, recorded_at: datetime) -> WrittenRows:

@@ -52,6 +52,8 @@ def found(ledger: Ledger, database: PostgresUrls, request: pytest.FixtureRequest
         person("4", "Hannes", "Müllerschön"),
         person("5", "Işıl", "Yılmaz"),
     ]
+    people[2]["billing_postcode"] = " "  # nobody is found by what is nothing once it is folded
+    people[4]["supply_addresses"][0]["supply_points"][0]["melos"][0]["meters"][0]["meter_number"] = "\u0301"
     for account in people:
         payload = Payload.of(encoded(account))
         command = StageImport(payload_sha256=payload.sha256.hex(), content_sha256="c", payload_bytes=1)
@@ -113,6 +115,11 @@ LIMIT 1
         ("ISIL YILMAZ", "5"),
         ("Yılmaz", "5"),
         ("hans gross", ""),
+        ("nothing", ""),
+        ("nobody@example.com", ""),
+        ("nobody 7@example.com", ""),
+        (" ", ""),
+        ("\u0301", ""),
         ("ha", ""),
         ("%", ""),
     ],
@@ -220,6 +227,8 @@ def test_who_is_erased_has_no_row_in_the_search() -> None:
     assert list(project(Seen(recorded))) == []
     [row] = project(Seen(recorded, body=encoded(person("1", "Anna", "Groß"))))
     assert {"anna", folded("Groß"), "de89370400440532013000"} <= set(row[-1])
+    [row] = project(Seen(recorded, body=encoded(person("1", "\u0301", " ") | {"billing_postcode": " \u0301 "})))
+    assert "" not in row[-1]
 
 
 @given(st.integers(1, 1 << 20), st.sampled_from(["DE02120300000000202051", "de89370400440532013000"]))

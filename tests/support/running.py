@@ -219,10 +219,11 @@ def await_end(process: subprocess.Popen[bytes], log: Path) -> None:
     """Wait for a process that was told to stop. One that does not is killed, and fails with what it has said."""
     try:
         process.wait(30)
-    except subprocess.TimeoutExpired:
+    except subprocess.TimeoutExpired as error:
         process.kill()
         process.wait()
-        raise AssertionError(f"{process.args!r} did not stop:\n{log.read_text()[-5000:]}") from None
+        said = log.read_text(errors="replace")[-5000:]
+        raise AssertionError(f"{process.args!r} did not stop:\n{said}") from error
 
 
 def processed(importer: Importer) -> int:

@@ -91,5 +91,5 @@ def test_a_line_says_all_and_shows_nothing_that_a_log_must_not_hold(
         "code": "reference_not_unique",
         "position": 3,
     }
-    words = " import ended S [e-mail] ERRORED reference_not_unique, attempt 1, position 3\n"
+    words = " import ended S [e-mail] ERRORED reference_not_unique, attempt 1, position 3"
     assert line.readable().endswith(words)

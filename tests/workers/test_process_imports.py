@@ -23,6 +23,8 @@ from eventstore.clock import now
 from eventstore.errors import StoreUnavailable, StreamUnreadable
 from eventstore.log.ledger import Decision, Ledger, Loaded
 from projections import INLINE
+from projections.platform.tables import undated_rows_of
+from schemas.account import Account
 from tests.support.make import an_account, changed
 from tests.support.staging import SUPPLIER, stage, status
 from workers import process_imports
@@ -163,6 +165,25 @@ def test_a_failure_that_nobody_expected_is_tried_again(
     assert isinstance(postponed, ImportPostponed)
     assert postponed.code == "processing_failed"
     assert postponed.due_at > now()
+
+
+def test_rows_that_cannot_be_made_postpone_their_own_import(
+    ledger: Ledger, processor: ImportProcessor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 4)]
+    bad = stage(ledger, an_account(SUPPLIER, 4))
+
+    def fail_for_one(account: Account, number: str) -> Any:
+        if account.external_account_number == an_account(SUPPLIER, 4)["external_account_number"]:
+            raise ArithmeticError("a number that is none")
+        return undated_rows_of(account, number)
+
+    monkeypatch.setattr(process_imports, "undated_rows_of", fail_for_one)
+    processor.process([*streams[:1], bad, *streams[1:]])
+    assert {status(ledger, stream) for stream in streams} == {"PROCESSED"}
+    postponed = ledger.history(bad)[-1].event
+    assert isinstance(postponed, ImportPostponed)
+    assert postponed.code == "processing_failed"
 
 
 def test_a_dry_run_does_everything_and_leaves_nothing(

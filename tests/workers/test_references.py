@@ -14,6 +14,8 @@ from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from tests.support.make import an_account, changed
 from tests.support.staging import SUPPLIER, stage
+from workers import references
+from workers.documents import missing_documents
 from workers.process_imports import ImportProcessor
 
 OPERATORS = ("9900000000409", "9900000000201", "9900000000300")
@@ -75,6 +77,26 @@ def test_a_missing_document_is_named(ledger: Ledger, processor: ImportProcessor,
     else:
         assert isinstance(event, ImportErrored)
         assert event.problems == expected
+
+
+def test_an_account_exists_since_its_documents_were_looked_for(
+    ledger: Ledger, processor: ImportProcessor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store takes its time; what is recorded meanwhile is not later than what is recorded afterwards."""
+    configure(ledger, documents_root=tmp_path.as_uri(), documents_check="warn")
+    looked_at = []
+
+    def look(root: str, paths: list[str]) -> set[str]:
+        looked_at.append(now())
+        return missing_documents(root, paths)
+
+    monkeypatch.setattr(references, "missing_documents", look)
+    stream = stage(ledger, an_account(SUPPLIER))
+    processor.process([stream])
+    assert ledger.history(stream)[-1].recorded_at > looked_at[0]
+    with ledger.connection() as connection:
+        [row] = connection.execute("SELECT created_at FROM platform.service_account").fetchall()
+    assert row["created_at"] == ledger.history(stream)[-1].recorded_at
 
 
 def test_documents_that_are_there_are_no_matter(ledger: Ledger, processor: ImportProcessor, tmp_path: Path) -> None:
