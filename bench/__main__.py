@@ -5,17 +5,16 @@ Everything is measured in turns, so that a noisy neighbour meets all; medians co
 
 import argparse
 import os
-import statistics
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 
 from bench.recorders import ledger_rate, stock_rate
 from bench.results import Bar, Results, page, write_results
-from bench.service import CREATE, VALIDATE, Bench, Measured
+from bench.service import CREATE, VALIDATE, Bench, Measured, median
 from bench.usage import processor_model
 from bench.waiting import slowest
 
@@ -46,12 +45,12 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one short round, in less than three minutes")
     parser.add_argument("--rounds", type=int, help="of each measurement; 5 by default")
     parser.add_argument("--seconds", type=float, help="of load in each round; 5 by default")
-    parser.add_argument("--accounts", type=int, help="to bring to PROCESSED; 4000 by default")
+    parser.add_argument("--accounts", type=int, help="to bring to PROCESSED in each round; 50000 by default")
     parser.add_argument("--results", type=Path, default=RESULTS, help="where JSON, Markdown and chart go")
     arguments = parser.parse_args()
     rounds = arguments.rounds or (1 if arguments.quick else 5)
     seconds = arguments.seconds or (2.0 if arguments.quick else 5.0)
-    accounts = arguments.accounts or (500 if arguments.quick else 4000)
+    accounts = arguments.accounts or (4_000 if arguments.quick else 50_000)
     machine, began = f"{processor_model()}, load {os.getloadavg()[0]:.1f} of other programs", datetime.now(UTC)
     with tempfile.TemporaryDirectory(prefix="importledger-bench-", ignore_cleanup_errors=True) as folder:
         bench = Bench(Path(folder), seconds)
@@ -121,19 +120,6 @@ def turn(bench: Bench, accounts: int, number: int) -> dict[str, Measured]:
             "Django REST, create": bench.peer("bench.peers.django_app", CREATE),
         }
     return measured
-
-
-def median(turns: Sequence[Measured]) -> Measured:
-    def of(figures: Sequence[dict[str, float]]) -> dict[str, float]:
-        return {name: statistics.median(one.get(name, 0.0) for one in figures) for name in figures[0]}
-
-    rate = statistics.median(one.rate for one in turns)
-    return Measured(
-        rate,
-        of([one.microseconds for one in turns]),
-        of([one.latency_ms for one in turns]),
-        of([one.memory_mb for one in turns]),
-    )
 
 
 if __name__ == "__main__":

@@ -140,7 +140,7 @@ class Bench:
                     turn = ((names[0], watched), (names[1], unwatched))
                     for name, port in turn if piece % 2 == 0 else reversed(turn):
                         measured[name].append(self._measured(port, CREATE, seconds=self._seconds / pieces * 4))
-        return {name: _middle(ones[1:]) for name, ones in measured.items()}
+        return {name: median(ones[1:]) for name, ones in measured.items()}
 
     def validations(self, path: str = "validate") -> Measured:
         with self.server("bench.untyped") as port:
@@ -413,12 +413,19 @@ class Bench:
         }
 
 
-def _middle(ones: Sequence[Measured]) -> Measured:
-    """Of pieces that are equally long, the medians."""
-    microseconds = {
-        name: statistics.median(one.microseconds.get(name, 0.0) for one in ones) for name in ones[0].microseconds
-    }
-    return Measured(statistics.median(one.rate for one in ones), microseconds)
+def median(turns: Sequence[Measured]) -> Measured:
+    """The medians of what was measured several times."""
+
+    def of(figures: Sequence[dict[str, float]]) -> dict[str, float]:
+        return {name: statistics.median(one.get(name, 0.0) for one in figures) for name in figures[0]}
+
+    rate = statistics.median(one.rate for one in turns)
+    return Measured(
+        rate,
+        of([one.microseconds for one in turns]),
+        of([one.latency_ms for one in turns]),
+        of([one.memory_mb for one in turns]),
+    )
 
 
 @contextmanager

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.__main__ import median
 from bench.load import percentiles
 from bench.results import Bar, Results, page, write_results
-from bench.service import Measured
+from bench.service import Measured, median
 from bench.usage import per_account, usage_of
 
 RESULTS = Results(
