@@ -3,8 +3,8 @@
     python -m bench.cores
 
 Each number of cores has a service of its own, started as `up` starts it on such a machine; they are measured in turns.
-What Postgres' connections wait for is looked at while accounts are brought to PROCESSED. Figures and charts go to
-`bench/results`.
+What Postgres' connections wait for is looked at while accounts are brought to PROCESSED. Figures go to `bench/results`,
+the chart to `docs/`, where a page shows it.
 """
 
 import argparse
@@ -26,6 +26,7 @@ from bench.service import Bench, Measured, median
 from bench.usage import processor_model
 
 RESULTS = Path(__file__).parent / "results"
+CHART = Path(__file__).parents[1] / "docs" / "cores.png"
 LOOK_EVERY_S = 0.02
 WHAT = ("create, workers running", "create to PROCESSED", "validate")
 ON_PROCESSOR = "on a processor, or waiting for one"
@@ -49,13 +50,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="of each measurement")
     parser.add_argument("--seconds", type=float, default=3.0, help="of load in each round")
     parser.add_argument("--accounts", type=int, default=10_000, help="to bring to PROCESSED in each round")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="where JSON, Markdown and chart go")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="where JSON and Markdown go")
+    parser.add_argument("--chart", type=Path, default=CHART, help="which file is the chart")
     arguments = parser.parse_args()
     told = measure(arguments.rounds, arguments.seconds, arguments.accounts)
     arguments.results.mkdir(parents=True, exist_ok=True)
     (arguments.results / "cores.json").write_text(json.dumps(msgspec.to_builtins(told), indent=1) + "\n")
     (arguments.results / "cores.md").write_text(page(told, arguments.rounds))
-    draw(told, arguments.results / "cores.png")
+    draw(told, arguments.chart)
     print(page(told, arguments.rounds))
 
 

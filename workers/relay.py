@@ -3,7 +3,7 @@
 The log is the outbox. The relay rings first and moves its checkpoint afterwards: a crash between the two rings
 twice, which is harmless. On the idle service it rings at once; while much arrives it gathers. One relay is active, by
 an advisory lock; others stand by. While many messages wait it reads no further: the work waits in Postgres, where it
-can be seen.
+can be seen. While intake needs the processors (`workers.intake`) it rings for little at a time.
 """
 
 import threading
@@ -24,12 +24,15 @@ from eventstore.log import follow, locks
 from eventstore.log.ledger import Ledger
 from telemetry.measures import measures
 from workers.broker import IMPORTS, MAILS, STREAMS_PER_MESSAGE, Bell, BellUnavailable, Doorbell
+from workers.intake import Intake
 from workers.leader import lead
 from workers.sweeper import Sweeper
 
 FOLLOWER = "relay"
 MAX_WAITING_MESSAGES = 20
 READ_LIMIT = 1_000
+YIELDING_S = 0.4
+"""While intake goes first, the relay rings once in this time, for one message."""
 GATHER_S = 0.2
 """How long after a message that was not full the relay reads again: what arrives meanwhile shares one message."""
 
@@ -48,8 +51,9 @@ logger = structlog.get_logger()
 class Relay:
     """Runs until `stop` is set; survives the loss of Postgres and of Redis."""
 
-    def __init__(self, ledger: Ledger, doorbell: Doorbell) -> None:
+    def __init__(self, ledger: Ledger, doorbell: Doorbell, *, intake: Intake | None = None) -> None:
         self._ledger = ledger
+        self._intake = intake or Intake()
         self._doorbell = doorbell
         self._sweeper = Sweeper(ledger, doorbell)
         self._rung = 0
@@ -66,20 +70,21 @@ class Relay:
             busy = False
             waiting = self._doorbell.waiting()
             measures().waiting(IMPORTS.queue, waiting)
-            is_full = waiting >= MAX_WAITING_MESSAGES
+            yields = self._intake.goes_first(connection)
+            is_full = waiting >= (1 if yields else MAX_WAITING_MESSAGES)
             if not is_full:
-                reached = self._ring_after(connection, position)
+                reached = self._ring_after(connection, position, STREAMS_PER_MESSAGE if yields else READ_LIMIT)
                 busy, position = reached != position, reached
             self._sweeper.sweep_when_due(connection, position)
-            if is_full or (busy and self._rung < STREAMS_PER_MESSAGE):
-                stop.wait(GATHER_S)  # every append rings, and none of them makes room
+            if is_full or yields or (busy and self._rung < STREAMS_PER_MESSAGE):
+                stop.wait(YIELDING_S if yields else GATHER_S)  # every append rings, and none of them makes room
                 follow.wait(connection, 0.0)  # rings that nobody takes would gather in memory
             elif not busy:
                 follow.wait(connection)
 
-    def _ring_after(self, connection: Connection[Any], position: int) -> int:
-        """Ring for what comes after the position; returns how far that went."""
-        events, reached = follow.read_after(connection, position, tuple(_BELLS), limit=READ_LIMIT)
+    def _ring_after(self, connection: Connection[Any], position: int, limit: int = READ_LIMIT) -> int:
+        """Ring for so many of the events after the position; returns how far that went."""
+        events, reached = follow.read_after(connection, position, tuple(_BELLS), limit=limit)
         self._rung = 0
         for bell in (IMPORTS, MAILS):
             due = [event.stream for event in events if _BELLS[event.topic] is bell and _is_due(event)]

@@ -13,8 +13,9 @@ from eventstore.log.ledger import Ledger
 from tests.support.bells import queued
 from tests.support.make import an_account
 from tests.support.staging import SUPPLIER, stage
-from workers.broker import BrokerDoorbell, in_process_broker
-from workers.relay import GATHER_S, MAX_WAITING_MESSAGES, Relay, _messages
+from workers.broker import STREAMS_PER_MESSAGE, BrokerDoorbell, in_process_broker
+from workers.intake import Intake
+from workers.relay import GATHER_S, MAX_WAITING_MESSAGES, YIELDING_S, Relay, _messages
 
 
 def test_the_relay_rings_for_what_is_new_and_remembers_how_far_it_came(
@@ -69,6 +70,28 @@ def test_while_many_messages_wait_the_relay_pauses_and_keeps_no_rings(
     assert stop.pause_s == GATHER_S
     assert doorbell.waiting() == MAX_WAITING_MESSAGES
     assert list(connection.notifies(timeout=0)) == []
+
+
+class GoesFirst(Intake):
+    def goes_first(self, connection: psycopg.Connection[Any]) -> bool:
+        return True
+
+
+def test_while_intake_goes_first_the_relay_rings_once_in_a_while_for_one_message(
+    ledger: Ledger, connection: psycopg.Connection[Any]
+) -> None:
+    streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, STREAMS_PER_MESSAGE + 11)]
+    broker, stop = in_process_broker(), EndsAtFirstPause()
+    relay = Relay(ledger, BrokerDoorbell(broker), intake=GoesFirst())
+    relay._relay(connection, stop)
+    assert stop.pause_s == YIELDING_S
+    assert follow.checkpoint(connection, "relay") == STREAMS_PER_MESSAGE
+    stop.clear()
+    relay._relay(connection, stop)
+    assert queued(broker) == [streams[:STREAMS_PER_MESSAGE]], "one waits, so nothing more is rung for"
+    stop.clear()
+    relay._relay(connection, stop)
+    assert queued(broker) == [streams[STREAMS_PER_MESSAGE:]]
 
 
 def test_a_message_carries_up_to_two_hundred_streams() -> None:
