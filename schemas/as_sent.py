@@ -5,6 +5,7 @@ its place that is as empty, and still another object: written without such defau
 sent and no others. They are made for judging; what is created is read as the shapes themselves.
 """
 
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from functools import cache
@@ -68,9 +69,9 @@ class SentShape(Generic[T]):
 
         A name that an object repeats is lost in reading, with its value and its quotes, so quotes are counted. Only one
         other thing makes their number smaller, a number that was sent as text, and one makes it larger: a quote that
-        was sent as its code.
+        was sent as its code. A null character, which is refused, can be sent in no other way.
         """
-        if len(body) > LARGE_BYTES or (b"\\" in body and _QUOTE in body):
+        if len(body) > LARGE_BYTES or (b"\\" in body and _QUOTE_OR_NULL.search(body) is not None):
             return None
         try:
             sent = self._decode(body)
@@ -83,7 +84,7 @@ class SentShape(Generic[T]):
         return (sent, canonical) if canonical.count(b'"') == body.count(b'"') else None
 
 
-_QUOTE = rb"\u0022"
+_QUOTE_OR_NULL = re.compile(rb"\\u00(?:22|00)")
 
 canonical_json: Callable[[Any], bytes] = msgspec.json.Encoder(order="deterministic", decimal_format="number").encode
 """The same bytes for the same content, however it was spelt: names in the order of the shape, and those of the

@@ -83,6 +83,12 @@ def test_a_name_that_is_repeated_in_codes_is_found_whatever_quotes_are_sent_in_c
     assert (SENT_ACCOUNT.at_once(once.encode()) is None) == ('"' in text)
 
 
+def test_a_null_character_is_not_read_at_once() -> None:
+    body = encoded(changed(an_account(), "NOTE", "notes", 0, "body")).replace(b"NOTE", rb"a\u0000b")
+    assert SENT_ACCOUNT.at_once(body) is None
+    assert [problem.code for problem in sent_submission(body).misfits] == ["null_characters_not_allowed"]
+
+
 def test_letters_in_codes_are_read_at_once() -> None:
     """As the best known clients send all that is not ASCII."""
     account = changed(an_account(), 'Grün "\\ \n', "notes", 0, "body")
