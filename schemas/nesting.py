@@ -4,7 +4,7 @@ What the shape describes has a few levels. Only its places for any JSON value ca
 is looked at there alone, which costs next to nothing.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -30,7 +30,7 @@ def is_shallow(value: Any, levels: int = MAX_DEPTH) -> bool:
 
 def is_read_shallow(value: Any, wire_type: type, levels: int = MAX_DEPTH) -> bool:
     """The same of a body that was read as its shape: true when it has so many levels at most, its own among them."""
-    return _compiled(wire_type, levels)(value)
+    return _is_shallow_below(value, _places_below(wire_type), levels - 1)
 
 
 class _Place(NamedTuple):
@@ -65,27 +65,14 @@ def _places(node: inspect.Type, name: str, *, many: bool = False) -> Iterator[_P
             pass
 
 
-@cache
-def _compiled(wire_type: type, levels: int) -> Callable[[Any], bool]:
-    """A function that looks at the places of a value, as source: made of the names of fields in `schemas/` alone."""
-    names: dict[str, Any] = {"is_shallow": is_shallow}
-    lines = ["def look(v1):", *_lines(_places_below(wire_type), "v", 1, levels - 1), "    return True"]
-    exec("\n".join(lines), names)  # noqa: S102 - see above
-    look: Callable[[Any], bool] = names["look"]
-    return look
-
-
-def _lines(places: tuple[_Place, ...], outer: str, depth: int, levels: int) -> Iterator[str]:
-    """What looks at the places of the variable `outer` and this depth; `levels` are those that may stand below it."""
+def _is_shallow_below(value: Any, places: tuple[_Place, ...], levels: int) -> bool:
+    """`levels` are those that may stand below the value, which is a struct."""
     for name, many, below in places:
-        left, inner, indent = levels - many, f"v{depth + 1}", "    " * depth
-        read = f"{outer}{depth}.{name}"
-        if many:
-            yield f"{indent}for {inner} in {read} or ():"
-        else:
-            yield f"{indent}if ({inner} := {read}) and type({inner}) is not str:"  # most metadata are texts
-        if below:
-            yield from _lines(below, outer, depth + 1, left - 1)
-        else:
-            yield f"{indent}    if not is_shallow({inner}, {left}):"
-            yield f"{indent}        return False"
+        inner = getattr(value, name)
+        if not inner or type(inner) is str:  # most metadata are texts; what is absent is false
+            continue
+        for item in inner if many else (inner,):
+            left = levels - many
+            if not (_is_shallow_below(item, below, left - 1) if below else is_shallow(item, left)):
+                return False
+    return True

@@ -10,12 +10,19 @@ from hypothesis import strategies as st
 
 from schemas.account import Account
 from schemas.base import DECIMAL_PATTERN, DecimalText, Wire
-from schemas.decimals import decimals_hold, without_form
+from schemas.decimals import _gathering, decimals_hold, without_form
 from schemas.submission import SENT_ACCOUNT, imported_account, sent_submission, stored_submission
 from tests.support.make import an_account, changed, encoded, places
 
 Path = tuple[str | int, ...]
 TEXTS = ("1", "-0.5", "1" * 18, "", "1\n2", "1\n", "\n", "1.", ".5", "1e5", "+1", " 1", "1,5", "٣", "1" * 19, "NaN")
+
+
+@pytest.fixture(autouse=True)
+def _made_anew() -> None:
+    """What was made of the code before it was changed says nothing about a change."""
+    _gathering.cache_clear()
+    without_form.cache_clear()
 
 
 class Priced(Wire, frozen=True):
@@ -65,6 +72,20 @@ def test_no_place_is_forgotten(path: Path) -> None:
 
 def test_there_are_such_places() -> None:
     assert len(decimal_places()) > 30
+
+
+def test_a_shape_without_the_form_takes_any_text_wherever_it_is() -> None:
+    taken = msgspec.json.decode(
+        b'{"first":{"price":"x"},"many":[{"price":"","others":["y"]}]}', type=without_form(Priceless)
+    )
+    assert taken.many[0].others == ("y",)
+
+
+def test_absent_decimals_hold_and_empty_ones_that_are_told_apart_do_not() -> None:
+    bare = encoded({"external_account_number": "1", "import_supplier": "S"})
+    assert decimals_hold(msgspec.json.decode(bare, type=without_form(Account)), Account)
+    assert SENT_ACCOUNT.at_once(encoded(changed(an_account(), "", "transfer_balance"))) is None
+    assert SENT_ACCOUNT.at_once(encoded(changed(an_account(), ..., "transfer_balance"))) is not None
 
 
 def test_a_shape_without_the_form_reads_the_same() -> None:
