@@ -212,6 +212,18 @@ def test_what_a_check_says_of_itself_is_asked_in_its_place() -> None:
     assert breach.problem.attr == "items.1.wrong"
 
 
+def test_it_may_say_of_itself_that_the_check_is_asked_of_what_is_there() -> None:
+    asked = []
+
+    @inlined("{v} is UNSET or {v} < 5 or {holds}({v})")
+    def is_even(wrong: int) -> bool:
+        asked.append(wrong)
+        return wrong % 2 == 0
+
+    [breach] = RuleBook([msgspec.structs.replace(rule(0), holds=is_even)]).breaches(many(3, 6, 7), NOW)
+    assert (asked, breach.problem.attr) == ([6, 7], "items.2.wrong")
+
+
 def test_severities_are_called_as_clients_know_them() -> None:
     assert [*Severity] == ["error", "warning"]
 
