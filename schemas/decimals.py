@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import NODEFAULT, inspect
+from msgspec import inspect
 
 from schemas.base import DECIMAL, DECIMAL_PATTERN, DecimalText
 from schemas.derived import Field, derived, is_shape, retyped
@@ -28,8 +28,7 @@ def without_form(wire_type: type[T]) -> type[T]:
 
 
 def _field(field: msgspec.structs.FieldInfo) -> Field:
-    kind = retyped(field.type, _without_form)
-    return (field.name, kind) if field.default is NODEFAULT else (field.name, kind, field.default)
+    return field.name, retyped(field.type, _without_form), field.default
 
 
 def _without_form(hint: Any) -> Any:

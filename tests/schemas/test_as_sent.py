@@ -128,6 +128,21 @@ def test_the_canonical_form_is_the_one_that_is_kept_in_the_log() -> None:
     assert sent_submission(encoded(account)).canonical_json() == expected
 
 
+def test_what_is_absent_is_of_the_kind_that_is_asked_of_it() -> None:
+    read = SENT_ACCOUNT.at_once(encoded({"import_supplier": "N", "external_account_number": "1"}))
+    assert read is not None
+    assert isinstance(read[0].billing_postcode, str)
+    assert isinstance(read[0].customers, tuple)
+
+
+def test_numbers_keep_their_scale() -> None:
+    """Whoever sends 1.50 after 1.5 has changed something."""
+    account = encoded(changed(an_account(), "HERE", "metadata", 0, "value"))
+    forms = [sent_submission(account.replace(b'"HERE"', number)).canonical_json() for number in (b"1.5", b"1.50")]
+    assert b":1.50" in forms[1]
+    assert forms[0] != forms[1]
+
+
 def test_a_wrapped_account_is_the_bare_one() -> None:
     account = an_account()
     window = "2026-11-22T00:00:00Z"
