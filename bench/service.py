@@ -31,7 +31,7 @@ from psycopg.sql import SQL, Identifier
 from api.api_key import new_api_key
 from bench.usage import most_memory_of, per_account, usage_of
 from cli.operator import caused_by
-from cli.roles import processes_for, usable_cores, workers_for
+from cli.roles import processes_for, workers_for
 from cli.sealing import CHECKPOINTS
 from embedded.folder import DataFolder
 from embedded.postgres import DATABASE
@@ -40,6 +40,7 @@ from eventstore.aggregates import organisation, supplier
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from projections import FOLLOWING, INLINE
+from runtime.processors import usable_cores
 from workers.broker import redis_broker
 
 SUPPLIER = "NORDWIND"

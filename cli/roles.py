@@ -1,7 +1,6 @@
 """The verb that runs everything, and what the verbs of single roles begin with."""
 
 import json
-import os
 import sys
 import time
 import urllib.error
@@ -30,6 +29,7 @@ from eventstore.clock import shift_clock
 from eventstore.operations.migrate import role_of
 from eventstore.proof.checkpoints import LogKey
 from projections.versioning.install import migrate_all
+from runtime.processors import usable_cores
 
 READY_TIMEOUT_S = 60.0
 MAX_API_PROCESSES = 32
@@ -46,11 +46,6 @@ def processes_for(cores: int) -> int:
 def workers_for(cores: int) -> int:
     """How many workers create accounts unless it is said: one a core, since one alone leaves half of two cores idle."""
     return max(1, min(cores, MAX_DEFAULT_WORKERS))
-
-
-def usable_cores() -> int:
-    """The cores that this process may run on, which containers and `taskset` restrict."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @click.command()

@@ -1,9 +1,40 @@
-"""Are there processors for all that wants to run? As Linux says it, in `/proc/pressure/cpu`."""
+"""How many processors there are for this process, and whether all that wants to run has one. As Linux says it."""
 
+import math
+import os
 import time
 from pathlib import Path
 
+GROUP, GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
+"""Of which group of processes this one is, and what each group may use (the second version of groups)."""
 PRESSURE = Path("/proc/pressure/cpu")
+
+
+def usable_cores() -> int:
+    """The cores that this process may use: `taskset` and containers restrict which, or how much of their time."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, math.ceil(min(cores, granted_cores())))
+
+
+def granted_cores(group: Path = GROUP, groups: Path = GROUPS) -> float:
+    """So many cores' time is granted to the process's group and to those that it is in; infinite where none says it.
+
+    `cpu.max` holds microseconds of processor, or `max`, and the period in which they may be used.
+    """
+    try:
+        [path] = [line[3:] for line in group.read_text().splitlines() if line.startswith("0::/")]
+    except (OSError, ValueError):
+        return math.inf
+    own = groups / path.strip("/")
+    return min(_granted(place / "cpu.max") for place in (own, *own.parents) if place.is_relative_to(groups))
+
+
+def _granted(file: Path) -> float:
+    try:
+        quota, period = file.read_text().split()
+        return math.inf if quota == "max" else int(quota) / int(period)
+    except (OSError, ValueError, ZeroDivisionError):
+        return math.inf
 
 
 class ProcessorPressure:

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import sys
 from asyncio.subprocess import PIPE, Process
 from datetime import UTC, datetime
@@ -13,8 +12,9 @@ from api.beside import beside
 from api.bulk.helper import SIZE
 from api.bulk.judging import Judged, Question, decode_judged, encode_question, judge_lines
 from api.limits import MAX_JUDGING_S
+from runtime.processors import usable_cores
 
-HELPERS = max(1, min(2, os.cpu_count() or 1))
+HELPERS = min(2, usable_cores())
 WORTH_IT = 3
 """Batches that a process has judged before it starts helpers: for a few lines they would come too late."""
 

@@ -1,6 +1,5 @@
 """Intake goes first while much arrives and there are too few processors, and at no other time."""
 
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -61,23 +60,3 @@ def test_what_came_before_is_no_intake(
     pressure = Said()
     pressure.said = 1.0
     assert not Intake(pressure).goes_first(connection)
-
-
-def test_pressure_is_the_share_of_the_time_since_it_was_last_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file, clock = tmp_path / "cpu", [100.0]
-    monkeypatch.setattr("time.monotonic", lambda: clock[0])
-    file.write_text("some avg10=1.00 avg60=0.50 avg300=0.10 total=5000000\nfull avg10=0 avg60=0 avg300=0 total=0\n")
-    pressure = ProcessorPressure(file)
-    clock[0] = 102.0
-    file.write_text("some avg10=1.00 avg60=0.50 avg300=0.10 total=6500000\n")
-    assert pressure.share() == 0.75
-    assert pressure.share() == 0.0, "no time has passed"
-
-
-@pytest.mark.parametrize("content", [None, "", "nothing\n"])
-def test_a_system_that_says_nothing_has_processors_for_all(tmp_path: Path, content: str | None) -> None:
-    if content is not None:
-        (tmp_path / "cpu").write_text(content)
-    assert ProcessorPressure(tmp_path / "cpu").share() == 0.0
