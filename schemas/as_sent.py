@@ -7,14 +7,13 @@ sent and no others. They are made for judging; what is created is read as the sh
 
 import re
 from collections.abc import Callable
-from decimal import Decimal
 from functools import cache
 from typing import Any, Generic, TypeVar, Union
 
 import msgspec
 from msgspec import NODEFAULT, UNSET, UnsetType
 
-from schemas.decimals import decimals_hold, without_form
+from schemas.decimals import decimals_hold, exact_number, without_form
 from schemas.derived import Field, derived, is_shape, retyped
 from schemas.nesting import is_read_shallow
 from schemas.shape import LARGE_BYTES, Shape
@@ -62,7 +61,7 @@ class SentShape(Generic[T]):
     def __init__(self, wire_type: type[T]) -> None:
         self.shape: Shape[T] = Shape(as_sent(wire_type))  # type: ignore[arg-type]
         read_as: type[T] = without_form(self.shape.wire_type)  # type: ignore[arg-type]
-        self._decode: Callable[[bytes], T] = msgspec.json.Decoder(read_as, float_hook=Decimal).decode
+        self._decode: Callable[[bytes], T] = msgspec.json.Decoder(read_as, float_hook=exact_number).decode
 
     def at_once(self, body: bytes) -> tuple[T, bytes] | None:
         """The body and its canonical form; None where reading it takes the exact way, or where it does not fit.

@@ -1,4 +1,4 @@
-"""Decimal texts of a body, looked at together once it is read.
+"""Numbers of a body, with all their digits; and decimal texts, looked at together once it is read.
 
 To look at each while it is read takes as long as to read all the rest: the decoder asks for a pattern's method by its
 name each time.
@@ -6,6 +6,7 @@ name each time.
 
 import re
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from functools import cache
 from typing import Any, TypeVar
 
@@ -14,10 +15,40 @@ from msgspec import inspect
 
 from schemas.base import DECIMAL, DECIMAL_PATTERN, DecimalText
 from schemas.derived import Field, derived, is_shape, retyped
+from schemas.nesting import Place, places_of
 
 T = TypeVar("T")
 
 _lines = re.compile(rf"(?:{DECIMAL.replace('(', '(?:')}\n)*\Z").match
+
+
+def exact_number(text: str) -> Decimal:
+    """A JSON number with a fraction or an exponent, as decoders ask for it; what they raise is their own.
+
+    Raises ValueError for an exponent that no Decimal can have.
+    """
+    try:
+        return Decimal(text)
+    except ArithmeticError:
+        raise ValueError("Number out of range") from None
+
+
+def number_texts(value: dict[str, Any], wire_type: type) -> Iterator[str]:
+    """The texts that a body, read without its shape, gives where the shape asks for numbers; it fits the shape.
+
+    They have to be looked at: the library takes `1_0`, `sNaN`, blanks around a number and digits of all scripts.
+    """
+    return _texts_at(value, places_of(wire_type, (inspect.DecimalType,)))
+
+
+def _texts_at(value: dict[str, Any], places: tuple[Place, ...]) -> Iterator[str]:
+    for name, many, below in places:
+        inner = value.get(name)
+        for item in inner or () if many else (inner,):
+            if type(item) is str:
+                yield item
+            elif item is not None:
+                yield from _texts_at(item, below)
 
 
 @cache

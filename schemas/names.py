@@ -16,6 +16,7 @@ MAX_REMEMBERED = 250_000
 """Names that one scan keeps in mind; beyond that it looks for no further ones."""
 
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"(\s*+:)?|[{}\[\],]', re.DOTALL)
+_COLON = re.compile(rb"\\u003[aA]")
 _BRACKET = re.compile(rb"[{}\[\]]")
 _PIECE_BYTES = 65_536
 _WORK_EVERY = 4_096
@@ -28,9 +29,10 @@ def may_repeat_names(body: bytes, value: Any) -> bool:
     """False when no object of a body repeats a name; `value` is the body as it was read.
 
     A repeated field loses its value in reading, and the colon before it, so counting colons is enough: it is cheap,
-    and every body is asked. A colon that is written as an escape in the body can hide a repeated name, and does no
-    other harm.
+    and every body is asked. A colon that is sent as its code could hide a repeated name, and is reason to look.
     """
+    if b"\\u003" in body and _COLON.search(body) is not None:
+        return True
     return body.count(b":") > _encoder.encode(value).count(b":")
 
 

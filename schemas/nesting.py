@@ -30,42 +30,45 @@ def is_shallow(value: Any, levels: int = MAX_DEPTH) -> bool:
 
 def is_read_shallow(value: Any, wire_type: type, levels: int = MAX_DEPTH) -> bool:
     """The same of a body that was read as its shape: true when it has so many levels at most, its own among them."""
-    return _is_shallow_below(value, _places_below(wire_type), levels - 1)
+    return _is_shallow_below(value, places_of(wire_type, (inspect.AnyType, inspect.DictType)), levels - 1)
 
 
-class _Place(NamedTuple):
-    """A field that holds any JSON value, or something that does; `many` when it is an array of such."""
+class Place(NamedTuple):
+    """A field that holds a value of the kinds that are looked for, or something that does; `many`: an array of such."""
 
     name: str
     many: bool
-    below: tuple["_Place", ...]
-    """Empty where any JSON value stands."""
+    below: tuple["Place", ...]
+    """Empty where such a value stands."""
 
 
 @cache
-def _places_below(wire_type: type) -> tuple[_Place, ...]:
+def places_of(wire_type: type, kinds: tuple[type[inspect.Type], ...]) -> tuple[Place, ...]:
+    """Where values of these kinds stand in a shape."""
     node = inspect.type_info(wire_type)
     assert isinstance(node, inspect.StructType)
-    return tuple(place for field in node.fields for place in _places(field.type, field.name))
+    return tuple(place for field in node.fields for place in _places(field.type, field.name, kinds))
 
 
-def _places(node: inspect.Type, name: str, *, many: bool = False) -> Iterator[_Place]:
+def _places(
+    node: inspect.Type, name: str, kinds: tuple[type[inspect.Type], ...], *, many: bool = False
+) -> Iterator[Place]:
     match node:
+        case _ if isinstance(node, kinds):
+            yield Place(name, many, ())
         case inspect.UnionType(types=types):
             for member in types:
-                yield from _places(member, name)
+                yield from _places(member, name, kinds)
         case inspect.VarTupleType(item_type=item):
-            yield from _places(item, name, many=True)
+            yield from _places(item, name, kinds, many=True)
         case inspect.StructType(cls=cls):
-            if below := _places_below(cls):
-                yield _Place(name, many, below)
-        case inspect.AnyType() | inspect.DictType():
-            yield _Place(name, many, ())
+            if below := places_of(cls, kinds):
+                yield Place(name, many, below)
         case _:
             pass
 
 
-def _is_shallow_below(value: Any, places: tuple[_Place, ...], levels: int) -> bool:
+def _is_shallow_below(value: Any, places: tuple[Place, ...], levels: int) -> bool:
     """`levels` are those that may stand below the value, which is a struct."""
     for name, many, below in places:
         inner = getattr(value, name)

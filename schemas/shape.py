@@ -21,6 +21,7 @@ from msgspec import inspect
 
 from schemas import misfits
 from schemas.base import DECIMAL_PATTERN, MARKET_TIME, Problem, instant
+from schemas.decimals import exact_number, number_texts
 from schemas.names import has_larger_object, may_repeat_names, names_at_fault, repeated_names
 from schemas.nesting import is_read_shallow, is_shallow
 from schemas.problems import MAX_STEP, UNKNOWN_FIELD, ProblemList, attr_of
@@ -42,7 +43,7 @@ _DECIMAL = re.compile(DECIMAL_PATTERN)
 _MOMENT = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2})(:[0-9]{2}(?:\.[0-9]+)?)?([Zz]|[+-][0-9]{2}(?::?[0-9]{2})?)?\Z"
 )
-_untyped = msgspec.json.Decoder(float_hook=Decimal)
+_untyped = msgspec.json.Decoder(float_hook=exact_number)
 
 
 class NotJson(Exception):
@@ -88,7 +89,8 @@ class Shape(Generic[T]):
             else:
                 if not is_read_shallow(typed, self.wire_type, bounds.depth):
                     raise NotJson(misfits.DEEP_BODY)
-                return typed
+                if all(map(_NUMBER.match, number_texts(value, self.wire_type))):
+                    return typed
         if not is_shallow(value, bounds.depth):
             raise NotJson(misfits.DEEP_BODY)
         return self.fit(value, repeated_names(body) if repeats else (), bounds)
@@ -174,7 +176,7 @@ class _Decimals:
         self._left -= 1
         if self._left < 0:
             raise TooMuchWork(misfits.too_many_decimals(self._most))
-        return Decimal(text)
+        return exact_number(text)
 
 
 def _refuse_deep(beginning: bytes) -> None:
@@ -214,7 +216,9 @@ def fits_decimal(value: Decimal) -> bool:
     text = str(value)
     if len(text) <= _CERTAINLY_FITS and "E" not in text:
         return True
-    return not value.is_finite() or (abs(value) < 10**18 and int(value.as_tuple().exponent) >= -10)
+    if not value.is_finite():
+        return True
+    return (not value or value.adjusted() < 18) and int(value.as_tuple().exponent) >= -10
 
 
 class Check(msgspec.Struct, frozen=True):

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from decimal import Decimal
 
 import msgspec
 from msgspec import UNSET
@@ -11,13 +10,15 @@ from msgspec import UNSET
 from schemas.account import Account, TaskParams, WrappedAccount
 from schemas.as_sent import SentShape, canonical_json
 from schemas.base import Problem
-from schemas.decimals import decimals_hold, without_form
+from schemas.decimals import decimals_hold, exact_number, without_form
 from schemas.problems import is_stated
 from schemas.shape import Shape
 from schemas.work import ASKED, STORED, Bounds
 
 _WRAPPED = re.compile(rb'\s*\{\s*"(payload|task_params)"\s*:')
-_decode_account: Callable[[bytes], Account] = msgspec.json.Decoder(without_form(Account), float_hook=Decimal).decode
+_decode_account: Callable[[bytes], Account] = msgspec.json.Decoder(
+    without_form(Account), float_hook=exact_number
+).decode
 _former = msgspec.json.Encoder(order="sorted")
 
 ACCOUNT = Shape(Account)

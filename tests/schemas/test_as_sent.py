@@ -83,6 +83,15 @@ def test_a_name_that_is_repeated_in_codes_is_found_whatever_quotes_are_sent_in_c
     assert (SENT_ACCOUNT.at_once(once.encode()) is None) == ('"' in text)
 
 
+@pytest.mark.parametrize("colon", [r"\u003a", r"\u003A"])
+def test_a_colon_that_is_sent_as_its_code_hides_no_repeated_name(colon: str) -> None:
+    account = changed(an_account(), "NOTE", "notes", 0, "body")
+    once = encoded(account).replace(b"NOTE", colon.encode())
+    assert not sent_submission(once).misfits
+    body = once.replace(b'"import_supplier":', b'"import_supplier":"OTHER","import_supplier":', 1)
+    assert [problem.code for problem in sent_submission(body).misfits] == ["repeated_field"]
+
+
 def test_a_null_character_is_not_read_at_once() -> None:
     body = encoded(changed(an_account(), "NOTE", "notes", 0, "body")).replace(b"NOTE", rb"a\u0000b")
     assert SENT_ACCOUNT.at_once(body) is None

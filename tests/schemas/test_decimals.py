@@ -2,16 +2,19 @@
 
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import msgspec
 import pytest
 
+from market.judging import Occasion, Terms, judge
 from schemas.account import Account
 from schemas.base import DECIMAL_PATTERN, DecimalText, Wire
 from schemas.decimals import decimals_hold, without_form
+from schemas.shape import NotJson
 from schemas.submission import SENT_ACCOUNT, imported_account, sent_submission, stored_submission
-from tests.support.make import an_account, changed, encoded, places
+from tests.support.make import NOON, an_account, changed, encoded, places
 
 Path = tuple[str | int, ...]
 TEXTS = ("1", "-0.5", "1" * 18, "", "1\n2", "1\n", "\n", "1.", ".5", "1e5", "+1", " 1", "1,5", "٣", "1" * 19, "NaN")
@@ -67,6 +70,41 @@ def test_no_place_is_forgotten(path: Path) -> None:
     body = encoded(changed(an_account(), "1e5", *path))
     assert SENT_ACCOUNT.at_once(body) is None
     assert imported_account(body) == stored_submission(body).account
+
+
+HERE = ("payment_schedules", 0, "amount")
+
+
+def with_amount(text: str) -> bytes:
+    return encoded(changed(an_account(), "HERE", *HERE)).replace(b'"HERE"', text.encode())
+
+
+@pytest.mark.parametrize("text", ["1e1000000000000000000", "0e99999999999999999999", "-1E-9999999999999999999"])
+@pytest.mark.parametrize("path", [HERE, ("metadata", 0, "value"), ("customers", 0, "title")], ids=str)
+def test_a_number_that_cannot_be_held_is_told_and_nothing_else_happens(path: Path, text: str) -> None:
+    body = encoded(changed(an_account(), "HERE", *path)).replace(b'"HERE"', text.encode())
+    for read in (sent_submission, stored_submission, imported_account):
+        with pytest.raises(NotJson):
+            read(body)
+
+
+@pytest.mark.parametrize("text", ["1E1000000", "-1E1000000", "1e-1000000", "1e18", "123456789012345678.12345678901"])
+def test_an_amount_of_too_many_digits_breaks_the_rule_that_says_so(text: str) -> None:
+    problems = judge(sent_submission(with_amount(text)), Terms(), NOON, Occasion.VALIDATE).problems
+    assert [(problem.attr, problem.code) for problem in problems] == [("payment_schedules.0.amount", "max_digits")]
+
+
+@pytest.mark.parametrize("text", ["sNaN", "NaN", "-Infinity", " 5 ", "1_0", "١٢", "5.", "+5", ""])
+def test_an_amount_that_is_sent_as_text_has_the_form_of_a_number(text: str) -> None:
+    [misfit] = sent_submission(with_amount(f'"{text}"')).misfits
+    assert (misfit.attr, misfit.code) == ("payment_schedules.0.amount", "invalid")
+
+
+@pytest.mark.parametrize("text", ["50", "50.00", "5e1", "-0.10"])
+def test_an_amount_may_be_sent_as_text(text: str) -> None:
+    sent = sent_submission(with_amount(f'"{text}"'))
+    assert not sent.misfits
+    assert sent.account.payment_schedules[0].amount == Decimal(text)
 
 
 def test_there_are_such_places() -> None:
