@@ -15,7 +15,7 @@ from msgspec import inspect
 
 from schemas.base import DECIMAL, DECIMAL_PATTERN, DecimalText
 from schemas.derived import Field, derived, is_shape, retyped
-from schemas.nesting import Place, places_of
+from schemas.nesting import Holder, holders_of
 
 T = TypeVar("T")
 
@@ -38,10 +38,10 @@ def number_texts(value: dict[str, Any], wire_type: type) -> Iterator[str]:
 
     They have to be looked at: the library takes `1_0`, `sNaN`, blanks around a number and digits of all scripts.
     """
-    return _texts_at(value, places_of(wire_type, (inspect.DecimalType,)))
+    return _texts_at(value, holders_of(wire_type, (inspect.DecimalType,)))
 
 
-def _texts_at(value: dict[str, Any], places: tuple[Place, ...]) -> Iterator[str]:
+def _texts_at(value: dict[str, Any], places: tuple[Holder, ...]) -> Iterator[str]:
     for name, many, below in places:
         inner = value.get(name)
         for item in inner or () if many else (inner,):

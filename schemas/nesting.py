@@ -30,20 +30,20 @@ def is_shallow(value: Any, levels: int = MAX_DEPTH) -> bool:
 
 def is_read_shallow(value: Any, wire_type: type, levels: int = MAX_DEPTH) -> bool:
     """The same of a body that was read as its shape: true when it has so many levels at most, its own among them."""
-    return _is_shallow_below(value, places_of(wire_type, (inspect.AnyType, inspect.DictType)), levels - 1)
+    return _is_shallow_below(value, holders_of(wire_type, (inspect.AnyType, inspect.DictType)), levels - 1)
 
 
-class Place(NamedTuple):
+class Holder(NamedTuple):
     """A field that holds a value of the kinds that are looked for, or something that does; `many`: an array of such."""
 
     name: str
     many: bool
-    below: tuple["Place", ...]
+    below: tuple["Holder", ...]
     """Empty where such a value stands."""
 
 
 @cache
-def places_of(wire_type: type, kinds: tuple[type[inspect.Type], ...]) -> tuple[Place, ...]:
+def holders_of(wire_type: type, kinds: tuple[type[inspect.Type], ...]) -> tuple[Holder, ...]:
     """Where values of these kinds stand in a shape."""
     node = inspect.type_info(wire_type)
     assert isinstance(node, inspect.StructType)
@@ -52,23 +52,23 @@ def places_of(wire_type: type, kinds: tuple[type[inspect.Type], ...]) -> tuple[P
 
 def _places(
     node: inspect.Type, name: str, kinds: tuple[type[inspect.Type], ...], *, many: bool = False
-) -> Iterator[Place]:
+) -> Iterator[Holder]:
     match node:
         case _ if isinstance(node, kinds):
-            yield Place(name, many, ())
+            yield Holder(name, many, ())
         case inspect.UnionType(types=types):
             for member in types:
                 yield from _places(member, name, kinds)
         case inspect.VarTupleType(item_type=item):
             yield from _places(item, name, kinds, many=True)
         case inspect.StructType(cls=cls):
-            if below := places_of(cls, kinds):
-                yield Place(name, many, below)
+            if below := holders_of(cls, kinds):
+                yield Holder(name, many, below)
         case _:
             pass
 
 
-def _is_shallow_below(value: Any, places: tuple[Place, ...], levels: int) -> bool:
+def _is_shallow_below(value: Any, places: tuple[Holder, ...], levels: int) -> bool:
     """`levels` are those that may stand below the value, which is a struct."""
     for name, many, below in places:
         inner = getattr(value, name)
