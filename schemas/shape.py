@@ -89,7 +89,8 @@ class Shape(Generic[T]):
             else:
                 if not is_read_shallow(typed, self.wire_type, bounds.depth):
                     raise NotJson(misfits.DEEP_BODY)
-                if all(map(_NUMBER.match, number_texts(value, self.wire_type))):
+                # What is in the log was taken as it is, and stays what it was.
+                if bounds is STORED or all(map(_NUMBER.match, number_texts(value, self.wire_type))):
                     return typed
         if not is_shallow(value, bounds.depth):
             raise NotJson(misfits.DEEP_BODY)

@@ -100,6 +100,14 @@ def test_an_amount_that_is_sent_as_text_has_the_form_of_a_number(text: str) -> N
     assert (misfit.attr, misfit.code) == ("payment_schedules.0.amount", "invalid")
 
 
+@pytest.mark.parametrize("text", ["50", ".5", "5.", "+50", " 50 ", "5_0"])
+def test_an_amount_that_is_in_the_log_stays_what_it_was(text: str) -> None:
+    bare = with_amount(f'"{text}"')
+    for body in (bare, b'{"payload":' + bare + b"}"):
+        for account in (stored_submission(body).account, imported_account(body)):
+            assert account.payment_schedules[0].amount == Decimal(text)
+
+
 @pytest.mark.parametrize("text", ["50", "50.00", "5e1", "-0.10"])
 def test_an_amount_may_be_sent_as_text(text: str) -> None:
     sent = sent_submission(with_amount(f'"{text}"'))
