@@ -72,10 +72,10 @@ class Relay:
             measures().waiting(IMPORTS.queue, waiting)
             yields = self._intake.goes_first(connection)
             is_full = waiting >= (1 if yields else MAX_WAITING_MESSAGES)
+            self._sweeper.sweep_when_due(connection, position)  # before it rings: it sweeps where nothing waits
             if not is_full:
                 reached = self._ring_after(connection, position, STREAMS_PER_MESSAGE if yields else READ_LIMIT)
                 busy, position = reached != position, reached
-            self._sweeper.sweep_when_due(connection, position)
             if is_full or yields or (busy and self._rung < STREAMS_PER_MESSAGE):
                 stop.wait(YIELDING_S if yields else GATHER_S)  # every append rings, and none of them makes room
                 follow.wait(connection, 0.0)  # rings that nobody takes would gather in memory
