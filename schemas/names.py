@@ -25,19 +25,23 @@ _WORK_EVERY = 4_096
 _encoder = msgspec.json.Encoder()
 
 
-def may_repeat_names(body: bytes, value: Any) -> bool:
-    """False when no object of a body repeats a name; `value` is the body as it was read.
+def repeats_names(body: bytes, value: Any) -> bool:
+    """Whether an object of a body repeats a name; `value` is the body as it was read.
 
     A repeated field loses its value in reading, and the colon before it, so counting colons is enough: it is cheap,
-    and every body is asked. A colon that is sent as its code could hide a repeated name, and is reason to look.
+    and every body is asked. Texts have as many as before, those that were sent as their codes included.
     """
-    if b"\\u003" in body and _COLON.search(body) is not None:
-        return True
-    return body.count(b":") > _encoder.encode(value).count(b":")
+    colons = body.count(b":")
+    if b"\\u003" in body:
+        colons += len(_COLON.findall(body.replace(b"\\\\", b"")))
+    return colons > _encoder.encode(value).count(b":")
 
 
 def repeated_names(body: bytes) -> list[Problem]:
-    """Each name that an object repeats, at its path. The body is well-formed and of bounded depth."""
+    """Each name that an object repeats, at its path. The body is well-formed and of bounded depth.
+
+    Of a large body, those that can be found in the time and the memory that one body may take: there may be none.
+    """
     return _Scan(body).problems()
 
 

@@ -22,7 +22,7 @@ from msgspec import inspect
 from schemas import misfits
 from schemas.base import DECIMAL_PATTERN, MARKET_TIME, Problem, instant
 from schemas.decimals import exact_number, number_texts
-from schemas.names import has_larger_object, may_repeat_names, names_at_fault, repeated_names
+from schemas.names import has_larger_object, names_at_fault, repeated_names, repeats_names
 from schemas.nesting import is_read_shallow, is_shallow
 from schemas.problems import MAX_STEP, UNKNOWN_FIELD, ProblemList, attr_of
 from schemas.sentence import Sentence
@@ -80,7 +80,7 @@ class Shape(Generic[T]):
             value = _untyped.decode(body) if len(body) <= LARGE_BYTES else _read(body, bounds)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             value = _read(body, bounds)  # says what is wrong with it
-        repeats = may_repeat_names(body, value)
+        repeats = repeats_names(body, value)
         if not repeats and b"\\u0000" not in body:
             try:
                 typed = msgspec.convert(value, self.wire_type)
@@ -94,7 +94,10 @@ class Shape(Generic[T]):
                     return typed
         if not is_shallow(value, bounds.depth):
             raise NotJson(misfits.DEEP_BODY)
-        return self.fit(value, repeated_names(body) if repeats else (), bounds)
+        repeated = repeated_names(body) if repeats else []
+        if repeats and not repeated and bounds is not STORED:
+            raise TooMuchWork  # a value is lost, and to find out whose takes too long
+        return self.fit(value, repeated, bounds)
 
     def _refuse_too_much(self, body: bytes, bounds: Bounds) -> None:
         """Raises for a body that would take too much memory: Misfits when its names already say what is wrong."""

@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas import names
 from schemas.account import Account
 from schemas.base import Problem
-from schemas.names import has_larger_object, may_repeat_names, repeated_names
+from schemas.names import has_larger_object, repeated_names, repeats_names
 from schemas.shape import Shape, untyped
-from schemas.submission import read_submission
+from schemas.submission import read_submission, stored_submission
 from schemas.work import MAX_NAMES, MAX_VALUES, TooMuchWork
 from tests.support.make import an_account, encoded
 from tests.support.strategies import JSON
@@ -20,7 +21,7 @@ from tests.support.strategies import JSON
 def test_what_a_writer_writes_repeats_nothing(value: object, is_ascii: bool) -> None:
     body = json.dumps(value, ensure_ascii=is_ascii).encode("utf-8", "surrogatepass")
     if b"\xed" not in body and "\\ud" not in body.decode("utf-8", "replace"):
-        assert not may_repeat_names(body, untyped(body))
+        assert not repeats_names(body, untyped(body))
         assert repeated_names(body) == []
 
 
@@ -32,10 +33,13 @@ def test_what_a_writer_writes_repeats_nothing(value: object, is_ascii: bool) -> 
         (b'[{"a": {"b:c": 1, "b:c": [1, 2]}}]', ["0.a.b:c"]),
         (b'{"a": {"x": 1}, "a": {"x": 1, "x": 2}}', ["a", "a.x"]),
         (b'{"n": 1e999, "n": -1e-999}', ["n"]),
+        (b'{"a": "\\u003a", "a": 2}', ["a"]),
+        (b'{"a": "\\\\u003a", "a": ":"}', ["a"]),
+        (b'{"\\u003A": "\\\\\\u003a", ":": 2}', [":"]),
     ],
 )
 def test_a_repeated_name_is_found(body: bytes, places: list[str]) -> None:
-    assert may_repeat_names(body, untyped(body))
+    assert repeats_names(body, untyped(body))
     assert [problem.attr for problem in repeated_names(body)] == places
 
 
@@ -70,3 +74,28 @@ def test_an_object_with_too_many_names_is_refused_before_it_is_read() -> None:
         read_submission(body)
     with pytest.raises(TooMuchWork, match="An object has at most"):
         read_submission(body.replace(b"[]", b"1"))
+
+
+@pytest.mark.parametrize(
+    "text", ["\\u003a", "\\u003A:", "\\\\u003a", "\\\\\\u003a", "\\\\\\\\u003a\\u003a", "\\u0030\\u003b"]
+)
+def test_a_colon_that_is_sent_as_its_code_repeats_nothing(text: str) -> None:
+    body = f'{{"{text}": ["{text}", {{"a": "{text}"}}]}}'.encode()
+    assert not repeats_names(body, untyped(body))
+
+
+def test_a_lost_value_is_refused_where_its_name_is_not_found_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is in the log was accepted, and is read as it was."""
+    account = encoded(an_account())
+    body = account[:-1] + b',"notes":[],"notes":[]}'
+    monkeypatch.setattr(names, "MAX_SCAN_S", -1.0)
+    with pytest.raises(TooMuchWork):
+        read_submission(body)
+    assert read_submission(account).misfits == ()
+    assert stored_submission(body).account.notes == ()
+
+
+def test_a_name_that_is_not_remembered_is_lost_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names, "MAX_REMEMBERED", 1)
+    with pytest.raises(TooMuchWork):
+        read_submission(encoded(an_account())[:-1] + b',"never":1,"never":2}')
