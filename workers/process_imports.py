@@ -225,7 +225,8 @@ class ImportProcessor:
                 continue
             number = next(numbers)
             try:
-                ready.append(Ready(one, number, undated_rows_of(account, number), referring(account)))
+                referred = referring(account, is_dry_run=one.process.is_dry_run)
+                ready.append(Ready(one, number, undated_rows_of(account, number), referred))
             except Exception:  # whatever it is, it concerns this import, and others of the batch have their rows
                 logger.exception("import is postponed", stream=one.stream, attempt=one.process.attempt)
                 failures[one.stream] = _later(one, "processing_failed")

@@ -61,18 +61,26 @@ class Referring(msgspec.Struct, frozen=True):
     """What an account refers to, so that it need not be kept until its references are checked.
 
     `operators` and `live_points` (supply points whose supply has not ended) are (place, code or identifier).
+    `is_kept`: its account exists afterwards, unless something is wrong with it; that of a dry run does not.
     """
 
     supplier: str
     operators: tuple[tuple[str, str], ...]
     live_points: tuple[tuple[str, str], ...]
     statement_paths: tuple[str, ...]
+    is_kept: bool
 
 
-def referring(account: Account) -> Referring:
+def referring(account: Account, *, is_dry_run: bool) -> Referring:
     """What this account refers to."""
     paths = tuple([statement.statement_path for statement in account.statements])
-    return Referring(account.import_supplier, tuple(_operators(account)), tuple(_live(account)), paths)
+    return Referring(
+        supplier=account.import_supplier,
+        operators=tuple(_operators(account)),
+        live_points=tuple(_live(account)),
+        statement_paths=paths,
+        is_kept=not is_dry_run,
+    )
 
 
 class References:
@@ -102,14 +110,17 @@ class References:
                 for place, code in account.operators
                 if code not in self._known
             )
-            gathered.append(_documents_in(account, treatment, missing.get(account.supplier, set())))
+            findings = _documents_in(account, treatment, missing.get(account.supplier, set()))
             if problems := (*_shared(account, taken), *unknown):
-                gathered[-1] = gathered[-1].with_problems(problems, are_errors=is_strict)
+                findings = findings.with_problems(problems, are_errors=is_strict)
+            gathered.append(findings)
+            if account.is_kept and not findings.errors and not findings.is_unknown:
+                taken |= _points(account)
         return gathered
 
     def _taken(self, accounts: Sequence[Referring]) -> set[tuple[str, str]]:
         """The live supply points of these accounts that other live accounts have already: (supplier, identifier)."""
-        places = {(account.supplier, identifier) for account in accounts for _, identifier in account.live_points}
+        places = {place for account in accounts for place in _points(account)}
         if not places:
             return set()
         suppliers, identifiers = ([*set(column)] for column in zip(*places, strict=True))
@@ -147,6 +158,8 @@ def _missing(accounts: Sequence[Referring], treatments: Treatments) -> dict[str,
 
 
 def _documents_in(account: Referring, treatment: KnownSupplier, missing: set[str] | None) -> Findings:
+    if not account.statement_paths:
+        return Findings()
     is_required = treatment.documents_check == "require"
     if missing is None:
         told = Problem("statements", "document_store_unavailable", "Documents could not be looked for.")
@@ -164,12 +177,18 @@ def _documents_in(account: Referring, treatment: KnownSupplier, missing: set[str
 
 
 def _shared(account: Referring, taken: set[tuple[str, str]]) -> tuple[Problem, ...]:
-    """The supply points that another live account of the supplier has; from now on this one has its own as well."""
-    own = [(place, (account.supplier, identifier)) for place, identifier in account.live_points]
+    """The supply points that another live account of the supplier has."""
     says = "Another live account of the supplier has this supply point."
-    shared = tuple(Problem(place, "supply_point_on_other_account", says) for place, point in own if point in taken)
-    taken.update(point for _, point in own)
-    return shared
+    return tuple(
+        Problem(place, "supply_point_on_other_account", says)
+        for place, identifier in account.live_points
+        if (account.supplier, identifier) in taken
+    )
+
+
+def _points(account: Referring) -> set[tuple[str, str]]:
+    """Its live supply points: (supplier, identifier)."""
+    return {(account.supplier, identifier) for _, identifier in account.live_points}
 
 
 def _live(account: Account) -> Iterator[tuple[str, str]]:

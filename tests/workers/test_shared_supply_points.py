@@ -1,10 +1,11 @@
 """A supply point that two live accounts of a supplier have is a warning."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from eventstore.aggregates.import_process import ImportErrored, ImportProcessed
+from eventstore.aggregates.import_process import ImportErrored, ImportPostponed, ImportProcessed
 from eventstore.aggregates.supplier import ConfigureSupplier, CreateSupplier
 from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.clock import now
@@ -76,10 +77,44 @@ def test_who_is_processed_in_the_same_moment_is_not_seen_and_whoever_comes_later
 ) -> None:
     """Two workers have looked before either has written; see `workers.references`."""
     suppliers = References(ledger).treatments({SUPPLIER})
-    accounts = [referring(read_submission(encoded(account(number, None))).account) for number in (1, 2)]
+    submissions = [read_submission(encoded(account(number, None))) for number in (1, 2)]
+    accounts = [referring(submission.account, is_dry_run=False) for submission in submissions]
     assert [References(ledger).findings([one], suppliers)[0].errors for one in accounts] == [(), ()]
     codes = [problem.code for one in accounts for problem in References(ledger).findings([one], suppliers)[0].warnings]
     assert CODE not in codes
     events(ledger, processor, account(1, None), account(2, None))
     [third] = events(ledger, processor, account(3, None))
     assert is_warned(third)
+
+
+def test_an_account_that_is_refused_has_no_supply_point(
+    ledger: Ledger, processor: ImportProcessor, tmp_path: Path
+) -> None:
+    """Of two in one batch the first is never there: its documents are missing."""
+    root = tmp_path.as_uri()
+    ledger.execute(
+        supplier_stream(SUPPLIER), ConfigureSupplier(documents_root=root, documents_check="require"), at=now(), by="t"
+    )
+    first, second = events(ledger, processor, account(1, None), account(2, None) | {"statements": []})
+    assert isinstance(first, ImportErrored)
+    assert isinstance(second, ImportProcessed)
+    assert not is_warned(second)
+
+
+def test_an_account_that_is_asked_for_again_has_no_supply_point_yet(ledger: Ledger, processor: ImportProcessor) -> None:
+    settings = ConfigureSupplier(documents_root="az://nowhere/x", documents_check="require")
+    ledger.execute(supplier_stream(SUPPLIER), settings, at=now(), by="t")
+    first, second = events(ledger, processor, account(1, None), account(2, None) | {"statements": []})
+    assert isinstance(first, ImportPostponed)
+    assert not is_warned(second)
+
+
+def test_a_dry_run_has_no_supply_point(ledger: Ledger, processor: ImportProcessor) -> None:
+    """What it says does not depend on which others are in its batch."""
+    streams = [stage(ledger, account(1, None), is_dry_run=True), stage(ledger, account(2, None))]
+    processor.process(streams)
+    assert not is_warned(ledger.history(streams[1])[-1].event)
+    third = stage(ledger, account(3, None), is_dry_run=True)
+    processor.process([third])
+    [warned] = [name for name in ledger.history(third)[-1].event.warnings if name.startswith(CODE)]  # type: ignore[attr-defined]
+    assert warned
