@@ -4,46 +4,52 @@ It does while much arrives and the relay's machine is short of processors. Nicen
 workers ask of Postgres, Postgres does with the same right as what the api asks.
 """
 
+import math
 import time
-from datetime import timedelta
+from collections import deque
 from typing import Any
 
 from psycopg import Connection
 
-from eventstore.clock import now
+from eventstore.aggregates.import_process import TOPICS, ImportStaged
+from eventstore.log import follow
 from runtime.processors import ProcessorPressure
 from workers.broker import STREAMS_PER_MESSAGE
 
 LOOK_EVERY_S = 0.15
-LATELY = timedelta(seconds=0.5)
+LATELY_S = 0.5
 MUCH = STREAMS_PER_MESSAGE
 """As many imports within that time are much."""
 SHORT = 0.5
 """Something waits for a processor for this share of the time, and more, where there are too few."""
 
-_SELECT_MUCH_ARRIVES = """
-SELECT count(*) = %(much)s AS arrives
-FROM (SELECT FROM import_status WHERE status = 'PENDING' AND modified_at > %(since)s LIMIT %(much)s) AS staged
-"""
+_STAGED = [topic for topic, event in TOPICS.items() if event is ImportStaged]
 
 
 class Intake:
-    """Looks at the log and at the machine, a few times a second at most."""
+    """Looks at the log and at the machine, a few times a second at most.
+
+    What arrives is counted between two looks, by this machine's own clock: those that wrote it may have others.
+    """
 
     def __init__(self, pressure: ProcessorPressure | None = None) -> None:
         self._pressure = pressure or ProcessorPressure()
-        self._looked_at = 0.0
+        self._heads: deque[tuple[float, int]] = deque()
+        """The log's head at each look, back to the first that is not late."""
         self._goes_first = False
 
     def goes_first(self, connection: Connection[Any]) -> bool:
         """Whether nothing should be begun now that can be done later."""
-        if time.monotonic() - self._looked_at > LOOK_EVERY_S:
+        at = time.monotonic()
+        if not self._heads or at - self._heads[-1][0] >= LOOK_EVERY_S:
+            self._heads.append((at, follow.head(connection)))
+            while len(self._heads) > 1 and at - self._heads[1][0] >= LATELY_S:
+                self._heads.popleft()
             is_short = self._pressure.share() > SHORT
-            self._goes_first = is_short and _much_arrives(connection)
-            self._looked_at = time.monotonic()
+            self._goes_first = is_short and self._much_arrives(connection, at)
         return self._goes_first
 
-
-def _much_arrives(connection: Connection[Any]) -> bool:
-    row = connection.execute(_SELECT_MUCH_ARRIVES, {"much": MUCH, "since": now() - LATELY}).fetchone()
-    return bool(row and row["arrives"])
+    def _much_arrives(self, connection: Connection[Any], at: float) -> bool:
+        since, position = self._heads[0]
+        much = math.ceil(MUCH * max(1.0, (at - since) / LATELY_S))
+        return follow.has_after(connection, position, _STAGED, much)

@@ -23,6 +23,15 @@ WHERE position > %b AND topic = ANY(%b)
 ORDER BY position
 LIMIT %b
 """
+_SELECT_HAS_AFTER = """
+SELECT count(*) >= %(count)s AS has
+FROM (
+    SELECT FROM events
+    WHERE position > %(position)s AND topic = ANY(%(topics)s)
+    ORDER BY position
+    LIMIT %(count)s
+) AS later
+"""
 _SELECT_CHECKPOINT = "SELECT position FROM checkpoints WHERE follower = %s"
 _UPSERT_CHECKPOINT = """
 INSERT INTO checkpoints (follower, position) VALUES (%s, %s)
@@ -60,6 +69,19 @@ def read_after(
     if len(events) == limit:
         return events, events[-1].position
     return events, max(head, events[-1].position if events else position)
+
+
+def head(connection: Connection[Any]) -> int:
+    """The last position of the log, 0 for an empty one."""
+    row = connection.execute(SELECT_HEAD).fetchone()
+    return row["head"] if row else 0
+
+
+def has_after(connection: Connection[Any], position: int, topics: Sequence[str], count: int) -> bool:
+    """Whether the log has so many events of these topics after the position."""
+    asked = {"position": position, "topics": list(topics), "count": count}
+    row = connection.execute(_SELECT_HAS_AFTER, asked).fetchone()
+    return bool(row and row["has"])
 
 
 def checkpoint(connection: Connection[Any], follower: str) -> int:

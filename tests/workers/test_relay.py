@@ -5,6 +5,8 @@ from datetime import timedelta
 from typing import Any
 
 import psycopg
+import pytest
+from dramatiq import Broker
 
 from eventstore.clock import now
 from eventstore.log import follow
@@ -13,6 +15,7 @@ from eventstore.log.ledger import Ledger
 from tests.support.bells import queued
 from tests.support.make import an_account
 from tests.support.staging import SUPPLIER, stage
+from workers import sweeper
 from workers.broker import STREAMS_PER_MESSAGE, BrokerDoorbell, in_process_broker
 from workers.intake import Intake
 from workers.relay import GATHER_S, MAX_WAITING_MESSAGES, YIELDING_S, Relay, _messages
@@ -92,6 +95,39 @@ def test_while_intake_goes_first_the_relay_rings_once_in_a_while_for_one_message
     stop.clear()
     relay._relay(connection, stop)
     assert queued(broker) == [streams[STREAMS_PER_MESSAGE:]]
+
+
+class BusyTurns(threading.Event):
+    """Between two turns of a relay workers take all that was rung for, and another account arrives."""
+
+    def __init__(self, ledger: Ledger, broker: Broker, turns: int) -> None:
+        super().__init__()
+        self._ledger, self._broker, self._left = ledger, broker, turns
+        self.taken: list[str] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.taken += [name for message in queued(self._broker) for name in message]
+        self._broker.flush_all()
+        stage(self._ledger, an_account(SUPPLIER, 100 + self._left))
+        self._left -= 1
+        if not self._left:
+            self.set()
+        return True
+
+
+def test_what_was_lost_is_rung_for_while_accounts_keep_arriving(
+    ledger: Ledger, connection: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sweeper rings where no message waits, as it is just before the relay's own."""
+    monkeypatch.setattr(sweeper, "INTERVAL_S", 0.0)
+    monkeypatch.setattr(sweeper, "LOST_AFTER", timedelta(0))
+    lost = stage(ledger, an_account(SUPPLIER, 1))
+    follow.set_checkpoint(connection, "relay", 1)
+    stage(ledger, an_account(SUPPLIER, 2))
+    broker = in_process_broker()
+    turns = BusyTurns(ledger, broker, 3)
+    Relay(ledger, BrokerDoorbell(broker))._relay(connection, turns)
+    assert lost in turns.taken
 
 
 def test_a_message_carries_up_to_two_hundred_streams() -> None:
