@@ -10,7 +10,7 @@ import pytest
 from importledger_client.book import book, one_account
 from importledger_client.certificate import pdf_of
 from importledger_client.comparing import compared
-from importledger_client.manifest import Counting
+from importledger_client.manifest import Counting, NoAccount, decoded
 from tests.support.importbook import importbook
 
 
@@ -112,3 +112,11 @@ def test_the_certificate_for_people_is_one_page(accounts: list[dict[str, Any]]) 
     assert b"BALANCED" in page
     start = int(page.rsplit(b"startxref\n", 1)[1].split()[0])
     assert page[start:].startswith(b"xref")
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"[1]", b"{", b'{"a":"\xff"}', b"[" * 5_000, b'{"a":1e1000000000000000000}'], ids=range(6)
+)
+def test_a_line_that_is_no_account_is_told_so(line: bytes) -> None:
+    with pytest.raises(NoAccount):
+        decoded(line)

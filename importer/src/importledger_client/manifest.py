@@ -177,6 +177,8 @@ def decoded(content: bytes) -> dict[str, Any]:
         said = _decoder.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise NoAccount(f"it is not JSON ({error})") from None
+    except ArithmeticError:
+        raise NoAccount("it has a number that is too large for any reader") from None
     if isinstance(said, dict) and isinstance(said.get("payload"), dict):
         said = said["payload"]
     if not isinstance(said, dict):

@@ -119,7 +119,7 @@ def kinds_of(external: str | None, content: bytes, errors: Iterable[FieldError])
     """The kinds of errors of an account, with samples whose values are masked."""
     try:
         account = msgspec.json.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         account = None
     for error in errors:
         value = masked(shown(value_at(account, error.attr)))
