@@ -22,6 +22,7 @@ from eventstore.log.ledger import Ledger
 from eventstore.operations.fitness import Durability
 from projections import INLINE
 from projections.import_status import import_statuses
+from runtime import connections
 from schemas.status import ImportStatus
 from telemetry.measures import measures
 
@@ -66,14 +67,14 @@ class Services:
         open_ledger: Callable[[Ledger], None] = Ledger.open,
     ) -> "Services":
         """The services on this database. Opens nothing before `running` begins."""
-        pool = reading_pool(database_url, size=8, is_for_read=True)
-        ledger = Ledger(database_url, views=INLINE, connections=10, is_open=False)
+        pool = reading_pool(database_url, size=connections.API_READS, is_for_read=True)
+        ledger = Ledger(database_url, views=INLINE, connections=connections.API_LOG, is_open=False)
         refusals = RefusalCounts(ledger, interval_s=refusals_interval_s)
         directory, limit = Directory(pool), RateLimit(redis_url)
         return cls(
             ledger=ledger,
             pool=pool,
-            lists=reading_pool(database_url, size=4),
+            lists=reading_pool(database_url, size=connections.API_LISTS),
             statuses=GatheredReads(pool, import_statuses),
             directory=directory,
             limit=limit,

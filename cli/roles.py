@@ -29,6 +29,7 @@ from eventstore.clock import shift_clock
 from eventstore.operations.migrate import role_of
 from eventstore.proof.checkpoints import LogKey
 from projections.versioning.install import migrate_all
+from runtime.connections import of_service
 from runtime.processors import usable_cores
 
 READY_TIMEOUT_S = 60.0
@@ -110,16 +111,22 @@ def run_service(
     settings.refuse_incomplete()
     service = Service(folder, log_folder=log_folder)
     try:
+        api_processes = api_processes or processes_for(usable_cores())
+        workers = workers or workers_for(usable_cores())
         connections = service.start_servers(
-            settings.database_url, settings.database_admin_url, settings.redis_url, settings.durability
+            settings.database_url,
+            settings.database_admin_url,
+            settings.redis_url,
+            settings.durability,
+            most_connections=of_service(api_processes, workers, settings.worker_threads),
         )
         token_key = settings.token_key or folder.secret("token_key")
         environment = {"IMPORTLEDGER_SANDBOX": "on"} if sandbox else {}
         service.start_roles(
             connections,
             listening=listening_on(host, port),
-            api_processes=api_processes or processes_for(usable_cores()),
-            workers=workers or workers_for(usable_cores()),
+            api_processes=api_processes,
+            workers=workers,
             token_key=token_key,
             environment=environment,
             metrics=metrics_sockets(settings),

@@ -19,6 +19,7 @@ from cli.settings import Settings
 from cli.signals import stop_on_signals
 from eventstore.log.ledger import Ledger
 from projections import FOLLOWING, INLINE
+from runtime import connections
 from workers.ended_imports import EndedImports
 from workers.owner_tasks import OwnerTasks
 from workers.projector import Projector
@@ -37,7 +38,7 @@ def relay() -> None:
     redis_url = required(settings.redis_url, "REDIS_URL")
     stop = stop_on_signals()
     observed = _observed(settings, "relay")
-    ledger = _ledger(settings, connections=7)
+    ledger = _ledger(settings, connections=connections.RELAY)
     observed.look(ledger.look)
     _yield_to_intake(settings.niceness)
     followers = _followers(ledger, settings, stop)
@@ -54,7 +55,7 @@ def worker() -> None:
     settings = role_settings()
     stop = stop_on_signals()
     observed = _observed(settings, "worker")
-    ledger = _ledger(settings, connections=settings.worker_threads * 2 + 7)
+    ledger = _ledger(settings, connections=connections.of_worker(settings.worker_threads))
     observed.look(ledger.look)
     _yield_to_intake(settings.niceness)
     followers = [] if settings.redis_url else _followers(ledger, settings, stop)  # the relay is here as well then

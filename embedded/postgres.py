@@ -24,6 +24,8 @@ ADMIN_ROLE = "importledger_admin"
 SERVICE_ROLE = "importledger"
 DATABASE = "importledger"
 START_TIMEOUT_S = 30.0
+LEAST_CONNECTIONS = 200
+"""This Postgres allows so many, or more where the roles may need them."""
 
 _OPTIONS = {
     "listen_addresses": "",
@@ -32,7 +34,7 @@ _OPTIONS = {
     "shared_buffers": "256MB",
     "wal_compression": "off",  # compressing a page takes longer than writing it, and large logs write many
     "checkpoint_timeout": "15min",
-    "max_connections": "200",
+    "max_connections": str(LEAST_CONNECTIONS),
     "log_line_prefix": "%m [%p] ",
     "log_checkpoints": "off",
     # Errors of statements speak of values, and are told to whoever sent the statement: this log needs the others.
@@ -61,9 +63,10 @@ class PostgresUrls(msgspec.Struct, frozen=True):
 class EmbeddedPostgres:
     """One cluster in the data folder. `prepare` makes it once; `command` is what the supervisor runs."""
 
-    def __init__(self, folder: DataFolder, user: RunAs) -> None:
+    def __init__(self, folder: DataFolder, user: RunAs, *, most_connections: int = 0) -> None:
         self._user = user
         self._folder = folder
+        self._connections = max(LEAST_CONNECTIONS, most_connections)
         self.data = folder.path / "postgres"
         self._sockets = folder.socket_folder(user)
 
@@ -98,7 +101,7 @@ class EmbeddedPostgres:
 
     def command(self) -> list[str]:
         folder = str(self._sockets).replace('"', '""')  # a list for Postgres: quotes keep blanks and commas together
-        options = _OPTIONS | {"unix_socket_directories": f'"{folder}"'}
+        options = _OPTIONS | {"max_connections": str(self._connections), "unix_socket_directories": f'"{folder}"'}
         arguments = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
         return [str(self._program("postgres")), "-D", str(self.data), *arguments]
 

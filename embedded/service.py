@@ -44,12 +44,16 @@ class Service:
         admin_url: str | None,
         redis_url: str | None,
         durability: Durability = "local",
+        *,
+        most_connections: int = 0,
     ) -> Connections:
-        """Raises FolderInUse, FolderUnreachable, MigrationError, UnsafeStore, NotStarted."""
+        """`most_connections`: as many as the roles will take of a Postgres that is started here.
+
+        Raises FolderInUse, FolderUnreachable, MigrationError, UnsafeStore, NotStarted."""
         self._folder.create(self._user)
         self._folder.lock()
         if database_url is None:
-            database_url, admin_url = self._start_postgres()
+            database_url, admin_url = self._start_postgres(most_connections)
         if redis_url is None:
             redis_url = self._start_redis()
         refuse_unsafe(database_url, durability)
@@ -121,8 +125,8 @@ class Service:
         self.supervisor.stop()
         self._folder.unlock()
 
-    def _start_postgres(self) -> tuple[str, str]:
-        postgres = EmbeddedPostgres(self._folder, self._user)
+    def _start_postgres(self, most_connections: int) -> tuple[str, str]:
+        postgres = EmbeddedPostgres(self._folder, self._user, most_connections=most_connections)
         postgres.prepare()
         postgres.stop_leftover()
         self.supervisor.start(
