@@ -42,7 +42,7 @@ class Intake:
         """Whether nothing should be begun now that can be done later."""
         at = time.monotonic()
         if not self._heads or at - self._heads[-1][0] >= LOOK_EVERY_S:
-            self._heads.append((at, follow.head(connection)))
+            self._heads.append((at, follow.log_head(connection)))
             while len(self._heads) > 1 and at - self._heads[1][0] >= LATELY_S:
                 self._heads.popleft()
             is_short = self._pressure.share() > SHORT

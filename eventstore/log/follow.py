@@ -71,7 +71,7 @@ def read_after(
     return events, max(head, events[-1].position if events else position)
 
 
-def head(connection: Connection[Any]) -> int:
+def log_head(connection: Connection[Any]) -> int:
     """The last position of the log, 0 for an empty one."""
     row = connection.execute(SELECT_HEAD).fetchone()
     return row["head"] if row else 0
