@@ -4,8 +4,10 @@ API_READS = 8
 API_LISTS = 4
 API_LOG = 10
 RELAY = 7
-OTHERS = 25
-"""Verbs that operators call, jobs of the database's owner, and what processes ask beside their pools."""
+METRICS = 1
+"""Of each process that is asked for its metrics, beside its pools."""
+OTHERS = 28
+"""Verbs that operators call, jobs of the database's owner, and the three that Postgres keeps for administrators."""
 
 
 def of_worker(threads: int) -> int:
@@ -15,4 +17,5 @@ def of_worker(threads: int) -> int:
 
 def of_service(api_processes: int, workers: int, threads: int) -> int:
     """Of all processes of a service, whatever they do at a time."""
-    return (API_READS + API_LISTS + API_LOG) * api_processes + of_worker(threads) * workers + RELAY + OTHERS
+    api = (API_READS + API_LISTS + API_LOG + METRICS) * api_processes
+    return api + (of_worker(threads) + METRICS) * workers + RELAY + METRICS + OTHERS

@@ -18,6 +18,8 @@ from workers.broker import STREAMS_PER_MESSAGE
 
 LOOK_EVERY_S = 0.15
 LATELY_S = 0.5
+FORGOTTEN_S = 5.0
+"""After so long without a look, as when another relay was active, it begins anew."""
 MUCH = STREAMS_PER_MESSAGE
 """As many imports within that time are much."""
 SHORT = 0.5
@@ -41,15 +43,19 @@ class Intake:
     def goes_first(self, connection: Connection[Any]) -> bool:
         """Whether nothing should be begun now that can be done later."""
         at = time.monotonic()
+        if self._heads and at - self._heads[-1][0] > FORGOTTEN_S:
+            self._heads.clear()
         if not self._heads or at - self._heads[-1][0] >= LOOK_EVERY_S:
-            self._heads.append((at, follow.log_head(connection)))
+            head = follow.log_head(connection)
+            at = time.monotonic()  # the log may have taken its time to say so
+            self._heads.append((at, head))
             while len(self._heads) > 1 and at - self._heads[1][0] >= LATELY_S:
                 self._heads.popleft()
             is_short = self._pressure.share() > SHORT
-            self._goes_first = is_short and self._much_arrives(connection, at)
+            self._goes_first = is_short and self._much_arrives(connection)
         return self._goes_first
 
-    def _much_arrives(self, connection: Connection[Any], at: float) -> bool:
-        since, position = self._heads[0]
-        much = math.ceil(MUCH * max(1.0, (at - since) / LATELY_S))
-        return follow.has_after(connection, position, _STAGED, much)
+    def _much_arrives(self, connection: Connection[Any]) -> bool:
+        (first_at, first), (last_at, last) = self._heads[0], self._heads[-1]
+        much = math.ceil(MUCH * max(1.0, (last_at - first_at) / LATELY_S))
+        return follow.has_between(connection, first, last, _STAGED, much)

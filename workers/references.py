@@ -5,7 +5,8 @@ participant is a warning, and an error for a strict supplier.
 
 Whether another live account has a supply point is asked before the account's own transaction. Two accounts that share
 one and are processed by two workers in the same moment see neither each other; whoever comes later sees both. To make
-them wait for each other would cost every account two locks, for a hint about data that the source has wrong.
+them wait for each other would cost every account two locks, for a hint about data that the source has wrong. Of two
+in one batch the second is told of the first, even in the rare case that the platform's tables then refuse the first.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -130,13 +131,13 @@ class References:
 
     def _learn(self, codes: set[str]) -> None:
         """Look up the codes that are not known to be participants."""
+        if len(self._known) > MAX_KNOWN:
+            self._known.clear()
         streams = {participant.stream_of(int(code)): code for code in codes - self._known if _is_number(code)}
         if not streams:
             return
         with self._ledger.connection() as connection:
             rows: list[dict[str, Any]] = connection.execute(_SELECT_KNOWN, (list(streams),)).fetchall()
-        if len(self._known) > MAX_KNOWN:
-            self._known.clear()
         self._known |= {streams[row["stream"]] for row in rows}
 
 

@@ -23,11 +23,11 @@ WHERE position > %b AND topic = ANY(%b)
 ORDER BY position
 LIMIT %b
 """
-_SELECT_HAS_AFTER = """
+_SELECT_HAS_BETWEEN = """
 SELECT count(*) >= %(count)s AS has
 FROM (
     SELECT FROM events
-    WHERE position > %(position)s AND topic = ANY(%(topics)s)
+    WHERE position > %(after)s AND position <= %(upto)s AND topic = ANY(%(topics)s)
     ORDER BY position
     LIMIT %(count)s
 ) AS later
@@ -77,10 +77,10 @@ def log_head(connection: Connection[Any]) -> int:
     return row["head"] if row else 0
 
 
-def has_after(connection: Connection[Any], position: int, topics: Sequence[str], count: int) -> bool:
-    """Whether the log has so many events of these topics after the position."""
-    asked = {"position": position, "topics": list(topics), "count": count}
-    row = connection.execute(_SELECT_HAS_AFTER, asked).fetchone()
+def has_between(connection: Connection[Any], after: int, upto: int, topics: Sequence[str], count: int) -> bool:
+    """Whether the log has so many events of these topics after the one position, up to the other."""
+    asked = {"after": after, "upto": upto, "topics": list(topics), "count": count}
+    row = connection.execute(_SELECT_HAS_BETWEEN, asked).fetchone()
     return bool(row and row["has"])
 
 

@@ -120,3 +120,33 @@ def test_the_certificate_for_people_is_one_page(accounts: list[dict[str, Any]]) 
 def test_a_line_that_is_no_account_is_told_so(line: bytes) -> None:
     with pytest.raises(NoAccount):
         decoded(line)
+
+
+ODD = (
+    b"1e1000000",
+    b"1e50000000",
+    b"-1e-999999999",
+    b'"1e999999999999999"',
+    b'"sNaN"',
+    b'"NaN"',
+    b'"Infinity"',
+    b"1e300",
+)
+
+
+@pytest.mark.parametrize("odd", [*ODD, b"true", b"[]", b"{}", b'"5,00"'])
+def test_an_amount_that_is_none_spoils_no_sum(accounts: list[dict[str, Any]], odd: bytes) -> None:
+    """The service refuses such an account; a manifest counts what is in the file."""
+    accounts[1]["ledgers"][0]["ledger_balance"] = "ODD"
+    accounts[1]["transfer_balance"] = "ODD"
+    counting = Counting()
+    for account in accounts:
+        counting.add(msgspec.json.encode(account).replace(b'"ODD"', odd))
+    said = msgspec.json.encode(counting.manifest("NORDWIND"))
+    accounts[1]["ledgers"][0]["ledger_balance"] = accounts[1]["transfer_balance"] = "0"
+    expected = manifest_of(accounts)
+    found = msgspec.json.decode(said)
+    assert (found["accounts"], found["sums"]) == (3, expected["sums"])
+    sums = [[ledger["balance_sum"] for ledger in one["by_ledger"].values()] for one in (found, expected)]
+    assert sums[0] == sums[1]
+    assert len(said) < 30_000

@@ -8,13 +8,13 @@ from cli.roles import MAX_API_PROCESSES, MAX_WORKERS
 from embedded.folder import DataFolder
 from embedded.postgres import LEAST_CONNECTIONS, EmbeddedPostgres
 from embedded.user import server_user
-from runtime.connections import API_LISTS, API_LOG, API_READS, OTHERS, RELAY, of_service, of_worker
+from runtime.connections import API_LISTS, API_LOG, API_READS, METRICS, OTHERS, RELAY, of_service, of_worker
 
 
 def test_each_role_takes_its_share() -> None:
-    assert of_service(0, 0, 2) == RELAY + OTHERS
-    assert of_service(3, 0, 2) - of_service(2, 0, 2) == API_LISTS + API_LOG + API_READS
-    assert of_service(2, 3, 5) - of_service(2, 2, 5) == of_worker(5)
+    assert of_service(0, 0, 2) == RELAY + METRICS + OTHERS
+    assert of_service(3, 0, 2) - of_service(2, 0, 2) == API_LISTS + API_LOG + API_READS + METRICS
+    assert of_service(2, 3, 5) - of_service(2, 2, 5) == of_worker(5) + METRICS
 
 
 @pytest.mark.parametrize("roles", [(1, 1), (8, 4), (MAX_API_PROCESSES, MAX_WORKERS)])

@@ -8,6 +8,8 @@ import pytest
 
 from eventstore.aggregates.import_process import PostponeImport, StartImport
 from eventstore.clock import now
+from eventstore.log import follow
+from eventstore.log.follow import log_head
 from eventstore.log.ledger import Ledger
 from runtime.processors import ProcessorPressure
 from tests.support.make import an_account
@@ -97,6 +99,37 @@ def test_what_comes_slowly_is_not_much_however_long_nobody_looked(
     arrive(ledger, 6, 6)
     clock.at += 2 * intake.LATELY_S
     assert looking.goes_first(connection)
+
+
+def test_what_came_while_nobody_looked_for_long_is_not_asked_for(
+    ledger: Ledger, connection: psycopg.Connection[Any], clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relay that stood by for hours would go through all of them."""
+    monkeypatch.setattr(intake, "FORGOTTEN_S", 1.0)
+    looking = Intake(Said())
+    looking.goes_first(connection)
+    arrive(ledger, 20)
+    clock.at += 1.1
+    assert not looking.goes_first(connection)
+    arrive(ledger, 3, 21)
+    clock.at += 0.3
+    assert looking.goes_first(connection)
+
+
+def test_what_comes_while_the_log_is_slow_to_answer_is_no_more_than_it_is(
+    ledger: Ledger, connection: psycopg.Connection[Any], clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looking = Intake(Said())
+    looking.goes_first(connection)
+
+    def slow(connection: psycopg.Connection[Any]) -> int:
+        clock.at += 3.0
+        arrive(ledger, 5)
+        return log_head(connection)
+
+    monkeypatch.setattr(follow, "log_head", slow)
+    clock.at += 0.3
+    assert not looking.goes_first(connection)
 
 
 def test_only_what_is_new_arrives(ledger: Ledger, connection: psycopg.Connection[Any], clock: Clock) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from eventstore.aggregates.import_process import ImportErrored, ImportPostponed, ImportProcessed
@@ -12,11 +13,14 @@ from eventstore.aggregates.supplier import ConfigureSupplier, CreateSupplier
 from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
-from tests.support.make import an_account, changed
+from projections.import_supplier import KnownSupplier
+from schemas.submission import read_submission
+from tests.support.make import an_account, changed, encoded
 from tests.support.staging import SUPPLIER, stage
 from workers import references
 from workers.documents import missing_documents
 from workers.process_imports import ImportProcessor
+from workers.references import References, referring
 
 OPERATORS = ("9900000000409", "9900000000201", "9900000000300")
 
@@ -130,3 +134,14 @@ def test_what_the_market_warns_of_ends_the_import_of_a_strict_supplier(
     event = ledger.history(first)[-1].event
     assert isinstance(event, ImportErrored)
     assert event.problems == ("invalid_postcode@billing_postcode",)
+
+
+def test_participants_that_are_forgotten_are_looked_for_again(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(references, "MAX_KNOWN", 1)
+    import_participants(ledger)
+    looking = References(ledger)
+    suppliers = {SUPPLIER: KnownSupplier(code=SUPPLIER)}
+    whole = referring(read_submission(encoded(an_account(SUPPLIER))).account, is_dry_run=False)
+    for operators in (whole.operators[:2], whole.operators):
+        [findings] = looking.findings([msgspec.structs.replace(whole, operators=operators)], suppliers)
+        assert findings.warnings == ()

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from decimal import Context, Decimal, InvalidOperation
+from decimal import Context, Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -16,6 +16,8 @@ MARKET_TIME = ZoneInfo("Europe/Berlin")
 """A datetime without zone is local time of the German market."""
 
 EXACT = Context(prec=200)
+MOST_PLACES = 90
+"""Before the point, and after it: far more than any amount of the contract has, and what `EXACT` adds exactly."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
@@ -89,7 +91,7 @@ def comparable(kind: str, value: Any) -> str:
     write = _WRITTEN.get(kind)
     try:
         return write(value) if write is not None else _encode(value).decode()
-    except (ValueError, TypeError, InvalidOperation, OverflowError):
+    except (ValueError, TypeError, ArithmeticError):
         return _encode(value).decode()
 
 
@@ -99,9 +101,17 @@ def _text(value: Any) -> str:
     return value
 
 
+def exact(value: Any) -> Decimal:
+    """A number or its text. Raises ValueError or ArithmeticError for what is no number, or has too many places."""
+    number = value if isinstance(value, Decimal) else Decimal(str(value))
+    if not number.is_finite() or number.adjusted() > MOST_PLACES or int(number.as_tuple().exponent) < -MOST_PLACES:
+        raise ValueError
+    return number
+
+
 @functools.lru_cache(20_000)
 def _decimal(value: Any) -> str:
-    plain = format(Decimal(value).normalize(EXACT), "f")
+    plain = format(exact(value).normalize(EXACT), "f")
     return "0" if plain == "-0" else plain
 
 

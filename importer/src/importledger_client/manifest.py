@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from importledger_client.contract import ACCOUNT, EXACT, Field, comparable, is_filled
+from importledger_client.contract import ACCOUNT, EXACT, Field, comparable, exact, is_filled
 
 FORMAT = "importledger-manifest/1"
 COUNTS = {
@@ -191,7 +191,8 @@ def _objects(value: Any) -> Iterable[Mapping[str, Any]]:
 
 
 def _number(value: Any) -> Decimal:
+    """The number, 0 for what is none: the path's digest says that it differs."""
     try:
-        return Decimal(str(value)) if not isinstance(value, Decimal) else value
-    except ArithmeticError:
+        return exact(value)
+    except (ValueError, ArithmeticError):
         return Decimal(0)
