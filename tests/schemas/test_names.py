@@ -33,6 +33,9 @@ def test_what_a_writer_writes_repeats_nothing(value: object, is_ascii: bool) -> 
         (b'[{"a": {"b:c": 1, "b:c": [1, 2]}}]', ["0.a.b:c"]),
         (b'{"a": {"x": 1}, "a": {"x": 1, "x": 2}}', ["a", "a.x"]),
         (b'{"n": 1e999, "n": -1e-999}', ["n"]),
+        (b'{"x": [1, [2, 3], {"a": 1, "a": 2}, {"b": [{}, {"c": 1, "c": 2}]}]}', ["x.2.a", "x.3.b.1.c"]),
+        (b'[[1, 2], {"a": 1, "a": 2, "a": 3, "b": 4, "b": 5}]', ["1.a", "1.b"]),
+        (b'{"a": {"a": 1}, "b": [{"a": 1}, {"a": 1}, {"a\\/b": 1, "a/b": 2}]}', ["b.2.a/b"]),
         (b'{"a": "\\u003a", "a": 2}', ["a"]),
         (b'{"a": "\\\\u003a", "a": ":"}', ["a"]),
         (b'{"\\u003A": "\\\\\\u003a", ":": 2}', [":"]),
@@ -93,6 +96,13 @@ def test_a_lost_value_is_refused_where_its_name_is_not_found_in_time(monkeypatch
         read_submission(body)
     assert read_submission(account).misfits == ()
     assert stored_submission(body).account.notes == ()
+
+
+def test_names_are_remembered_while_their_object_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names, "MAX_REMEMBERED", 3)
+    body = b'{"a": [{"b": 1, "c": 2}, {"b": 1, "c": 2}, {"d": 1, "e": 2, "e": 3}]}'
+    assert [problem.attr for problem in repeated_names(body)] == ["a.2.e"]
+    assert repeated_names(body.replace(b'"d"', b'"d": 1, "f"')) == []
 
 
 def test_a_name_that_is_not_remembered_is_lost_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -370,6 +370,7 @@ def test_a_repeated_name_and_a_null_character_are_misfits() -> None:
         (Decimal("1e-11"), False),
         (Decimal("NaN"), True),
         (Decimal("Infinity"), True),
+        (Decimal("NaN1234567890123"), True),
     ],
 )
 def test_a_decimal_has_18_digits_before_the_point_and_10_after_it(value: Decimal, fits: bool) -> None:
