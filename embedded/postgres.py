@@ -34,7 +34,6 @@ _OPTIONS = {
     "shared_buffers": "256MB",
     "wal_compression": "off",  # compressing a page takes longer than writing it, and large logs write many
     "checkpoint_timeout": "15min",
-    "max_connections": str(LEAST_CONNECTIONS),
     "log_line_prefix": "%m [%p] ",
     "log_checkpoints": "off",
     # Errors of statements speak of values, and are told to whoever sent the statement: this log needs the others.
@@ -72,7 +71,7 @@ class EmbeddedPostgres:
 
     @staticmethod
     def options() -> dict[str, str]:
-        """What this Postgres is set to, whichever folder it is in."""
+        """What this Postgres is set to, whichever folder it is in and however many connect to it."""
         return dict(_OPTIONS)
 
     def prepare(self) -> None:

@@ -49,7 +49,8 @@ class Service:
     ) -> Connections:
         """`most_connections`: as many as the roles will take of a Postgres that is started here.
 
-        Raises FolderInUse, FolderUnreachable, MigrationError, UnsafeStore, NotStarted."""
+        Raises FolderInUse, FolderUnreachable, MigrationError, UnsafeStore, NotStarted.
+        """
         self._folder.create(self._user)
         self._folder.lock()
         if database_url is None:

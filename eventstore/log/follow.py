@@ -63,7 +63,7 @@ def read_after(
 ) -> tuple[list[Followed], int]:
     """Events of these topics after the position, and how far the log has been read with them."""
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
-        head = cursor.execute(SELECT_HEAD).fetchone()[0]  # type: ignore[index]
+        head = log_head(connection)
         cursor.execute(_SELECT_AFTER, (position, list(topics), limit), prepare=True)
         events = [Followed(*row) for row in cursor.fetchall()]
     if len(events) == limit:
