@@ -18,6 +18,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from api.joined_writes import JoinedWrites
 from api.languages import JSON, Language, language_headers, preferred
 from api.limits import (
     BACKLOG,
@@ -90,7 +91,7 @@ class GuardedProtocol(HttpToolsProtocol):
     _reading_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
+        super().connection_made(JoinedWrites(transport, self.loop))
         self._expect_header()
 
     def data_received(self, data: bytes) -> None:
