@@ -1,7 +1,7 @@
 """A transport that sends the head of an answer together with what follows it at once.
 
 The server writes the head and the body of an answer one after the other, and the event loop sends each write as it
-comes: two calls of the system and two packets an answer, a tenth of what a validation costs.
+comes: two calls of the system and two packets an answer (`docs/performance.md`).
 """
 
 import asyncio
