@@ -41,8 +41,10 @@ from api.limits import (
 )
 from api.request_id import HEADER, new_request_id
 from api.responses import WHOLE_BODY
+from api.shared_sockets import SharingServer
 from api.status_codes import CODES
 from api.stopping import GONE, STATE
+from runtime.shared_counts import SharedCounts
 from schemas.sentence import Sentence
 from telemetry.measures import measures
 
@@ -292,16 +294,23 @@ SANDBOX_HEADERS = (("Importledger-Sandbox", "true"),)
 
 
 def serve(
-    app: ASGIApp, *, host: str, port: int, fds: Sequence[int] = (), headers: Sequence[tuple[str, str]] = ()
+    app: ASGIApp,
+    *,
+    host: str,
+    port: int,
+    fds: Sequence[int] = (),
+    counts: SharedCounts | None = None,
+    headers: Sequence[tuple[str, str]] = (),
 ) -> None:
     """Serve until SIGTERM or SIGINT; what is being answered is answered first. Every answer carries the headers.
 
-    `fds` are listening sockets that this process shares with others, in place of host and port.
+    `fds` are listening sockets that this process shares with others, in place of host and port. The
+    connections are shared out evenly among those that tell their `counts`.
     """
     for fd in fds:
         os.set_inheritable(fd, False)  # whoever is started here must not hold the port
     config = configuration(app, host=host, port=port, headers=headers)
-    uvicorn.Server(config).run([socket.socket(fileno=fd) for fd in fds] or None)
+    SharingServer(config, counts).run([socket.socket(fileno=fd) for fd in fds] or None)
 
 
 def configuration(app: ASGIApp, *, host: str, port: int, headers: Sequence[tuple[str, str]] = ()) -> uvicorn.Config:

@@ -41,6 +41,7 @@ from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from projections import FOLLOWING, INLINE
 from runtime.processors import usable_cores
+from runtime.shared_counts import counts_file
 from workers.broker import redis_broker
 
 SUPPLIER = "NORDWIND"
@@ -354,16 +355,18 @@ class Bench:
     @contextmanager
     def apis(self) -> Iterator[int]:
         """As many api processes as `up` starts, on one socket, every one of which has answered."""
-        with socket.socket() as shared, ExitStack() as stack:
+        processes = processes_for(usable_cores())
+        with socket.socket() as shared, counts_file(processes) as counts, ExitStack() as stack:
             shared.bind(("127.0.0.1", 0))
             shared.listen(2048)
-            fd = shared.fileno()
+            fds = shared.fileno(), counts.fileno()
             port, started = int(shared.getsockname()[1]), list[psutil.Process]()
-            for _ in range(processes_for(usable_cores())):
-                command = [sys.executable, "-m", "cli.main", "api", "--fd", str(fd)]
+            for place in range(processes):
+                command = [sys.executable, "-m", "cli.main", "api", "--fd", str(fds[0])]
+                command += ["--counts-fd", str(fds[1]), "--counts-place", str(place)]
                 for process in started:  # so that nobody but the next one can answer
                     process.suspend()
-                started.append(stack.enter_context(self._process(command, pass_fds=(fd,))))
+                started.append(stack.enter_context(self._process(command, pass_fds=fds)))
                 _wait_for(port)
                 for process in started:
                     process.resume()

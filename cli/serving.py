@@ -18,6 +18,7 @@ from cli.settings import Settings, shown_settings
 from console.routes import console_routes
 from console.settings import ConsoleSettings
 from embedded.folder import DataFolder
+from runtime.shared_counts import SharedCounts
 
 
 @click.command()
@@ -25,7 +26,11 @@ from embedded.folder import DataFolder
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535))
 @click.option("--fd", "fds", type=int, multiple=True, hidden=True, help="A listening socket, from whoever starts us.")
 @click.option("--metrics-fd", "metrics_fds", type=int, multiple=True, hidden=True, help="The same, for metrics.")
-def api(host: str, port: int, fds: tuple[int, ...], metrics_fds: tuple[int, ...]) -> None:
+@click.option("--counts-fd", type=int, hidden=True, help="Where processes of one socket tell their connections.")
+@click.option("--counts-place", type=int, default=0, hidden=True, help="Where this one tells its own there, from 0.")
+def api(
+    host: str, port: int, fds: tuple[int, ...], metrics_fds: tuple[int, ...], counts_fd: int | None, counts_place: int
+) -> None:
     """Run the HTTP side only. Needs DATABASE_URL."""
     settings = role_settings()
     if not fds:
@@ -49,7 +54,9 @@ def api(host: str, port: int, fds: tuple[int, ...], metrics_fds: tuple[int, ...]
     observed.serve(own_port)
     write = write_lines(settings.log_format) if tells(settings.log_level) else None
     told = RequestLog(app, write, at_end=observed.stop)
-    serve(told, host=host, port=port, fds=fds, headers=SANDBOX_HEADERS if settings.is_sandbox else ())
+    counts = SharedCounts(counts_fd, counts_place) if counts_fd is not None else None
+    headers = SANDBOX_HEADERS if settings.is_sandbox else ()
+    serve(told, host=host, port=port, fds=fds, counts=counts, headers=headers)
 
 
 def _console(settings: Settings) -> ConsoleSettings:

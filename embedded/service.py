@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from typing import IO
 
 import msgspec
 
@@ -18,6 +19,7 @@ from embedded.user import server_user
 from eventstore.operations.fitness import Durability, refuse_unsafe
 from eventstore.operations.migrate import role_of
 from projections.versioning.install import migrate_all
+from runtime.shared_counts import counts_file
 
 
 class Connections(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +38,7 @@ class Service:
         self._user = server_user()
         self._log_folder = log_folder
         self._listening: Sequence[socket.socket] = ()
+        self._counts: IO[bytes] | None = None
         self.supervisor = Supervisor(folder.write_dying_roles)
 
     def start_servers(
@@ -79,8 +82,9 @@ class Service:
         """The api processes, the relay where the bell is Redis, and the workers.
 
         All api processes take their connections from these sockets, which stay open until `stop`: what arrives while
-        one of them is restarted waits for another. The same holds for those of `/metrics`, where it has a port of its
-        own. All roles count into one folder, under their names, so that any api process can show what all have counted.
+        one of them is restarted waits for another, and each takes its part. The same holds for those of `/metrics`,
+        where it has a port of its own. All roles count into one folder, under their names, so
+        that any api process can show what all have counted.
         """
         self._listening = (*listening, *metrics)
         settings = os.environ | dict(environment)
@@ -104,7 +108,13 @@ class Service:
         serving = ["api", *(part for fd in fds for part in ("--fd", str(fd)))]
         serving += [part for fd in metrics_fds for part in ("--metrics-fd", str(fd))]
         fds += metrics_fds
-        roles = [self._role(f"api-{n}", serving, settings, fds) for n in range(1, api_processes + 1)]
+        self._counts = counts_file(api_processes)
+        serving += ["--counts-fd", str(self._counts.fileno())]
+        fds += (self._counts.fileno(),)
+        roles = [
+            self._role(f"api-{place + 1}", [*serving, "--counts-place", str(place)], settings, fds)
+            for place in range(api_processes)
+        ]
         if connections.redis_url:
             roles.append(self._role("relay", ["relay"], as_owner))
             roles += [self._role(f"worker-{n}", ["worker"], settings) for n in range(1, workers + 1)]
@@ -123,6 +133,8 @@ class Service:
         """Stop all that was started and let the folder go."""
         for one in self._listening:
             one.close()  # the api processes have their own until they have answered what they took
+        if self._counts is not None:
+            self._counts.close()
         self.supervisor.stop()
         self._folder.unlock()
 

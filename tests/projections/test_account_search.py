@@ -1,6 +1,6 @@
 """People and accounts are found by what is known of them, and the erased are not."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -8,6 +8,7 @@ import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from psycopg import Connection
 from psycopg.rows import tuple_row
 
 from embedded.postgres import PostgresUrls
@@ -171,20 +172,47 @@ def test_a_search_says_that_there_are_more_and_goes_on(found: Callable[..., Any]
             found("müller", after=nonsense)
 
 
-@pytest.mark.parametrize(("text", "expected"), [("only15000", 1), ("nobody", 0), ("every tenth", 11), ("xyz", 1)])
-def test_a_search_does_not_go_through_all_accounts(
-    ledger: Ledger, database: PostgresUrls, text: str, expected: int
-) -> None:
+@pytest.fixture
+def many(ledger: Ledger, database: PostgresUrls) -> Iterator[Connection[Any]]:
+    """A connection to a database with thirty thousand accounts."""
     with psycopg.connect(database.admin, autocommit=True) as connection:
         # Postgres takes a rare term for a usual one then, as it does by itself among hundreds of thousands of accounts.
         connection.execute("ALTER TABLE account_search ALTER terms SET STATISTICS 1")
         connection.execute(_MANY)
         connection.execute("ANALYZE account_search, import_status")
-    with ledger.connection() as connection, connection.cursor(row_factory=tuple_row) as cursor:
+    with ledger.connection() as connection:
+        yield connection
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("only15000", 1), ("nobody", 0), ("every tenth", 11), ("xyz", 1), ("nna", 11)]
+)
+def test_a_search_does_not_go_through_all_accounts(many: Connection[Any], text: str, expected: int) -> None:
+    with many.cursor(row_factory=tuple_row) as cursor:
         parameters = search_parameters(text, None, "", 10)
         assert len(cursor.execute(SELECT_FOUND, parameters).fetchall()) == expected
         [(plan,)] = cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {SELECT_FOUND}", parameters).fetchall()
     assert _most_left_out(plan[0]["Plan"]) < FEW
+    assert _most_read(plan[0]["Plan"]) <= FEW + 1
+
+
+def test_all_that_have_a_usual_part_of_a_name_are_found_page_by_page(many: Connection[Any]) -> None:
+    seen: list[str] = []
+    after = None
+    while after != "":
+        page = find_accounts(many, "nna", ["S"], after=after or "", limit=7_000)
+        seen += [one.external_account_number for one in page.accounts]
+        after = page.next_after
+    assert seen == sorted(map(str, {*range(1, 30_001)} - {77}))
+
+
+def test_searches_are_planned_once_whatever_they_look_for(many: Connection[Any]) -> None:
+    many.execute("DEALLOCATE ALL")
+    for number in range(20):
+        text = ("only{}", "mail{} anna", "every tenth {}")[number % 3].format(number)
+        many.execute(SELECT_FOUND, search_parameters(text, ["S"], "", 10), prepare=True).fetchall()
+    query = "SELECT custom_plans, generic_plans FROM pg_prepared_statements WHERE statement LIKE '%%account_search%%'"
+    assert [*many.execute(query).fetchone().values()] == [5, 15]  # type: ignore[union-attr]
 
 
 _MANY = """
@@ -203,6 +231,13 @@ SELECT 'S', n::text, 'PENDING', now(), n, now(), n, 1, 0 FROM generate_series(1,
 def _most_left_out(plan: dict[str, Any]) -> int:
     """The rows that a part of the plan has read for nothing, of the part where they are most."""
     most: int = max([plan.get("Rows Removed by Filter", 0), *map(_most_left_out, plan.get("Plans", ()))])
+    return most
+
+
+def _most_read(plan: dict[str, Any]) -> int:
+    """The rows that a part of the plan has read of a table, of the part where they are most."""
+    read = plan["Actual Rows"] if "Relation Name" in plan else 0
+    most: int = max([read, *map(_most_read, plan.get("Plans", ()))])
     return most
 
 
