@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from email_validator import ValidatedEmail
 
 _MALO = re.compile(r"[1-9][0-9]{10}\Z")
-_MELO = re.compile(r"[A-Z]{2}[A-Z0-9]{31}\Z", re.IGNORECASE)
 _MARKET_PARTNER = re.compile(r"[0-9]{13}\Z")
 _OBIS = re.compile(
     r"(?:(?P<a>[0-9]{1,3})-(?P<b>[0-9]{1,3}):)?(?P<c>[0-9]{1,3})\.(?P<d>[0-9]{1,3})"
@@ -49,7 +48,7 @@ def is_market_location_id(text: str) -> bool:
 
 def is_metering_location_id(text: str) -> bool:
     """MeLo-ID (Zählpunktbezeichnung): country, then 31 letters and digits; there is no check digit."""
-    return _MELO.match(text) is not None
+    return len(text) == 33 and text.isascii() and text.isalnum() and text[:2].isalpha()
 
 
 @lru_cache(4096)
