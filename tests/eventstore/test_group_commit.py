@@ -1,15 +1,19 @@
 """The one writer of a process takes what it can hold, and says so when that is full."""
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.import_process import (
     stream_of,
 )
 from eventstore.errors import LedgerBusy
-from eventstore.log.group_commit import GroupCommitter
+from eventstore.log.group_commit import AppendResult, GroupCommitter, LoopCommitter
 from eventstore.log.ledger import Ledger
 from eventstore.log.recorder import Append, LedgerDatastore, LedgerRecorder
 from tests.support.make import NOON, stage
@@ -38,3 +42,132 @@ def test_a_loop_that_found_the_writer_full_goes_on_afterwards(ledger: Ledger, mo
         return await begin("2")
 
     assert asyncio.run(full_and_then_free()) == 1
+
+
+class Writer:
+    """In the place of the writer's thread: what was handed over waits until it is told to be done."""
+
+    def __init__(self) -> None:
+        self.batches: list[Sequence[Append]] = []
+        self._done: list[Callable[[list[AppendResult]], None]] = []
+        self._written = 0
+
+    def submit_all(self, appends: Sequence[Append], done: Callable[[list[AppendResult]], None]) -> None:
+        self.batches.append(appends)
+        self._done.append(done)
+
+    async def write(self) -> None:
+        """Answer the oldest batch, whose positions follow those before."""
+        first, count = self._written + 1, len(self.batches[len(self.batches) - len(self._done)])
+        self._written += count
+        self._done.pop(0)([*range(first, first + count)])
+        await self.settle()
+
+    async def write_all(self) -> None:
+        while self._done:
+            await self.write()
+
+    @staticmethod
+    async def settle() -> None:
+        for _ in range(4):
+            await asyncio.sleep(0)
+
+    @property
+    def sizes(self) -> list[int]:
+        return [*map(len, self.batches)]
+
+
+Submit = Callable[[int], "list[asyncio.Future[int]]"]
+
+
+def among_clients(scene: Callable[[Writer, Submit], Awaitable[Any]]) -> Any:
+    """What a scene gives in which so many clients send at once, again and again."""
+
+    async def played() -> Any:
+        writer = Writer()
+        committer = LoopCommitter(writer)  # type: ignore[arg-type]
+        return await scene(writer, lambda count: [committer.submit(Append([])) for _ in range(count)])
+
+    return asyncio.run(played())
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever gathers does so for an hour."""
+    monkeypatch.setattr("eventstore.log.group_commit.GATHER_S", 3600.0)
+
+
+def test_who_sends_alone_waits_for_nobody(patient: None) -> None:
+    async def scene(writer: Writer, submit: Submit) -> list[int]:
+        for _ in range(5):
+            [future] = submit(1)
+            await writer.settle()
+            await writer.write()
+            assert future.done()
+        return writer.sizes
+
+    assert among_clients(scene) == [1, 1, 1, 1, 1]
+
+
+def test_of_several_clients_those_who_were_answered_are_waited_for(patient: None) -> None:
+    async def scene(writer: Writer, submit: Submit) -> list[int]:
+        submit(3)
+        await writer.settle()
+        await writer.write()
+        submit(2)
+        await writer.settle()
+        assert writer.sizes == [3]
+        submit(1)
+        await writer.settle()
+        await writer.write_all()
+        return writer.sizes
+
+    assert among_clients(scene) == [3, 3]
+
+
+def test_what_has_come_meanwhile_is_enough(patient: None) -> None:
+    async def scene(writer: Writer, submit: Submit) -> list[int]:
+        submit(2)
+        await writer.settle()
+        submit(3)
+        await writer.write_all()
+        return writer.sizes
+
+    assert among_clients(scene) == [2, 3]
+
+
+def test_fewer_than_before_are_written_after_a_moment() -> None:
+    async def scene(writer: Writer, submit: Submit) -> list[int]:
+        submit(3)
+        await writer.settle()
+        await writer.write()
+        [late] = submit(1)
+        while len(writer.batches) < 2:
+            await asyncio.sleep(0.001)
+        await writer.write()
+        assert late.done()
+        [alone] = submit(1)
+        await writer.settle()
+        await writer.write()
+        assert alone.done()
+        return writer.sizes
+
+    assert among_clients(scene) == [3, 1, 1]
+
+
+@given(st.lists(st.integers(0, 4), max_size=12))
+def test_every_append_is_written_once_and_in_order_however_they_come(bursts: list[int]) -> None:
+    async def scene(writer: Writer, submit: Submit) -> list[int]:
+        futures = []
+        for count in bursts:  # none: the writer gets something done
+            futures += submit(count)
+            if not count:
+                await writer.settle()
+                await writer.write_all()
+        async with asyncio.timeout(30):
+            while not all(future.done() for future in futures):
+                await writer.write_all()
+                await asyncio.sleep(0.001)
+        return [future.result() for future in futures]
+
+    assert among_clients(scene) == [*range(1, sum(bursts) + 1)]
