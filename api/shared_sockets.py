@@ -1,10 +1,11 @@
 """Taking connections from a socket that several processes share, so that each of them gets its part.
 
 The event loop by itself takes all connections that wait: the process that wakes first had them all, and as importers
-keep their connections, one core did the work while the others rested.
+keep their connections, one core did the work while the others rested (`docs/decisions/0023-…`).
 """
 
 import asyncio
+import errno
 import socket
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,12 +14,13 @@ import structlog
 import uvicorn
 
 from api.limits import BACKLOG
-from runtime.shared_counts import ABSENT, SharedCounts
+from runtime.shared_counts import SharedCounts
 
 PAUSE_S = 0.001
-"""For so long a process that has more connections than another leaves the next one to it: that may be hanging."""
+"""For so long a process that has more connections than another leaves the next one to it."""
 EXHAUSTED_PAUSE_S = 1.0
 """How long none are taken when the system has no room for another one."""
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 logger = structlog.get_logger()
 
@@ -29,19 +31,22 @@ class SharingServer(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, counts: SharedCounts | None) -> None:
         super().__init__(config)
         self._counts = counts
+        self._listeners: list[Listener] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup([] if sockets else None)
         if sockets and self.started:
-            self.servers = [Listener(one, self._protocol, self._is_ahead) for one in sockets]  # type: ignore[misc]
+            self._listeners = [Listener(one, self._protocol, self._is_ahead) for one in sockets]
 
     async def on_tick(self, counter: int) -> bool:
-        self._is_ahead()  # others see it when clients have gone
+        self._is_ahead()  # others see that it lives, and when clients have gone
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._counts is not None:
-            self._counts.tell(ABSENT)
+            self._counts.leave()
+        for one in self._listeners:
+            await one.stop()
         await super().shutdown(sockets)
 
     def _protocol(self) -> asyncio.Protocol:
@@ -81,35 +86,43 @@ class Listener:
         self._protocol = protocol
         self._is_ahead = is_ahead
         self._pause_s = pause_s
-        self._has_waited = False
         self._resuming: asyncio.TimerHandle | None = None
         self._connecting: set[asyncio.Task[None]] = set()
         listening.setblocking(False)
         listening.listen(BACKLOG)
-        self._resume()
+        self._loop.add_reader(listening, self._look)
 
-    def close(self) -> None:
-        """Take none any more; the socket stays open, and so do the connections."""
+    async def stop(self) -> None:
+        """Take none any more, and return when those that were taken are made: the server knows of all of them then."""
         if self._resuming is not None:
             self._resuming.cancel()
         self._loop.remove_reader(self._listening)
+        if self._connecting:
+            await asyncio.wait(self._connecting)
 
-    async def wait_closed(self) -> None:
-        """Return at once: the server itself waits for the connections that were taken."""
+    def _look(self) -> None:
+        if self._is_ahead(len(self._connecting)):
+            self._pause(self._pause_s)
+        else:
+            self._take()
+
+    def _pause(self, pause_s: float) -> None:
+        self._loop.remove_reader(self._listening)
+        self._resuming = self._loop.call_later(pause_s, self._resume)
+
+    def _resume(self) -> None:
+        """Take what nobody else has taken meanwhile."""
+        self._resuming = None
+        self._loop.add_reader(self._listening, self._look)
+        self._take()
 
     def _take(self) -> None:
-        if self._is_ahead(len(self._connecting)) and not self._has_waited:
-            self._has_waited = True
-            self._pause(self._pause_s)
-            return
-        self._has_waited = False
         try:
             connection, _ = self._listening.accept()
-        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-            return  # another process was faster, or the client has gone
-        except OSError as error:  # too many files are open
-            logger.warning("no connection can be taken", reason=str(error))
-            self._pause(EXHAUSTED_PAUSE_S)
+        except OSError as error:  # most often another process was faster, or the client has gone
+            if error.errno in _EXHAUSTED:
+                logger.warning("no connection can be taken", reason=str(error))
+                self._pause(EXHAUSTED_PAUSE_S)
             return
         connecting = self._loop.create_task(self._connected(connection))
         self._connecting.add(connecting)  # the loop itself keeps no task alive
@@ -119,11 +132,3 @@ class Listener:
         connection.setblocking(False)
         with suppress(OSError):  # it may be gone already
             await self._loop.connect_accepted_socket(self._protocol, connection)
-
-    def _pause(self, pause_s: float) -> None:
-        self._loop.remove_reader(self._listening)
-        self._resuming = self._loop.call_later(pause_s, self._resume)
-
-    def _resume(self) -> None:
-        self._resuming = None
-        self._loop.add_reader(self._listening, self._take)

@@ -195,14 +195,13 @@ _EXACTLY: LiteralString = f"""(a.terms && (SELECT whole FROM places) OR a.terms 
 """All of the text as one term, or each of its words: by the index of all at once, or first of one that few have."""
 _PARTLY: LiteralString = f"""(SELECT is_long_enough FROM asked)
           AND (SELECT count(*) FROM exact) < (SELECT count FROM asked)
-          AND a.names LIKE ALL((SELECT fragments FROM asked)::text[]) AND NOT {_EXACTLY}"""  # noqa: S608 - constants
-_BY_PARTS: LiteralString = " AND a.terms @> (SELECT parts FROM asked)"
-"""What the index leads to names by. Whoever goes through them in order has no use for it."""
+          AND a.terms @> (SELECT parts FROM asked) AND a.names LIKE ALL((SELECT fragments FROM asked)::text[])
+          AND NOT {_EXACTLY}"""  # noqa: S608 - constants
 _MATCHING: LiteralString = f"{{which}} AND {_ALLOWED.replace('{supplier}', 'a.supplier')}"
 _FIRST: LiteralString = f"""some_{{name}} AS MATERIALIZED (
         SELECT a.stream, a.supplier, a.external_account_number
         FROM account_search AS a
-        WHERE {_MATCHING}{{by_index}}
+        WHERE {_MATCHING}
           AND ((SELECT rank FROM asked), (SELECT after FROM asked)) < ({{rank}}, a.stream)
         LIMIT {FEW} + 1
     ),
@@ -229,15 +228,8 @@ are looked at: a limit that is none, as only the answer to a question says, lets
 putting all in order first. It cannot know which of both it is, and would go through all accounts for the one that has
 a term, or through all that have a usual one.
 """
-_EXACT: LiteralString = (
-    _FIRST.replace("{name}", "exact").replace("{rank}", "2").replace("{which}", _EXACTLY).replace("{by_index}", "")
-)
-_PARTIAL: LiteralString = (
-    _FIRST.replace("{name}", "partial")
-    .replace("{rank}", "3")
-    .replace("{which}", _PARTLY)
-    .replace("{by_index}", _BY_PARTS)
-)
+_EXACT: LiteralString = _FIRST.replace("{name}", "exact").replace("{rank}", "2").replace("{which}", _EXACTLY)
+_PARTIAL: LiteralString = _FIRST.replace("{name}", "partial").replace("{rank}", "3").replace("{which}", _PARTLY)
 SELECT_FOUND: LiteralString = f"""
 WITH {_ASKED},
     {_PLACES},

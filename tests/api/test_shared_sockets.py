@@ -74,7 +74,7 @@ def taking(
             async with asyncio.timeout(30):
                 return await look(transports)
         finally:
-            listener.close()
+            await listener.stop()
             for transport in transports:
                 transport.abort()
             await asyncio.sleep(0)
@@ -105,6 +105,37 @@ def test_the_next_connection_is_left_to_a_process_that_has_fewer() -> None:
 def test_what_the_others_do_not_take_in_time_is_taken() -> None:
     with listening() as shared, connected(shared, 7):
         assert taking(shared, lambda transports: some(transports, 7), is_ahead=lambda count: True) == 7
+
+
+def test_a_pause_in_which_nothing_came_is_no_right_to_the_next_connection() -> None:
+    async def scene(shared: socket.socket) -> int:
+        transports: list[Any] = []
+        listener = Listener(shared, lambda: Taken(transports), lambda count: True, pause_s=3600)
+        listener._resume()
+        with connected(shared, 1):
+            listener._look()
+            await listener.stop()
+            shared.accept()[0].close()
+        return len(transports)
+
+    with listening() as shared:
+        assert uvloop.run(scene(shared)) == 0
+
+
+def test_a_stop_waits_for_connections_that_are_being_made() -> None:
+    async def scene(shared: socket.socket) -> int:
+        transports: list[Any] = []
+        listener = Listener(shared, lambda: Taken(transports), lambda count: False)
+        listener._take()
+        await listener.stop()
+        made = len(transports)
+        for transport in transports:
+            transport.abort()
+        await asyncio.sleep(0)
+        return made
+
+    with listening() as shared, connected(shared, 1):
+        assert uvloop.run(scene(shared)) == 1
 
 
 def test_answers_are_sent_without_waiting_for_more() -> None:

@@ -3,7 +3,10 @@
 import subprocess
 import sys
 
-from runtime.shared_counts import ABSENT, SharedCounts, counts_file
+import pytest
+
+from runtime import shared_counts
+from runtime.shared_counts import SharedCounts, counts_file
 
 
 def test_the_least_of_the_others_is_seen() -> None:
@@ -16,12 +19,20 @@ def test_the_least_of_the_others_is_seen() -> None:
         assert [one.least_of_others() for one in (first, second, third)] == [4, 1, 1]
 
 
-def test_a_process_that_has_nothing_to_say_does_not_count() -> None:
+def test_a_process_that_leaves_does_not_count() -> None:
     with counts_file(2) as file:
         first, second = (SharedCounts(file.fileno(), place) for place in range(2))
         second.tell(0)
         assert first.least_of_others() == 0
-        second.tell(ABSENT)
+        second.leave()
+        assert first.least_of_others() is None
+
+
+def test_what_was_told_long_ago_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    with counts_file(2) as file:
+        first, second = (SharedCounts(file.fileno(), place) for place in range(2))
+        second.tell(0)
+        monkeypatch.setattr(shared_counts, "FRESH_NS", 0)
         assert first.least_of_others() is None
 
 
