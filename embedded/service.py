@@ -82,9 +82,9 @@ class Service:
         """The api processes, the relay where the bell is Redis, and the workers.
 
         All api processes take their connections from these sockets, which stay open until `stop`: what arrives while
-        one of them is restarted waits for another, and each takes its part. The same holds for those of `/metrics`,
-        where it has a port of its own. All roles count into one folder, under their names, so
-        that any api process can show what all have counted.
+        one of them is restarted waits for another, and each takes its part. Those of `/metrics` are held in the same
+        way, where it has a port of its own. All roles count into one folder, under their names, so that any api
+        process can show what all have counted.
         """
         self._listening = (*listening, *metrics)
         settings = os.environ | dict(environment)
