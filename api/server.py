@@ -304,8 +304,8 @@ def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT; what is being answered is answered first. Every answer carries the headers.
 
-    `fds` are listening sockets that this process shares with others, in place of host and port. The
-    connections are shared out evenly among those that tell their `counts`.
+    `fds` are listening sockets that this process shares with others, in place of host and port. Their
+    connections are shared out evenly among processes that tell their `counts`.
     """
     for fd in fds:
         os.set_inheritable(fd, False)  # whoever is started here must not hold the port

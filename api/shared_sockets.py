@@ -1,7 +1,7 @@
 """Taking connections from a socket that several processes share, so that each of them gets its part.
 
 The event loop by itself takes all connections that wait: the process that wakes first had them all, and as importers
-keep their connections, one core did the work while the others rested (`docs/decisions/0023-…`).
+keep their connections, one core did the work while the others rested (decision 23).
 """
 
 import asyncio

@@ -1,5 +1,6 @@
 """The verb that runs the HTTP side. It reads nothing of the workers', so that it starts sooner."""
 
+import os
 import socket
 from functools import partial
 
@@ -54,7 +55,10 @@ def api(
     observed.serve(own_port)
     write = write_lines(settings.log_format) if tells(settings.log_level) else None
     told = RequestLog(app, write, at_end=observed.stop)
-    counts = SharedCounts(counts_fd, counts_place) if counts_fd is not None else None
+    counts = None
+    if counts_fd is not None:
+        counts = SharedCounts(counts_fd, counts_place)
+        os.close(counts_fd)  # whoever is started here has no part in them
     headers = SANDBOX_HEADERS if settings.is_sandbox else ()
     serve(told, host=host, port=port, fds=fds, counts=counts, headers=headers)
 
