@@ -7,6 +7,7 @@ import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from zstandard import ZstdError
 
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.import_process import StageImport, stream_of
@@ -55,6 +56,19 @@ def test_what_is_encrypted_is_opened_with_its_key_in_its_stream_only(body: bytes
     ):
         with pytest.raises(ValueError, match="does not match its digest"):
             read_payload(stream, stored.sha256, content, opener)
+
+
+def test_threads_compress_and_decompress_beside_each_other() -> None:
+    bodies = [bytes([number]) * 10_000 + b"%d" % number for number in range(200)]
+    with ThreadPoolExecutor(16) as threads:
+        assert [*threads.map(lambda body: Payload.of(body).body(), bodies)] == bodies
+
+
+def test_what_cannot_be_decompressed_leaves_the_next_as_it_is() -> None:
+    whole = Payload.of(b"body")
+    with pytest.raises(ZstdError):
+        Payload(whole.sha256, 4, b"no frame").body()
+    assert whole.body() == b"body"
 
 
 def keys(database: PostgresUrls) -> dict[str, bytes]:
