@@ -7,6 +7,7 @@ can be seen. While intake needs the processors (`workers.intake`) it rings for l
 """
 
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,15 +25,15 @@ from eventstore.log import follow, locks
 from eventstore.log.ledger import Ledger
 from telemetry.measures import measures
 from workers.broker import IMPORTS, MAILS, STREAMS_PER_MESSAGE, Bell, BellUnavailable, Doorbell
-from workers.intake import Intake
+from workers.intake import LOOK_EVERY_S, Intake
 from workers.leader import lead
 from workers.sweeper import Sweeper
 
 FOLLOWER = "relay"
 MAX_WAITING_MESSAGES = 20
 READ_LIMIT = 1_000
-YIELDING_S = 0.4
-"""While intake goes first, the relay rings once in this time, for one message."""
+YIELDING_S = 1.0
+"""While intake goes first, the relay rings once in this time, for one message. It looks more often whether it does."""
 GATHER_S = 0.2
 """How long after a message that was not full the relay reads again: what arrives meanwhile shares one message."""
 
@@ -64,20 +65,21 @@ class Relay:
         lead(self._ledger, locks.RELAY, "relay", self._relay, stop, waits_for=waits_for)
 
     def _relay(self, connection: Connection[Any], stop: threading.Event) -> None:
-        position = follow.checkpoint(connection, FOLLOWER)
+        position, rings_at = follow.checkpoint(connection, FOLLOWER), 0.0
         logger.info("relay is active", position=position)
         while not stop.is_set():
             busy = False
             waiting = self._doorbell.waiting()
             measures().waiting(IMPORTS.queue, waiting)
             yields = self._intake.goes_first(connection)
-            is_full = waiting >= (1 if yields else MAX_WAITING_MESSAGES)
+            holds_back = yields and (waiting > 0 or time.monotonic() < rings_at)
             self._sweeper.sweep_when_due(connection, position)  # before it rings: it sweeps where nothing waits
-            if not is_full:
+            if not holds_back and waiting < MAX_WAITING_MESSAGES:
+                rings_at = time.monotonic() + YIELDING_S
                 reached = self._ring_after(connection, position, STREAMS_PER_MESSAGE if yields else READ_LIMIT)
                 busy, position = reached != position, reached
-            if is_full or yields or (busy and self._rung < STREAMS_PER_MESSAGE):
-                stop.wait(YIELDING_S if yields else GATHER_S)  # every append rings, and none of them makes room
+            if yields or waiting >= MAX_WAITING_MESSAGES or (busy and self._rung < STREAMS_PER_MESSAGE):
+                stop.wait(LOOK_EVERY_S if yields else GATHER_S)  # every append rings, and none of them makes room
                 follow.wait(connection, 0.0)  # rings that nobody takes would gather in memory
             elif not busy:
                 follow.wait(connection)

@@ -15,9 +15,10 @@ from eventstore.log.ledger import Ledger
 from tests.support.bells import queued
 from tests.support.make import an_account
 from tests.support.staging import SUPPLIER, stage
+from workers import relay as relays
 from workers import sweeper
 from workers.broker import STREAMS_PER_MESSAGE, BrokerDoorbell, in_process_broker
-from workers.intake import Intake
+from workers.intake import LOOK_EVERY_S, Intake
 from workers.relay import GATHER_S, MAX_WAITING_MESSAGES, YIELDING_S, Relay, _messages
 
 
@@ -80,21 +81,83 @@ class GoesFirst(Intake):
         return True
 
 
+class TimedPauses(threading.Event):
+    """Ends a relay after seconds of a clock that goes on in its pauses alone. A worker takes what was rung for."""
+
+    def __init__(self, broker: Broker, seconds: float, *, takes: bool = True) -> None:
+        super().__init__()
+        self._broker, self._ends_at, self._takes = broker, seconds, takes
+        self.now = 0.0
+        self.rung: list[tuple[float, int]] = []
+        """When the relay had rung, and for how many imports."""
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is not None
+        if self._takes:
+            self.rung += [(self.now, len(streams)) for streams in queued(self._broker)]
+            self._broker.flush_all()
+        self.now += timeout
+        if self.now >= self._ends_at:
+            self.set()
+        return True
+
+
+@pytest.fixture
+def many_staged(ledger: Ledger) -> int:
+    """As many imports as fill one message, and ten more."""
+    for number in range(1, STREAMS_PER_MESSAGE + 11):
+        stage(ledger, an_account(SUPPLIER, number))
+    return STREAMS_PER_MESSAGE + 10
+
+
 def test_while_intake_goes_first_the_relay_rings_once_in_a_while_for_one_message(
-    ledger: Ledger, connection: psycopg.Connection[Any]
+    ledger: Ledger, connection: psycopg.Connection[Any], many_staged: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, STREAMS_PER_MESSAGE + 11)]
-    broker, stop = in_process_broker(), EndsAtFirstPause()
-    relay = Relay(ledger, BrokerDoorbell(broker), intake=GoesFirst())
-    relay._relay(connection, stop)
-    assert stop.pause_s == YIELDING_S
-    assert follow.checkpoint(connection, "relay") == STREAMS_PER_MESSAGE
-    stop.clear()
-    relay._relay(connection, stop)
-    assert queued(broker) == [streams[:STREAMS_PER_MESSAGE]], "one waits, so nothing more is rung for"
-    stop.clear()
-    relay._relay(connection, stop)
-    assert queued(broker) == [streams[STREAMS_PER_MESSAGE:]]
+    broker = in_process_broker()
+    pauses = TimedPauses(broker, 2 * YIELDING_S)
+    monkeypatch.setattr(relays, "time", pauses)
+    Relay(ledger, BrokerDoorbell(broker), intake=GoesFirst())._relay(connection, pauses)
+    (first_at, first), (second_at, second) = pauses.rung
+    assert (first, second) == (STREAMS_PER_MESSAGE, many_staged - STREAMS_PER_MESSAGE)
+    assert first_at == 0.0
+    assert YIELDING_S <= second_at <= YIELDING_S + LOOK_EVERY_S
+
+
+def test_while_intake_goes_first_nothing_more_is_rung_for_before_a_message_is_taken(
+    ledger: Ledger, connection: psycopg.Connection[Any], many_staged: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = in_process_broker()
+    pauses = TimedPauses(broker, 3 * YIELDING_S, takes=False)
+    monkeypatch.setattr(relays, "time", pauses)
+    Relay(ledger, BrokerDoorbell(broker), intake=GoesFirst())._relay(connection, pauses)
+    assert [len(streams) for streams in queued(broker)] == [STREAMS_PER_MESSAGE]
+    assert follow.checkpoint(connection, "relay") == STREAMS_PER_MESSAGE < many_staged
+
+
+class GoesFirstUntil(Intake):
+    def __init__(self, pauses: TimedPauses, ends_at: float) -> None:
+        super().__init__()
+        self._pauses, self._ends_at = pauses, ends_at
+
+    def goes_first(self, connection: psycopg.Connection[Any]) -> bool:
+        if len(self._pauses.rung) > 1:  # a relay that has nothing to do does not pause, but waits for the log
+            self._pauses.set()
+        return self._pauses.now < self._ends_at
+
+
+def test_when_intake_rests_the_relay_rings_for_all_at_once(
+    ledger: Ledger, connection: psycopg.Connection[Any], many_staged: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The processors would rest as well, for as long as it went on pausing."""
+    broker = in_process_broker()
+    pauses, rests_at = TimedPauses(broker, 3 * YIELDING_S), YIELDING_S / 4
+    monkeypatch.setattr(relays, "time", pauses)
+    Relay(ledger, BrokerDoorbell(broker), intake=GoesFirstUntil(pauses, rests_at))._relay(connection, pauses)
+    assert [count for _, count in pauses.rung] == [STREAMS_PER_MESSAGE, many_staged - STREAMS_PER_MESSAGE]
+    assert pauses.rung[1][0] <= rests_at + LOOK_EVERY_S
 
 
 class BusyTurns(threading.Event):
