@@ -53,11 +53,11 @@ class Importing:
         bench = self._bench
         bench.settle()
         with self._service() as access, self._watched():
-            with bench.all_processed(accounts) as clock:
+            with bench.all_processed(accounts) as ended_at:
                 started = time.monotonic()
                 self._importbook(access, "push", str(book), "--run", "bench")
                 first_s = time.monotonic() - started
-            processed_s = clock()
+            processed_s = ended_at() - started
             started = time.monotonic()
             self._importbook(access, "push", str(book), "--run", "bench")
             return Pushed(accounts / first_s, accounts / processed_s, accounts / (time.monotonic() - started))

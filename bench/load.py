@@ -1,7 +1,8 @@
 """The load generator, a process of its own: keep-alive connections that send one account after the other.
 
-Prints one JSON line: requests answered, seconds, how often each status came, the generator's own processor time, and
-with a rate the latencies: from when a request was due, not from when it was sent, so that nobody waits unseen.
+Prints one JSON line: requests answered, when the first was sent, seconds, how often each status came, the generator's
+own processor time, and with a rate the latencies: from when a request was due, not from when it was sent, so that
+nobody waits unseen. Times are those of the machine's monotonic clock.
 """
 
 import argparse
@@ -180,7 +181,7 @@ async def run(arguments: argparse.Namespace) -> None:
     )
     await load.done
     seconds = time.monotonic() - started
-    report = {"requests": load.statuses.total(), "seconds": seconds, "statuses": load.statuses}
+    report = {"requests": load.statuses.total(), "began_at": started, "seconds": seconds, "statuses": load.statuses}
     print(json.dumps(report | {"processor_s": time.process_time() - used_s, "latency_ms": percentiles(load.latencies)}))
 
 

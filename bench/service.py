@@ -164,11 +164,11 @@ class Bench:
         with self.apis() as port, self.working():
             self.warm_up(port)
             before = usage_of(self._kinds())
-            with self.all_processed(count) as clock:
+            with self.all_processed(count) as ended_at:
                 report = self._report(port, CREATE, count)
             used = per_account(before, usage_of(self._kinds()), count)
             used["generator"] = report["processor_s"] * 1e6 / count
-            return Measured(count / clock(), used, memory_mb=most_memory_of(self._families))
+            return Measured(count / (ended_at() - report["began_at"]), used, memory_mb=most_memory_of(self._families))
 
     def status_reads(
         self, creates_a_second: int, reads_a_second: int, accounts: int = 2_000, known: Reads | None = None
@@ -257,19 +257,19 @@ class Bench:
 
     @contextmanager
     def all_processed(self, count: int) -> Iterator[Callable[[], float]]:
-        """So many accounts are sent within; afterwards all of them are PROCESSED, and the callable says in how many s.
+        """So many accounts are sent within; afterwards all of them are PROCESSED, and the callable says since when.
 
         What is still open is looked for by its index: to count accounts again and again would be a load of its own.
         """
-        spent: list[float] = []
+        ended_at: list[float] = []
         with psycopg.connect(self.connections.admin_url, autocommit=True) as connection:
             before, started = _head(connection), time.monotonic()
-            yield lambda: spent[0]
+            yield lambda: ended_at[0]
             while connection.execute(_SELECT_OPEN).fetchone() is not None:
                 if time.monotonic() - started > 60 + count / 20:
                     raise RuntimeError("not everything was processed in time")
                 time.sleep(0.02)
-            spent.append(time.monotonic() - started)
+            ended_at.append(time.monotonic())
             if (made := _made_after(connection, before)) != count:
                 raise RuntimeError(f"{made} of {count} accounts were made")
 
