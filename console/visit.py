@@ -20,6 +20,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from api.database import in_time, read
 from api.errors import HANDLERS, answer_of, not_found
+from api.fields import FIELDS
 from api.languages import Language, language_of
 from api.paths import identifier
 from api.request_log import ORGANISATION
@@ -377,4 +378,5 @@ def _spoken(request: Request, language: Language) -> Request:
     """The same request, asking for this language, so that whatever answers it speaks that."""
     headers = [(name, value) for name, value in request.scope["headers"] if name != b"accept-language"]
     request.scope["headers"] = [*headers, (b"accept-language", language.encode())]
+    request.scope.pop(FIELDS, None)
     return Request(request.scope, request.receive)

@@ -84,6 +84,7 @@ def _can_be_debited(bank_account: BankAccount) -> bool:
     return bool(bank_account.iban.strip() or bank_account.account_number.strip())
 
 
+@inlined("len({v}) < 2 or {holds}({v})")
 @reading("[].ledger_code")
 def _all_or_none_name_a_ledger(items: Sequence[Any]) -> bool:
     return all(item.ledger_code for item in items) or not any(item.ledger_code for item in items)

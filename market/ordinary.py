@@ -26,7 +26,7 @@ from schemas.meter import ConversionFactor, Melo, Register
 from schemas.supply import AgreementParams, SupplyAddress, SupplyPoint
 
 _EXACT_DIGITS = 15
-"""Shorter numbers are compared exactly as floats."""
+"""Numbers of so many characters are compared exactly as floats."""
 
 
 def is_ordinary(account: Account, now: datetime) -> bool:
@@ -114,16 +114,14 @@ def _is_register(register: Register, now: datetime) -> bool:
     readings = register.readings
     if not readings:
         return True
-    digits, year = register.digits, now.year
-    least, before = -1.0, None
+    digits = _EXACT_DIGITS if register.digits is UNSET else min(register.digits, _EXACT_DIGITS)
+    year, least, before = now.year, 0.0, readings[0].read_at
     for reading in readings:
         value, at = reading.value, reading.read_at
-        if digits is not UNSET and len(value) > digits and len(value.partition(".")[0]) > digits:
+        if len(value) > digits and (len(value) > _EXACT_DIGITS or len(value.partition(".")[0]) > digits):
             return False
-        number = float(value) if len(value) <= _EXACT_DIGITS else -1.0
-        if number < least or value[0] == "-" or number < 0 or (at.year >= year and at > now):
-            return False
-        if before is not None and at < before:
+        number = float(value)
+        if number < least or at < before or (at.year >= year and at > now):
             return False
         least, before = number, at
     first, last = register.active_from, register.active_to  # the readings are in order of time

@@ -6,8 +6,6 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Any
 
-from msgspec import UNSET
-
 from market.rule import inlined, reading
 
 
@@ -18,11 +16,11 @@ def ordered(start: str, end: str) -> Callable[[Any], bool]:
     """
     both = attrgetter(start, end)
 
-    @inlined(f"{{v}}.{end} is None or {{v}}.{end} is UNSET or {{v}}.{start} is UNSET or {{v}}.{start} <= {{v}}.{end}")
+    @inlined(f"not {{v}}.{end} or not {{v}}.{start} or {{v}}.{start} <= {{v}}.{end}")  # what is absent is false
     @reading(start, end)
     def holds(value: Any) -> bool:
         first, last = both(value)
-        return last is None or last is UNSET or first is UNSET or bool(first <= last)
+        return not last or not first or bool(first <= last)
 
     return holds
 

@@ -4,7 +4,7 @@
 breaks nothing. A check knows one value and no path; the pass knows the path and no rule.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
@@ -124,7 +124,7 @@ class RuleBook:
         None are asked when the answer is full of problems already. Of each severity, so many are given as an answer
         can list, and then a `LeftOut`. Raises TooMuchWork when asking takes longer and the answer is not full.
         """
-        if is_truncated(besides):
+        if is_truncated(besides) or (not besides and self._holds(value, now)):
             return []
         breaches: list[Breach] = []
         more = _NONE_YET.copy()
@@ -151,8 +151,17 @@ class RuleBook:
         return breaches
 
     @cached_property
+    def _holds(self) -> Callable[[Any, datetime], bool]:
+        """Whether a small value breaks no rule, as most do: without paths there is half as much to do.
+
+        Compiled when it is first asked: most verbs of the command line judge nothing.
+        """
+        names: dict[str, Any] = {"UNSET": UNSET}
+        lines = ["def holds(v0, now):", *_unbroken(self._root, 0, names), "    return True"]
+        return _function("holds", lines, names)
+
+    @cached_property
     def _apply(self) -> Callable[..., None]:
-        """Compiled when it is first asked: most verbs of the command line judge nothing."""
         return _compiled(self._root, is_careful=False)
 
     @cached_property
@@ -209,8 +218,30 @@ def _compiled(root: _Place, *, is_careful: bool) -> Callable[..., None]:
     names: dict[str, Any] = {"UNSET": UNSET}
     lines = ["def apply(v0, now, broken, go_on, is_sound=None):"]
     _write_place(root, 0, (), lines, names, is_careful=is_careful)
+    return _function("apply", lines, names)
+
+
+def _function(name: str, lines: Iterable[str], names: dict[str, Any]) -> Callable[..., Any]:
     exec("\n".join(lines), names)  # noqa: S102 - our own source, from the rules' places and nothing else
-    return names["apply"]  # type: ignore[no-any-return]
+    return names[name]  # type: ignore[no-any-return]
+
+
+def _unbroken(place: _Place, depth: int, names: dict[str, Any]) -> Iterator[str]:
+    """Lines that return False where `v<depth>` or anything below it breaks a rule, or where much is to be looked at."""
+    indent, here, inner = "    " * (depth + 1), f"v{depth}", f"v{depth + 1}"
+    for rule in place.rules:
+        holds = f"holds{len(names)}"
+        names[holds] = rule.holds
+        yield f"{indent}if not {_asked(rule, holds, here)}: return False"
+    for name in dict.fromkeys(name for name, _ in place.below):
+        yield f"{indent}if {inner} := {here}.{name}:"  # UNSET is false, as all that is absent and every empty array
+        if depth == 0 and (name, True) in place.below:
+            yield f"{indent}    if len({inner}) >= {_LOOK_EVERY}: return False"
+        if (whole := place.below.get((name, False))) is not None:
+            yield from _unbroken(whole, depth + 1, names)
+        if (each := place.below.get((name, True))) is not None:
+            yield f"{indent}    for {inner} in {inner}:"
+            yield from (f"    {line}" for line in _unbroken(each, depth + 1, names))
 
 
 def _write_place(

@@ -63,7 +63,7 @@ class KnownSupplier(SupplierSettings, frozen=True, kw_only=True):
     @property
     def terms(self) -> Terms:
         """What its accounts are judged by: those of the settings that are terms, by their names."""
-        return Terms(**{name: getattr(self, name) for name in Terms.__struct_fields__})
+        return msgspec.convert(self, Terms, from_attributes=True)
 
 
 def supplier_row(recorded: Recorded, position: int) -> msgspec.Struct | None:

@@ -8,10 +8,10 @@ import re
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from functools import cache
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
-from msgspec import inspect
+from msgspec import Meta, inspect
 
 from schemas.base import DECIMAL, DECIMAL_PATTERN, DecimalText
 from schemas.derived import Field, derived, is_shape, retyped
@@ -21,7 +21,8 @@ T = TypeVar("T")
 
 _FOR_GOOD = DECIMAL.replace("?", "?+").replace("}", "}+").replace("(", "(?:")
 """DECIMAL without ever going back, which finds the same: no character can stand in two places of a decimal."""
-_lines = re.compile(rf"(?:{_FOR_GOOD}\n)*+\Z").match
+_lines = re.compile(rf"(?:(?:{_FOR_GOOD})?+\n)*+\Z").match
+_SomeText = Annotated[str, Meta(min_length=1)]
 
 
 def exact_number(text: str) -> Decimal:
@@ -55,7 +56,7 @@ def _texts_at(value: dict[str, Any], places: tuple[Holder, ...]) -> Iterator[str
 
 @cache
 def without_form(wire_type: type[T]) -> type[T]:
-    """The shape below `wire_type`, and so of its fields, in which a decimal text is any text."""
+    """The shape below `wire_type`, and so of its fields, in which a decimal text is any text that is not empty."""
     omits_defaults: bool = wire_type.__struct_config__.omit_defaults  # type: ignore[attr-defined]
     return derived(wire_type, _field, omits_defaults=omits_defaults)
 
@@ -66,14 +67,14 @@ def _field(field: msgspec.structs.FieldInfo) -> Field:
 
 def _without_form(hint: Any) -> Any:
     if hint == DecimalText:
-        return str
+        return _SomeText
     return without_form(hint) if is_shape(hint) else hint
 
 
 def decimals_hold(value: Any, wire_type: type) -> bool:
-    """Whether every decimal text that was sent has the form that this shape asks for.
+    """Whether every decimal text has the form that this shape asks for, in a value that was read `without_form`.
 
-    What is absent is empty; where that is told from what is absent (`schemas.as_sent`), an empty text has no such form.
+    What is empty in it is absent.
     """
     texts = _gathering(wire_type)(value)
     texts.append("")  # the last line ends, too
@@ -86,7 +87,7 @@ def _gathering(wire_type: type) -> Callable[[Any], list[str]]:
     """A function that lists the decimal texts of a value, as source: of the names of fields in `schemas/` alone."""
     node, names = inspect.type_info(wire_type), dict[str, Any]()
     assert isinstance(node, inspect.StructType)
-    lines = ["def gather(v1):", "    texts = []", "    add = texts.append", *_reading(node, 1), "    return texts"]
+    lines = ["def gather(v1):", "    texts = []", *_reading(node, 1), "    return texts"]
     exec("\n".join(lines), names)  # noqa: S102 - see above
     gather: Callable[[Any], list[str]] = names["gather"]
     return gather
@@ -94,13 +95,13 @@ def _gathering(wire_type: type) -> Callable[[Any], list[str]]:
 
 def _reading(node: inspect.StructType, depth: int) -> Iterator[str]:
     """What reads the decimals of the variable of this depth, and those below it."""
-    indent, inner = "    " * depth, f"v{depth + 1}"
+    indent, here, inner = "    " * depth, f"v{depth}", f"v{depth + 1}"
+    if own := "".join(_read(here, field) for field in node.fields):
+        yield f"{indent}texts += ({own})"
     for field in node.fields:
-        place = f"v{depth}.{field.name}"
-        for kind in field.type.types if isinstance(field.type, inspect.UnionType) else (field.type,):
+        place = f"{here}.{field.name}"
+        for kind in _kinds(field):
             match kind:
-                case inspect.StrType(pattern=pattern) if pattern == DECIMAL_PATTERN:
-                    yield indent + _adding(place, field)
                 case inspect.VarTupleType(item_type=inspect.StrType(pattern=pattern)) if pattern == DECIMAL_PATTERN:
                     yield f"{indent}texts += {place}"
                 case inspect.StructType() if below := list(_reading(kind, depth + 1)):
@@ -113,10 +114,13 @@ def _reading(node: inspect.StructType, depth: int) -> Iterator[str]:
                     pass
 
 
-def _adding(place: str, field: inspect.Field) -> str:
-    """What adds the text of a place to the list, if it was sent."""
-    if field.required:
-        return f"add({place})"
-    if type(field.default) is str:
-        return f"if (x := {place}): add(x)"
-    return f"if type(x := {place}) is str: add(x)"
+def _read(here: str, field: inspect.Field) -> str:
+    """An item of a tuple, if the field is a decimal: its text, empty where it is absent or null."""
+    if not any(isinstance(kind, inspect.StrType) and kind.pattern == DECIMAL_PATTERN for kind in _kinds(field)):
+        return ""
+    is_text = isinstance(field.type, inspect.StrType) and (field.required or isinstance(field.default, str))
+    return f"{here}.{field.name}, " if is_text else f"{here}.{field.name} or '', "
+
+
+def _kinds(field: inspect.Field) -> tuple[inspect.Type, ...]:
+    return field.type.types if isinstance(field.type, inspect.UnionType) else (field.type,)

@@ -4,7 +4,7 @@ What the shape describes has a few levels. Only its places for any JSON value ca
 is looked at there alone, which costs next to nothing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -12,10 +12,14 @@ from msgspec import inspect
 
 from schemas.misfits import MAX_DEPTH
 
+_HOLDING = frozenset({dict, list})
+
 
 def is_shallow(value: Any, levels: int = MAX_DEPTH) -> bool:
     """Walks level by level, so that no input can exhaust the stack."""
-    layer = [value] if isinstance(value, dict | list) else []
+    if levels and type(value) is dict and _HOLDING.isdisjoint(map(type, value.values())):
+        return True  # as most are
+    layer = [value] if type(value) in _HOLDING else []
     for _ in range(levels):
         if not layer:
             return True
@@ -30,7 +34,7 @@ def is_shallow(value: Any, levels: int = MAX_DEPTH) -> bool:
 
 def is_read_shallow(value: Any, wire_type: type, levels: int = MAX_DEPTH) -> bool:
     """The same of a body that was read as its shape: true when it has so many levels at most, its own among them."""
-    return _is_shallow_below(value, holders_of(wire_type, (inspect.AnyType, inspect.DictType)), levels - 1)
+    return _looking(wire_type)(value, levels)
 
 
 class Holder(NamedTuple):
@@ -68,14 +72,27 @@ def _places(
             pass
 
 
-def _is_shallow_below(value: Any, places: tuple[Holder, ...], levels: int) -> bool:
-    """`levels` are those that may stand below the value, which is a struct."""
+@cache
+def _looking(wire_type: type) -> Callable[[Any, int], bool]:
+    """A function that looks at the places for any value, as source: of the names of fields in `schemas/` alone."""
+    places, names = holders_of(wire_type, (inspect.AnyType, inspect.DictType)), {"is_shallow": is_shallow}
+    lines = ["def look(v1, levels):", *_lines(places, 1, around=1), "    return True"]
+    exec("\n".join(lines), names)  # noqa: S102 - see above
+    look: Callable[[Any, int], bool] = names["look"]
+    return look
+
+
+def _lines(places: tuple[Holder, ...], depth: int, *, around: int) -> Iterator[str]:
+    """What looks at these places of the variable of this depth, which stands in so many levels, its own among them.
+
+    Most metadata are texts; what is absent is false.
+    """
+    inner = f"v{depth + 1}"
     for name, many, below in places:
-        inner = getattr(value, name)
-        if not inner or type(inner) is str:  # most metadata are texts; what is absent is false
-            continue
-        for item in inner if many else (inner,):
-            left = levels - many
-            if not (_is_shallow_below(item, below, left - 1) if below else is_shallow(item, left)):
-                return False
-    return True
+        indent, place = "    " * depth, f"v{depth}.{name}"
+        yield f"{indent}for {inner} in {place} or ():" if many else f"{indent}if {inner} := {place}:"
+        if below:
+            yield from _lines(below, depth + 1, around=around + many + 1)
+        else:
+            yield f"{indent}    if type({inner}) is not str and not is_shallow({inner}, levels - {around + many}):"
+            yield f"{indent}        return False"

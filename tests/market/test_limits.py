@@ -238,6 +238,16 @@ def test_two_readings_are_compared(first: str, second: str, ordinary: bool) -> N
         assert ("readings_run_backwards" in codes(account)) is not ordinary
 
 
+@pytest.mark.parametrize("digits", [32, 17, ...])
+def test_readings_that_floats_cannot_tell_apart_are_left_to_the_rules(digits: Any) -> None:
+    times = ("2022-01-01T00:00:00+01:00", "2022-02-01T00:00:00+01:00")
+    values = ("12345678901234567.2", "12345678901234567.1")
+    listed = [{"value": value, "read_at": at} for value, at in zip(values, times, strict=True)]
+    account = read(changed(changed(an_account(), listed, *READINGS), digits, *REGISTER, "digits"))
+    assert not is_ordinary(account, NOW)
+    assert "readings_run_backwards" in codes(account)
+
+
 def test_supply_may_begin_next_year() -> None:
     future = changed(changed(an_account(), None, *POINT, "supply_end_date"), ..., *POINT, "last_billed_to_date")
     for day, ordinary in (("2027-12-31", True), ("2028-01-01", False)):

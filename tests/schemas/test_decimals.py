@@ -44,7 +44,8 @@ class Priceless(Wire, frozen=True):
     ],
 )
 def test_texts_hold_where_each_has_the_form(value_with: Callable[[str], Priceless], text: str) -> None:
-    assert decimals_hold(value_with(text), Priceless) == bool(re.search(DECIMAL_PATTERN, text))
+    has_form = text == "" or re.search(DECIMAL_PATTERN, text) is not None  # what is empty is absent
+    assert decimals_hold(value_with(text), Priceless) == has_form
 
 
 def decimal_places() -> list[Path]:
@@ -121,9 +122,16 @@ def test_there_are_such_places() -> None:
 
 def test_a_shape_without_the_form_takes_any_text_wherever_it_is() -> None:
     taken = msgspec.json.decode(
-        b'{"first":{"price":"x"},"many":[{"price":"","others":["y"]}]}', type=without_form(Priceless)
+        b'{"first":{"price":"x"},"many":[{"price":"z","others":["y"],"rebate":null}]}', type=without_form(Priceless)
     )
     assert taken.many[0].others == ("y",)
+    assert not decimals_hold(taken, Priceless)
+
+
+@pytest.mark.parametrize("priced", ['"price":""', '"price":"1","others":[""]', '"price":"1","rebate":""'])
+def test_but_none_that_is_empty(priced: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match="length >= 1"):
+        msgspec.json.decode(f'{{"first":{{{priced}}}}}', type=without_form(Priceless))
 
 
 def test_absent_decimals_hold_and_empty_ones_that_are_told_apart_do_not() -> None:
