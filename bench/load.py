@@ -1,6 +1,6 @@
 """The load generator, a process of its own: keep-alive connections that send one account after the other.
 
-Prints one JSON line: requests answered, when the first was sent, seconds, how often each status came, the generator's
+Prints one JSON line: requests answered, when connecting began, seconds, how often each status came, the generator's
 own processor time, and with a rate the latencies: from when a request was due, not from when it was sent, so that
 nobody waits unseen. Times are those of the machine's monotonic clock.
 """

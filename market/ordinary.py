@@ -26,7 +26,7 @@ from schemas.meter import ConversionFactor, Melo, Register
 from schemas.supply import AgreementParams, SupplyAddress, SupplyPoint
 
 _EXACT_DIGITS = 15
-"""Numbers of so many characters are compared exactly as floats."""
+"""Numbers of so many characters at most are compared exactly as floats; longer ones are left to the rules."""
 
 
 def is_ordinary(account: Account, now: datetime) -> bool:

@@ -1,4 +1,4 @@
-"""A rule as a row, and the one pass that applies a table of rows to a value.
+"""A rule as a row, and the pass that applies a table of rows to a value.
 
 `at` names the place: fields joined by dots, `[]` for the items of an array, "" for the whole. An absent value
 breaks nothing. A check knows one value and no path; the pass knows the path and no rule.
@@ -89,10 +89,11 @@ def inlined(source: str) -> Callable[[CheckFunction], CheckFunction]:
 
 
 class RuleBook:
-    """Rules arranged by place and compiled into one function, so that one pass over a value applies them all.
+    """Rules arranged by place and compiled into functions, each of which applies them all in one pass over a value.
 
-    The function is generated as source: straight-line attribute accesses and calls, where a walk over a tree of
-    rules would spend most of its time on the tree.
+    One says whether any is broken, as is seldom the case; another says which, and where. They are generated as source:
+    straight-line attribute accesses and calls, where a walk over a tree of rules would spend most of its time on the
+    tree.
     """
 
     def __init__(self, rules: Iterable[Rule]) -> None:

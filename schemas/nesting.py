@@ -17,7 +17,7 @@ _HOLDING = frozenset({dict, list})
 
 def is_shallow(value: Any, levels: int = MAX_DEPTH) -> bool:
     """Walks level by level, so that no input can exhaust the stack."""
-    if levels and type(value) is dict and _HOLDING.isdisjoint(map(type, value.values())):
+    if levels > 0 and type(value) is dict and _HOLDING.isdisjoint(map(type, value.values())):
         return True  # as most are
     layer = [value] if type(value) in _HOLDING else []
     for _ in range(levels):

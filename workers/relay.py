@@ -33,7 +33,7 @@ FOLLOWER = "relay"
 MAX_WAITING_MESSAGES = 20
 READ_LIMIT = 1_000
 YIELDING_S = 1.0
-"""While intake goes first, the relay rings once in this time, for one message. It looks more often whether it does."""
+"""While intake goes first, the relay rings once in this time, for one message. It looks more often if that is over."""
 GATHER_S = 0.2
 """How long after a message that was not full the relay reads again: what arrives meanwhile shares one message."""
 
@@ -69,11 +69,11 @@ class Relay:
         logger.info("relay is active", position=position)
         while not stop.is_set():
             busy = False
+            self._sweeper.sweep_when_due(connection, position)  # before the relay rings: it sweeps where nothing waits
             waiting = self._doorbell.waiting()
             measures().waiting(IMPORTS.queue, waiting)
             yields = self._intake.goes_first(connection)
             holds_back = yields and (waiting > 0 or time.monotonic() < rings_at)
-            self._sweeper.sweep_when_due(connection, position)  # before it rings: it sweeps where nothing waits
             if not holds_back and waiting < MAX_WAITING_MESSAGES:
                 rings_at = time.monotonic() + YIELDING_S
                 reached = self._ring_after(connection, position, STREAMS_PER_MESSAGE if yields else READ_LIMIT)

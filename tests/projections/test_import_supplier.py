@@ -8,7 +8,8 @@ import psycopg
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.supplier import ChangeSupplierStatus, ConfigureSupplier, CreateSupplier, SupplierSettings
 from eventstore.log.ledger import Ledger
-from projections.import_supplier import IMPORT_SUPPLIER
+from market.judging import Terms
+from projections.import_supplier import IMPORT_SUPPLIER, KnownSupplier
 from tests.support.make import NOON
 from tests.support.rows import live_rows
 
@@ -26,3 +27,9 @@ def test_a_suppliers_row_keeps_what_an_event_does_not_speak_of(ledger: Ledger, d
     times = {"created_at": NOON, "modified_at": NOON + timedelta(hours=1)}
     archive = {"archive_url": "", "archived_upto": 0}
     assert named == {"code": "A", "status": "paused", "reason": "r", "position": 3} | settings | archive | times
+
+
+def test_the_terms_of_a_supplier_are_those_of_its_settings() -> None:
+    assert {*Terms.__struct_fields__} <= {*SupplierSettings.__struct_fields__}
+    known = KnownSupplier(code="NORDWIND", strictness="strict", unknown_fields="ignore", is_dry_run_only=True)
+    assert known.terms == Terms(strictness="strict", unknown_fields="ignore", is_dry_run_only=True)

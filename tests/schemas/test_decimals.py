@@ -134,7 +134,7 @@ def test_but_none_that_is_empty(priced: str) -> None:
         msgspec.json.decode(f'{{"first":{{{priced}}}}}', type=without_form(Priceless))
 
 
-def test_absent_decimals_hold_and_empty_ones_that_are_told_apart_do_not() -> None:
+def test_absent_decimals_hold_and_empty_ones_are_not_read_at_once() -> None:
     bare = encoded({"external_account_number": "1", "import_supplier": "S"})
     assert decimals_hold(msgspec.json.decode(bare, type=without_form(Account)), Account)
     assert SENT_ACCOUNT.at_once(encoded(changed(an_account(), "", "transfer_balance"))) is None

@@ -58,6 +58,7 @@ def test_depth_is_counted_in_objects_and_arrays() -> None:
     assert is_shallow(1, 0)
     assert not is_shallow({}, 0)
     assert not is_shallow([], 0)
+    assert not is_shallow({}, -1), "it stands deeper than is allowed already"
 
 
 class Inner(Wire, frozen=True):
