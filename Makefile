@@ -118,11 +118,11 @@ fmt: setup ## format the code
 	$(BIN)/ruff check --fix .
 
 lock: setup ## resolve the requirements anew; needs uv
-	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q pyproject.toml --extra dev -o requirements/dev.txt
-	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q pyproject.toml -c requirements/dev.txt -o requirements/runtime.txt
-	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q requirements/mutants.in -c requirements/dev.txt -o requirements/mutants.txt
-	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q requirements/failover.in -c requirements/dev.txt -o requirements/failover.txt
-	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q requirements/bench.in -c requirements/dev.txt -o requirements/bench.txt
+	uv pip compile --no-strip-extras --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q pyproject.toml --extra dev -o requirements/dev.txt
+	uv pip compile --no-strip-extras --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q pyproject.toml -c requirements/dev.txt -o requirements/runtime.txt
+	uv pip compile --no-strip-extras --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q requirements/mutants.in -c requirements/dev.txt -o requirements/mutants.txt
+	uv pip compile --no-strip-extras --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q requirements/failover.in -c requirements/dev.txt -o requirements/failover.txt
+	uv pip compile --no-strip-extras --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q requirements/bench.in -c requirements/dev.txt -o requirements/bench.txt
 
 clean: ## throw the environment away
 	rm -rf $(VENV) $(VENV)-runtime dist .mypy_cache .ruff_cache .pytest_cache *.egg-info build api/guide

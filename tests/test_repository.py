@@ -4,10 +4,13 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from importlib.metadata import distributions
 from pathlib import Path
 
 import click
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from starlette.routing import Route
 
 from api.app import create_app
@@ -58,6 +61,21 @@ def test_requirements_are_pinned_and_hashed_and_name_no_address(name: str) -> No
     assert entries
     assert all("==" in line for line in entries)
     assert len(re.findall(r"--hash=sha256:", text)) >= len(entries)
+
+
+def test_what_is_asked_for_with_extras_is_pinned_with_them() -> None:
+    """Otherwise pip takes the newest release for them, and refuses it, since it is not pinned."""
+    text = (ROOT / "requirements" / "dev.txt").read_text()
+    pinned = {canonicalize_name(one.name): one.extras for one in map(Requirement, re.findall(r"(?m)^[^ #\n]+", text))}
+    asked = [
+        (distribution.name, one)
+        for distribution in distributions()
+        if canonicalize_name(distribution.name) in {*pinned, "importledger"}
+        for one in map(Requirement, distribution.requires or ())
+        if one.extras and (one.marker is None or one.marker.evaluate({"extra": ""}))
+    ]
+    assert len(asked) > 3
+    assert [each for each in asked if not each[1].extras <= pinned[canonicalize_name(each[1].name)]] == []
 
 
 def test_only_the_entry_points_read_the_environment() -> None:
