@@ -23,6 +23,7 @@ STEADY_RATE = 200
 """Creates a second for latencies: well below what two cores can do, so that what is measured is waiting."""
 READ_RATES = (300, 500)
 """Creates a second, and questions for a status beside them."""
+LARGE = "accounts of 8 MB to PROCESSED"
 READS = f"status at {READ_RATES[1]}/s beside {READ_RATES[0]} creates/s"
 
 BARS = (
@@ -88,6 +89,7 @@ def costs_of(measured: Mapping[str, Measured]) -> list[Bar]:
     return [
         Bar("processor µs an account, create to PROCESSED, all processes", service, 1_200, is_most=True),
         Bar("MB of the largest process", max(processed.memory_mb.values()), 200, is_most=True),
+        Bar(f"MB of the largest process, {LARGE}", max(measured[LARGE].memory_mb.values()), 200, is_most=True),
         Bar(f"ms of a {READS}, p99", measured[READS].latency_ms["p99"], 10, is_most=True),
     ]
 
@@ -110,6 +112,7 @@ def turn(bench: Bench, accounts: int, number: int) -> dict[str, Measured]:
         "stock recorder": Measured(stock_rate(bench.connections.admin_url, number)),
         "recorder": Measured(ledger_rate(bench.connections.database_url, number)),
         "create to PROCESSED": bench.processed(accounts),
+        LARGE: bench.large_processed(),
         **bench.creates_watched_and_not(),
         f"create at {STEADY_RATE}/s, workers running": bench.creates_among_workers(STEADY_RATE),
         READS: bench.status_reads(*READ_RATES),

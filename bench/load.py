@@ -13,6 +13,7 @@ import random
 import signal
 import time
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from functools import partial
 from typing import cast
 
@@ -22,6 +23,9 @@ from importledger_client.book import book
 
 SAMPLES = 200
 SEED = 7
+QUARTER = timedelta(minutes=15)
+MOST_READINGS = 10_000
+"""Of one register."""
 
 Form = Callable[[int], bytes]
 """What a value is for the account with this number."""
@@ -42,6 +46,22 @@ def own_values(body: bytes) -> list[tuple[bytes, Form]]:
     values += [(meter, partial(_meter, meter[:4])) for meter in meters]
     values += [(account["customers"][0]["email"], b"kunde%d@example.com".__mod__)]
     return [(value.encode(), form) for value, form in values]
+
+
+def large(body: bytes, size: int) -> bytes:
+    """The account with so many readings that it has about so many bytes, a quarter of an hour between each two."""
+    account = json.loads(body)
+    meter = account["supply_addresses"][0]["supply_points"][0]["melos"][0]["meters"][0]
+    register = meter["registers"][0]
+    last = register["readings"][-1]
+    count = size // len(json.dumps(last))
+    times = (datetime.fromisoformat(last["read_at"]) - number * QUARTER for number in range(count))
+    readings = [last | {"read_at": time.isoformat()} for time in times]
+    meter["registers"] = [
+        register | {"obis_code": f"1-0:1.8.{place}", "readings": readings[first : first + MOST_READINGS]}
+        for place, first in enumerate(range(0, count, MOST_READINGS))
+    ]
+    return json.dumps(account).encode()
 
 
 def market_location(number: int) -> bytes:

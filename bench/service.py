@@ -29,6 +29,7 @@ import psycopg
 from psycopg.sql import SQL, Identifier
 
 from api.api_key import new_api_key
+from bench.load import SAMPLES, bodies, large
 from bench.usage import most_memory_of, per_account, usage_of
 from cli.operator import caused_by
 from cli.roles import processes_for, workers_for
@@ -170,6 +171,18 @@ class Bench:
             used["generator"] = report["processor_s"] * 1e6 / count
             return Measured(count / (ended_at() - report["began_at"]), used, memory_mb=most_memory_of(self._families))
 
+    def large_processed(self, count: int = 24, size: int = 8_000_000) -> Measured:
+        """Accounts of so many bytes a second, all of which wait when relay and workers start, and what these need."""
+        self.settle()
+        with self.apis() as port, ExitStack() as stack:
+            with self.all_processed(count) as ended_at:
+                for number in range(count):
+                    self._send_large(port, number, size)
+                began = time.monotonic()
+                stack.enter_context(self.working())
+            self._wait_for_followers()
+            return Measured(count / (ended_at() - began), memory_mb=most_memory_of(self._families))
+
     def status_reads(
         self, creates_a_second: int, reads_a_second: int, accounts: int = 2_000, known: Reads | None = None
     ) -> Measured:
@@ -193,6 +206,10 @@ class Bench:
         """One account, so that relay and worker have started; then what follows the log catches up."""
         with self.all_processed(1):
             self._load(port, CREATE, count=1)
+        self._wait_for_followers()
+
+    def _wait_for_followers(self) -> None:
+        """Until every projection that follows the log has taken all of it in."""
         with psycopg.connect(self.connections.admin_url, autocommit=True) as connection:
             names = [projection.name for projection in FOLLOWING]
             while connection.execute(_SELECT_BEHIND, (names,)).fetchone() is not None:
@@ -284,6 +301,15 @@ class Bench:
     def _kinds(self) -> dict[str, list[int]]:
         servers = {name: [pid] for name, pid in self._service.supervisor.pids().items()}
         return servers | self._families
+
+    def _send_large(self, port: int, number: int, size: int) -> None:
+        """Raises HTTPError when it is refused."""
+        sample, external = bodies(SUPPLIER)[number % SAMPLES]
+        self._first += 1
+        body = large(sample.replace(external, b"LARGE-%09d" % self._first), size)
+        headers = {"Authorization": f"Token {self.key}", "Content-Type": "application/json"}
+        with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}{CREATE}", body, headers)):
+            pass
 
     def _load(self, port: int, path: str, count: int = 0) -> float:
         report = self._report(port, path, count)

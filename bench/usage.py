@@ -17,7 +17,7 @@ def usage_of(families: Mapping[str, list[int]]) -> Usage:
 
 
 def most_memory_of(families: Mapping[str, list[int]]) -> dict[str, float]:
-    """Megabytes of the largest process of each kind that is alive, its own pages and those it shares."""
+    """Megabytes of the largest process of each kind that is alive: the most it has had, shared pages as well."""
     return {kind: max((mb for pid in pids for mb in _memory_mb(pid)), default=0.0) for kind, pids in families.items()}
 
 
@@ -41,8 +41,9 @@ def _memory_mb(pid: int) -> Iterator[float]:
     with suppress(psutil.NoSuchProcess):
         process = psutil.Process(pid)
         for one in (process, *process.children(recursive=True)):
-            with suppress(psutil.NoSuchProcess):
-                yield one.memory_info().rss / 1e6
+            with suppress(OSError):  # it has just ended
+                status = Path(f"/proc/{one.pid}/status").read_text()
+                yield int(status.split("VmHWM:", 1)[1].split()[0]) / 1e3 if "VmHWM:" in status else 0.0
 
 
 def _exact(pid: int) -> float:

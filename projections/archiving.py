@@ -25,7 +25,7 @@ from eventstore.aggregates.supplier import ArchiveSupplier, AttachArchive, Suppl
 from eventstore.events import read_event, subject_of
 from eventstore.log import locks
 from eventstore.log.ledger import Ledger
-from eventstore.log.payloads import is_erased, is_readable, read_payload
+from eventstore.log.payloads import MAX_OPEN_BYTES, in_pieces, is_erased, is_readable, read_payload
 from eventstore.proof.archive import Archive, ArchiveDamaged, Contents, StoredPayload, write_archive
 from eventstore.proof.checkpoints import LogKey
 from eventstore.proof.verifier import Checkpoint
@@ -264,8 +264,7 @@ def check_archive(connection: Connection[Any], archive: Archive) -> Checked:
     """Check all of it, and open every payload whose key is here. Raises ArchiveDamaged."""
     archive.check()
     checked = Checked(archive.contents)
-    payloads = archive.payloads()
-    while batch := list(islice(payloads, _BATCH)):
+    for batch in in_pieces(archive.payloads(), _stored_bytes, MAX_OPEN_BYTES):
         subjects = list({line.subject or line.stream for line, _ in batch})
         with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
             keys: dict[str, bytes | None] = dict(cursor.execute(_SELECT_KEYS, (subjects,)).fetchall())
@@ -295,8 +294,7 @@ def detach(connection: Connection[Any], archive: Archive) -> int:
 def put_back(connection: Connection[Any], archive: Archive) -> int:
     """Bring the archive's payloads back into the database, but for erased persons; how many were missing."""
     inserted = 0
-    payloads = archive.payloads()
-    while batch := list(islice(payloads, _BATCH)):
+    for batch in in_pieces(archive.payloads(), _stored_bytes, MAX_OPEN_BYTES):
         with connection.transaction():
             # As an erasure takes it: nothing of a person comes back while, or after, the person is erased.
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.PLATFORM,))
@@ -330,6 +328,10 @@ def all_put_back(connection: Connection[Any], keys: Sequence[str]) -> Iterator[N
         yield
         for archive in archives:
             detach(connection, archive)
+
+
+def _stored_bytes(stored: tuple[StoredPayload, bytes]) -> int:
+    return stored[0].length
 
 
 def _columns(batch: Sequence[tuple[StoredPayload, bytes]]) -> tuple[list[Any], ...]:

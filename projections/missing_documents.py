@@ -4,7 +4,7 @@ So a path is told while the payload is there, and is gone with the person.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -60,19 +60,19 @@ def naming_documents(
     if not streams:
         return dict(statuses)
     bodies = staged_bodies(ledger, list(streams))
-    named = {streams[stream]: _naming(statuses[streams[stream]], body, says) for stream, body in bodies.items()}
+    named = {streams[stream]: _naming(statuses[streams[stream]], body, says) for stream, body in bodies}
     return {**statuses, **named}
 
 
-def staged_bodies(ledger: Ledger, streams: list[str]) -> dict[str, bytes]:
-    """The payload that each import was last staged with; what was erased is missing."""
+def staged_bodies(ledger: Ledger, streams: list[str]) -> Iterator[tuple[str, bytes]]:
+    """The payload that each import was last staged with, by its stream; what was erased is missing."""
     states = {stream: loaded.state for stream, loaded in ledger.load(streams).items()}
     digests = {
         stream: state.staged.payload_sha256
         for stream, state in states.items()
         if isinstance(state, ImportProcess) and state.staged is not None
     }
-    return ledger.payloads(digests)
+    return ledger.each_payload(digests)
 
 
 def document_paths(body: bytes) -> tuple[str, ...]:

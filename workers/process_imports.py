@@ -1,12 +1,13 @@
 """Processing imports: payload → typed account → platform records, account number and event, in one transaction.
 
-The imports of one message are done together: one transaction to start them, one to complete them. If anything in
-the batch fails, it is redone one by one, so that a bad import hurts only itself.
+The imports of one message are done together, or as many of them as their payloads' size allows: one transaction to
+start them, one to complete them. If anything in the batch fails, it is redone one by one, so that a bad import hurts
+only itself.
 """
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -29,10 +30,11 @@ from eventstore.aggregates.import_process import (
     stream_of,
 )
 from eventstore.clock import now
-from eventstore.errors import LedgerError, Refused, StoreUnavailable, first_line
+from eventstore.errors import LedgerError, Refused, StoreUnavailable, StreamUnreadable, first_line
 from eventstore.events import NO_METADATA, Metadata
 from eventstore.log.ledger import Ledger, Loaded
 from eventstore.log.origin import origin
+from eventstore.log.payloads import MAX_OPEN_BYTES, in_pieces
 from market.judging import Occasion, Terms, judge, problem_names
 from projections.archiving import archived_place
 from projections.import_status import leased_imports
@@ -117,13 +119,16 @@ class ImportProcessor:
     def _process(self, streams: list[str]) -> None:
         suppliers = {identity_of(stream)[0] for stream in streams}
         treatments = _in_the_end(lambda: self._references.treatments(suppliers), len(streams))
-        started = self._start([stream for stream in streams if not treatments[identity_of(stream)[0]].is_paused])
-        if self._is_sandbox:
-            started = self._not_asked_otherwise(started, treatments)
-        began = time.perf_counter()
-        self._finish_or_postpone(started, treatments)
-        if started:
-            measures().processed(len(started), time.perf_counter() - began)
+        due = [stream for stream in streams if not treatments[identity_of(stream)[0]].is_paused]
+        loaded = _in_the_end(lambda: self._ledger.look_at(due), len(due))
+        for piece in in_pieces(due, lambda stream: _payload_bytes(loaded[stream]), MAX_OPEN_BYTES):
+            started = self._start(piece, loaded)
+            if self._is_sandbox:
+                started = self._not_asked_otherwise(started, treatments)
+            began = time.perf_counter()
+            self._finish_or_postpone(started, treatments)
+            if started:
+                measures().processed(len(started), time.perf_counter() - began)
 
     def _finish_or_postpone(self, started: list[Started], treatments: Treatments) -> None:
         """To try again is safe: what was done has its effect already, and what others have taken over is refused."""
@@ -160,9 +165,7 @@ class ImportProcessor:
         except StoreUnavailable as error:
             logger.warning("imports left to the sweeper", streams=len(started), reason=str(error))
 
-    def _start(self, streams: list[str]) -> list[Started]:
-        if not streams:
-            return []
+    def _start(self, streams: Sequence[str], loaded: Mapping[str, Loaded | StreamUnreadable]) -> list[Started]:
         at = now()
         command = StartImport(worker=self._worker(), lease_until=at + LEASE, max_attempts=MAX_ATTEMPTS)
         tries = 0
@@ -170,7 +173,12 @@ class ImportProcessor:
         def start() -> list[Started]:
             nonlocal tries
             tries += 1
-            outcomes = self._ledger.execute_many(dict.fromkeys(streams, command), at=at, by=f"worker:{command.worker}")
+            outcomes = self._ledger.execute_many(
+                dict.fromkeys(streams, command),
+                at=at,
+                by=f"worker:{command.worker}",
+                loaded={stream: loaded[stream] for stream in streams} if tries == 1 else None,
+            )
             before = self._taken_under(command) if tries > 1 else set()
             return [
                 Started(outcome.stream, outcome.state, outcome.recorded.version if outcome.recorded else 0)
@@ -329,6 +337,12 @@ def _in_the_end(work: Callable[[], T], imports: int) -> T:
                 raise
             logger.warning("imports wait for the database", imports=imports, reason=first_line(error))
             time.sleep(pause_s)
+
+
+def _payload_bytes(loaded: Loaded | StreamUnreadable) -> int:
+    """How large the payload is that an import was staged with; 0 where that cannot be told."""
+    state = loaded.state if isinstance(loaded, Loaded) else None
+    return state.staged.payload_bytes if isinstance(state, ImportProcess) and state.staged is not None else 0
 
 
 def _later(one: Started, code: str) -> PostponeImport:

@@ -8,7 +8,7 @@ can be seen. While intake needs the processors (`workers.intake`) it rings for l
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -23,6 +23,7 @@ from eventstore.clock import now
 from eventstore.errors import StoreUnavailable
 from eventstore.log import follow, locks
 from eventstore.log.ledger import Ledger
+from eventstore.log.payloads import MAX_OPEN_BYTES, in_pieces
 from telemetry.measures import measures
 from workers.broker import IMPORTS, MAILS, STREAMS_PER_MESSAGE, Bell, BellUnavailable, Doorbell
 from workers.intake import LOOK_EVERY_S, Intake
@@ -89,7 +90,8 @@ class Relay:
         events, reached = follow.read_after(connection, position, tuple(_BELLS), limit=limit)
         self._rung = 0
         for bell in (IMPORTS, MAILS):
-            due = [event.stream for event in events if _BELLS[event.topic] is bell and _is_due(event)]
+            sizes = {event.stream: _due_bytes(event) for event in events if _BELLS[event.topic] is bell}
+            due = {stream: size for stream, size in sizes.items() if size is not None}
             self._rung += len(due)
             for streams in _messages(due):
                 self._doorbell.ring(streams, bell)
@@ -99,17 +101,20 @@ class Relay:
         return reached
 
 
-def _is_due(event: follow.Followed) -> bool:
-    """What is not due yet is left to the sweeper."""
+def _due_bytes(event: follow.Followed) -> int | None:
+    """How large a payload the event has brought; None for what is not due yet, which is left to the sweeper."""
     if IMPORT_TOPICS.get(event.topic) is not ImportStaged:
-        return True
+        return 0
     try:
-        not_before = _staged.decode(event.state).not_before
+        staged = _staged.decode(event.state)
     except msgspec.MsgspecError:  # whoever is rung finds out, and leaves it at that
-        return True
-    return not_before is None or not_before <= now()
+        return 0
+    is_due = staged.not_before is None or staged.not_before <= now()
+    return staged.payload_bytes if is_due else None
 
 
-def _messages(streams: Sequence[str]) -> list[list[str]]:
-    different = list(dict.fromkeys(streams))
-    return [different[i : i + STREAMS_PER_MESSAGE] for i in range(0, len(different), STREAMS_PER_MESSAGE)]
+def _messages(due: Mapping[str, int]) -> Iterator[list[str]]:
+    """The streams of each message: as many as a worker does together, so that others have their part of large ones."""
+    streams = list(due)
+    for at in range(0, len(streams), STREAMS_PER_MESSAGE):
+        yield from in_pieces(streams[at : at + STREAMS_PER_MESSAGE], due.__getitem__, MAX_OPEN_BYTES)

@@ -19,7 +19,7 @@ from eventstore.aggregates.supplier import Supplier
 from eventstore.events import AGGREGATES, Recorded, shown_event, supplier_of
 from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.ledger import recorded_of
-from eventstore.log.payloads import read_payloads
+from eventstore.log.payloads import Bodies, Place
 from eventstore.replay import Replay
 from market.judging import Terms
 from projections.versioning.reading import Slice
@@ -132,7 +132,7 @@ def _replay_streams(
     connection: Connection[Any], events: Sequence[Recorded], suppliers: "_Suppliers", replayed: Replayed
 ) -> None:
     """Whole streams, one after the other."""
-    bodies = read_payloads(connection, _judged_places(events))
+    bodies = Bodies(connection, _judged_places(events))
     for stream, history in groupby(events, key=attrgetter("stream")):
         if stream.split("/", 1)[0] in AGGREGATES:
             _replay_stream(stream, [*history], bodies, suppliers, replayed)
@@ -141,16 +141,16 @@ def _replay_streams(
 def _replay_stream(
     stream: str,
     history: Sequence[Recorded],
-    bodies: dict[tuple[str, str], bytes],
+    bodies: Bodies,
     suppliers: "_Suppliers",
     replayed: Replayed,
 ) -> None:
     folded = Replay()
     body: tuple[str, bytes] | None = None
     for recorded in history:
-        digest = getattr(recorded.event, "payload_sha256", None)
-        if (stream, digest) in bodies:
-            body = (str(digest), bodies[stream, str(digest)])  # the newest of a stream is what is processed
+        digest = getattr(recorded.event, "payload_sha256", "")
+        if (staged := bodies.take((stream, digest))) is not None:
+            body = (digest, staged)  # the newest of a stream is what is processed
         for divergence in folded.divergences([recorded]):
             replayed.note(recorded, divergence.says)
         if not isinstance(recorded.event, ImportProcessed | ImportErrored):
@@ -164,11 +164,11 @@ def _replay_stream(
     replayed.partial_streams += len(folded.partial)
 
 
-def _judged_places(events: Sequence[Recorded]) -> set[tuple[str, str]]:
-    """The payloads of imports that have ended, by stream and digest."""
+def _judged_places(events: Sequence[Recorded]) -> list[Place]:
+    """The payloads of imports that have ended, in the order of their events."""
     ended = {one.stream for one in events if isinstance(one.event, ImportProcessed | ImportErrored)}
     digests = ((one.stream, getattr(one.event, "payload_sha256", None)) for one in events if one.stream in ended)
-    return {(stream, digest) for stream, digest in digests if digest}
+    return [(stream, digest) for stream, digest in digests if digest]
 
 
 class _Suppliers:

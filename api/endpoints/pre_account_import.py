@@ -137,10 +137,10 @@ class PreAccountImport:
             for stream, loaded in self._ledger.load(commands).items()
             if loaded.state.payload_sha256 not in ("", commands[stream].payload_sha256)
         }
-        stored = self._ledger.payloads(known) if known else {}
+        stored = self._ledger.each_payload(known) if known else ()
         return {**commands} | {
             stream: msgspec.structs.replace(commands[stream], payload_sha256=known[stream])
-            for stream, body in stored.items()
+            for stream, body in stored
             if meaning(_SHEET.stored(body)) == meaning(sheets[stream])
         }
 

@@ -54,7 +54,7 @@ class ProblemQueries:
         told = import_problems(events)
         if any(problem.code == MISSING for problem in (*told.errors, *told.warnings)):
             stream = stream_of(supplier, external)
-            bodies = await in_thread(staged_bodies, self._ledger, [stream])
+            bodies = await in_thread(lambda: dict(staged_bodies(self._ledger, [stream])))
             told = _naming(told, document_paths(bodies.get(stream, b"{}")))
         return spoken_response(request, told)
 

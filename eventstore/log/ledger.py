@@ -253,9 +253,13 @@ class Ledger:
 
     def payloads(self, digests: Mapping[str, str]) -> dict[str, bytes]:
         """Request bodies by stream, for hexadecimal digests by stream; what was erased is missing."""
+        return dict(self.each_payload(digests))
+
+    def each_payload(self, digests: Mapping[str, str]) -> Iterator[tuple[str, bytes]]:
+        """The same one after the other, for those who ask for many: few of them are in memory at a time."""
         with self.connection() as connection:
-            bodies = read_payloads(connection, digests.items())
-        return {stream: body for (stream, _), body in bodies.items()}
+            for (stream, _), body in read_payloads(connection, digests.items()):
+                yield stream, body
 
     def _states(
         self, streams: Iterable[str], known: Mapping[str, Loaded | StreamUnreadable]

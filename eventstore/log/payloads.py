@@ -6,7 +6,8 @@ with the same. Market-wide data (participants, price sheets) concerns no person 
 
 import hashlib
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -17,8 +18,13 @@ from psycopg import Connection
 from psycopg.rows import tuple_row
 
 from eventstore.errors import AccountErased
+from eventstore.log.arrays import ARRAY_OF
 
 T = TypeVar("T")
+Place = tuple[str, str]
+"""Where a payload is: its stream, and its hexadecimal digest."""
+_Content = tuple[str, bytes, bytes, bytes | None]
+"""What `read_payload` reads: stream, digest, content, key."""
 
 _LEVEL = 1  # 3 is a quarter slower and saves 3 % of the bytes
 
@@ -27,13 +33,21 @@ _NONCE_BYTES = 12
 _ENCRYPTED = b"\x01"
 """Begins what is encrypted; a zstd frame begins otherwise."""
 
-SELECT_PAYLOADS = """
-SELECT payloads.stream, payloads.sha256, content, key
-FROM payloads
-JOIN unnest(%b::text[], %b::bytea[]) AS wanted (wanted_stream, wanted_sha256)
-  ON stream = wanted_stream AND sha256 = wanted_sha256
-LEFT JOIN payload_keys ON payload_keys.stream = coalesce(subject, payloads.stream)
+MAX_OPEN_BYTES = 8_000_000
+"""So much of bodies is in memory at a time, and one that is larger by itself."""
+
+_SELECT_PAYLOADS = """
+SELECT stream, sha256, CASE WHEN upto_here <= %b OR upto_here = received_bytes THEN content END, key
+FROM (
+    SELECT p.stream, p.sha256, p.content, p.received_bytes, k.key, w.place,
+           sum(p.received_bytes) OVER (ORDER BY w.place) AS upto_here
+    FROM unnest(%b::text[], %b::bytea[]) WITH ORDINALITY AS w (stream, sha256, place)
+    JOIN payloads AS p ON p.stream = w.stream AND p.sha256 = w.sha256
+    LEFT JOIN payload_keys AS k ON k.stream = coalesce(p.subject, p.stream)
+) AS wanted
+ORDER BY place
 """
+"""Contents in the order in which they are asked for, as many as may be open at once; of the others who they are."""
 SELECT_ERASED = """
 SELECT payload_keys.stream
 FROM payload_keys
@@ -145,16 +159,70 @@ def refuse_erased(connection: Connection[Any], subjects: Collection[str]) -> Non
         raise AccountErased
 
 
-def read_payloads(connection: Connection[Any], wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], bytes]:
-    """Bodies by (stream, hexadecimal digest); what was erased is missing. Verifies each digest."""
-    pairs = list(wanted)
-    with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
-        cursor.execute(SELECT_PAYLOADS, ([stream for stream, _ in pairs], [bytes.fromhex(d) for _, d in pairs]))
-        return {
-            (stream, sha256.hex()): read_payload(stream, sha256, content, key)
-            for stream, sha256, content, key in cursor
-            if is_readable(content, key)
-        }
+def read_payloads(connection: Connection[Any], wanted: Iterable[Place]) -> Iterator[tuple[Place, bytes]]:
+    """Bodies, one after the other, with their places; what was erased is missing. Verifies each digest."""
+    for stream, sha256, content, key in _contents(connection, wanted):
+        yield (stream, sha256.hex()), read_payload(stream, sha256, content, key)
+
+
+class Bodies:
+    """Bodies that are taken in the order in which they were asked for, of which few are in memory at a time.
+
+    A place that was asked for several times can be taken as often; one that is passed over stays here.
+    """
+
+    def __init__(self, connection: Connection[Any], wanted: Iterable[Place]) -> None:
+        places = list(wanted)
+        self._times = Counter(places)
+        self._turns = {place: turn for turn, place in enumerate(dict.fromkeys(places))}
+        self._contents = _contents(connection, self._turns)
+        self._next = next(self._contents, None)
+        self._kept: dict[Place, _Content] = {}
+        """Those that may still be taken."""
+
+    def take(self, place: Place) -> bytes | None:
+        """The body; None when it was erased, or nobody asked for it. Raises ValueError when its digest differs."""
+        turn = self._turns.get(place, -1)
+        while self._next is not None and self._turns[of_next := (self._next[0], self._next[1].hex())] <= turn:
+            self._kept[of_next], self._next = self._next, next(self._contents, None)
+        content = self._kept.get(place)
+        self._times[place] -= 1
+        if self._times[place] <= 0:
+            self._kept.pop(place, None)
+        return None if content is None else read_payload(*content)
+
+
+def _contents(connection: Connection[Any], wanted: Iterable[Place]) -> Iterator[_Content]:
+    """What is stored of the payloads at these places, in their order; what was erased is missing.
+
+    Asked for in turns, so that a few large ones are all that is here of many.
+    """
+    texts, blobs = ARRAY_OF["text"], ARRAY_OF["bytea"]
+    left = [(stream, bytes.fromhex(digest)) for stream, digest in wanted]
+    while left:
+        asked = texts([stream for stream, _ in left]), blobs([sha256 for _, sha256 in left])
+        with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
+            rows = cursor.execute(_SELECT_PAYLOADS, (MAX_OPEN_BYTES, *asked)).fetchall()
+        left = [(stream, sha256) for stream, sha256, content, _ in rows if content is None]
+        rows.reverse()
+        while rows:  # nothing of what was taken stays here
+            stream, sha256, content, key = rows.pop()
+            if content is not None and is_readable(content, key):
+                yield stream, sha256, content, key
+
+
+def in_pieces(items: Iterable[T], size: Callable[[T], int], most: int) -> Iterator[list[T]]:
+    """The items in order, as many at a time as are no larger together; a larger one comes by itself. Pure."""
+    piece: list[T] = []
+    total = 0
+    for item in items:
+        if piece and total + size(item) > most:
+            yield piece
+            piece, total = [], 0
+        piece.append(item)
+        total += size(item)
+    if piece:
+        yield piece
 
 
 def is_erased(connection: Connection[Any], subject: str) -> bool:

@@ -185,5 +185,5 @@ def _digest_of(row: dict[str, Any]) -> str | None:
 
 def _payload_of(connection: Connection[Any], stream: str, digest: str) -> PayloadLine | None:
     """The payload; None when it was erased, or lies in an archive."""
-    body = read_payloads(connection, [(stream, digest)]).get((stream, digest))
+    body = dict(read_payloads(connection, [(stream, digest)])).get((stream, digest))
     return PayloadLine(stream=stream, sha256=digest, body=base64.b64encode(body).decode()) if body is not None else None

@@ -35,6 +35,8 @@ STATEMENT, EVENTS, PROOFS, INDEX, PAYLOADS = (
 )
 _PARTS = (EVENTS, PROOFS, INDEX, PAYLOADS)
 _BATCH = 1_000
+_PAYLOADS_AT_ONCE = 50
+"""Few, since each may have ten megabytes."""
 
 _SELECT_OF_SUPPLIER = (
     SELECT_EVENTS
@@ -167,7 +169,8 @@ def write_archive(
 
 def _write_payloads(connection: Connection[Any], streams: Collection[str], parts: dict[str, _Part]) -> int:
     written = 0
-    with connection.cursor(binary=True, row_factory=dict_row) as cursor:
+    with connection.cursor("payloads", binary=True, row_factory=dict_row) as cursor:
+        cursor.itersize = _PAYLOADS_AT_ONCE
         for row in cursor.execute(_SELECT_PAYLOADS, (list(streams),)):
             content = row.pop("content")
             line = StoredPayload(

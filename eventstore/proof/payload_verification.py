@@ -85,7 +85,8 @@ LIMIT 5
 """
 
 
-_AT_ONCE = 500
+_AT_ONCE = 50
+"""Payloads that are fetched at a time: few, since each may have ten megabytes."""
 
 
 class VerifiedPayloads(msgspec.Struct, kw_only=True):

@@ -152,7 +152,7 @@ def _payloads(connection: Connection[Any], events: Sequence[dict[str, Any]]) -> 
         digest = getattr(shown_event(row["topic"], row["state"]), "payload_sha256", None)
         if digest is not None and not row["topic"].startswith("mail_"):
             wanted.append((row["stream"], digest))
-    bodies = read_payloads(connection, wanted)
+    bodies = dict(read_payloads(connection, wanted))
     missing = [stream for stream, digest in dict.fromkeys(wanted) if (stream, digest) not in bodies]
     detached = sum(not is_erased(connection, subject_of(stream) or stream) for stream in missing)
     return {digest: body for (_, digest), body in bodies.items()}, detached

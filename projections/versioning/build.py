@@ -4,7 +4,7 @@ The bulk is read as the last event of each stream and written by COPY into table
 as asked for; indexes come afterwards. Memory does not grow with the log.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import as_completed
 from contextlib import contextmanager
 from functools import partial
@@ -17,12 +17,15 @@ from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
 from discretion.shown import said_by
+from eventstore.log.payloads import MAX_OPEN_BYTES, in_pieces
 from projections.versioning.forgetting import read_erasures, wait_for_erasures
 from projections.versioning.projection import Projection, Rows
 from projections.versioning.reading import BATCH, Poison, Seen, Slice, read_last, read_ordered, slices, with_bodies
 from runtime.parallel import processes
 
 SLICES_A_JOB = 12
+_LOAD_BYTES = 50_000_000
+"""Rows of so many bytes of payloads are loaded, however few they are: those of five thousand accounts, or of five."""
 ORDERED = 2_000
 """Events that are read at a time where each of them is applied."""
 
@@ -240,10 +243,26 @@ def apply_batch(
 ) -> list[Poison]:
     """Apply what can be applied; what cannot be read or applied parks its stream, and nothing else."""
     poisons, batch = _without_poison(read, parked)
-    if projection.reads_payloads:
-        more, batch = _without_poison(with_bodies(connection, batch), parked | {p.stream for p in poisons})
+    left = parked | {poison.stream for poison in poisons}
+    for piece in _pieces(connection, projection, batch):
+        more, good = _without_poison(piece, left)
+        more += _applied(connection, projection, schema, good)
         poisons += more
-    return poisons + _applied(connection, projection, schema, batch)
+        left |= {poison.stream for poison in more}
+    return poisons
+
+
+def _pieces(
+    connection: Connection[Any], projection: Projection, batch: Sequence[Seen]
+) -> Iterable[Sequence[Seen | Poison]]:
+    """The events as a projection wants them: with their payloads, of which some are in memory together, or all."""
+    if not projection.reads_payloads:
+        return (batch,)
+    return in_pieces(with_bodies(connection, batch), _open_bytes, MAX_OPEN_BYTES)
+
+
+def _open_bytes(seen: Seen | Poison) -> int:
+    return len(seen.body or b"") if isinstance(seen, Seen) else 0
 
 
 def _applied(connection: Connection[Any], projection: Projection, schema: str, batch: Sequence[Seen]) -> list[Poison]:
@@ -323,22 +342,25 @@ def _build_slice(
 ) -> list[Poison]:
     parked: list[Poison] = []
     rows: dict[str, list[Any]] = {}
+    size = 0
     for read in read_last(connection, projection.topics, part, upto=upto, skipped=projection.skipped):
         breathe()
         poisons, batch = _without_poison(read, set())
-        if projection.reads_payloads:
-            more, batch = _without_poison(with_bodies(connection, batch), set())
+        for piece in _pieces(connection, projection, batch):
+            more, good = _without_poison(piece, set())
             poisons += more
-        for seen in batch:
-            try:
-                _add(rows, projection.rows(seen))
-            except Exception as error:  # as above
-                poisons.append(Poison(seen.stream, seen.position, said_by(error), seen.first_position))
+            for seen in good:
+                try:
+                    _add(rows, projection.rows(seen))
+                except Exception as error:  # as above
+                    poisons.append(Poison(seen.stream, seen.position, said_by(error), seen.first_position))
+            if projection.reads_payloads:
+                size += sum(map(_open_bytes, good))
+            if size > _LOAD_BYTES or sum(map(len, rows.values())) > projection.load_rows:
+                projection.load(connection, schema, rows)
+                rows, size = {}, 0
         # Nothing of these streams is in the tables: they are left out from their first event on.
         parked += [Poison(p.stream, p.first_position, f"at position {p.position}: {p.error}") for p in poisons]
-        if sum(map(len, rows.values())) > projection.load_rows:
-            projection.load(connection, schema, rows)
-            rows = {}
     projection.load(connection, schema, rows)
     return parked
 

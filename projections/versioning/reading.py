@@ -19,11 +19,11 @@ from eventstore.aggregates.post_account import RecordCancellationChanged, Record
 from eventstore.aggregates.price_sheet import PriceSheetImported
 from eventstore.events import AGGREGATES, UNREADABLE, Recorded, read_event, subject_of
 from eventstore.log.columns import SELECT_HEAD, columns_of
-from eventstore.log.payloads import is_erased, read_payloads
+from eventstore.log.payloads import Bodies, Place, is_erased
 
 BATCH = 1_000
 
-_SELECT_ARCHIVES = "SELECT code, archive_url FROM import_supplier WHERE code = ANY(%s) AND archived_upto > 0"
+_SELECT_ARCHIVE = "SELECT archive_url FROM import_supplier WHERE code = %s AND archived_upto > 0"
 
 
 class Seen(msgspec.Struct, frozen=True, gc=False):
@@ -206,47 +206,47 @@ class PayloadsDetached(Exception):
         )
 
 
-def with_bodies(connection: Connection[Any], batch: Sequence[Seen]) -> list[Seen | Poison]:
-    """The same with the payloads that the events speak of; what was erased stays without."""
-    try:
-        return [*_with_bodies(connection, batch)]
-    except ValueError as error:
-        if len(batch) == 1:
-            recorded = batch[0].recorded
-            return [Poison(recorded.stream, recorded.position, said_by(error), batch[0].first_position)]
-    return [one for seen in batch for one in with_bodies(connection, [seen])]
+def with_bodies(connection: Connection[Any], batch: Sequence[Seen]) -> Iterator[Seen | Poison]:
+    """The same, each with the payload that it speaks of, one after the other: those who keep none meet few at a time.
+
+    What was erased stays without; a payload that cannot be read makes poison of its event. Raises PayloadsDetached.
+    """
+    places = _places(connection, batch)
+    bodies = Bodies(connection, [place for place in places if place[1]])
+    for seen, place in zip(batch, places, strict=True):
+        try:
+            body = bodies.take(place) if place[1] else None
+        except ValueError as error:
+            yield Poison(seen.stream, seen.position, said_by(error), seen.first_position)
+            continue
+        if place[1] and body is None:
+            _refuse_detached(connection, seen)
+        yield msgspec.structs.replace(seen, body=body)
 
 
-def _with_bodies(connection: Connection[Any], batch: Sequence[Seen]) -> list[Seen]:
-    wanted: dict[str, tuple[str, str]] = {}
+def _places(connection: Connection[Any], batch: Sequence[Seen]) -> list[Place]:
+    """Where the payload of each event is; the digest is "" where there is none."""
+    staged: dict[str, str] = {}
     processed = [seen.stream for seen in batch if isinstance(seen.recorded.event, ImportProcessed)]
     if processed:
         with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
             for stream, state in cursor.execute(_SELECT_STAGED, (processed,)):
-                wanted[stream] = (stream, _staged.decode(state).payload_sha256)
+                staged[stream] = _staged.decode(state).payload_sha256
     places = []
     for seen in batch:
-        stream, event = seen.stream, seen.recorded.event
-        if isinstance(event, _OF_OWN_PAYLOADS):
-            places.append((stream, event.payload_sha256))
-        else:
-            places.append(wanted.get(stream, (stream, "")))
-    bodies = read_payloads(connection, {place for place in places if place[1]})
-    missing = [seen for seen, place in zip(batch, places, strict=True) if place[1] and place not in bodies]
-    if missing:
-        _refuse_detached(connection, missing)
-    return [msgspec.structs.replace(seen, body=bodies.get(place)) for seen, place in zip(batch, places, strict=True)]
+        event = seen.recorded.event
+        own = event.payload_sha256 if isinstance(event, _OF_OWN_PAYLOADS) else staged.get(seen.stream, "")
+        places.append((seen.stream, own))
+    return places
 
 
-def _refuse_detached(connection: Connection[Any], missing: Sequence[Seen]) -> None:
-    """Raises PayloadsDetached where one of them lies in an archive, and was not erased."""
+def _refuse_detached(connection: Connection[Any], missing: Seen) -> None:
+    """Raises PayloadsDetached where its payload lies in an archive, and was not erased."""
+    supplier = missing.recorded.supplier or ""
     with connection.cursor(row_factory=tuple_row) as cursor:
-        codes = list({seen.recorded.supplier for seen in missing})
-        archives: dict[str, str] = dict(cursor.execute(_SELECT_ARCHIVES, (codes,)).fetchall())
-        for seen in missing if archives else ():
-            url = archives.get(seen.recorded.supplier or "")
-            if url and not is_erased(connection, subject_of(seen.stream) or seen.stream):
-                raise PayloadsDetached(seen.recorded.supplier or "", url)
+        archive = cursor.execute(_SELECT_ARCHIVE, (supplier,)).fetchone()
+    if archive is not None and archive[0] and not is_erased(connection, subject_of(missing.stream) or missing.stream):
+        raise PayloadsDetached(supplier, archive[0])
 
 
 def head(connection: Connection[Any]) -> int:

@@ -1,11 +1,14 @@
 """Payloads are encrypted, a key per import process, and no race leaves one behind that nobody can read."""
 
 import asyncio
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
 
 import psycopg
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from zstandard import ZstdError
 
@@ -15,8 +18,18 @@ from eventstore.aggregates.participant import ImportParticipant
 from eventstore.aggregates.post_account import DELIVERY_NOTE, ImportRecord
 from eventstore.aggregates.post_account import stream_of as record_stream
 from eventstore.errors import AccountErased, VersionConflict
+from eventstore.log import payloads as module
 from eventstore.log.ledger import Ledger
-from eventstore.log.payloads import Payload, PayloadErased, is_readable, random_key, read_payload
+from eventstore.log.payloads import (
+    Bodies,
+    Payload,
+    PayloadErased,
+    Place,
+    in_pieces,
+    is_readable,
+    random_key,
+    read_payload,
+)
 from projections import INLINE
 from tests.support.make import NOON
 
@@ -69,6 +82,16 @@ def test_what_cannot_be_decompressed_leaves_the_next_as_it_is() -> None:
     with pytest.raises(ZstdError):
         Payload(whole.sha256, 4, b"no frame").body()
     assert whole.body() == b"body"
+
+
+@given(st.lists(st.integers(0, 30)), st.integers(0, 50))
+@example([31], 30)
+def test_pieces_have_everything_in_order_and_are_no_larger_than_they_may(sizes: list[int], most: int) -> None:
+    pieces = [*in_pieces(sizes, lambda size: size, most)]
+    assert [size for piece in pieces for size in piece] == sizes
+    assert all(piece and (len(piece) == 1 or sum(piece) <= most) for piece in pieces)
+    for piece, following in pairwise(pieces):
+        assert sum(piece) + following[0] > most, "it would have had room in the piece before"
 
 
 def keys(database: PostgresUrls) -> dict[str, bytes]:
@@ -157,3 +180,50 @@ def test_the_service_may_not_change_keys(database: PostgresUrls) -> None:
     for statement in ("UPDATE payload_keys SET key = NULL, erased_at = now()", "DELETE FROM payload_keys"):
         with psycopg.connect(database.service) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
             connection.execute(statement.encode())
+
+
+def kept(ledger: Ledger, sizes: Sequence[int]) -> dict[Place, bytes]:
+    """Payloads of so many bytes, each of an import of its own, by place."""
+    bodies = {}
+    for number, size in enumerate(sizes):
+        payload, stream = Payload.of(bytes([number]) * size), stream_of("S", str(number))
+        ledger.execute(stream, stage(payload), at=NOON, by="t", payload=payload)
+        bodies[stream, payload.sha256.hex()] = bytes([number]) * size
+    return bodies
+
+
+def test_of_many_payloads_few_are_in_memory_and_none_is_left_out(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_OPEN_BYTES", 100)
+    sizes = [40, 60, 1, 500, 98, 2, 100]
+    bodies = kept(ledger, sizes)
+    together: list[int] = []
+    fetchall = psycopg.Cursor.fetchall
+
+    def counting(cursor: psycopg.Cursor[Any]) -> list[Any]:
+        rows = fetchall(cursor)
+        together.append(sum(row[2] is not None for row in rows))
+        return rows
+
+    with ledger.connection() as connection:
+        monkeypatch.setattr(psycopg.Cursor, "fetchall", counting)
+        read = [*module.read_payloads(connection, bodies)]
+    assert read == [*bodies.items()]
+    assert together == [len(piece) for piece in in_pieces(sizes, lambda size: size, 100)] == [2, 1, 1, 2, 1]
+
+
+@pytest.mark.parametrize("most", [1, 8_000_000])
+def test_bodies_can_be_taken_as_often_as_they_were_asked_for(
+    ledger: Ledger, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(module, "MAX_OPEN_BYTES", most)
+    first, second, third, erased = places = list(kept(ledger, [3, 3, 3, 3]))
+    with psycopg.connect(database.admin) as connection:
+        connection.execute("DELETE FROM payload_keys WHERE stream = %s", (erased[0],))
+    with ledger.connection() as connection:
+        bodies = Bodies(connection, [first, erased, second, first, third])
+        taken = [bodies.take(place) for place in (first, erased, first, first, third, second, ("import/S/9", "00"))]
+    one, two, three = (bytes([number]) * 3 for number in range(3))
+    assert taken == [one, None, one, None, three, two, None]
+    assert len(places) == 4

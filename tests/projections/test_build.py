@@ -7,7 +7,10 @@ import pytest
 from psycopg import Connection
 
 from embedded.postgres import PostgresUrls
+from eventstore.log import payloads
+from eventstore.log.ledger import Ledger
 from projections import PROJECTIONS
+from projections.versioning import build as build_module
 from projections.versioning.build import _Workers, administrator, apply_events, build, make_tables
 from projections.versioning.compare import compare, verify
 from projections.versioning.projection import Projection
@@ -19,6 +22,9 @@ from projections.versioning.versions import (
     switch,
     versions,
 )
+from tests.support.following import follow
+from tests.support.make import an_account
+from tests.support.staging import SUPPLIER, stage
 
 BY_NAME = {projection.name: projection for projection in PROJECTIONS}
 STATUS = BY_NAME["import_status"]
@@ -40,6 +46,23 @@ def test_bulk_and_event_by_event_come_to_the_same(
         assert apply_events(admin, projection, "single", after=position, upto=position + 1) == []
     assert compare(admin, projection, "single", "bulk", limit=3).first == ()
     assert compare(admin, projection, projection.home, "bulk", limit=3).first == ()
+
+
+@each
+def test_payloads_that_are_read_a_few_at_a_time_come_to_the_same(
+    admin: Connection[Any],
+    history: Ledger,
+    database: PostgresUrls,
+    projection: Projection,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of large ones few are in memory, whether a projection is made anew or follows the log."""
+    for module, name in ((build_module, "MAX_OPEN_BYTES"), (payloads, "MAX_OPEN_BYTES"), (build_module, "_LOAD_BYTES")):
+        monkeypatch.setattr(module, name, 15_000)
+    for number in range(50, 54):
+        stage(history, an_account(SUPPLIER, number))
+    follow(history)
+    assert verify(database.admin, admin, projection, limit=3).first == ()
 
 
 def poison(admin: Connection[Any], projection: Projection) -> str:

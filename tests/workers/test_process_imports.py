@@ -28,7 +28,8 @@ from schemas.account import Account
 from tests.support.make import an_account, changed
 from tests.support.staging import SUPPLIER, stage, status
 from workers import process_imports
-from workers.process_imports import LEASE, ImportProcessor, Ready
+from workers.process_imports import LEASE, ImportProcessor, Ready, Started
+from workers.references import Treatments
 
 REFUSES_POISON = "ALTER TABLE platform.service_account ADD CHECK (notes #>> '{0,body}' <> 'poison')"
 
@@ -81,6 +82,37 @@ def test_what_the_worker_has_started_it_does_not_read_again(
     processor.process(streams)
     assert read == [streams]
     assert {status(ledger, stream) for stream in streams} == {"PROCESSED"}
+
+
+def test_imports_that_are_large_together_are_taken_up_one_after_the_other(
+    ledger: Ledger, processor: ImportProcessor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody holds more of them than memory has room for, and none waits, taken up, for those before it."""
+    monkeypatch.setattr(process_imports, "MAX_OPEN_BYTES", 25_000)
+    streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 6)]
+    processor.process(streams)
+    events = [(one.stream, type(one.event)) for one in ledger.history(*streams) if one.version > 1]
+    pieces = [streams[:2], streams[2:4], streams[4:]]
+    assert events == [(one, kind) for piece in pieces for kind in (ImportStarted, ImportProcessed) for one in piece]
+
+
+def test_what_somebody_has_changed_since_it_was_looked_at_is_looked_at_again(
+    ledger: Ledger, processor: ImportProcessor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_imports, "MAX_OPEN_BYTES", 1)
+    first, cancelled, replaced, last = streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 5)]
+    finish = ImportProcessor._finish
+
+    def changing(processor: ImportProcessor, started: Sequence[Started], treatments: Treatments) -> None:
+        monkeypatch.setattr(ImportProcessor, "_finish", finish)
+        ledger.execute(cancelled, CancelImport(), at=now(), by="tester")
+        stage(ledger, changed(an_account(SUPPLIER, 3), "ANOTHER", "sales_channel"))
+        finish(processor, started, treatments)
+
+    monkeypatch.setattr(ImportProcessor, "_finish", changing)
+    processor.process(streams)
+    assert [status(ledger, stream) for stream in streams] == ["PROCESSED", "CANCELLED", "PROCESSED", "PROCESSED"]
+    assert [len(ledger.history(stream)) for stream in (first, replaced, last)] == [3, 4, 3]
 
 
 def test_what_somebody_has_ended_meanwhile_is_left_to_him(

@@ -194,4 +194,16 @@ def test_what_was_lost_is_rung_for_while_accounts_keep_arriving(
 
 
 def test_a_message_carries_up_to_two_hundred_streams() -> None:
-    assert [len(message) for message in _messages([str(number) for number in range(401)])] == [200, 200, 1]
+    assert [len(message) for message in _messages({str(number): 10_000 for number in range(401)})] == [200, 200, 1]
+
+
+def test_large_imports_are_spread_over_messages(ledger: Ledger, connection: psycopg.Connection[Any]) -> None:
+    """A worker does as many at once as it can hold; others have the rest."""
+    account = an_account(SUPPLIER, 1)
+    large = [
+        account | {"external_account_number": f"NW-{number}", "metadata": {"n": "x" * 5_000_000}} for number in "12"
+    ]
+    streams = [stage(ledger, one) for one in (*large, an_account(SUPPLIER, 3))]
+    broker = in_process_broker()
+    Relay(ledger, BrokerDoorbell(broker))._ring_after(connection, 0)
+    assert queued(broker) == [streams[:1], streams[1:]]
