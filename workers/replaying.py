@@ -19,7 +19,7 @@ from eventstore.aggregates.supplier import Supplier
 from eventstore.events import AGGREGATES, Recorded, shown_event, supplier_of
 from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.ledger import recorded_of
-from eventstore.log.payloads import Bodies, Place
+from eventstore.log.payloads import Bodies, PayloadId
 from eventstore.replay import Replay
 from market.judging import Terms
 from projections.versioning.reading import Slice
@@ -164,7 +164,7 @@ def _replay_stream(
     replayed.partial_streams += len(folded.partial)
 
 
-def _judged_places(events: Sequence[Recorded]) -> list[Place]:
+def _judged_places(events: Sequence[Recorded]) -> list[PayloadId]:
     """The payloads of imports that have ended, in the order of their events."""
     ended = {one.stream for one in events if isinstance(one.event, ImportProcessed | ImportErrored)}
     digests = ((one.stream, getattr(one.event, "payload_sha256", None)) for one in events if one.stream in ended)

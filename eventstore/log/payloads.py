@@ -21,8 +21,8 @@ from eventstore.errors import AccountErased
 from eventstore.log.arrays import ARRAY_OF
 
 T = TypeVar("T")
-Place = tuple[str, str]
-"""Where a payload is: its stream, and its hexadecimal digest."""
+PayloadId = tuple[str, str]
+"""What names a payload: its stream, and its hexadecimal digest."""
 _Content = tuple[str, bytes, bytes, bytes | None]
 """What `read_payload` reads: stream, digest, content, key."""
 
@@ -159,7 +159,7 @@ def refuse_erased(connection: Connection[Any], subjects: Collection[str]) -> Non
         raise AccountErased
 
 
-def read_payloads(connection: Connection[Any], wanted: Iterable[Place]) -> Iterator[tuple[Place, bytes]]:
+def read_payloads(connection: Connection[Any], wanted: Iterable[PayloadId]) -> Iterator[tuple[PayloadId, bytes]]:
     """Bodies, one after the other, with their places; what was erased is missing. Verifies each digest."""
     for stream, sha256, content, key in _contents(connection, wanted):
         yield (stream, sha256.hex()), read_payload(stream, sha256, content, key)
@@ -171,16 +171,16 @@ class Bodies:
     A place that was asked for several times can be taken as often; one that is passed over stays here.
     """
 
-    def __init__(self, connection: Connection[Any], wanted: Iterable[Place]) -> None:
+    def __init__(self, connection: Connection[Any], wanted: Iterable[PayloadId]) -> None:
         places = list(wanted)
         self._times = Counter(places)
         self._turns = {place: turn for turn, place in enumerate(dict.fromkeys(places))}
         self._contents = _contents(connection, self._turns)
         self._next = next(self._contents, None)
-        self._kept: dict[Place, _Content] = {}
+        self._kept: dict[PayloadId, _Content] = {}
         """Those that may still be taken."""
 
-    def take(self, place: Place) -> bytes | None:
+    def take(self, place: PayloadId) -> bytes | None:
         """The body; None when it was erased, or nobody asked for it. Raises ValueError when its digest differs."""
         turn = self._turns.get(place, -1)
         while self._next is not None and self._turns[of_next := (self._next[0], self._next[1].hex())] <= turn:
@@ -192,7 +192,7 @@ class Bodies:
         return None if content is None else read_payload(*content)
 
 
-def _contents(connection: Connection[Any], wanted: Iterable[Place]) -> Iterator[_Content]:
+def _contents(connection: Connection[Any], wanted: Iterable[PayloadId]) -> Iterator[_Content]:
     """What is stored of the payloads at these places, in their order; what was erased is missing.
 
     Asked for in turns, so that a few large ones are all that is here of many.

@@ -19,7 +19,7 @@ from eventstore.aggregates.post_account import RecordCancellationChanged, Record
 from eventstore.aggregates.price_sheet import PriceSheetImported
 from eventstore.events import AGGREGATES, UNREADABLE, Recorded, read_event, subject_of
 from eventstore.log.columns import SELECT_HEAD, columns_of
-from eventstore.log.payloads import Bodies, Place, is_erased
+from eventstore.log.payloads import Bodies, PayloadId, is_erased
 
 BATCH = 1_000
 
@@ -224,7 +224,7 @@ def with_bodies(connection: Connection[Any], batch: Sequence[Seen]) -> Iterator[
         yield msgspec.structs.replace(seen, body=body)
 
 
-def _places(connection: Connection[Any], batch: Sequence[Seen]) -> list[Place]:
+def _places(connection: Connection[Any], batch: Sequence[Seen]) -> list[PayloadId]:
     """Where the payload of each event is; the digest is "" where there is none."""
     staged: dict[str, str] = {}
     processed = [seen.stream for seen in batch if isinstance(seen.recorded.event, ImportProcessed)]

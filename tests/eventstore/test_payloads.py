@@ -24,7 +24,7 @@ from eventstore.log.payloads import (
     Bodies,
     Payload,
     PayloadErased,
-    Place,
+    PayloadId,
     in_pieces,
     is_readable,
     random_key,
@@ -182,7 +182,7 @@ def test_the_service_may_not_change_keys(database: PostgresUrls) -> None:
             connection.execute(statement.encode())
 
 
-def kept(ledger: Ledger, sizes: Sequence[int]) -> dict[Place, bytes]:
+def kept(ledger: Ledger, sizes: Sequence[int]) -> dict[PayloadId, bytes]:
     """Payloads of so many bytes, each of an import of its own, by place."""
     bodies = {}
     for number, size in enumerate(sizes):
