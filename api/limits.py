@@ -44,9 +44,10 @@ MAX_STRANGER_BODY_BYTES = 32 * KIB
 """A body of somebody who has shown no credentials: a request for a token."""
 MAX_STRANGER_HELD_BYTES = 8 * MIB
 STRANGER_BODY_TIMEOUT_S = 10.0
-MAX_BESIDE_BYTES = 32 * KIB
+MAX_AT_ONCE_BYTES = 32 * KIB
 """Larger bodies are judged in a thread, so that the others' requests go on."""
-THREADS_BESIDE = 4
+MAX_MEDIUM_BYTES = MIB
+"""Still larger ones wait for each other in a thread of their own, so that these do not wait for them."""
 MAX_LINE_BYTES = 10 * MIB
 MAX_BULK_AT_ONCE, MAX_BULK_OF_ONE = 16, 8
 """Bulk requests of a process at a time, and of one organisation; each holds a few batches."""
@@ -117,7 +118,8 @@ LIMITS: tuple[Limit, ...] = (
     Limit("numbers with a fraction or exponent in a body", f"{MAX_DECIMALS:,}", _TOO_LARGE, "memory"),
     Limit("processor time for reading a body", f"{MAX_SCAN_S} s + {MAX_WALK_S} s", _TOO_LARGE, _OTHERS),
     Limit("processor time for asking the market's rules", f"{MAX_RULES_S} s", _TOO_LARGE, _OTHERS),
-    Limit("body that is judged at once", "32 KiB", f"larger ones in {THREADS_BESIDE} threads", _OTHERS),
+    Limit("body that is judged at once", "32 KiB", "larger ones in a thread", _OTHERS),
+    Limit("account that has not to wait for others", "1 MiB", "larger ones have turns", "memory, the others' waiting"),
     Limit("line of a bulk body", "10 MiB", "that line alone: `request_too_large`", "memory"),
     Limit(
         "bulk requests of a process",

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from api.admission import Call
 from api.auth import READERS, WRITERS
-from api.beside import beside
+from api.beside import Turns, beside
 from api.database import in_thread, read
 from api.directory import Key
 from api.endpoints.history_queries import AS_OF, as_of
@@ -53,14 +53,16 @@ class AccountImport:
         self._statuses = services.statuses
         self._directory = services.directory
         self._runs = services.runs
+        self._turns = Turns()
 
     async def validate(self, request: Request, call: Call) -> Response:
         """200 with an empty object, or what is preferred, or 400 with every problem; no side effects."""
-        judged = await self._judged(call, Occasion.VALIDATE)
+        async with self._turns.of(call.body):
+            warnings = warnings_of(await self._judged(call, Occasion.VALIDATE))
         if call.subjects:
             self._runs.validate(call.subjects[-1][0], call.run)
         is_told = prefers_representation(request)
-        body = _answer(request, "VALID", None, warnings_of(judged)) if is_told else _NOTHING
+        body = _answer(request, "VALID", None, warnings) if is_told else _NOTHING
         return _told(request, 200, body, is_told=is_told)
 
     async def create(self, request: Request, call: Call) -> Response:
@@ -86,8 +88,9 @@ class AccountImport:
 
     async def _staging(self, call: Call) -> "_Staging":
         """All that is kept of a request while it waits for its commit; what it was read from is let go."""
-        judged = await self._judged(call, Occasion.CREATE)
-        staging = await beside(call.body, _staging_of, judged, call.body, call.run)
+        async with self._turns.of(call.body):
+            judged = await self._judged(call, Occasion.CREATE)
+            staging = await beside(call.body, _staging_of, judged, call.body, call.run)
         call.let_go()
         return staging
 

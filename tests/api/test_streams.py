@@ -8,14 +8,15 @@ import pytest
 from starlette.responses import StreamingResponse
 from starlette.types import Message
 
-from api.beside import beside
+from api.beside import Turns, beside
 from api.bulk import body as bulk_body
 from api.bulk.body import BulkBody
 from api.bulk.inflate import Plain
 from api.bulk.lines import Line
-from api.limits import MAX_BESIDE_BYTES
+from api.limits import MAX_AT_ONCE_BYTES, MAX_MEDIUM_BYTES
 from api.responses import json_array_response
 from api.status_codes import ApiError
+from schemas.sentence import Sentence
 
 ITEMS = 200_000
 
@@ -44,13 +45,47 @@ def test_a_list_goes_out_whole_and_is_held_nowhere() -> None:
     assert whole == sum(len(f'{{"number":{number}}},') for number in range(ITEMS)) + 1
 
 
-def test_a_large_body_is_worked_on_beside_the_loop() -> None:
-    async def threads() -> tuple[int, int]:
-        return await beside(b"x", threading.get_ident), await beside(b"x" * (MAX_BESIDE_BYTES + 1), threading.get_ident)
+def test_a_large_body_is_worked_on_beside_the_loop_and_beside_very_large_ones() -> None:
+    async def threads() -> list[int]:
+        sizes = (1, MAX_AT_ONCE_BYTES + 1, MAX_MEDIUM_BYTES, MAX_MEDIUM_BYTES + 1, MAX_MEDIUM_BYTES + 2)
+        return [await beside(b"x" * size, threading.get_ident) for size in sizes]
 
-    small, large = asyncio.run(threads())
+    small, *medium, very_large, largest = asyncio.run(threads())
     assert small == threading.get_ident()
-    assert large != threading.get_ident()
+    assert len({small, *medium, very_large}) == 3
+    assert very_large == largest
+
+
+def test_very_large_bodies_have_turns_and_others_do_not_wait_for_them() -> None:
+    async def taking_turns() -> tuple[int, int]:
+        turns, inside, most = Turns(), 0, 0
+
+        async def one(body: bytes) -> None:
+            nonlocal inside, most
+            async with turns.of(body):
+                inside += 1
+                most = max(most, inside)
+                await asyncio.sleep(0)
+                inside -= 1
+
+        await asyncio.gather(*(one(bytes(MAX_MEDIUM_BYTES + 1)) for _ in range(5)))
+        alone, most = most, 0
+        await asyncio.gather(*(one(bytes(MAX_MEDIUM_BYTES)) for _ in range(5)))
+        return alone, most
+
+    assert asyncio.run(taking_turns()) == (1, 5)
+
+
+def test_a_turn_ends_with_whatever_ends_the_work_in_it() -> None:
+    async def taking_turns() -> bytes:
+        turns, body = Turns(), bytes(MAX_MEDIUM_BYTES + 1)
+        with pytest.raises(ApiError):
+            async with turns.of(body):
+                raise ApiError(400, Sentence("Refused.", "Abgelehnt."))
+        async with asyncio.timeout(1), turns.of(body):
+            return body
+
+    assert asyncio.run(taking_turns())
 
 
 def test_a_body_that_trickles_goes_on_and_one_that_falls_silent_ends(monkeypatch: pytest.MonkeyPatch) -> None:
