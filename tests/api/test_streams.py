@@ -45,7 +45,7 @@ def test_a_list_goes_out_whole_and_is_held_nowhere() -> None:
     assert whole == sum(len(f'{{"number":{number}}},') for number in range(ITEMS)) + 1
 
 
-def test_a_large_body_is_worked_on_beside_the_loop_and_beside_very_large_ones() -> None:
+def test_a_large_body_is_worked_on_beside_the_loop() -> None:
     async def threads() -> list[int]:
         sizes = (1, MAX_AT_ONCE_BYTES + 1, MAX_MEDIUM_BYTES, MAX_MEDIUM_BYTES + 1, MAX_MEDIUM_BYTES + 2)
         return [await beside(b"x" * size, threading.get_ident) for size in sizes]
