@@ -21,6 +21,8 @@ from bench.waiting import slowest
 RESULTS = Path(__file__).parent / "results"
 STEADY_RATE = 200
 """Creates a second for latencies: well below what two cores can do, so that what is measured is waiting."""
+LARGE_RATE = 100
+BESIDE_LARGE = f"create at {LARGE_RATE}/s beside 12 that validate 9.5 MB"
 READ_RATES = (300, 500)
 """Creates a second, and questions for a status beside them."""
 LARGE = "accounts of 8 MB to PROCESSED"
@@ -116,6 +118,7 @@ def turn(bench: Bench, accounts: int, number: int) -> dict[str, Measured]:
         **bench.creates_watched_and_not(),
         f"create at {STEADY_RATE}/s, workers running": bench.creates_among_workers(STEADY_RATE),
         READS: bench.status_reads(*READ_RATES),
+        BESIDE_LARGE: bench.creates_beside_large(LARGE_RATE),
     }
     if find_spec("fastapi") and find_spec("rest_framework"):
         measured |= {

@@ -18,6 +18,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -183,6 +184,15 @@ class Bench:
             self._wait_for_followers()
             return Measured(count / (ended_at() - began), memory_mb=most_memory_of(self._families))
 
+    def creates_beside_large(self, rate: int, connections: int = 12, size: int = 9_500_000) -> Measured:
+        """So many creates a second, beside so many connections that validate an account of so many bytes each."""
+        self.settle()
+        with self.apis() as port, self.working():
+            self.warm_up(port)
+            with self._validating(port, large(bodies(SUPPLIER)[0][0], size), connections):
+                measured = self._measured(port, CREATE, rate=rate)
+            return Measured(measured.rate, latency_ms=measured.latency_ms, memory_mb=most_memory_of(self._families))
+
     def status_reads(
         self, creates_a_second: int, reads_a_second: int, accounts: int = 2_000, known: Reads | None = None
     ) -> Measured:
@@ -306,10 +316,31 @@ class Bench:
         """Raises HTTPError when it is refused."""
         sample, external = bodies(SUPPLIER)[number % SAMPLES]
         self._first += 1
-        body = large(sample.replace(external, b"LARGE-%09d" % self._first), size)
+        self._post(port, CREATE, large(sample.replace(external, b"LARGE-%09d" % self._first), size))
+
+    def _post(self, port: int, path: str, body: bytes) -> None:
         headers = {"Authorization": f"Token {self.key}", "Content-Type": "application/json"}
-        with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}{CREATE}", body, headers)):
+        with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}{path}", body, headers)):
             pass
+
+    @contextmanager
+    def _validating(self, port: int, body: bytes, connections: int) -> Iterator[None]:
+        """So many connections validate this body again and again; they have begun to be answered."""
+        stop = threading.Event()
+
+        def validate() -> None:
+            while not stop.is_set():
+                self._post(port, VALIDATE, body)
+
+        with ThreadPoolExecutor(connections) as threads:
+            try:
+                self._post(port, VALIDATE, body)
+                running = [threads.submit(validate) for _ in range(connections)]
+                yield
+            finally:
+                stop.set()
+        for one in running:
+            one.result()
 
     def _load(self, port: int, path: str, count: int = 0) -> float:
         report = self._report(port, path, count)

@@ -331,7 +331,8 @@ def all_put_back(connection: Connection[Any], keys: Sequence[str]) -> Iterator[N
 
 
 def _stored_bytes(stored: tuple[StoredPayload, bytes]) -> int:
-    return stored[0].length
+    """Of the content; small ones count for more, so that a thousand are together at most."""
+    return max(stored[0].length, MAX_OPEN_BYTES // 1_000)
 
 
 def _columns(batch: Sequence[tuple[StoredPayload, bytes]]) -> tuple[list[Any], ...]:

@@ -125,10 +125,10 @@ class ImportProcessor:
             started = self._start(piece, loaded)
             if self._is_sandbox:
                 started = self._not_asked_otherwise(started, treatments)
-            began = time.perf_counter()
-            self._finish_or_postpone(started, treatments)
-            if started:
-                measures().processed(len(started), time.perf_counter() - began)
+            for part in in_pieces(started, _started_bytes, MAX_OPEN_BYTES):  # more than one where some were replaced
+                began = time.perf_counter()
+                self._finish_or_postpone(part, treatments)
+                measures().processed(len(part), time.perf_counter() - began)
 
     def _finish_or_postpone(self, started: list[Started], treatments: Treatments) -> None:
         """To try again is safe: what was done has its effect already, and what others have taken over is refused."""
@@ -343,6 +343,10 @@ def _payload_bytes(loaded: Loaded | StreamUnreadable) -> int:
     """How large the payload is that an import was staged with; 0 where that cannot be told."""
     state = loaded.state if isinstance(loaded, Loaded) else None
     return state.staged.payload_bytes if isinstance(state, ImportProcess) and state.staged is not None else 0
+
+
+def _started_bytes(one: Started) -> int:
+    return one.process.staged.payload_bytes if one.process.staged is not None else 0
 
 
 def _later(one: Started, code: str) -> PostponeImport:

@@ -149,7 +149,7 @@ def _replay_stream(
     body: tuple[str, bytes] | None = None
     for recorded in history:
         digest = getattr(recorded.event, "payload_sha256", "")
-        if (staged := bodies.take((stream, digest))) is not None:
+        if (staged := bodies.take(stream, digest)) is not None:
             body = (digest, staged)  # the newest of a stream is what is processed
         for divergence in folded.divergences([recorded]):
             replayed.note(recorded, divergence.says)

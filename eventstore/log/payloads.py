@@ -6,8 +6,7 @@ with the same. Market-wide data (participants, price sheets) concerns no person 
 
 import hashlib
 import os
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -23,8 +22,6 @@ from eventstore.log.arrays import ARRAY_OF
 T = TypeVar("T")
 PayloadId = tuple[str, str]
 """What names a payload: its stream, and its hexadecimal digest."""
-_Content = tuple[str, bytes, bytes, bytes | None]
-"""What `read_payload` reads: stream, digest, content, key."""
 
 _LEVEL = 1  # 3 is a quarter slower and saves 3 % of the bytes
 
@@ -36,18 +33,17 @@ _ENCRYPTED = b"\x01"
 MAX_OPEN_BYTES = 8_000_000
 """So much of bodies is in memory at a time, and one that is larger by itself."""
 
-_SELECT_PAYLOADS = """
-SELECT stream, sha256, CASE WHEN upto_here <= %b OR upto_here = received_bytes THEN content END, key
+_SELECT_CONTENTS = """
+SELECT turn, CASE WHEN upto_here <= %b OR upto_here = received_bytes THEN content END, key
 FROM (
-    SELECT p.stream, p.sha256, p.content, p.received_bytes, k.key, w.place,
-           sum(p.received_bytes) OVER (ORDER BY w.place) AS upto_here
-    FROM unnest(%b::text[], %b::bytea[]) WITH ORDINALITY AS w (stream, sha256, place)
+    SELECT w.turn, p.content, p.received_bytes, k.key, sum(p.received_bytes) OVER (ORDER BY w.turn) AS upto_here
+    FROM unnest(%b::text[], %b::bytea[]) WITH ORDINALITY AS w (stream, sha256, turn)
     JOIN payloads AS p ON p.stream = w.stream AND p.sha256 = w.sha256
     LEFT JOIN payload_keys AS k ON k.stream = coalesce(p.subject, p.stream)
 ) AS wanted
-ORDER BY place
+ORDER BY turn
 """
-"""Contents in the order in which they are asked for, as many as may be open at once; of the others who they are."""
+"""Contents in the order in which they are asked for, as many as may be open at once; of the others their turns."""
 SELECT_ERASED = """
 SELECT payload_keys.stream
 FROM payload_keys
@@ -159,56 +155,70 @@ def refuse_erased(connection: Connection[Any], subjects: Collection[str]) -> Non
         raise AccountErased
 
 
+def stored_contents(
+    connection: Connection[Any], wanted: Sequence[tuple[str, bytes]]
+) -> Iterator[tuple[int, bytes, bytes | None]]:
+    """What is stored of payloads that are named by stream and digest: (number of the wish from 0, content, key).
+
+    In the order of the wishes; what was erased or archived is missing, and the key of who was. Asked for in turns, so
+    that of many large ones a few are here at a time.
+    """
+    texts, blobs = ARRAY_OF["text"], ARRAY_OF["bytea"]
+    left = [*range(len(wanted))]
+    while left:
+        asked = texts([wanted[turn][0] for turn in left]), blobs([wanted[turn][1] for turn in left])
+        with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
+            rows = cursor.execute(_SELECT_CONTENTS, (MAX_OPEN_BYTES, *asked)).fetchall()
+        turns, left = left, [left[turn - 1] for turn, content, _ in rows if content is None]
+        rows.reverse()
+        while rows:  # nothing of what was taken stays here
+            turn, content, key = rows.pop()
+            if content is not None:
+                yield turns[turn - 1], content, key
+
+
 def read_payloads(connection: Connection[Any], wanted: Iterable[PayloadId]) -> Iterator[tuple[PayloadId, bytes]]:
-    """Bodies, one after the other, with their places; what was erased is missing. Verifies each digest."""
-    for stream, sha256, content, key in _contents(connection, wanted):
-        yield (stream, sha256.hex()), read_payload(stream, sha256, content, key)
+    """Bodies, one after the other, with what names them; what was erased is missing. Verifies each digest."""
+    asked = [(stream, bytes.fromhex(digest)) for stream, digest in wanted]
+    for turn, content, key in stored_contents(connection, asked):
+        if is_readable(content, key):
+            stream, sha256 = asked[turn]
+            yield (stream, sha256.hex()), read_payload(stream, sha256, content, key)
 
 
 class Bodies:
-    """Bodies that are taken in the order in which they were asked for, of which few are in memory at a time.
-
-    A place that was asked for several times can be taken as often; one that is passed over stays here.
-    """
+    """Bodies that are taken in the order in which they were asked for, of which few are in memory at a time."""
 
     def __init__(self, connection: Connection[Any], wanted: Iterable[PayloadId]) -> None:
-        places = list(wanted)
-        self._times = Counter(places)
-        self._turns = {place: turn for turn, place in enumerate(dict.fromkeys(places))}
-        self._contents = _contents(connection, self._turns)
+        self._wanted = [(stream, sha256) for stream, digest in wanted if (sha256 := _digest(digest)) is not None]
+        self._asked = frozenset(self._wanted)
+        self._turn = 0
+        self._contents = stored_contents(connection, self._wanted)
         self._next = next(self._contents, None)
-        self._kept: dict[PayloadId, _Content] = {}
-        """Those that may still be taken."""
 
-    def take(self, place: PayloadId) -> bytes | None:
-        """The body; None when it was erased, or nobody asked for it. Raises ValueError when its digest differs."""
-        turn = self._turns.get(place, -1)
-        while self._next is not None and self._turns[of_next := (self._next[0], self._next[1].hex())] <= turn:
-            self._kept[of_next], self._next = self._next, next(self._contents, None)
-        content = self._kept.get(place)
-        self._times[place] -= 1
-        if self._times[place] <= 0:
-            self._kept.pop(place, None)
-        return None if content is None else read_payload(*content)
+    def take(self, stream: str, digest: str) -> bytes | None:
+        """The body whose turn it is; None when it was erased, or nobody asked for it.
+
+        Raises ValueError when its digest differs or is none, LookupError when it is another's turn.
+        """
+        if (sha256 := _digest(digest)) is None:
+            raise ValueError(f"the payload of {stream} has no digest")
+        if (stream, sha256) not in self._asked:
+            return None
+        if self._wanted[self._turn] != (stream, sha256):
+            raise LookupError(f"it is not the turn of {stream}")
+        turn, self._turn = self._turn, self._turn + 1
+        if self._next is None or self._next[0] != turn:
+            return None
+        (_, content, key), self._next = self._next, next(self._contents, None)
+        return read_payload(stream, sha256, content, key) if is_readable(content, key) else None
 
 
-def _contents(connection: Connection[Any], wanted: Iterable[PayloadId]) -> Iterator[_Content]:
-    """What is stored of the payloads at these places, in their order; what was erased is missing.
-
-    Asked for in turns, so that a few large ones are all that is here of many.
-    """
-    texts, blobs = ARRAY_OF["text"], ARRAY_OF["bytea"]
-    left = [(stream, bytes.fromhex(digest)) for stream, digest in wanted]
-    while left:
-        asked = texts([stream for stream, _ in left]), blobs([sha256 for _, sha256 in left])
-        with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
-            rows = cursor.execute(_SELECT_PAYLOADS, (MAX_OPEN_BYTES, *asked)).fetchall()
-        left = [(stream, sha256) for stream, sha256, content, _ in rows if content is None]
-        rows.reverse()
-        while rows:  # nothing of what was taken stays here
-            stream, sha256, content, key = rows.pop()
-            if content is not None and is_readable(content, key):
-                yield stream, sha256, content, key
+def _digest(hexadecimal: str) -> bytes | None:
+    try:
+        return bytes.fromhex(hexadecimal)
+    except ValueError:
+        return None
 
 
 def in_pieces(items: Iterable[T], size: Callable[[T], int], most: int) -> Iterator[list[T]]:

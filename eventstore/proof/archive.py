@@ -22,6 +22,7 @@ from psycopg.rows import dict_row
 from discretion.private_files import open_private
 from eventstore.events import shown_event
 from eventstore.log.columns import SELECT_EVENTS
+from eventstore.log.payloads import stored_contents
 from eventstore.proof.checkpoints import LogKey
 from eventstore.proof.merkle import inclusion_proof
 from eventstore.proof.sealing import tile_reader
@@ -35,8 +36,6 @@ STATEMENT, EVENTS, PROOFS, INDEX, PAYLOADS = (
 )
 _PARTS = (EVENTS, PROOFS, INDEX, PAYLOADS)
 _BATCH = 1_000
-_PAYLOADS_AT_ONCE = 50
-"""Few, since each may have ten megabytes."""
 
 _SELECT_OF_SUPPLIER = (
     SELECT_EVENTS
@@ -45,7 +44,7 @@ ORDER BY position
 """
 )
 _SELECT_PAYLOADS = """
-SELECT stream, sha256, recorded_at, received_bytes, subject, content
+SELECT stream, sha256, recorded_at, received_bytes, subject
 FROM payloads
 WHERE stream = ANY(%s)
 ORDER BY stream, sha256
@@ -169,16 +168,14 @@ def write_archive(
 
 def _write_payloads(connection: Connection[Any], streams: Collection[str], parts: dict[str, _Part]) -> int:
     written = 0
-    with connection.cursor("payloads", binary=True, row_factory=dict_row) as cursor:
-        cursor.itersize = _PAYLOADS_AT_ONCE
-        for row in cursor.execute(_SELECT_PAYLOADS, (list(streams),)):
-            content = row.pop("content")
-            line = StoredPayload(
-                **row | {"sha256": row["sha256"].hex()}, place=parts[PAYLOADS].size, length=len(content)
-            )
-            parts[INDEX].write(msgspec.json.encode(line) + b"\n")
-            parts[PAYLOADS].write(content)
-            written += 1
+    with connection.cursor(binary=True, row_factory=dict_row) as cursor:
+        rows = cursor.execute(_SELECT_PAYLOADS, (list(streams),)).fetchall()
+    for number, content, _ in stored_contents(connection, [(row["stream"], row["sha256"]) for row in rows]):
+        row = rows[number]
+        line = StoredPayload(**row | {"sha256": row["sha256"].hex()}, place=parts[PAYLOADS].size, length=len(content))
+        parts[INDEX].write(msgspec.json.encode(line) + b"\n")
+        parts[PAYLOADS].write(content)
+        written += 1
     return written
 
 

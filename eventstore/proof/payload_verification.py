@@ -17,7 +17,7 @@ from psycopg.sql import SQL
 from eventstore.aggregates.customer_mail import MailRequested
 from eventstore.aggregates.supplier import SupplierArchived
 from eventstore.events import AGGREGATES, shown_event
-from eventstore.log.payloads import read_payload
+from eventstore.log.payloads import read_payload, stored_contents
 from runtime.parallel import processes
 
 _TOPICS_WITH_PAYLOAD = [
@@ -27,7 +27,7 @@ _TOPICS_WITH_PAYLOAD = [
     if "payload_sha256" in event.__struct_fields__ and event is not MailRequested
 ]
 _SELECT_PAYLOADS: LiteralString = """
-SELECT payloads.stream, sha256, content, key, EXISTS (
+SELECT stream, sha256, EXISTS (
            SELECT FROM events
            WHERE events.stream = payloads.stream
              AND topic = ANY(%s)
@@ -35,7 +35,6 @@ SELECT payloads.stream, sha256, content, key, EXISTS (
                  = split_part(split_part(encode(state, 'escape'), '"payload_sha256":"', 2), '"', 1)
        )
 FROM payloads
-LEFT JOIN payload_keys ON payload_keys.stream = coalesce(subject, payloads.stream)
 """
 _BY_HASH: LiteralString = "WHERE abs(hashtext(payloads.stream)::bigint) %% %s = %s"
 _BY_STREAM: LiteralString = """
@@ -85,8 +84,7 @@ LIMIT 5
 """
 
 
-_AT_ONCE = 50
-"""Payloads that are fetched at a time: few, since each may have ten megabytes."""
+_AT_ONCE = 500
 
 
 class VerifiedPayloads(msgspec.Struct, kw_only=True):
@@ -164,13 +162,15 @@ def _opened(
         cursor.execute(_SELECT_PAYLOADS + condition, (_TOPICS_WITH_PAYLOAD, *values))
         while rows := cursor.fetchmany(_AT_ONCE):
             breathe()
-            for stream, sha256, content, key, is_spoken_of in rows:
-                if not is_spoken_of:
-                    sentence = f"WARNED  payload {sha256.hex()[:12]}… of {stream}: no event speaks of it"
-                    verified.problems.append(sentence)
-                    continue
+            verified.problems += [
+                f"WARNED  payload {sha256.hex()[:12]}… of {stream}: no event speaks of it"
+                for stream, sha256, is_spoken_of in rows
+                if not is_spoken_of
+            ]
+            named = [(stream, sha256) for stream, sha256, is_spoken_of in rows if is_spoken_of]
+            for number, content, key in stored_contents(connection, named):
                 try:
-                    read_payload(stream, sha256, content, key)
+                    read_payload(*named[number], content, key)
                     verified.matching += 1
                 except ValueError as error:
                     verified.problems.append(f"PAYLOAD  {error}")

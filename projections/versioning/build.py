@@ -255,7 +255,7 @@ def apply_batch(
 def _pieces(
     connection: Connection[Any], projection: Projection, batch: Sequence[Seen]
 ) -> Iterable[Sequence[Seen | Poison]]:
-    """The events as a projection wants them: with their payloads, of which some are in memory together, or all."""
+    """All of the events, or, where the projection reads payloads, as many at a time as may be open together."""
     if not projection.reads_payloads:
         return (batch,)
     return in_pieces(with_bodies(connection, batch), _open_bytes, MAX_OPEN_BYTES)

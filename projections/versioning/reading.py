@@ -211,42 +211,53 @@ def with_bodies(connection: Connection[Any], batch: Sequence[Seen]) -> Iterator[
 
     What was erased stays without; a payload that cannot be read makes poison of its event. Raises PayloadsDetached.
     """
-    places = _places(connection, batch)
-    bodies = Bodies(connection, [place for place in places if place[1]])
-    for seen, place in zip(batch, places, strict=True):
+    named = _payloads_of(connection, batch)
+    bodies = Bodies(connection, [one for one in named if one[1]])
+    archives = _Archives(connection)
+    for seen, (stream, digest) in zip(batch, named, strict=True):
         try:
-            body = bodies.take(place) if place[1] else None
+            body = bodies.take(stream, digest) if digest else None
         except ValueError as error:
             yield Poison(seen.stream, seen.position, said_by(error), seen.first_position)
             continue
-        if place[1] and body is None:
-            _refuse_detached(connection, seen)
+        if digest and body is None:
+            archives.refuse_detached(seen)
         yield msgspec.structs.replace(seen, body=body)
 
 
-def _places(connection: Connection[Any], batch: Sequence[Seen]) -> list[PayloadId]:
-    """Where the payload of each event is; the digest is "" where there is none."""
+def _payloads_of(connection: Connection[Any], batch: Sequence[Seen]) -> list[PayloadId]:
+    """What names the payload of each event; the digest is "" where there is none."""
     staged: dict[str, str] = {}
     processed = [seen.stream for seen in batch if isinstance(seen.recorded.event, ImportProcessed)]
     if processed:
         with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
             for stream, state in cursor.execute(_SELECT_STAGED, (processed,)):
                 staged[stream] = _staged.decode(state).payload_sha256
-    places = []
+    named = []
     for seen in batch:
         event = seen.recorded.event
         own = event.payload_sha256 if isinstance(event, _OF_OWN_PAYLOADS) else staged.get(seen.stream, "")
-        places.append((seen.stream, own))
-    return places
+        named.append((seen.stream, own))
+    return named
 
 
-def _refuse_detached(connection: Connection[Any], missing: Seen) -> None:
-    """Raises PayloadsDetached where its payload lies in an archive, and was not erased."""
-    supplier = missing.recorded.supplier or ""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        archive = cursor.execute(_SELECT_ARCHIVE, (supplier,)).fetchone()
-    if archive is not None and archive[0] and not is_erased(connection, subject_of(missing.stream) or missing.stream):
-        raise PayloadsDetached(supplier, archive[0])
+class _Archives:
+    """Where suppliers' payloads lie that are not here; each supplier is looked up once."""
+
+    def __init__(self, connection: Connection[Any]) -> None:
+        self._connection = connection
+        self._places: dict[str, str] = {}
+
+    def refuse_detached(self, seen: Seen) -> None:
+        """Raises PayloadsDetached where its payload lies in an archive, and was not erased."""
+        supplier = seen.recorded.supplier or ""
+        if supplier not in self._places:
+            with self._connection.cursor(row_factory=tuple_row) as cursor:
+                row = cursor.execute(_SELECT_ARCHIVE, (supplier,)).fetchone()
+            self._places[supplier] = row[0] or "" if row else ""
+        url = self._places[supplier]
+        if url and not is_erased(self._connection, subject_of(seen.stream) or seen.stream):
+            raise PayloadsDetached(supplier, url)
 
 
 def head(connection: Connection[Any]) -> int:

@@ -49,8 +49,9 @@ def _most_at_a_time(handle: Callable[[AccountImport], Callable[[Request, Call], 
 
     def uncounted(*arguments: Any) -> Any:
         nonlocal read
+        judged = judging(*arguments)
         read -= 1
-        return judging(*arguments)
+        return judged
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(account_import, "sent_submission", counted)

@@ -16,6 +16,7 @@ from api.bulk.lines import Line
 from api.limits import MAX_AT_ONCE_BYTES, MAX_MEDIUM_BYTES
 from api.responses import json_array_response
 from api.status_codes import ApiError
+from eventstore.errors import StoreUnavailable
 from schemas.sentence import Sentence
 
 ITEMS = 200_000
@@ -74,6 +75,24 @@ def test_very_large_bodies_have_turns_and_others_do_not_wait_for_them() -> None:
         return alone, most
 
     assert asyncio.run(taking_turns()) == (1, 5)
+
+
+def test_who_waits_behind_one_whom_the_database_does_not_answer_is_told_at_once() -> None:
+    async def taking_turns() -> tuple[int, list[type]]:
+        turns, body, asked = Turns(), bytes(MAX_MEDIUM_BYTES + 1), 0
+
+        async def one() -> None:
+            nonlocal asked
+            async with turns.of(body):
+                asked += 1
+                await asyncio.sleep(0.01)
+                raise StoreUnavailable
+
+        answers = await asyncio.gather(*(one() for _ in range(5)), return_exceptions=True)
+        async with turns.of(body):  # whoever comes later tries again
+            return asked, [type(answer) for answer in answers]
+
+    assert asyncio.run(taking_turns()) == (1, [StoreUnavailable] * 5)
 
 
 def test_a_turn_ends_with_whatever_ends_the_work_in_it() -> None:

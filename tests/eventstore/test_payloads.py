@@ -203,7 +203,7 @@ def test_of_many_payloads_few_are_in_memory_and_none_is_left_out(
 
     def counting(cursor: psycopg.Cursor[Any]) -> list[Any]:
         rows = fetchall(cursor)
-        together.append(sum(row[2] is not None for row in rows))
+        together.append(sum(row[1] is not None for row in rows))
         return rows
 
     with ledger.connection() as connection:
@@ -214,16 +214,29 @@ def test_of_many_payloads_few_are_in_memory_and_none_is_left_out(
 
 
 @pytest.mark.parametrize("most", [1, 8_000_000])
-def test_bodies_can_be_taken_as_often_as_they_were_asked_for(
+def test_bodies_are_taken_in_the_order_and_as_often_as_they_were_asked_for(
     ledger: Ledger, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     monkeypatch.setattr(module, "MAX_OPEN_BYTES", most)
-    first, second, third, erased = places = list(kept(ledger, [3, 3, 3, 3]))
+    first, second, third, erased = kept(ledger, [3, 3, 3, 3])
     with psycopg.connect(database.admin) as connection:
         connection.execute("DELETE FROM payload_keys WHERE stream = %s", (erased[0],))
+    wanted = [first, erased, second, first, third]
     with ledger.connection() as connection:
-        bodies = Bodies(connection, [first, erased, second, first, third])
-        taken = [bodies.take(place) for place in (first, erased, first, first, third, second, ("import/S/9", "00"))]
+        bodies = Bodies(connection, wanted)
+        taken = [bodies.take(*one) for one in wanted]
+        assert bodies.take("import/S/9", "00") is None
+        with pytest.raises(LookupError):
+            Bodies(connection, wanted).take(*second)
     one, two, three = (bytes([number]) * 3 for number in range(3))
-    assert taken == [one, None, one, None, three, two, None]
-    assert len(places) == 4
+    assert taken == [one, None, two, one, three]
+
+
+def test_a_digest_that_is_none_is_an_error_of_its_own_body_and_its_case_does_not_matter(ledger: Ledger) -> None:
+    first, second = kept(ledger, [3, 3])
+    wanted = [("import/S/0", "zz"), (first[0], first[1].upper()), second]
+    with ledger.connection() as connection:
+        bodies = Bodies(connection, wanted)
+        with pytest.raises(ValueError, match="the payload of import/S/0 has no digest"):
+            bodies.take(*wanted[0])
+        assert [bodies.take(*one) for one in wanted[1:]] == [bytes([number]) * 3 for number in range(2)]

@@ -25,6 +25,7 @@ from projections.versioning.versions import (
 from tests.support.following import follow
 from tests.support.make import an_account
 from tests.support.staging import SUPPLIER, stage
+from workers.process_imports import ImportProcessor
 
 BY_NAME = {projection.name: projection for projection in PROJECTIONS}
 STATUS = BY_NAME["import_status"]
@@ -76,6 +77,31 @@ def poison(admin: Connection[Any], projection: Projection) -> str:
     ).fetchone()
     assert row is not None
     return str(row[0])
+
+
+@pytest.mark.parametrize("projection", [BY_NAME["account_search"], BY_NAME["platform"]], ids=lambda one: one.name)
+def test_an_event_whose_digest_is_none_parks_its_own_stream_only(
+    admin: Connection[Any], history: Ledger, database: PostgresUrls, projection: Projection
+) -> None:
+    """Live and made anew: what follows the log goes on to the end of it."""
+    streams = [stage(history, an_account(SUPPLIER, number)) for number in (50, 51, 52)]
+    ImportProcessor(history, worker=lambda: 7).process(streams)
+    admin.execute("ALTER TABLE events DISABLE TRIGGER USER")
+    admin.execute(
+        "UPDATE events SET state = convert_to(regexp_replace(convert_from(state, 'UTF8'), '\"payload_sha256\":\"..',"
+        " '\"payload_sha256\":\"zz'), 'UTF8') WHERE stream = %s AND topic = 'import_staged.v1'",
+        (streams[1],),
+    )
+    follow(history)
+    live = admin.execute("SELECT name, stream FROM parked_streams").fetchall()
+    assert live == [("account_search", streams[1])]
+    behind = (
+        "SELECT FROM projection_versions WHERE name = 'import_run' AND position < (SELECT max(position) FROM events)"
+    )
+    assert admin.execute(behind).fetchone() is None
+    with alone(admin, projection):
+        built = build_version(database.admin, admin, projection)
+        assert parked_streams(admin, projection.name, built.version) == [streams[1]]
 
 
 @each

@@ -96,6 +96,29 @@ def test_imports_that_are_large_together_are_taken_up_one_after_the_other(
     assert events == [(one, kind) for piece in pieces for kind in (ImportStarted, ImportProcessed) for one in piece]
 
 
+def test_imports_that_became_large_before_they_were_taken_up_are_done_one_after_the_other(
+    ledger: Ledger, processor: ImportProcessor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_imports, "MAX_OPEN_BYTES", 25_000)
+    streams = [stage(ledger, an_account(SUPPLIER, number)) for number in (1, 2)]
+    start, read, together = ImportProcessor._start, ImportProcessor._read, list[int]()
+
+    def growing(processor: ImportProcessor, *arguments: Any) -> list[Started]:
+        for number in (1, 2):
+            stage(ledger, an_account(SUPPLIER, number) | {"metadata": [{"key": "filling", "value": "x" * 15_000}]})
+        return start(processor, *arguments)
+
+    def counting(processor: ImportProcessor, started: Sequence[Started], treatments: Treatments) -> Any:
+        together.append(len(started))
+        return read(processor, started, treatments)
+
+    monkeypatch.setattr(ImportProcessor, "_start", growing)
+    monkeypatch.setattr(ImportProcessor, "_read", counting)
+    processor.process(streams)
+    assert together == [1, 1]
+    assert {status(ledger, stream) for stream in streams} == {"PROCESSED"}
+
+
 def test_what_somebody_has_changed_since_it_was_looked_at_is_looked_at_again(
     ledger: Ledger, processor: ImportProcessor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
