@@ -177,7 +177,7 @@ class ImportProcessor:
                 dict.fromkeys(streams, command),
                 at=at,
                 by=f"worker:{command.worker}",
-                loaded={stream: loaded[stream] for stream in streams} if tries == 1 else None,
+                loaded={stream: loaded[stream] for stream in streams},
             )
             before = self._taken_under(command) if tries > 1 else set()
             return [
