@@ -121,11 +121,14 @@ class ImportProcessor:
         treatments = _in_the_end(lambda: self._references.treatments(suppliers), len(streams))
         due = [stream for stream in streams if not treatments[identity_of(stream)[0]].is_paused]
         loaded = _in_the_end(lambda: self._ledger.look_at(due), len(due))
-        for piece in in_pieces(due, lambda stream: _payload_bytes(loaded[stream]), MAX_OPEN_BYTES):
+        states = {stream: one.state for stream, one in loaded.items() if isinstance(one, Loaded)}
+        for piece in in_pieces(due, lambda stream: _payload_bytes(states.get(stream)), MAX_OPEN_BYTES):
             started = self._start(piece, loaded)
             if self._is_sandbox:
                 started = self._not_asked_otherwise(started, treatments)
-            for part in in_pieces(started, _started_bytes, MAX_OPEN_BYTES):  # more than one where some were replaced
+            for part in in_pieces(
+                started, lambda one: _payload_bytes(one.process), MAX_OPEN_BYTES
+            ):  # some were replaced
                 began = time.perf_counter()
                 self._finish_or_postpone(part, treatments)
                 measures().processed(len(part), time.perf_counter() - began)
@@ -339,14 +342,9 @@ def _in_the_end(work: Callable[[], T], imports: int) -> T:
             time.sleep(pause_s)
 
 
-def _payload_bytes(loaded: Loaded | StreamUnreadable) -> int:
+def _payload_bytes(state: object) -> int:
     """How large the payload is that an import was staged with; 0 where that cannot be told."""
-    state = loaded.state if isinstance(loaded, Loaded) else None
     return state.staged.payload_bytes if isinstance(state, ImportProcess) and state.staged is not None else 0
-
-
-def _started_bytes(one: Started) -> int:
-    return one.process.staged.payload_bytes if one.process.staged is not None else 0
 
 
 def _later(one: Started, code: str) -> PostponeImport:

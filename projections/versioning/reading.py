@@ -128,6 +128,8 @@ _OF_OWN_PAYLOADS = (
     PriceSheetImported,
 )
 """Events that name the payload which they speak of."""
+_UNREADABLE_DIGEST = "unreadable"
+"""Stands where an event does not say it: no digest, so that whoever asks for its payload is told so."""
 _SCANS = ("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin")
 
 
@@ -232,7 +234,10 @@ def _payloads_of(connection: Connection[Any], batch: Sequence[Seen]) -> list[Pay
     if processed:
         with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
             for stream, state in cursor.execute(_SELECT_STAGED, (processed,)):
-                staged[stream] = _staged.decode(state).payload_sha256
+                try:
+                    staged[stream] = _staged.decode(state).payload_sha256
+                except UNREADABLE:
+                    staged[stream] = _UNREADABLE_DIGEST
     named = []
     for seen in batch:
         event = seen.recorded.event

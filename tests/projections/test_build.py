@@ -9,7 +9,7 @@ from psycopg import Connection
 from embedded.postgres import PostgresUrls
 from eventstore.log import payloads
 from eventstore.log.ledger import Ledger
-from projections import PROJECTIONS
+from projections import PLATFORM, PROJECTIONS
 from projections.versioning import build as build_module
 from projections.versioning.build import _Workers, administrator, apply_events, build, make_tables
 from projections.versioning.compare import compare, verify
@@ -102,6 +102,20 @@ def test_an_event_whose_digest_is_none_parks_its_own_stream_only(
     with alone(admin, projection):
         built = build_version(database.admin, admin, projection)
         assert parked_streams(admin, projection.name, built.version) == [streams[1]]
+
+
+def test_an_account_whose_staging_cannot_be_read_is_parked_alone(
+    admin: Connection[Any], history: Ledger, database: PostgresUrls
+) -> None:
+    """Its payload is named by an event before the one that made the account."""
+    streams = [stage(history, an_account(SUPPLIER, number)) for number in (50, 51, 52)]
+    ImportProcessor(history, worker=lambda: 7).process(streams)
+    admin.execute("ALTER TABLE events DISABLE TRIGGER USER")
+    query = "UPDATE events SET state = '\\xff7b' WHERE stream = %s AND topic = 'import_staged.v1'"
+    admin.execute(query, (streams[1],))
+    with alone(admin, PLATFORM):
+        built = build_version(database.admin, admin, PLATFORM)
+        assert parked_streams(admin, PLATFORM.name, built.version) == [streams[1]]
 
 
 @each
