@@ -46,6 +46,8 @@ MAX_STRANGER_HELD_BYTES = 8 * MIB
 STRANGER_BODY_TIMEOUT_S = 10.0
 MAX_AT_ONCE_BYTES = 32 * KIB
 """Larger bodies are judged in a thread, so that the others' requests go on."""
+MAX_TOGETHER = 32
+"""Accounts of an api process that are read and not yet judged at a time: of small ones, and of medium ones."""
 MAX_MEDIUM_BYTES = 256 * KIB
 """Bodies that are still larger have a thread of their own, and accounts have turns in it: no other waits for them."""
 MAX_LINE_BYTES = 10 * MIB
@@ -119,7 +121,12 @@ LIMITS: tuple[Limit, ...] = (
     Limit("processor time for reading a body", f"{MAX_SCAN_S} s + {MAX_WALK_S} s", _TOO_LARGE, _OTHERS),
     Limit("processor time for asking the market's rules", f"{MAX_RULES_S} s", _TOO_LARGE, _OTHERS),
     Limit("body that is judged at once", "32 KiB", "larger ones in a thread", _OTHERS),
-    Limit("account that waits for no other", "256 KiB", "larger ones have turns", "memory, the others' waiting"),
+    Limit(
+        "accounts that are read and not yet judged",
+        f"{MAX_TOGETHER} up to 32 KiB, {MAX_TOGETHER} up to 256 KiB, 1 larger",
+        "they wait",
+        "memory",
+    ),
     Limit("line of a bulk body", "10 MiB", "that line alone: `request_too_large`", "memory"),
     Limit(
         "bulk requests of a process",

@@ -26,8 +26,9 @@ MAX_BATCH_BYTES = 2_000_000
 MAX_WAITING = 2_000
 HELD_S = 1.0
 ANSWER_TIMEOUT_S = 1.5
-GATHER_S = 0.005
-"""So long after a batch of several was handed over, the next one is at the latest."""
+GATHER_S, GATHER_EACH_S, MOST_GATHER_S = 0.005, 0.0006, 0.012
+"""So long after a batch of several was handed over, the next one is at the latest: longer after a large one, since
+many clients take long to send again."""
 
 AppendResult = int | BaseException
 """The position of an append's first event, or why there is none: VersionConflict, StoreUnavailable."""
@@ -274,7 +275,7 @@ class LoopCommitter:
         Of several clients, those who were answered send again soon. Who sends alone waits for nobody.
         """
         self._enough, self._writing = len(self._writing), []
-        ends_at = self._handed_over_at + GATHER_S
+        ends_at = self._handed_over_at + max(GATHER_S, min(GATHER_EACH_S * self._enough, MOST_GATHER_S))
         if self._enough > 1 and len(self._waiting) < self._enough and loop.time() < ends_at:
             self._gathering = loop.call_at(ends_at, self._hand_over, loop)
         else:

@@ -136,6 +136,26 @@ def test_what_has_come_meanwhile_is_enough(patient: None) -> None:
     assert among_clients(scene) == [2, 3]
 
 
+def test_of_many_clients_those_who_were_answered_are_waited_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eventstore.log.group_commit.GATHER_S", 0.0)
+    monkeypatch.setattr("eventstore.log.group_commit.GATHER_EACH_S", 900.0)
+    monkeypatch.setattr("eventstore.log.group_commit.MOST_GATHER_S", 3600.0)
+
+    async def scene(writer: Writer, submit: Submit) -> list[int]:
+        submit(4)
+        await writer.settle()
+        await writer.write()
+        submit(3)
+        await writer.settle()
+        assert writer.sizes == [4]
+        submit(1)
+        await writer.settle()
+        await writer.write_all()
+        return writer.sizes
+
+    assert among_clients(scene) == [4, 4]
+
+
 def test_fewer_than_before_are_written_after_a_moment() -> None:
     async def scene(writer: Writer, submit: Submit) -> list[int]:
         submit(3)
