@@ -58,7 +58,10 @@ class AccountImport:
     async def validate(self, request: Request, call: Call) -> Response:
         """200 with an empty object, or what is preferred, or 400 with every problem; no side effects."""
         async with self._turns.of(call.body):
-            warnings = warnings_of(await self._judged(call, Occasion.VALIDATE))
+            judged = await self._judged(call, Occasion.VALIDATE)
+            warnings = warnings_of(judged) if isinstance(judged, Judgement) else ()
+        if isinstance(judged, _Refusal):
+            raise await self._answer_to(judged, Occasion.VALIDATE)
         if call.subjects:
             self._runs.validate(call.subjects[-1][0], call.run)
         is_told = prefers_representation(request)
@@ -90,8 +93,11 @@ class AccountImport:
         """All that is kept of a request while it waits for its commit; what it was read from is let go."""
         async with self._turns.of(call.body):
             judged = await self._judged(call, Occasion.CREATE)
-            staging = await beside(call.body, _staging_of, judged, call.body, call.run)
+            if isinstance(judged, Judgement):
+                staging = await beside(call.body, _staging_of, judged, call.body, call.run)
         call.let_go()
+        if isinstance(judged, _Refusal):
+            raise await self._answer_to(judged, Occasion.CREATE)
         return staging
 
     async def _staged(self, request: Request, call: Call, staging: "_Staging", *, is_told: bool) -> bytes:
@@ -120,31 +126,36 @@ class AccountImport:
         present = await self._statuses.read((staging.supplier, staging.external))
         return body(present.status if present is not None else "PENDING", "unchanged")
 
-    async def _judged(self, call: Call, occasion: Occasion) -> Judgement:
-        """Judge a body, in the order that the module states. Raises what refuses it."""
+    async def _judged(self, call: Call, occasion: Occasion) -> "Judgement | _Refusal":
+        """Judge a body. What refuses it may have to be asked for, which is done when its turn has ended."""
         submission = await beside(call.body, sent_submission, call.body)
         account = submission.account
+        external = account.external_account_number if submission.states("external_account_number") else None
         supplier = None
         if submission.states("import_supplier"):
             supplier = await self._supplier(call.key, account.import_supplier)
-        if supplier is not None and submission.states("external_account_number"):
-            call.concerns(account.import_supplier, account.external_account_number)
+        if supplier is not None and external is not None:
+            call.concerns(account.import_supplier, external)
         else:
             meant = account.import_supplier if supplier is not None else call.key.only_supplier
             call.concerns(meant, await beside(call.body, typed_number, call.body))
         terms = supplier.terms if supplier else Terms()
         judged = await beside(call.body, judge, submission, terms, now(), occasion)
-        if occasion is Occasion.CREATE and supplier is not None:
-            is_refused = supplier.status != "ongoing" or bool(judged.problems)  # else the append finds what is taken
-            if is_refused and submission.states("external_account_number"):
-                await self._refuse_if_taken(account.import_supplier, account.external_account_number)
-            if supplier.status != "ongoing":
-                raise _not_ongoing(account.import_supplier, supplier.status)
+        problems = judged.problems
         if supplier is None and submission.states("import_supplier"):
-            raise _not_valid([UNKNOWN_SUPPLIER, *judged.problems])
-        if judged.problems:
-            raise _not_valid(judged.problems, account.import_supplier if supplier is not None else "")
-        return judged
+            problems = (UNKNOWN_SUPPLIER, *problems)
+        is_ongoing = supplier is None or supplier.status == "ongoing" or occasion is not Occasion.CREATE
+        return judged if is_ongoing and not problems else _Refusal(supplier, external, problems)
+
+    async def _answer_to(self, refusal: "_Refusal", occasion: Occasion) -> NotValid:
+        """What is said first, in the order that the module states. Raises what is said of an account that exists."""
+        supplier, code = refusal.supplier, refusal.supplier.code if refusal.supplier is not None else ""
+        if occasion is Occasion.CREATE and supplier is not None:  # of others the append finds what is taken
+            if refusal.external is not None:
+                await self._refuse_if_taken(code, refusal.external)
+            if supplier.status != "ongoing":
+                return _not_ongoing(code, supplier.status)
+        return _not_valid(refusal.problems, code)
 
     async def _supplier(self, key: Key, code: str) -> KnownSupplier | None:
         """The supplier, if the key may touch it: an unknown and a foreign one look the same."""
@@ -156,6 +167,14 @@ class AccountImport:
             raise AlreadyImported(present.service_identifier or "")
         if present is not None and present.status == "IN_PROGRESS":
             raise ImportInProgress
+
+
+class _Refusal(msgspec.Struct, frozen=True):
+    """An account that is not taken: whose it is, as far as that is known, and what is wrong with it."""
+
+    supplier: KnownSupplier | None
+    external: str | None
+    problems: tuple[Problem, ...]
 
 
 class _Staging(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from api.endpoints import account_import
 from api.endpoints.account_import import AccountImport
 from api.errors import NotValid
 from api.limits import MAX_MEDIUM_BYTES
+from projections.import_supplier import KnownSupplier
 from tests.support.make import an_account, encoded
 from tests.support.staging import SUPPLIER
 
@@ -64,3 +65,36 @@ def _most_at_a_time(handle: Callable[[AccountImport], Callable[[Request, Call], 
 def test_the_next_very_large_account_is_read_when_the_last_is_judged(handle: Any) -> None:
     assert _most_at_a_time(handle, MAX_MEDIUM_BYTES) == 1
     assert _most_at_a_time(handle, MAX_MEDIUM_BYTES // 2) > 1
+
+
+def test_nobody_waits_for_what_the_database_is_asked_about_a_refused_account() -> None:
+    """Whether it exists is asked when its turn has ended: however long that takes, the next one has its turn."""
+
+    async def known(code: str) -> KnownSupplier:
+        return KnownSupplier(code=code)
+
+    async def unanswered(_: tuple[str, str]) -> None:
+        asked.append(1)
+        await asyncio.sleep(3600)
+
+    asked: list[int] = []
+    services: Any = SimpleNamespace(
+        ledger=None,
+        pool=None,
+        statuses=SimpleNamespace(read=unanswered),
+        runs=SimpleNamespace(validate=lambda *_: None),
+        directory=SimpleNamespace(supplier=known),
+    )
+    account = an_account(SUPPLIER) | {"metadata": [{"key": "filling", "value": "x" * MAX_MEDIUM_BYTES}]}
+
+    async def send() -> int:
+        handler, request = AccountImport(services), Request({"type": "http", "method": "POST", "headers": []})
+        refused = Call(KEY, encoded(account | {"undocumented": 1}))
+        waiting = asyncio.create_task(handler.create(request, refused))
+        while not asked:
+            await asyncio.sleep(0.01)
+        answer = await asyncio.wait_for(handler.validate(request, Call(KEY, encoded(account))), 10)
+        waiting.cancel()
+        return answer.status_code
+
+    assert asyncio.run(asyncio.wait_for(send(), 20)) == 200
