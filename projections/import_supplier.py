@@ -66,6 +66,9 @@ class KnownSupplier(SupplierSettings, frozen=True, kw_only=True):
         return msgspec.convert(self, Terms, from_attributes=True)
 
 
+msgspec.json.Decoder(Terms)  # compiles it, before several threads ask for terms at once (`schemas.shape.Shape`)
+
+
 def supplier_row(recorded: Recorded, position: int) -> msgspec.Struct | None:
     """The row that the event makes, or None for events of other aggregates."""
     match recorded.event:

@@ -68,10 +68,15 @@ class Misfits(Exception):
 
 
 class Shape(Generic[T]):
-    """Reads bodies as `T`. Build one per shape, at import: the decoder is compiled."""
+    """Reads bodies as `T`. Build one per shape, at import: that compiles it.
+
+    Two threads that compile a type at the same time, which else is done when it is first asked for, end the process:
+    one of them meets what the other has half made.
+    """
 
     def __init__(self, wire_type: type[T]) -> None:
         self.wire_type = wire_type
+        msgspec.json.Decoder(wire_type)
 
     def read(self, body: bytes, bounds: Bounds = ASKED) -> T:
         """Raises NotJson, TooMuchWork, or Misfits with every misfit."""

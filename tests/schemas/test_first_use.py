@@ -1,0 +1,33 @@
+"""Whatever is read first may be read by several threads at once: a type that is compiled then ends the process."""
+
+import subprocess
+import sys
+
+FIRST = """
+import sys, threading
+from projections.import_supplier import KnownSupplier
+from schemas.submission import ACCOUNT, SENT_ACCOUNT, SENT_WRAPPED_ACCOUNT, WRAPPED_ACCOUNT
+from tests.support.make import an_account, encoded
+
+account = an_account("NORDWIND")
+works = [
+    lambda: KnownSupplier(code="NORDWIND").terms,
+    lambda: SENT_ACCOUNT.shape.read(encoded(account)),
+    lambda: ACCOUNT.read(encoded(account)),
+    lambda: SENT_WRAPPED_ACCOUNT.shape.read(encoded({"payload": account})),
+    lambda: WRAPPED_ACCOUNT.read(encoded({"payload": account})),
+]
+sys.setswitchinterval(1e-6)
+for work in works:
+    barrier = threading.Barrier(6)
+    threads = [threading.Thread(target=lambda: (barrier.wait(), work())) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+"""
+
+
+def test_several_threads_may_be_the_first_to_read() -> None:
+    for _ in range(3):
+        subprocess.run([sys.executable, "-c", FIRST], check=True, timeout=60)
