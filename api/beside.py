@@ -1,114 +1,112 @@
 """Where the work on a request's body is done: a small one's together with others, a large one's in a thread.
 
-Small bodies that are there in the same turn of the event loop are worked on one right after the other, each step for
-all of them before the next: so its code stays in the processor's caches, which takes an eighth less than to bring each
-request to its end before the next. Nobody waits for anybody who is not there yet.
+Work on small bodies that are there in the same turn of the event loop is done one step at a time, each step for all of
+them before the next: so its code stays in the processor's caches, which takes an eighth less than to bring each request
+to its end before the next. Nobody waits for anybody who is not there yet.
 
 Work on a large body is done beside the event loop, so that the others' requests go on. One thread does all of it,
 another what is very large. With more of them no more is done, since only one has the interpreter at a time; the event
 loop waits for each of them, and memory is needed for what they all make.
+
+All steps of a body's work are done before another's begin, or those of so many that belong together: what is made of
+an account on the way takes six times its size, and goes with its work.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager
 from contextvars import Context
-from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from api.limits import MAX_AT_ONCE_BYTES, MAX_MEDIUM_BYTES, MAX_TOGETHER
-from eventstore.errors import StoreUnavailable
+from runtime.running_loop import running_loop
 
 T = TypeVar("T")
+Steps = Generator[None, None, T]
+"""Work that yields between its steps, and returns what it gives."""
 
 _medium, _large = (ThreadPoolExecutor(1, name) for name in ("beside", "beside-large"))
 
 
-class _Turn:
+class _Turns:
     """What is to be done together in the next turn of an event loop, in a context of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
         self._context = Context()
-        self._waiting: deque[tuple[asyncio.Future[Any], Callable[[], Any]]] = deque()
+        self._waiting: deque[tuple[asyncio.Future[Any], Steps[Any]]] = deque()
+        self._begun: deque[tuple[asyncio.Future[Any], Steps[Any]]] = deque()
 
-    def do(self, work: Callable[[], T], loop: asyncio.AbstractEventLoop) -> "asyncio.Future[T]":
-        future: asyncio.Future[T] = loop.create_future()
-        if not self._waiting:
-            loop.call_soon(self._do_all, loop, context=self._context)
-        self._waiting.append((future, work))
+    def do(self, steps: Steps[T]) -> "asyncio.Future[T]":
+        future: asyncio.Future[T] = self._loop.create_future()
+        if not self._waiting and not self._begun:
+            self._loop.call_soon(self._do_some, context=self._context)
+        self._waiting.append((future, steps))
         return future
 
-    def _do_all(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _do_some(self) -> None:
+        begun, waiting = self._begun, self._waiting
+        while waiting and len(begun) < MAX_TOGETHER:
+            begun.append(waiting.popleft())
         try:
-            while self._waiting:  # nothing stays in this frame, which errors hold
-                _settle(*self._waiting.popleft())
+            while begun:
+                if _goes_on(*begun[0]):
+                    begun.rotate(-1)
+                else:
+                    begun.popleft()
         finally:
-            if self._waiting:
-                loop.call_soon(self._do_all, loop, context=self._context)
+            if waiting or begun:
+                self._loop.call_soon(self._do_some, context=self._context)
 
 
-def _settle(future: "asyncio.Future[T]", work: Callable[[], T]) -> None:
-    """Do the work for whoever waits for it still."""
+def _goes_on(future: "asyncio.Future[T]", steps: Steps[T]) -> bool:
+    """Take the next step for whoever waits for it still; False after the last one."""
     try:
         if not future.done():
-            future.set_result(work())
+            next(steps)
+            return True
+    except StopIteration as end:
+        future.set_result(end.value)
     except Exception as error:
         future.set_exception(error)
+    except BaseException:
+        future.cancel()  # its work has not been done to its end
+        raise
     finally:
-        del future, work  # the error holds this frame, and would be held by it
+        del future, steps  # the error holds this frame, and would be held by it
+    return False
 
 
-_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, _Turn] = WeakKeyDictionary()
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, _Turns] = WeakKeyDictionary()
+
+
+async def in_steps(body: bytes, steps: Steps[T]) -> T:
+    """What the work on this body gives, or raises; it must not depend on the caller's context."""
+    loop = running_loop()
+    if len(body) > MAX_AT_ONCE_BYTES:
+        return await loop.run_in_executor(_medium if len(body) <= MAX_MEDIUM_BYTES else _large, _to_the_end, steps)
+    turns = _turns.get(loop)
+    if turns is None:
+        turns = _turns[loop] = _Turns(loop)
+    return await turns.do(steps)
 
 
 async def beside(body: bytes, work: Callable[..., T], *arguments: Any, **named: Any) -> T:
-    """What the work on this body gives, or raises; it must not depend on the caller's context."""
-    loop, bound = asyncio.get_running_loop(), partial(work, *arguments, **named)
-    if len(body) > MAX_AT_ONCE_BYTES:
-        return await loop.run_in_executor(_medium if len(body) <= MAX_MEDIUM_BYTES else _large, bound)
-    turn = _turns.get(loop)
-    if turn is None:
-        turn = _turns[loop] = _Turn()
-    return await turn.do(bound, loop)
+    """The same for work of one step."""
+    return await in_steps(body, _at_once(work, *arguments, **named))
 
 
-class _Places:
-    """So many at a time. Where the database does not answer to one of them, those who wait are told so at once."""
-
-    def __init__(self, count: int) -> None:
-        self._free = asyncio.Semaphore(count)
-        self._lost = 0
-        """How often the database did not answer."""
-
-    async def __aenter__(self) -> None:
-        lost = self._lost
-        await self._free.acquire()
-        if self._lost != lost:
-            self._free.release()
-            raise StoreUnavailable("the database has not answered the one before")
-
-    async def __aexit__(self, _: type[BaseException] | None, error: BaseException | None, __: object) -> None:
-        self._lost += isinstance(error, StoreUnavailable)
-        self._free.release()
+def _to_the_end(steps: Steps[T]) -> T:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            given: T = end.value
+            return given
 
 
-class Turns:
-    """How many accounts are read and not yet packed at a time: each is six times its size then. For one event loop.
-
-    Very large ones have turns. Of others as many are worked on together as it takes for the processor's caches.
-    """
-
-    def __init__(self) -> None:
-        self._small, self._medium, self._large = _Places(MAX_TOGETHER), _Places(MAX_TOGETHER), _Places(1)
-
-    def of(self, body: bytes) -> AbstractAsyncContextManager[None]:
-        """This body's turn, in which it is read, judged and packed.
-
-        Raises StoreUnavailable, as may what is done in the turn.
-        """
-        if len(body) <= MAX_AT_ONCE_BYTES:
-            return self._small
-        return self._medium if len(body) <= MAX_MEDIUM_BYTES else self._large
+def _at_once(work: Callable[..., T], *arguments: Any, **named: Any) -> Steps[T]:
+    yield from ()
+    return work(*arguments, **named)

@@ -71,6 +71,10 @@ class Directory:
             await self.refresh()
         return self._suppliers.get(code)
 
+    def known_supplier(self, code: str) -> KnownSupplier | None:
+        """The supplier, as far as this process knows."""
+        return self._suppliers.get(code)
+
     def key(self, key_id: str) -> Key | None:
         return self._keys.get(key_id)
 

@@ -14,6 +14,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from api.database import ANSWER_TIMEOUT_S, read
 from eventstore.errors import StoreUnavailable
+from runtime.running_loop import running_loop
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -42,7 +43,7 @@ class GatheredReads(Generic[K, V]):
 
     async def read(self, key: K) -> V | None:
         """The value of the key; None where there is none. Raises StoreUnavailable."""
-        loop = asyncio.get_running_loop()
+        loop = running_loop()
         answer: asyncio.Future[V | None] = loop.create_future()
         self._asked.append((key, answer))
         if len(self._asked) == 1:

@@ -1,45 +1,69 @@
-"""A transport that sends the head of an answer together with what follows it at once.
+"""A transport whose writes go out in the loop's next turn, together with those of all other connections.
 
 The server writes the head and the body of an answer one after the other, and the event loop sends each write as it
-comes: two calls of the system and two packets an answer (`docs/performance.md`).
+comes: two calls of the system and two packets an answer, and each of them in the midst of what makes the next answer.
 """
 
 import asyncio
+from collections import deque
 from typing import Any
+from weakref import WeakKeyDictionary
 
-_HEAD = b"HTTP/1.1 "
+MAX_HELD_BYTES = 64 * 1024
+"""What is more is sent at once: until then nobody is told that the client does not read."""
+
+
+class _Outgoing:
+    """The connections of an event loop that have something to send."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: deque[JoinedWrites] = deque()
+
+    def add(self, writes: "JoinedWrites") -> None:
+        if not self._waiting:
+            self._loop.call_soon(self._send_all)
+        self._waiting.append(writes)
+
+    def _send_all(self) -> None:
+        try:
+            while self._waiting:
+                self._waiting.popleft().send()
+        finally:
+            if self._waiting:
+                self._loop.call_soon(self._send_all)
+
+
+_outgoing: WeakKeyDictionary[asyncio.AbstractEventLoop, _Outgoing] = WeakKeyDictionary()
 
 
 class JoinedWrites(asyncio.Transport):
-    """Holds the head of an answer until the next write, or until the loop's next turn where nothing follows.
-
-    What a client is told and the order of it stay the same. A piece of a body that begins like a head is sent a turn
-    later, which nobody can tell either.
-    """
+    """Holds what is written until the loop's next turn. What a client is told and the order of it stay the same."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__()
         self._transport = transport
-        self._loop = loop
-        self._head = b""
+        self._outgoing = _outgoing.get(loop) or _outgoing.setdefault(loop, _Outgoing(loop))
+        self._held = b""
 
     def write(self, data: Any) -> None:
-        if self._head:
-            data, self._head = self._head + data, b""
-        elif data[: len(_HEAD)] == _HEAD:
-            self._head = data
-            self._loop.call_soon(self._send_head)
-            return
-        self._transport.write(data)
+        if self._held:
+            self._held += data
+        else:
+            self._held = data
+            self._outgoing.add(self)
+        if len(self._held) > MAX_HELD_BYTES:
+            self.send()
+
+    def send(self) -> None:
+        """Send what is held, unless the connection has gone."""
+        held, self._held = self._held, b""
+        if held and not self._transport.is_closing():
+            self._transport.write(held)
 
     def close(self) -> None:
-        self._send_head()
+        self.send()
         self._transport.close()
-
-    def _send_head(self) -> None:
-        head, self._head = self._head, b""
-        if head and not self._transport.is_closing():
-            self._transport.write(head)
 
     # What stays as it is.
 

@@ -47,9 +47,9 @@ STRANGER_BODY_TIMEOUT_S = 10.0
 MAX_AT_ONCE_BYTES = 32 * KIB
 """Larger bodies are judged in a thread, so that the others' requests go on."""
 MAX_TOGETHER = 32
-"""Accounts of an api process that are read and not yet judged at a time: of small ones, and of medium ones."""
+"""Small accounts of an api process that are read and not yet judged at a time."""
 MAX_MEDIUM_BYTES = 256 * KIB
-"""Bodies that are still larger have a thread of their own, and accounts have turns in it: no other waits for them."""
+"""Bodies that are still larger have a thread of their own: no other waits for them."""
 MAX_LINE_BYTES = 10 * MIB
 MAX_BULK_AT_ONCE, MAX_BULK_OF_ONE = 16, 8
 """Bulk requests of a process at a time, and of one organisation; each holds a few batches."""
@@ -123,7 +123,7 @@ LIMITS: tuple[Limit, ...] = (
     Limit("body that is judged at once", "32 KiB", "larger ones in a thread", _OTHERS),
     Limit(
         "accounts that are read and not yet judged",
-        f"{MAX_TOGETHER} up to 32 KiB, {MAX_TOGETHER} up to 256 KiB, 1 larger",
+        f"{MAX_TOGETHER} up to 32 KiB, 1 up to 256 KiB, 1 larger",
         "they wait",
         "memory",
     ),

@@ -108,7 +108,7 @@ def turn(bench: Bench, accounts: int, number: int) -> dict[str, Measured]:
         "ceiling": bench.ceiling(),
         "create, workers running": bench.creates_among_workers(),
         "create, nothing else running": Measured(bench.creates()),
-        "untyped decode": bench.validations("untyped"),
+        "untyped decode": bench.untyped(),
         "validate, one api process": bench.validations(),
         "validate, default setting": bench.validations_shared(),
         "stock recorder": Measured(stock_rate(bench.connections.admin_url, number)),

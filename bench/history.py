@@ -17,7 +17,7 @@ from psycopg.rows import dict_row
 from eventstore.aggregates.import_process import ImportErrored, ImportProcessed, ImportStaged, ImportStarted, stream_of
 from eventstore.clock import now
 from eventstore.events import Recorded
-from eventstore.log.payloads import Payload, random_key
+from eventstore.log.payloads import Payload
 from eventstore.log.recorder import Append, LedgerDatastore, LedgerRecorder
 from importledger_client.book import one_account
 from runtime.parallel import processes
@@ -66,7 +66,7 @@ def _appends(connection: psycopg.Connection[Any], supplier: str, numbers: range,
             body = msgspec.json.encode(one_account(supplier, number) | {"external_account_number": external})
             payload = Payload.of(body)
             stream = stream_of(supplier, external)
-            payloads[stream] = payload.encrypted(stream, random_key(), subject=stream, is_new=True)
+            payloads[stream] = payload.encrypted(stream, None, subject=stream)
             digest, at = payload.sha256.hex(), began + timedelta(milliseconds=number)
             staged = ImportStaged(payload_sha256=digest, content_sha256=digest, payload_bytes=len(body), run=run)
             started = ImportStarted(attempt=1, worker=1, lease_until=at)

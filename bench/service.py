@@ -54,6 +54,7 @@ SELECT FROM projection_versions
 WHERE state = 'live' AND name = ANY(%s) AND position < (SELECT max(position) FROM events)
 """
 CREATE, VALIDATE = "/v2/data-import/accounts/", "/v2/data-import/accounts/validate/"
+UNTYPED = "/v2/data-import/accounts/untyped/"
 STATUS = f"/v2/data-import/accounts/{SUPPLIER}/"
 
 
@@ -146,9 +147,15 @@ class Bench:
                         measured[name].append(self._measured(port, CREATE, seconds=self._seconds / pieces * 4))
         return {name: median(ones[1:]) for name, ones in measured.items()}
 
-    def validations(self, path: str = "validate") -> Measured:
+    def untyped(self) -> Measured:
+        """Bodies that the service's app decodes without their shape, and does nothing else with."""
         with self.server("bench.untyped") as port:
-            return self._measured(port, f"/v2/data-import/accounts/{path}/")
+            return self._measured(port, UNTYPED)
+
+    def validations(self) -> Measured:
+        """Validations by one api process, as the service runs it."""
+        with self.server("cli.main", "api", "--port") as port:
+            return self._measured(port, VALIDATE)
 
     def validations_shared(self) -> Measured:
         """Validations by several api processes on one port."""

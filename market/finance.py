@@ -38,7 +38,7 @@ def _ledgers_sum_up(account: Account) -> bool:
 @reading("ledgers[].identifiers[]", "supply_addresses[].supply_points[].identifier")
 def _identifiers_known(account: Account) -> bool:
     known = {point.identifier for address in account.supply_addresses for point in address.supply_points}
-    return all(identifier in known for ledger in account.ledgers for identifier in ledger.identifiers)
+    return known.issuperset([identifier for ledger in account.ledgers for identifier in ledger.identifiers])
 
 
 @reading(
@@ -51,20 +51,20 @@ def _runs_up(ledger: Ledger) -> bool:
     """Whether the balance is the last statement's plus the transactions since then."""
     if not ledger.ledger_balance or not ledger.last_statement_balance:
         return True
-    moved = sum(
-        (_ADDS[moved.type] * Decimal(moved.amount) for moved in ledger.current_statement_transactions), Decimal(0)
-    )
-    return abs(Decimal(ledger.last_statement_balance) + moved - Decimal(ledger.ledger_balance)) < _HALF_A_CENT
+    runs_up = Decimal(ledger.last_statement_balance)
+    for moved in ledger.current_statement_transactions:
+        runs_up += _ADDS[moved.type] * Decimal(moved.amount)
+    return abs(runs_up - Decimal(ledger.ledger_balance)) < _HALF_A_CENT
 
 
 @reading("[].current_statement_transactions[].transaction_id")
 def _transactions_differ(ledgers: Sequence[Ledger]) -> bool:
-    return all_different(moved.transaction_id for ledger in ledgers for moved in ledger.current_statement_transactions)
+    return all_different([moved.transaction_id for one in ledgers for moved in one.current_statement_transactions])
 
 
 @reading("[].identifiers[]")
 def _identifiers_differ(ledgers: Sequence[Ledger]) -> bool:
-    return all_different(identifier for ledger in ledgers for identifier in ledger.identifiers)
+    return all_different([identifier for ledger in ledgers for identifier in ledger.identifiers])
 
 
 @reading("transaction_date")

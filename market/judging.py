@@ -63,12 +63,14 @@ def judge(
 
     Raises TooMuchWork when the rules take more processor time; what was accepted is processed however long it takes.
     """
-    misfits, dropped = without_dropped(submission.misfits, terms)
+    misfits, dropped = without_dropped(submission.misfits, terms) if submission.misfits else ((), ())
     within_s = math.inf if occasion is Occasion.PROCESS else within_s
     breaches = market.check(submission.account, at, misfits, within_s=within_s)
+    task = _task_problems(submission.task, terms, at, occasion)
+    if not breaches:
+        return Judgement(submission, (*misfits, *task), (), dropped)
     errors = [b.problem for b in breaches if terms.is_strict or b.severity is Severity.ERROR]
     warnings = [b.problem for b in breaches if not terms.is_strict and b.severity is Severity.WARNING]
-    task = _task_problems(submission.task, terms, at, occasion)
     return Judgement(submission, (*misfits, *errors, *task), tuple(warnings), dropped)
 
 

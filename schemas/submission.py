@@ -45,7 +45,7 @@ class Submission(msgspec.Struct, frozen=True):
 
     def states(self, field: str) -> bool:
         """True when the account says this itself, and no stand-in does."""
-        return is_stated(field, self.misfits)
+        return not self.misfits or is_stated(field, self.misfits)
 
 
 def read_submission(body: bytes, bounds: Bounds = ASKED) -> Submission:

@@ -4,7 +4,9 @@ Refusals are judged in this order: parse → already imported or in progress →
 an unknown supplier among them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -12,9 +14,8 @@ from starlette.responses import Response
 
 from api.admission import Call
 from api.auth import READERS, WRITERS
-from api.beside import Turns, beside
+from api.beside import Steps, in_steps
 from api.database import in_thread, read
-from api.directory import Key
 from api.endpoints.history_queries import AS_OF, as_of
 from api.errors import NotValid, not_found
 from api.languages import language_headers, language_of
@@ -43,6 +44,8 @@ from schemas.status import Empty, ImportStatus, Outcome
 from schemas.submission import sent_submission
 from telemetry.measures import measures
 
+T = TypeVar("T")
+
 
 class AccountImport:
     """The handlers of /v2/data-import/accounts/."""
@@ -53,15 +56,10 @@ class AccountImport:
         self._statuses = services.statuses
         self._directory = services.directory
         self._runs = services.runs
-        self._turns = Turns()
 
     async def validate(self, request: Request, call: Call) -> Response:
         """200 with an empty object, or what is preferred, or 400 with every problem; no side effects."""
-        async with self._turns.of(call.body):
-            judged = await self._judged(call, Occasion.VALIDATE)
-            warnings = warnings_of(judged) if isinstance(judged, Judgement) else ()
-        if isinstance(judged, _Refusal):
-            raise await self._answer_to(judged, Occasion.VALIDATE)
+        warnings = await self._accepted(call, Occasion.VALIDATE, warnings_of)
         if call.subjects:
             self._runs.validate(call.subjects[-1][0], call.run)
         is_told = prefers_representation(request)
@@ -70,7 +68,7 @@ class AccountImport:
 
     async def create(self, request: Request, call: Call) -> Response:
         """201 once the import is durably in the log; 400 with every problem, or because it was imported already."""
-        staging = await self._staging(call)
+        staging = await self._accepted(call, Occasion.CREATE, partial(_staging_of, call.body, call.run))
         is_told = prefers_representation(request)
         return _told(request, 201, await self._staged(request, call, staging, is_told=is_told), is_told=is_told)
 
@@ -88,17 +86,6 @@ class AccountImport:
             named = await in_thread(naming_documents, self._ledger, supplier, {external: status}, says)
             status = named[external]
         return json_response(status) if status.latest_error is None else spoken_response(request, with_sentence(status))
-
-    async def _staging(self, call: Call) -> "_Staging":
-        """All that is kept of a request while it waits for its commit; what it was read from is let go."""
-        async with self._turns.of(call.body):
-            judged = await self._judged(call, Occasion.CREATE)
-            if isinstance(judged, Judgement):
-                staging = await beside(call.body, _staging_of, judged, call.body, call.run)
-        call.let_go()
-        if isinstance(judged, _Refusal):
-            raise await self._answer_to(judged, Occasion.CREATE)
-        return staging
 
     async def _staged(self, request: Request, call: Call, staging: "_Staging", *, is_told: bool) -> bytes:
         """Append to a new stream; where the stream exists, decide on its state. The answer's body."""
@@ -126,26 +113,51 @@ class AccountImport:
         present = await self._statuses.read((staging.supplier, staging.external))
         return body(present.status if present is not None else "PENDING", "unchanged")
 
-    async def _judged(self, call: Call, occasion: Occasion) -> "Judgement | _Refusal":
-        """Judge a body. What refuses it may have to be asked for, which is done when its turn has ended."""
-        submission = await beside(call.body, sent_submission, call.body)
-        account = submission.account
+    async def _accepted(self, call: Call, occasion: Occasion, kept: Callable[[Judgement], T]) -> T:
+        """What is kept of an account that is accepted, once its body is let go of. Raises NotValid.
+
+        What refuses an account may have to be asked for, which keeps nobody else from having theirs judged.
+        """
+        judged = await in_steps(call.body, self._judging(call, occasion, kept))
+        if judged is None:
+            await self._directory.refresh()
+            judged = await in_steps(call.body, self._judging(call, occasion, kept, is_asked=True))
+        assert judged is not None, "its supplier has been asked for"
+        if occasion is Occasion.CREATE:
+            call.let_go()
+        if isinstance(judged, _Refusal):
+            raise await self._answer_to(judged, occasion)
+        return judged
+
+    def _judging(
+        self, call: Call, occasion: Occasion, kept: Callable[[Judgement], T], *, is_asked: bool = False
+    ) -> Steps["T | _Refusal | None"]:
+        """Read a body, judge it, and keep what is to be kept. None when the log is to be asked for its supplier first.
+
+        To a key that may not touch it, an unknown supplier and a foreign one look the same.
+        """
+        submission = sent_submission(call.body)
+        account, supplier = submission.account, None
         external = account.external_account_number if submission.states("external_account_number") else None
-        supplier = None
-        if submission.states("import_supplier"):
-            supplier = await self._supplier(call.key, account.import_supplier)
+        yield
+        if submission.states("import_supplier") and call.key.may_touch(account.import_supplier):
+            supplier = self._directory.known_supplier(account.import_supplier)
+            if supplier is None and not is_asked:
+                return None
         if supplier is not None and external is not None:
             call.concerns(account.import_supplier, external)
         else:
             meant = account.import_supplier if supplier is not None else call.key.only_supplier
-            call.concerns(meant, await beside(call.body, typed_number, call.body))
-        terms = supplier.terms if supplier else Terms()
-        judged = await beside(call.body, judge, submission, terms, now(), occasion)
+            call.concerns(meant, typed_number(call.body))
+        judged = judge(submission, supplier.terms if supplier else Terms(), now(), occasion)
         problems = judged.problems
         if supplier is None and submission.states("import_supplier"):
             problems = (UNKNOWN_SUPPLIER, *problems)
         is_ongoing = supplier is None or supplier.status == "ongoing" or occasion is not Occasion.CREATE
-        return judged if is_ongoing and not problems else _Refusal(supplier, external, problems)
+        if problems or not is_ongoing:
+            return _Refusal(supplier, external, problems)
+        yield
+        return kept(judged)
 
     async def _answer_to(self, refusal: "_Refusal", occasion: Occasion) -> NotValid:
         """What is said first, in the order that the module states. Raises what is said of an account that exists."""
@@ -156,10 +168,6 @@ class AccountImport:
             if supplier.status != "ongoing":
                 return _not_ongoing(code, supplier.status)
         return _not_valid(refusal.problems, code)
-
-    async def _supplier(self, key: Key, code: str) -> KnownSupplier | None:
-        """The supplier, if the key may touch it: an unknown and a foreign one look the same."""
-        return await self._directory.supplier(code) if key.may_touch(code) else None
 
     async def _refuse_if_taken(self, supplier: str, external: str) -> None:
         present = await self._statuses.read((supplier, external))
@@ -187,7 +195,7 @@ class _Staging(msgspec.Struct, frozen=True):
     warnings: tuple[Problem, ...]
 
 
-def _staging_of(judged: Judgement, body: bytes, run: str) -> _Staging:
+def _staging_of(body: bytes, run: str, judged: Judgement) -> _Staging:
     account, payload = judged.submission.account, Payload.of(body)
     command = staging_of(judged, payload, run)
     return _Staging(account.import_supplier, account.external_account_number, command, payload, warnings_of(judged))

@@ -19,6 +19,7 @@ from psycopg import Connection
 
 from eventstore.errors import LedgerBusy, StoreUnavailable, VersionConflict
 from eventstore.log.recorder import Append, LedgerRecorder, store_errors
+from runtime.running_loop import running_loop
 from telemetry.measures import measures
 
 MAX_BATCH_EVENTS = 200
@@ -258,7 +259,7 @@ class LoopCommitter:
         """GroupCommitter.append for callers in the event loop: a future of the position. Raises LedgerBusy."""
         if len(self._waiting) >= MAX_WAITING:
             raise LedgerBusy(f"{MAX_WAITING} appends are waiting")
-        loop = asyncio.get_running_loop()
+        loop = running_loop()
         future: asyncio.Future[int] = loop.create_future()
         self._waiting.append((append, future))
         if self._gathering is not None and len(self._waiting) >= self._enough:

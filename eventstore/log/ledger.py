@@ -32,7 +32,7 @@ from eventstore.log.bell import CommitBell
 from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.group_commit import GroupCommitter, LoopCommitter
 from eventstore.log.origin import origin
-from eventstore.log.payloads import Payload, keys_for, random_key, read_payloads, refuse_erased
+from eventstore.log.payloads import Payload, keys_for, read_payloads, refuse_erased
 from eventstore.log.private import encrypted, is_private
 from eventstore.log.recorder import CODE_VERSION, Append, InlineView, LedgerDatastore, LedgerRecorder, store_errors
 from telemetry.measures import measures
@@ -129,9 +129,9 @@ class Ledger:
         """
         aggregate = aggregate_of(stream)
         if payload is not None and subject_of(stream) == stream:
-            key = random_key()
-            payload = payload.encrypted(stream, key, subject=stream, is_new=True)
-            command = encrypted(command, stream, key) if is_private(command) else command
+            payload = payload.encrypted(stream, None, subject=stream)
+            assert payload.new_key is not None, "whose stream is new has no key yet"
+            command = encrypted(command, stream, payload.new_key) if is_private(command) else command
         event = aggregate.decide(command, aggregate.initial, at)
         assert event is not None, "a command on a new stream has an effect"
         recorded = _recorded(stream, 1, event, at, by, answer.command_id if answer else None)
@@ -321,8 +321,7 @@ class Ledger:
             with self.connection() as connection:
                 keys = keys_for(connection, known)
         for stream, subject in subjects.items():
-            key = keys.get(subject)
-            kept[stream] = payloads[stream].encrypted(stream, key or random_key(), subject=subject, is_new=key is None)
+            kept[stream] = payloads[stream].encrypted(stream, keys.get(subject), subject=subject)
         return kept
 
     def _append_beside(self, append: Append, beside: Beside | None) -> dict[str, Recorded]:

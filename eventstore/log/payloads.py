@@ -113,13 +113,17 @@ class Payload(msgspec.Struct, frozen=True):
         """What it was made of, while it is not encrypted."""
         return _decompressed(self.content)
 
-    def encrypted(self, stream: str, key: bytes, *, subject: str, is_new: bool) -> "Payload":
-        """The same for storing under this stream, encrypted with the subject's key, which may be new."""
-        nonce = os.urandom(_NONCE_BYTES)
+    def encrypted(self, stream: str, key: bytes | None, *, subject: str) -> "Payload":
+        """The same for storing under this stream, encrypted with the subject's key, or a new one where it has none."""
+        new_key = None
+        if key is None:  # one call of the system for both, which costs as much as what it gives
+            drawn = os.urandom(_NONCE_BYTES + _KEY_BYTES)
+            nonce, key = drawn[:_NONCE_BYTES], drawn[_NONCE_BYTES:]
+            new_key = key
+        else:
+            nonce = os.urandom(_NONCE_BYTES)
         content = _ENCRYPTED + nonce + AESGCM(key).encrypt(nonce, self.content, stream.encode())
-        return Payload(
-            self.sha256, self.received_bytes, content, None if subject == stream else subject, key if is_new else None
-        )
+        return Payload(self.sha256, self.received_bytes, content, None if subject == stream else subject, new_key)
 
 
 def random_key() -> bytes:

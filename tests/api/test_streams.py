@@ -8,7 +8,7 @@ import pytest
 from starlette.responses import StreamingResponse
 from starlette.types import Message
 
-from api.beside import Turns, beside
+from api.beside import beside
 from api.bulk import body as bulk_body
 from api.bulk.body import BulkBody
 from api.bulk.inflate import Plain
@@ -16,8 +16,6 @@ from api.bulk.lines import Line
 from api.limits import MAX_AT_ONCE_BYTES, MAX_MEDIUM_BYTES
 from api.responses import json_array_response
 from api.status_codes import ApiError
-from eventstore.errors import StoreUnavailable
-from schemas.sentence import Sentence
 
 ITEMS = 200_000
 
@@ -55,56 +53,6 @@ def test_a_large_body_is_worked_on_beside_the_loop() -> None:
     assert small == threading.get_ident()
     assert len({small, *medium, very_large}) == 3
     assert very_large == largest
-
-
-def test_very_large_bodies_have_turns_and_others_do_not_wait_for_them() -> None:
-    async def taking_turns() -> tuple[int, int]:
-        turns, inside, most = Turns(), 0, 0
-
-        async def one(body: bytes) -> None:
-            nonlocal inside, most
-            async with turns.of(body):
-                inside += 1
-                most = max(most, inside)
-                await asyncio.sleep(0)
-                inside -= 1
-
-        await asyncio.gather(*(one(bytes(MAX_MEDIUM_BYTES + 1)) for _ in range(5)))
-        alone, most = most, 0
-        await asyncio.gather(*(one(bytes(MAX_MEDIUM_BYTES)) for _ in range(5)))
-        return alone, most
-
-    assert asyncio.run(taking_turns()) == (1, 5)
-
-
-def test_who_waits_behind_one_whom_the_database_does_not_answer_is_told_at_once() -> None:
-    async def taking_turns() -> tuple[int, list[type]]:
-        turns, body, asked = Turns(), bytes(MAX_MEDIUM_BYTES + 1), 0
-
-        async def one() -> None:
-            nonlocal asked
-            async with turns.of(body):
-                asked += 1
-                await asyncio.sleep(0.01)
-                raise StoreUnavailable
-
-        answers = await asyncio.gather(*(one() for _ in range(5)), return_exceptions=True)
-        async with turns.of(body):  # whoever comes later tries again
-            return asked, [type(answer) for answer in answers]
-
-    assert asyncio.run(taking_turns()) == (1, [StoreUnavailable] * 5)
-
-
-def test_a_turn_ends_with_whatever_ends_the_work_in_it() -> None:
-    async def taking_turns() -> bytes:
-        turns, body = Turns(), bytes(MAX_MEDIUM_BYTES + 1)
-        with pytest.raises(ApiError):
-            async with turns.of(body):
-                raise ApiError(400, Sentence("Refused.", "Abgelehnt."))
-        async with asyncio.timeout(1), turns.of(body):
-            return body
-
-    assert asyncio.run(taking_turns())
 
 
 def test_a_body_that_trickles_goes_on_and_one_that_falls_silent_ends(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,10 +51,11 @@ def record(payload: Payload) -> ImportRecord:
 
 @given(st.binary(max_size=2_000))
 def test_what_is_encrypted_is_opened_with_its_key_in_its_stream_only(body: bytes) -> None:
-    key, payload = random_key(), Payload.of(body)
-    stored = payload.encrypted(STREAM, key, subject=STREAM, is_new=True)
+    stored = Payload.of(body).encrypted(STREAM, None, subject=STREAM)
+    key = stored.new_key
+    assert key is not None
     assert read_payload(STREAM, stored.sha256, stored.content, key) == body
-    assert (stored.subject, stored.new_key) == (None, key)
+    assert stored.subject is None
     assert not is_readable(stored.content, None)
     with pytest.raises(PayloadErased):
         read_payload(STREAM, stored.sha256, stored.content, None)
@@ -69,6 +70,20 @@ def test_what_is_encrypted_is_opened_with_its_key_in_its_stream_only(body: bytes
     ):
         with pytest.raises(ValueError, match="does not match its digest"):
             read_payload(stream, stored.sha256, content, opener)
+
+
+def test_who_has_a_key_gets_no_other() -> None:
+    key, payload = random_key(), Payload.of(b"{}")
+    first, second = (payload.encrypted(f"delivery-note/{n}", key, subject=STREAM) for n in range(2))
+    assert (first.subject, first.new_key) == (STREAM, None)
+    assert first.content[:20] != second.content[:20], "no two have the same nonce"
+    assert read_payload("delivery-note/0", first.sha256, first.content, key) == b"{}"
+
+
+def test_no_two_new_keys_are_the_same() -> None:
+    made = [Payload.of(b"{}").encrypted(STREAM, None, subject=STREAM) for _ in range(100)]
+    assert len({one.new_key for one in made}) == len({one.content[:13] for one in made}) == 100
+    assert {len(one.new_key or b"") for one in made} == {32}
 
 
 def test_threads_compress_and_decompress_beside_each_other() -> None:
