@@ -14,7 +14,7 @@ an account on the way takes six times its size, and goes with its work.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context
 from typing import Any, TypeVar
@@ -22,10 +22,9 @@ from weakref import WeakKeyDictionary
 
 from api.limits import MAX_AT_ONCE_BYTES, MAX_MEDIUM_BYTES, MAX_TOGETHER
 from runtime.running_loop import running_loop
+from runtime.steps import Steps, to_the_end
 
 T = TypeVar("T")
-Steps = Generator[None, None, T]
-"""Work that yields between its steps, and returns what it gives."""
 
 _medium, _large = (ThreadPoolExecutor(1, name) for name in ("beside", "beside-large"))
 
@@ -86,7 +85,7 @@ async def in_steps(body: bytes, steps: Steps[T]) -> T:
     """What the work on this body gives, or raises; it must not depend on the caller's context."""
     loop = running_loop()
     if len(body) > MAX_AT_ONCE_BYTES:
-        return await loop.run_in_executor(_medium if len(body) <= MAX_MEDIUM_BYTES else _large, _to_the_end, steps)
+        return await loop.run_in_executor(_medium if len(body) <= MAX_MEDIUM_BYTES else _large, to_the_end, steps)
     turns = _turns.get(loop)
     if turns is None:
         turns = _turns[loop] = _Turns(loop)
@@ -96,15 +95,6 @@ async def in_steps(body: bytes, steps: Steps[T]) -> T:
 async def beside(body: bytes, work: Callable[..., T], *arguments: Any, **named: Any) -> T:
     """The same for work of one step."""
     return await in_steps(body, _at_once(work, *arguments, **named))
-
-
-def _to_the_end(steps: Steps[T]) -> T:
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            given: T = end.value
-            return given
 
 
 def _at_once(work: Callable[..., T], *arguments: Any, **named: Any) -> Steps[T]:

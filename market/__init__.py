@@ -11,6 +11,7 @@ from market.ordinary import is_ordinary
 from market.plausibility import PLAUSIBILITY
 from market.rule import Breach, Rule, RuleBook, Severity
 from market.supply import SUPPLY
+from runtime.steps import Steps, to_the_end
 from schemas.account import Account
 from schemas.base import Problem
 from schemas.work import MAX_RULES_S
@@ -27,15 +28,23 @@ _plausibility = RuleBook(PLAUSIBILITY)
 def check(
     account: Account, now: datetime, besides: Sequence[Problem] = (), *, within_s: float = MAX_RULES_S
 ) -> Sequence[Breach]:
+    """`check_in_steps`, to the end."""
+    return to_the_end(check_in_steps(account, now, besides, within_s=within_s))
+
+
+def check_in_steps(
+    account: Account, now: datetime, besides: Sequence[Problem] = (), *, within_s: float = MAX_RULES_S
+) -> Steps[Sequence[Breach]]:
     """Every rule that the account breaks, errors and warnings, in the order of its fields; what is implausible last.
 
     Rules over places that are problems already are not asked: what stands there is not what the importer meant.
     Raises TooMuchWork when asking takes more processor time and the answer is not full of problems by then.
     """
     breaches = _book.breaches(account, now, besides, within_s=within_s)
+    yield
     if besides or not is_ordinary(account, now):
         breaches += _plausibility.breaches(account, now, besides, within_s=within_s)
     return breaches
 
 
-__all__ = ["EDITION", "RULES", "Breach", "Rule", "Severity", "check"]
+__all__ = ["EDITION", "RULES", "Breach", "Rule", "Severity", "check", "check_in_steps"]

@@ -12,6 +12,7 @@ import msgspec
 
 import market
 from market.rule import Severity
+from runtime.steps import Steps, to_the_end
 from schemas.account import TaskParams
 from schemas.base import Problem, instant, problem_name
 from schemas.problems import UNKNOWN_FIELD, UnknownLeftOut
@@ -59,13 +60,20 @@ class Judgement(msgspec.Struct, frozen=True):
 def judge(
     submission: Submission, terms: Terms, at: datetime, occasion: Occasion, *, within_s: float = MAX_RULES_S
 ) -> Judgement:
+    """`judge_in_steps`, to the end."""
+    return to_the_end(judge_in_steps(submission, terms, at, occasion, within_s=within_s))
+
+
+def judge_in_steps(
+    submission: Submission, terms: Terms, at: datetime, occasion: Occasion, *, within_s: float = MAX_RULES_S
+) -> Steps[Judgement]:
     """Everything that shape, market and schedule have to say at this moment, by the supplier's terms.
 
     Raises TooMuchWork when the rules take more processor time; what was accepted is processed however long it takes.
     """
     misfits, dropped = without_dropped(submission.misfits, terms) if submission.misfits else ((), ())
     within_s = math.inf if occasion is Occasion.PROCESS else within_s
-    breaches = market.check(submission.account, at, misfits, within_s=within_s)
+    breaches = yield from market.check_in_steps(submission.account, at, misfits, within_s=within_s)
     task = _task_problems(submission.task, terms, at, occasion)
     if not breaches:
         return Judgement(submission, (*misfits, *task), (), dropped)

@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar, Union
 import msgspec
 from msgspec import NODEFAULT, UNSET, UnsetType
 
+from runtime.steps import Steps, to_the_end
 from schemas.decimals import decimals_hold, exact_number, without_form
 from schemas.derived import Field, derived, is_shape, retyped
 from schemas.nesting import is_read_shallow
@@ -64,6 +65,10 @@ class SentShape(Generic[T]):
         self._decode: Callable[[bytes], T] = msgspec.json.Decoder(read_as, float_hook=exact_number).decode
 
     def at_once(self, body: bytes) -> tuple[T, bytes] | None:
+        """`at_once_in_steps`, to the end."""
+        return to_the_end(self.at_once_in_steps(body))
+
+    def at_once_in_steps(self, body: bytes) -> Steps[tuple[T, bytes] | None]:
         """The body and its canonical form; None where reading it takes the exact way, or where it does not fit.
 
         A name that an object repeats is lost in reading, with its value and its quotes, so quotes are counted. Only one
@@ -76,9 +81,11 @@ class SentShape(Generic[T]):
             sent = self._decode(body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
+        yield
         wire_type = self.shape.wire_type
         if not (is_read_shallow(sent, wire_type) and decimals_hold(sent, wire_type)):
             return None
+        yield
         canonical = canonical_json(sent)
         return (sent, canonical) if canonical.count(b'"') == body.count(b'"') else None
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 import msgspec
 from msgspec import UNSET
 
+from runtime.steps import Steps, to_the_end
 from schemas.account import Account, TaskParams, WrappedAccount
 from schemas.as_sent import SentShape, canonical_json
 from schemas.base import Problem
@@ -58,17 +59,22 @@ def read_submission(body: bytes, bounds: Bounds = ASKED) -> Submission:
 
 
 def sent_submission(body: bytes) -> Submission:
+    """`sent_submission_in_steps`, to the end."""
+    return to_the_end(sent_submission_in_steps(body))
+
+
+def sent_submission_in_steps(body: bytes) -> Steps[Submission]:
     """The same for judging, read in one go and once: what is absent is told from what is empty (`schemas.as_sent`).
 
     Raises NotJson, TooMuchWork.
     """
     if not _WRAPPED.match(body):
-        if (at_once := SENT_ACCOUNT.at_once(body)) is not None:
-            return Submission(at_once[0], _AT_ONCE, (), at_once[1])
+        if (bare := (yield from SENT_ACCOUNT.at_once_in_steps(body))) is not None:
+            return Submission(bare[0], _AT_ONCE, (), bare[1])
         account, misfits = SENT_ACCOUNT.shape.examine(body)
         return Submission(account, _AT_ONCE, tuple(misfits))
-    if (at_once_wrapped := SENT_WRAPPED_ACCOUNT.at_once(body)) is not None:
-        return Submission(at_once_wrapped[0].payload, _whole_task(at_once_wrapped[0].task_params))
+    if (at_once := (yield from SENT_WRAPPED_ACCOUNT.at_once_in_steps(body))) is not None:
+        return Submission(at_once[0].payload, _whole_task(at_once[0].task_params))
     wrapped, misfits = SENT_WRAPPED_ACCOUNT.shape.examine(body)
     return Submission(
         wrapped.payload, _whole_task(wrapped.task_params), tuple(_without_wrapper(misfit) for misfit in misfits)

@@ -10,6 +10,7 @@ from api.description import openapi
 from api.operations import OPERATIONS
 
 ROOT = Path(__file__).parent.parent
+ASKING = ("market.check", "market.check_in_steps", "RULES.check")
 PACKAGES = ("api", "workers", "cli", "projections", "eventstore", "embedded", "market")
 
 
@@ -19,9 +20,9 @@ def test_whoever_judges_an_account_calls_the_same_function() -> None:
     for package in PACKAGES:
         for file in (ROOT / package).rglob("*.py"):
             for node in ast.walk(ast.parse(file.read_text())):
-                if isinstance(node, ast.Call) and ast.unparse(node.func) in ("market.check", "RULES.check"):
+                if isinstance(node, ast.Call) and ast.unparse(node.func) in ASKING:
                     asking.add(str(file.relative_to(ROOT)))
-                if isinstance(node, ast.FunctionDef) and node.name == "judge":
+                if isinstance(node, ast.FunctionDef) and node.name in ("judge", "judge_in_steps"):
                     judging.add(str(file.relative_to(ROOT)))
     assert asking - {"market/__init__.py"} == {"market/judging.py"}
     assert judging == {"market/judging.py"}

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from api.admission import Call
 from api.auth import READERS, WRITERS
-from api.beside import Steps, in_steps
+from api.beside import in_steps
 from api.database import in_thread, read
 from api.endpoints.history_queries import AS_OF, as_of
 from api.errors import NotValid, not_found
@@ -33,15 +33,16 @@ from eventstore.aggregates.run import Mode
 from eventstore.clock import now
 from eventstore.errors import AlreadyImported, ImportInProgress, VersionConflict
 from eventstore.log.payloads import Payload
-from market.judging import Judgement, Occasion, Terms, judge
+from market.judging import Judgement, Occasion, Terms, judge_in_steps
 from projections.history import NOW, status_then
 from projections.import_supplier import KnownSupplier
 from projections.missing_documents import misses_documents, naming_documents, says
+from runtime.steps import Steps
 from schemas.account import WrappedAccount
 from schemas.base import Problem
 from schemas.sentence import Sentence
 from schemas.status import Empty, ImportStatus, Outcome
-from schemas.submission import sent_submission
+from schemas.submission import sent_submission_in_steps
 from telemetry.measures import measures
 
 T = TypeVar("T")
@@ -136,7 +137,7 @@ class AccountImport:
 
         To a key that may not touch it, an unknown supplier and a foreign one look the same.
         """
-        submission = sent_submission(call.body)
+        submission = yield from sent_submission_in_steps(call.body)
         account, supplier = submission.account, None
         external = account.external_account_number if submission.states("external_account_number") else None
         yield
@@ -149,7 +150,8 @@ class AccountImport:
         else:
             meant = account.import_supplier if supplier is not None else call.key.only_supplier
             call.concerns(meant, typed_number(call.body))
-        judged = judge(submission, supplier.terms if supplier else Terms(), now(), occasion)
+        terms = supplier.terms if supplier is not None else Terms()
+        judged = yield from judge_in_steps(submission, terms, now(), occasion)
         problems = judged.problems
         if supplier is None and submission.states("import_supplier"):
             problems = (UNKNOWN_SUPPLIER, *problems)

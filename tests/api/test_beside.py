@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.beside import Steps, beside, in_steps
+from api.beside import beside, in_steps
 from api.limits import MAX_AT_ONCE_BYTES, MAX_MEDIUM_BYTES, MAX_TOGETHER
+from runtime.steps import Steps
 
 SMALL, MEDIUM = b"{}", bytes(MAX_AT_ONCE_BYTES + 1)
 LARGE = bytes(MAX_MEDIUM_BYTES + 1)

@@ -15,9 +15,11 @@ from api.endpoints.account_import import AccountImport
 from api.errors import NotValid
 from api.limits import MAX_MEDIUM_BYTES
 from projections.import_supplier import KnownSupplier
+from runtime.steps import Steps
 from tests.support.make import an_account, encoded
 from tests.support.staging import SUPPLIER
 
+READS, JUDGES = "sent_submission_in_steps", "judge_in_steps"
 KEY = Key("key", "organisation", "importer", (SUPPLIER,), "", None)
 
 
@@ -68,23 +70,23 @@ def _most_at_a_time(handle: Callable[[AccountImport], Callable[[Request, Call], 
         assert {type(answer) for answer in answers} == {NotValid}
 
     read = most = 0
-    reading, judging = vars(account_import)["sent_submission"], vars(account_import)["judge"]
+    reading, judging = (vars(account_import)[name] for name in (READS, JUDGES))
 
-    def counted(body: bytes) -> Any:
+    def counted(body: bytes) -> Steps[Any]:
         nonlocal read, most
         read += 1
         most = max(most, read)
-        return reading(body)
+        return (yield from reading(body))
 
-    def uncounted(*arguments: Any) -> Any:
+    def uncounted(*arguments: Any) -> Steps[Any]:
         nonlocal read
-        judged = judging(*arguments)
+        judged = yield from judging(*arguments)
         read -= 1
         return judged
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(account_import, "sent_submission", counted)
-        patch.setattr(account_import, "judge", uncounted)
+        patch.setattr(account_import, READS, counted)
+        patch.setattr(account_import, JUDGES, uncounted)
         asyncio.run(send())
     return most
 
