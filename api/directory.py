@@ -63,6 +63,8 @@ class Directory:
         self._supplier_position = 0
         self._key_position = 0
         self._began_at = 0.0
+        self._is_answered = True
+        """Whether the log has answered the question that began last."""
         self._lock = asyncio.Lock()
 
     async def supplier(self, code: str) -> KnownSupplier | None:
@@ -83,8 +85,10 @@ class Directory:
         asked_at = time.monotonic()
         async with self._lock:
             if self._began_at > asked_at:
+                if not self._is_answered:
+                    raise StoreUnavailable("the log was asked for suppliers and keys, and has not answered")
                 return
-            self._began_at = time.monotonic()
+            self._began_at, self._is_answered = time.monotonic(), False
             suppliers, keys = await read(self._pool, _news, self._supplier_position, self._key_position)
             for supplier in suppliers:
                 self._suppliers[supplier.code] = supplier
@@ -92,6 +96,7 @@ class Directory:
             for key in keys:
                 self._keys[key.key_id] = key
                 self._key_position = max(self._key_position, key.position)
+            self._is_answered = True
 
     async def keep_fresh(self) -> None:
         """Refresh for ever; the loss of the database is waited out."""
