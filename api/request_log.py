@@ -70,7 +70,7 @@ class RequestLog:
             self._flush()
             self._at_end()
             return
-        began, status = perf_counter(), None
+        began, status, is_alone = perf_counter(), None, not self._open
         self._open += 1
         request_id = scope[REQUEST_ID] = request_id_of(scope["headers"])
         field = (HEADER, request_id.encode())
@@ -95,7 +95,7 @@ class RequestLog:
             if self._write is not None:
                 self._lines.append(_line_of(scope, request_id, status, took_s))
             self._open -= 1
-            if not self._open:  # who asks one thing after the other sees each; among many, some are told together
+            if is_alone and not self._open:  # who asks one thing after the other sees each; many are told together
                 measures().settle()
             if not self._gathers:
                 self._gathers = True

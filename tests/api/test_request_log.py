@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from api import request_log
 from api.app import create_app
-from api.request_log import ORGANISATION, RequestLine, RequestLog
+from api.request_log import GATHER_S, ORGANISATION, RequestLine, RequestLog
 from cli.log import write_lines
+from telemetry.measures import Measures
 
 
 def requested(*paths: str) -> list[RequestLine]:
@@ -83,3 +85,28 @@ def test_a_line_costs_microseconds() -> None:
     bare = asyncio.run(cost_of(app))
     logged = asyncio.run(cost_of(RequestLog(app, lambda lines: None)))
     assert logged - bare < 0.001, "a generous bound: it is some five microseconds"
+
+
+def test_the_measures_of_many_are_told_together_and_those_of_one_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    settled: list[int] = []
+
+    class Listening(Measures):
+        def settle(self) -> None:
+            settled.append(1)
+
+    async def app(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+        await asyncio.sleep(0)
+        await send({"type": "http.response.start", "status": 201})
+
+    async def ask() -> None:
+        log = RequestLog(app)
+        await asyncio.gather(*(log(_scope("/"), _nothing, _ignored) for _ in range(20)))
+        assert not settled
+        await asyncio.sleep(2 * GATHER_S)
+        assert len(settled) == 1
+        for number in range(3):
+            await log(_scope("/"), _nothing, _ignored)
+            assert len(settled) == 2 + number
+
+    monkeypatch.setattr(request_log, "measures", Listening)
+    asyncio.run(ask())
