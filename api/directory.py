@@ -71,7 +71,7 @@ class Directory:
         """The supplier; None for one that does not exist, of which the log has been asked."""
         if code not in self._suppliers:
             await self.refresh()
-        return self._suppliers.get(code)
+        return self.known_supplier(code)
 
     def known_supplier(self, code: str) -> KnownSupplier | None:
         """The supplier, as far as this process knows."""

@@ -117,7 +117,8 @@ class AccountImport:
     async def _accepted(self, call: Call, occasion: Occasion, kept: Callable[[Judgement], T]) -> T:
         """What is kept of an account that is accepted, once its body is let go of. Raises NotValid.
 
-        What refuses an account may have to be asked for, which keeps nobody else from having theirs judged.
+        What refuses an account may have to be asked for, which keeps nobody else from having theirs judged. Nothing
+        that is made of a body waits for that: one whose supplier this process does not know yet is read again.
         """
         judged = await in_steps(call.body, self._judging(call, occasion, kept))
         if judged is None:
