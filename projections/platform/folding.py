@@ -4,12 +4,12 @@ Exact decimals stay the text that was sent, datetimes become instants in UTC: wi
 The column is JSONB; it is JSON where an importer may say anything, so that this stays as it was sent.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, UnsetType, inspect
+from msgspec import UNSET, inspect
 
 from eventstore.log.copy_format import NULL, SIZE
 from schemas.base import instant
@@ -45,17 +45,13 @@ def list_folding(node: inspect.StructType) -> Callable[[Any], bytes]:
     """What writes a list of such objects as COPY takes it."""
     is_json = folded_type(node) == "json"
     version, encode = (b"", encode_json) if is_json else (_VERSION, msgspec.json.encode)
-    moments = [field.name for field in node.fields if _is_moment(field)]
-    if len(moments) != sum(isinstance(kind, inspect.DateTimeType) for kind in _kinds_of(node)):
-        raise NotImplementedError("moments inside an object of a list's object")
-
     nothing = SIZE[len(version) + 2] + version + b"[]"
-    at_instants = _at_instants(moments)
+    written = _compiled("v", "[{} for w in v]", node, in_order=node.fields if is_json else _as_kept(node.fields))
 
     def fold(items: Any) -> bytes:
         if not items:
             return nothing
-        content = encode(at_instants(items) if moments else items)
+        content = encode(written(items))
         return SIZE[len(version) + len(content)] + version + content
 
     return fold
@@ -63,29 +59,55 @@ def list_folding(node: inspect.StructType) -> Callable[[Any], bytes]:
 
 def object_folding(node: inspect.StructType) -> Callable[[Any], bytes]:
     """What writes such an object, which may be absent, but for what is free in it: that has columns of its own."""
-    if any(isinstance(kind, inspect.DateTimeType) for kind in _kinds_of(node)):
-        raise NotImplementedError("moments in an object that is one column")
-    left_out: dict[str, UnsetType] = {field.name: UNSET for field in node.fields if is_free(without_null(field.type))}
+    fields = _as_kept([field for field in node.fields if not is_free(without_null(field.type))])
+    written = _compiled("w", "{}", node, in_order=fields)
 
     def fold(value: Any) -> bytes:
         if value is UNSET or value is None:
             return NULL
-        content = msgspec.json.encode(msgspec.structs.replace(value, **left_out) if left_out else value)
+        content = msgspec.json.encode(written(value))
         return SIZE[len(_VERSION) + len(content)] + _VERSION + content
 
     return fold
 
 
-def _is_moment(field: inspect.Field) -> bool:
-    return isinstance(without_null(field.type), inspect.DateTimeType)
+def _as_kept(fields: Iterable[inspect.Field]) -> list[inspect.Field]:
+    """The fields in the order in which Postgres keeps the members of JSONB, which saves it a third of reading them."""
+    return sorted(fields, key=lambda field: (len(field.name), field.name))
 
 
-def _at_instants(names: Sequence[str]) -> Callable[[Any], list[Any]]:
-    """The same objects with these datetimes in UTC. Compiled from names of fields in `schemas/`."""
-    changes = ", ".join(f"{name}=utc[v.{name}]" for name in names)
-    source = f"lambda items: [replace(v, {changes}) for v in items]"
-    compiled: Callable[[Any], list[Any]] = eval(source, {"replace": msgspec.structs.replace, "utc": _UTC})  # noqa: S307
+def _compiled(
+    name: str, frame: str, node: inspect.StructType, *, in_order: Sequence[inspect.Field]
+) -> Callable[[Any], Any]:
+    """A function of `name`, whose value is the frame around the object `w` in its written form.
+
+    Compiled from names of fields in `schemas/`.
+    """
+    kinds: dict[str, Any] = {"utc": _UTC}
+    source = f"lambda {name}: " + frame.format(_written("w", node, in_order, kinds))
+    compiled: Callable[[Any], Any] = eval(source, kinds)  # noqa: S307 - see above
     return compiled
+
+
+def _written(place: str, node: inspect.StructType, in_order: Sequence[inspect.Field], kinds: dict[str, Any]) -> str:
+    """The expression that makes an object with these fields, datetimes in UTC, of the one at this place."""
+    kind = f"kind{len(kinds)}"
+    names = [(field.name, Any) for field in in_order]
+    kinds[kind] = msgspec.defstruct(node.cls.__name__, names, module=__name__, gc=False)
+    return f"{kind}({', '.join(_value(f'{place}.{field.name}', field.type, kinds) for field in in_order)})"
+
+
+def _value(place: str, node: inspect.Type, kinds: dict[str, Any]) -> str:
+    match without_null(node):
+        case inspect.DateTimeType():
+            return f"utc[{place}]"
+        case inspect.VarTupleType(item_type=inspect.StructType() as item):
+            inner = f"w{len(kinds)}"
+            return f"[{_written(inner, item, _as_kept(item.fields), kinds)} for {inner} in {place}]"
+        case inspect.StructType() as item if any(isinstance(kind, inspect.DateTimeType) for kind in _kinds_of(item)):
+            raise NotImplementedError("moments in an object inside another")
+        case _:
+            return place
 
 
 def _kinds_of(node: inspect.StructType) -> Iterator[inspect.Type]:
