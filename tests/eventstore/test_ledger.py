@@ -32,7 +32,7 @@ from projections import INLINE
 from projections.platform.writing import copying
 from tests.support.make import NOON, OTHER_DIGEST, errored, processed, stage, staged, start
 
-STREAM = stream_of("NORDWIND", "NW/1 ä")
+STREAM, OTHER_STREAM = stream_of("NORDWIND", "NW/1 ä"), stream_of("NORDWIND", "2")
 
 
 def test_what_is_executed_is_in_the_history_with_its_circumstances(ledger: Ledger) -> None:
@@ -125,6 +125,28 @@ def test_an_append_to_a_stream_that_exists_conflicts_alone(ledger: Ledger) -> No
     results = asyncio.run(begin_all())
     assert [n for n, result in enumerate(results) if isinstance(result, VersionConflict)] == [5]
     assert sorted(result for result in results if isinstance(result, int)) == list(range(2, 41))
+
+
+def test_a_payload_that_is_there_before_its_stream_conflicts_alone(ledger: Ledger, database: PostgresUrls) -> None:
+    """What another version, or a restore of a part, has left is no reason to lose or to refuse anything."""
+    payload = Payload.of(b"a body")
+    with psycopg.connect(database.service) as connection:
+        left = (STREAM, payload.sha256, NOON, payload.received_bytes, payload.content)
+        connection.execute(
+            "INSERT INTO payloads (stream, sha256, recorded_at, received_bytes, content) VALUES (%s, %s, %s, %s, %s)",
+            left,
+        )
+
+    async def begin_all() -> list[int | BaseException]:
+        begun = [ledger.begin(one, stage(), at=NOON, by="t", payload=payload) for one in (OTHER_STREAM, STREAM)]
+        return await asyncio.gather(*begun, return_exceptions=True)
+
+    position, conflict = asyncio.run(begin_all())
+    assert position == 1
+    assert isinstance(conflict, VersionConflict)
+    assert ledger.execute(STREAM, stage(), at=NOON, by="t", payload=payload) is not None
+    digest = payload.sha256.hex()
+    assert ledger.payloads({STREAM: digest, OTHER_STREAM: digest}) == {STREAM: b"a body", OTHER_STREAM: b"a body"}
 
 
 def test_the_same_new_stream_twice_at_once_is_one_process(ledger: Ledger) -> None:
