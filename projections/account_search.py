@@ -95,20 +95,16 @@ def project(seen: Seen) -> Iterator[tuple[str, str, str, str, list[str]]]:
         return
     account = _decode(seen.body)
     account = account.payload or account
+    supplier, external = identity_of(seen.stream)
     names = [folded(f"{c.given_name or ''} {c.family_name or ''}") for c in account.customers]
-    terms = {folded(term) for term in (*_terms(account), identity_of(seen.stream)[1]) if term} | {*_words(names)}
+    words = [*_words(names)]
+    terms = {folded(term) for term in (*_terms(account), external) if term}
+    terms.update(words)
     terms.discard("")  # blanks, or an accent alone
-    yield (
-        seen.stream,
-        *identity_of(seen.stream),
-        "|".join(name for name in names if name),
-        sorted(
-            {
-                *_kept(terms, seen.position >> PART_BITS),
-                *(part for word in _words(names) for part in _parts_of(word)),
-            }
-        ),
-    )
+    part = seen.position >> PART_BITS
+    kept = {*_kept(terms, part)} if part else terms
+    kept.update(*map(_parts_of, words))
+    yield seen.stream, supplier, external, "|".join([name for name in names if name]), sorted(kept)
 
 
 def _kept(terms: Iterable[str], part: int) -> Iterator[str]:
@@ -119,12 +115,14 @@ def _kept(terms: Iterable[str], part: int) -> Iterator[str]:
     looks for one looks in every part. No term begins with a blank, so no other one looks like a marked one.
     """
     for term in terms:
-        yield f" {part} {term}" if part and _is_own(term) else term
+        yield f" {part} {term}" if _is_own(term) else term
 
 
 def _is_own(term: str) -> bool:
     """Whether a term is one that few accounts have, as far as it can be told from the term alone."""
-    return "@" in term or (len(term) >= MIN_OWN and any(letter.isdigit() for letter in term))
+    if len(term) < MIN_OWN or term.isalpha():
+        return "@" in term
+    return "@" in term or term.isdigit() or any(map(str.isdigit, term))
 
 
 def _parts_of(word: str) -> list[str]:

@@ -114,8 +114,9 @@ class Index(Following):
 
     def apply(self, connection: Connection[Any], schema: str, batch: Sequence[Seen]) -> None:
         last = {seen.stream: seen for seen in batch}
-        query = SQL("DELETE FROM {} WHERE stream = ANY(%s)").format(Identifier(schema, self.name))
-        connection.execute(query, (list(last),))
+        if left := [stream for stream, seen in last.items() if seen.recorded.version > 1]:  # others have no rows yet
+            query = SQL("DELETE FROM {} WHERE stream = ANY(%s)").format(Identifier(schema, self.name))
+            connection.execute(query, (left,))
         self.load(connection, schema, {self.name: [row for seen in last.values() for row in self.project(seen)]})
 
     def forget(self, connection: Connection[Any], schema: str, stream: str) -> bool:

@@ -69,11 +69,10 @@ class Slice(msgspec.Struct, frozen=True):
     upto: str | None = None
 
 
-def _select_ordered(previous: LiteralString, joined: LiteralString) -> LiteralString:
+def _select_ordered(previous: LiteralString) -> LiteralString:
     return f"""
 SELECT {columns_of("e.")}, {previous}, NULL::timestamptz, 0::bigint
 FROM events AS e
-{joined}
 WHERE e.position > %(after)s AND e.position <= %(upto)s AND e.topic = ANY(%(topics)s)
   AND (%(streams)s::text[] IS NULL OR e.stream = ANY(%(streams)s))
 ORDER BY e.position
@@ -81,10 +80,12 @@ LIMIT %(limit)s
 """  # noqa: S608 - constants
 
 
-_SELECT_ORDERED = _select_ordered("NULL", "")
+_SELECT_ORDERED = _select_ordered("NULL")
 _SELECT_WITH_PREVIOUS = _select_ordered(
-    "p.topic", "LEFT JOIN events AS p ON p.stream = e.stream AND p.version = e.version - 1"
+    "CASE WHEN e.version > 1"
+    " THEN (SELECT topic FROM events AS p WHERE p.stream = e.stream AND p.version = e.version - 1) END"
 )
+"""Nothing is looked up for the first event of a stream, of which there are as many as of all others at times."""
 
 
 def _select_last(skipped: LiteralString) -> LiteralString:
