@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -48,7 +49,7 @@ SupplierRow = msgspec.defstruct(
 """What an event makes of a supplier's row: None leaves a column as it is. `created_at` counts for a new row."""
 
 
-class KnownSupplier(SupplierSettings, frozen=True, kw_only=True):
+class KnownSupplier(SupplierSettings, frozen=True, kw_only=True, dict=True):
     """A supplier as the table has it: its status and its settings; one that is not known is treated by the contract."""
 
     code: str
@@ -60,7 +61,7 @@ class KnownSupplier(SupplierSettings, frozen=True, kw_only=True):
         """What is pending waits until the supplier is ongoing again; a complete one lets what was accepted end."""
         return self.status == "paused"
 
-    @property
+    @cached_property
     def terms(self) -> Terms:
         """What its accounts are judged by: those of the settings that are terms, by their names."""
         return msgspec.convert(self, Terms, from_attributes=True)

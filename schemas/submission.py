@@ -99,12 +99,15 @@ def stored_submission(body: bytes) -> Submission:
     return read_submission(body, STORED)
 
 
-def imported_account(body: bytes) -> Account:
-    """The account in a body that was imported: as `stored_submission` reads it, without looking for misfits first."""
+def imported_account(body: bytes, *, is_judged: bool = False) -> Account:
+    """The account in a body that was imported: as `stored_submission` reads it, without looking for misfits first.
+
+    With `is_judged` these very shapes have taken it before, decimals and all.
+    """
     if not _WRAPPED.match(body):
         with suppress(msgspec.ValidationError):
             account = _decode_account(body)
-            if decimals_hold(account, Account):
+            if is_judged or decimals_hold(account, Account):
                 return account
     return stored_submission(body).account
 

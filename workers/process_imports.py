@@ -36,6 +36,7 @@ from eventstore.log.ledger import Ledger, Loaded
 from eventstore.log.origin import origin
 from eventstore.log.payloads import MAX_OPEN_BYTES, in_pieces
 from market.judging import Occasion, Terms, judge, problem_names
+from market.plausibility import today_in_germany
 from projections.archiving import archived_place
 from projections.import_status import leased_imports
 from projections.import_supplier import KnownSupplier
@@ -223,20 +224,21 @@ class ImportProcessor:
         digests = {one.stream: one.process.staged.payload_sha256 for one in started if one.process.staged}
         payloads = self._ledger.payloads(digests)
         archived = self._archived([stream for stream in digests if stream not in payloads])
-        with self._ledger.connection() as connection:
-            numbers = iter([*draw_account_numbers(connection, len(payloads))])
+        with self._ledger.connection() as connection:  # rising: rows of accounts that are made together lie together
+            numbers = iter(sorted(draw_account_numbers(connection, len(payloads))))
+        at = now()
+        today = today_in_germany(at)
         ready: list[Ready] = []
         failures: dict[str, Command] = {}
         for one in started:
-            terms = treatments[identity_of(one.stream)[0]].terms
-            body = payloads.get(one.stream)
-            account = account_of(body, one.process, terms, now(), is_archived=one.stream in archived)
+            terms, body = treatments[identity_of(one.stream)[0]].terms, payloads.get(one.stream)
+            account = account_of(body, one.process, terms, at, is_archived=one.stream in archived)
             if isinstance(account, FailImport):
                 failures[one.stream] = account
                 continue
             number = next(numbers)
             try:
-                referred = referring(account, is_dry_run=one.process.is_dry_run)
+                referred = referring(account, today, is_dry_run=one.process.is_dry_run)
                 ready.append(Ready(one, number, undated_rows_of(account, number), referred))
             except Exception:  # whatever it is, it concerns this import, and others of the batch have their rows
                 logger.exception("import is postponed", stream=one.stream, attempt=one.process.attempt)
@@ -374,7 +376,7 @@ def account_of(
     if staged is None or not _is_judged(staged, terms):
         return judged_account(body, process, terms, at)
     try:
-        return imported_account(body)
+        return imported_account(body, is_judged=True)
     except NotJson as error:
         return _invalid(process.attempt, [Problem("non_field_errors", "parse_error", error.detail)])
 

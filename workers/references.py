@@ -20,9 +20,10 @@ from psycopg.rows import class_row
 from eventstore.aggregates import participant
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
+from market.plausibility import today_in_germany
 from projections.import_supplier import SELECT_NAMED, KnownSupplier
 from schemas.account import Account
-from schemas.base import MARKET_TIME, Problem
+from schemas.base import Problem
 from workers.documents import DocumentsUnavailable, missing_documents
 
 MAX_KNOWN = 100_000
@@ -72,13 +73,13 @@ class Referring(msgspec.Struct, frozen=True):
     is_kept: bool
 
 
-def referring(account: Account, *, is_dry_run: bool) -> Referring:
-    """What this account refers to."""
+def referring(account: Account, today: date, *, is_dry_run: bool) -> Referring:
+    """What this account refers to; `today` is the day in the German market."""
     paths = tuple([statement.statement_path for statement in account.statements])
     return Referring(
         supplier=account.import_supplier,
         operators=tuple(_operators(account)),
-        live_points=tuple(_live(account)),
+        live_points=tuple(_live(account, today)),
         statement_paths=paths,
         is_kept=not is_dry_run,
     )
@@ -126,7 +127,7 @@ class References:
             return set()
         suppliers, identifiers = ([*set(column)] for column in zip(*places, strict=True))
         with self._ledger.connection() as connection:
-            rows = connection.execute(_SELECT_LIVE, (identifiers, suppliers, _today())).fetchall()
+            rows = connection.execute(_SELECT_LIVE, (identifiers, suppliers, today_in_germany(now()))).fetchall()
         return {(row["import_supplier"], row["identifier"]) for row in rows}
 
     def _learn(self, codes: set[str]) -> None:
@@ -192,17 +193,12 @@ def _points(account: Referring) -> set[tuple[str, str]]:
     return {(account.supplier, identifier) for _, identifier in account.live_points}
 
 
-def _live(account: Account) -> Iterator[tuple[str, str]]:
+def _live(account: Account, today: date) -> Iterator[tuple[str, str]]:
     """(place, identifier) of every supply point whose supply has not ended."""
-    today = _today()
     for a, address in enumerate(account.supply_addresses):
         for p, point in enumerate(address.supply_points):
             if point.supply_end_date is None or point.supply_end_date >= today:
                 yield f"supply_addresses.{a}.supply_points.{p}.identifier", point.identifier
-
-
-def _today() -> date:
-    return now().astimezone(MARKET_TIME).date()
 
 
 def _operators(account: Account) -> Iterator[tuple[str, str]]:

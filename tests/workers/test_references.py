@@ -141,7 +141,7 @@ def test_participants_that_are_forgotten_are_looked_for_again(ledger: Ledger, mo
     import_participants(ledger)
     looking = References(ledger)
     suppliers = {SUPPLIER: KnownSupplier(code=SUPPLIER)}
-    whole = referring(read_submission(encoded(an_account(SUPPLIER))).account, is_dry_run=False)
+    whole = referring(read_submission(encoded(an_account(SUPPLIER))).account, now().date(), is_dry_run=False)
     for operators in (whole.operators[:2], whole.operators):
         [findings] = looking.findings([msgspec.structs.replace(whole, operators=operators)], suppliers)
         assert findings.warnings == ()

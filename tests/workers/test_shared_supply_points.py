@@ -78,7 +78,7 @@ def test_who_is_processed_in_the_same_moment_is_not_seen_and_whoever_comes_later
     """Two workers have looked before either has written; see `workers.references`."""
     suppliers = References(ledger).treatments({SUPPLIER})
     submissions = [read_submission(encoded(account(number, None))) for number in (1, 2)]
-    accounts = [referring(submission.account, is_dry_run=False) for submission in submissions]
+    accounts = [referring(submission.account, now().date(), is_dry_run=False) for submission in submissions]
     assert [References(ledger).findings([one], suppliers)[0].errors for one in accounts] == [(), ()]
     codes = [problem.code for one in accounts for problem in References(ledger).findings([one], suppliers)[0].warnings]
     assert CODE not in codes
