@@ -8,6 +8,9 @@ from pathlib import Path
 GROUP, GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 """Of which group of processes this one is, and what each group may use (the second version of groups)."""
 PRESSURE = Path("/proc/pressure/cpu")
+HIGH = 0.5
+"""Something waits for a processor for this share of the time, and more, where there are too few."""
+LOOK_EVERY_S = 0.25
 
 
 def usable_cores() -> int:
@@ -43,6 +46,13 @@ class ProcessorPressure:
     def __init__(self, file: Path = PRESSURE) -> None:
         self._file = file
         self._at, self._waited_s = time.monotonic(), self._total_s()
+        self._is_high = False
+
+    def is_high(self) -> bool:
+        """Whether there are too few processors, as it was within the last look: there are a few a second at most."""
+        if time.monotonic() - self._at >= LOOK_EVERY_S:
+            self._is_high = self.share() > HIGH
+        return self._is_high
 
     def share(self) -> float:
         """Since it was last asked, from 0 to about 1; 0 where the system does not say it."""

@@ -13,7 +13,7 @@ from psycopg import Connection
 
 from eventstore.aggregates.import_process import TOPICS, ImportStaged
 from eventstore.log import follow
-from runtime.processors import ProcessorPressure
+from runtime.processors import HIGH, ProcessorPressure
 from workers.broker import STREAMS_PER_MESSAGE
 
 LOOK_EVERY_S = 0.15
@@ -22,8 +22,6 @@ FORGOTTEN_S = 5.0
 """After so long without a look, as when another relay was active, it begins anew."""
 MUCH = STREAMS_PER_MESSAGE
 """As many imports within that time are much."""
-SHORT = 0.5
-"""Something waits for a processor for this share of the time, and more, where there are too few."""
 
 _STAGED = [topic for topic, event in TOPICS.items() if event is ImportStaged]
 
@@ -51,7 +49,7 @@ class Intake:
             self._heads.append((at, head))
             while len(self._heads) > 1 and at - self._heads[1][0] >= LATELY_S:
                 self._heads.popleft()
-            is_short = self._pressure.share() > SHORT
+            is_short = self._pressure.share() > HIGH
             self._goes_first = is_short and self._much_arrives(connection)
         return self._goes_first
 

@@ -19,6 +19,7 @@ from psycopg import Connection
 
 from eventstore.errors import LedgerBusy, StoreUnavailable, VersionConflict
 from eventstore.log.recorder import Append, LedgerRecorder, store_errors
+from runtime.processors import ProcessorPressure
 from runtime.running_loop import running_loop
 from telemetry.measures import measures
 
@@ -30,6 +31,8 @@ ANSWER_TIMEOUT_S = 1.5
 GATHER_S, GATHER_EACH_S, MOST_GATHER_S = 0.005, 0.0006, 0.012
 """So long after a batch of several was handed over, the next one is at the latest: longer after a large one, since
 many clients take long to send again."""
+PATIENCE = 3
+"""So many times as long where processors are short: to send again takes longer then, and fewer batches cost less."""
 
 AppendResult = int | BaseException
 """The position of an append's first event, or why there is none: VersionConflict, StoreUnavailable."""
@@ -239,8 +242,9 @@ class LoopCommitter:
     What was asked may have been stored all the same; repeating it is safe.
     """
 
-    def __init__(self, committer: GroupCommitter) -> None:
+    def __init__(self, committer: GroupCommitter, pressure: ProcessorPressure | None = None) -> None:
         self._committer = committer
+        self._pressure = pressure or ProcessorPressure()
         self._waiting: list[tuple[Append, asyncio.Future[int]]] = []
         self._writing: list[asyncio.Future[int]] = []
         self._is_busy = False
@@ -273,10 +277,14 @@ class LoopCommitter:
     def _gather(self, loop: asyncio.AbstractEventLoop) -> None:
         """Hand over when as many wait as the last batch had, or some time after that.
 
-        Of several clients, those who were answered send again soon. Who sends alone waits for nobody.
+        Of several clients, those who were answered send again soon. Who sends alone waits for nobody. Else clients are
+        in two batches by turns, one of which is written while the other is judged. Where processors are short nothing
+        is gained by that: those who came meanwhile wait for those who were answered, and all are one batch.
         """
-        self._enough, self._writing = len(self._writing), []
-        ends_at = self._handed_over_at + max(GATHER_S, min(GATHER_EACH_S * self._enough, MOST_GATHER_S))
+        patience, came = (PATIENCE, len(self._waiting)) if self._pressure.is_high() else (1, 0)
+        self._enough, self._writing = len(self._writing) + came, []
+        gather_s = patience * min(GATHER_EACH_S * self._enough, MOST_GATHER_S)
+        ends_at = self._handed_over_at + max(GATHER_S, gather_s)
         if self._enough > 1 and len(self._waiting) < self._enough and loop.time() < ends_at:
             self._gathering = loop.call_at(ends_at, self._hand_over, loop)
         else:

@@ -16,6 +16,7 @@ from eventstore.errors import LedgerBusy
 from eventstore.log.group_commit import AppendResult, GroupCommitter, LoopCommitter
 from eventstore.log.ledger import Ledger
 from eventstore.log.recorder import Append, LedgerDatastore, LedgerRecorder
+from runtime.processors import ProcessorPressure
 from tests.support.make import NOON, stage
 
 
@@ -80,12 +81,23 @@ class Writer:
 Submit = Callable[[int], "list[asyncio.Future[int]]"]
 
 
-def among_clients(scene: Callable[[Writer, Submit], Awaitable[Any]]) -> Any:
-    """What a scene gives in which so many clients send at once, again and again."""
+class Said(ProcessorPressure):
+    """Says what it is told to say, whatever else this machine does."""
+
+    def __init__(self, *, is_high: bool) -> None:
+        super().__init__()
+        self._said = is_high
+
+    def is_high(self) -> bool:
+        return self._said
+
+
+def among_clients(scene: Callable[[Writer, Submit], Awaitable[Any]], *, is_short: bool = False) -> Any:
+    """What a scene gives in which so many clients send at once, again and again; `is_short` of processors."""
 
     async def played() -> Any:
         writer = Writer()
-        committer = LoopCommitter(writer)  # type: ignore[arg-type]
+        committer = LoopCommitter(writer, Said(is_high=is_short))  # type: ignore[arg-type]
         return await scene(writer, lambda count: [committer.submit(Append([])) for _ in range(count)])
 
     return asyncio.run(played())
@@ -175,8 +187,54 @@ def test_fewer_than_before_are_written_after_a_moment() -> None:
     assert among_clients(scene) == [3, 1, 1]
 
 
-@given(st.lists(st.integers(0, 4), max_size=12))
-def test_every_append_is_written_once_and_in_order_however_they_come(bursts: list[int]) -> None:
+def test_where_processors_are_short_all_clients_are_one_batch(patient: None) -> None:
+    async def scene(writer: Writer, submit: Submit) -> list[int]:
+        submit(2)
+        await writer.settle()
+        submit(3)  # while the first two are written
+        await writer.write()
+        assert writer.sizes == [2]
+        submit(2)  # who were answered
+        await writer.settle()
+        await writer.write_all()
+        return writer.sizes
+
+    assert among_clients(scene, is_short=True) == [2, 5]
+
+
+def test_where_processors_are_short_who_sends_alone_waits_for_nobody(patient: None) -> None:
+    async def scene(writer: Writer, submit: Submit) -> list[int]:
+        for _ in range(3):
+            submit(1)
+            await writer.settle()
+            await writer.write()
+        return writer.sizes
+
+    assert among_clients(scene, is_short=True) == [1, 1, 1]
+
+
+def test_where_processors_are_short_those_who_left_are_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eventstore.log.group_commit.GATHER_S", 0.05)
+
+    async def scene(writer: Writer, submit: Submit) -> list[int]:
+        submit(2)
+        await writer.settle()
+        [late] = submit(1)
+        await writer.write()
+        assert writer.sizes == [2]  # two are missing
+        while len(writer.batches) < 2:
+            await asyncio.sleep(0.001)
+        await writer.write()
+        assert late.done()
+        submit(1)
+        await writer.settle()
+        return writer.sizes
+
+    assert among_clients(scene, is_short=True) == [2, 1, 1]
+
+
+@given(st.lists(st.integers(0, 4), max_size=12), st.booleans())
+def test_every_append_is_written_once_and_in_order_however_they_come(bursts: list[int], is_short: bool) -> None:
     async def scene(writer: Writer, submit: Submit) -> list[int]:
         futures = []
         for count in bursts:  # none: the writer gets something done
@@ -190,4 +248,4 @@ def test_every_append_is_written_once_and_in_order_however_they_come(bursts: lis
                 await asyncio.sleep(0.001)
         return [future.result() for future in futures]
 
-    assert among_clients(scene) == [*range(1, sum(bursts) + 1)]
+    assert among_clients(scene, is_short=is_short) == [*range(1, sum(bursts) + 1)]

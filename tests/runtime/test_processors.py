@@ -60,6 +60,26 @@ def test_pressure_is_the_share_of_the_time_since_it_was_last_asked(
     assert pressure.share() == 0.0, "no time has passed"
 
 
+def test_whether_pressure_is_high_is_looked_at_a_few_times_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, clock = tmp_path / "cpu", [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+
+    def after(seconds: float, total: int) -> bool:
+        clock[0] += seconds
+        file.write_text(f"some avg10=1.00 avg60=0.50 avg300=0.10 total={total}\n")
+        return pressure.is_high()
+
+    pressure = ProcessorPressure(file)
+    file.write_text("some avg10=1.00 avg60=0.50 avg300=0.10 total=0\n")
+    assert not after(0.25, 0)
+    assert not after(0.24, 240_000), "it was looked at just now"
+    assert after(0.01, 250_000)
+    assert after(0.24, 250_000)
+    assert not after(0.01, 250_000)
+
+
 @pytest.mark.parametrize("content", [None, "", "nothing\n"])
 def test_a_system_that_says_nothing_has_processors_for_all(tmp_path: Path, content: str | None) -> None:
     if content is not None:
