@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from random import Random
 from typing import Any
 
 import psycopg
@@ -47,6 +48,14 @@ def record(payload: Payload) -> ImportRecord:
     return ImportRecord(
         account_number="A-1", payload_sha256=digest, content_sha256=digest, cancellation_sha256="", is_cancelled=False
     )
+
+
+@pytest.mark.parametrize("size", [0, 1, module._SMALL_BYTES, module._SMALL_BYTES + 1, 100_000])
+def test_small_and_large_bodies_are_kept_as_they_came(size: int) -> None:
+    for body in (Random(size).randbytes(size), b"account " * (size // 8)):
+        payload = Payload.of(body)
+        assert payload.body() == body
+        assert len(payload.content) < len(body) + 32
 
 
 @given(st.binary(max_size=2_000))
