@@ -1,0 +1,127 @@
+"""What an account costs another version of this repository, and what it costs this one, at the same time.
+
+    python -m bench.versions REF
+
+Each version has a service of its own, with a Postgres of its own; both bring as many accounts to PROCESSED at once, on
+the same processors. What the machine does to the one it does to the other, so that ratios of processor time differ by
+two or three per cent from round to round, where figures of runs in turns differ by thirty. How fast one is when it is
+alone, this does not say.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from statistics import median
+
+import msgspec
+
+Costs = Mapping[str, float]
+"""Processor microseconds an account, by kind of process."""
+
+ROOT = Path(__file__).parents[1]
+WARM_UP = 2_000
+_READY = "ready"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make bench BESIDE=REF ARGS=")
+    parser.add_argument("ref", help="the other version: a commit, a tag, a branch")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--accounts", type=int, default=8_000, help="to bring to PROCESSED in each round, by each")
+    arguments = parser.parse_args()
+    with ExitStack() as stack:
+        other = stack.enter_context(checked_out(arguments.ref))
+        services = [stack.enter_context(_service(root, arguments.accounts)) for root in (other, ROOT)]
+        rounds = [_played(services) for _ in range(arguments.rounds)]
+    print(table(arguments.ref, rounds))
+
+
+@contextmanager
+def checked_out(ref: str) -> Iterator[Path]:
+    """A folder with the files of that version, for as long as it is needed. Ends the program when there is none."""
+    with tempfile.TemporaryDirectory(prefix="importledger-version-") as folder:
+        if _git("worktree", "add", "--detach", "--quiet", folder, ref) != 0:
+            sys.exit(f"There is no version {ref} here.")
+        try:
+            yield Path(folder)
+        finally:
+            _git("worktree", "remove", "--force", folder)
+
+
+def _git(*arguments: str) -> int:
+    return subprocess.run(["git", "-C", str(ROOT), *arguments], check=False).returncode  # noqa: S607
+
+
+@contextmanager
+def _service(root: Path, accounts: int) -> Iterator["subprocess.Popen[str]"]:
+    """A process that measures what stands in this folder, each time that it is given a line."""
+    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(root)!r})\n{_MEASURING}"]
+    command += [str(accounts), str(WARM_UP)]
+    environment = os.environ | {"PYTHONPATH": str(root)}
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, cwd=root, env=environment, stdin=pipe, stdout=pipe, text=True)
+    try:
+        _told(process)
+        yield process
+    finally:
+        process.communicate()
+
+
+_MEASURING = f"""
+import tempfile
+from pathlib import Path
+import msgspec
+from bench.service import Bench
+
+accounts, warm_up = map(int, sys.argv[1:])
+with tempfile.TemporaryDirectory(prefix="importledger-bench-", ignore_cleanup_errors=True) as folder:
+    bench = Bench(Path(folder), 2.0)
+    try:
+        bench.processed(warm_up)
+        print("{_READY}", flush=True)
+        for line in sys.stdin:
+            print("{_READY}" + msgspec.json.encode(bench.processed(accounts).microseconds).decode(), flush=True)
+    finally:
+        bench.close()
+"""
+"""Runs with the modules of its own version, which need know nothing of this one."""
+
+
+def _played(services: Sequence["subprocess.Popen[str]"]) -> list[Costs]:
+    for service in services:
+        assert service.stdin is not None
+        service.stdin.write("\n")
+        service.stdin.flush()
+    return [msgspec.json.decode(_told(service), type=dict[str, float]) for service in services]
+
+
+def _told(process: "subprocess.Popen[str]") -> str:
+    """What it says next. Raises RuntimeError when it has ended."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith(_READY):
+            return line.removeprefix(_READY)
+    raise RuntimeError("a version has ended; what it said stands above")
+
+
+def table(ref: str, rounds: Sequence[Sequence[Costs]]) -> str:
+    """A row for each kind of process and for all together: medians of both, and of the ratios. Pure."""
+    lines = [f"| processor µs an account | {ref} | here | ratio, median | from | to |", "|---|---|---|---|---|---|"]
+    for kind in [*rounds[0][0], "all"]:
+        pairs = [tuple(sum(one.values()) if kind == "all" else one[kind] for one in both) for both in rounds]
+        ratios = [here / other for other, here in pairs if other]
+        if not ratios:
+            continue
+        other, here = (median(column) for column in zip(*pairs, strict=True))
+        figures = f"{median(ratios):.2f} | {min(ratios):.2f} | {max(ratios):.2f}"
+        lines.append(f"| {kind} | {other:,.0f} | {here:,.0f} | {figures} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
