@@ -4,7 +4,7 @@ Exact decimals stay the text that was sent, datetimes become instants in UTC: wi
 The column is JSONB; it is JSON where an importer may say anything, so that this stays as it was sent.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,6 +21,9 @@ encode_json = msgspec.json.Encoder(decimal_format="number").encode
 """Numbers that nobody has described stay numbers."""
 _VERSION = b"\x01"
 """Stands before JSONB."""
+
+_Ordered = Callable[[Iterable[inspect.Field]], list[inspect.Field]]
+"""Puts the fields of an object in order."""
 
 
 def without_null(node: inspect.Type) -> inspect.Type:
@@ -46,7 +49,8 @@ def list_folding(node: inspect.StructType) -> Callable[[Any], bytes]:
     is_json = folded_type(node) == "json"
     version, encode = (b"", encode_json) if is_json else (_VERSION, msgspec.json.encode)
     nothing = SIZE[len(version) + 2] + version + b"[]"
-    written = _compiled("v", "[{} for w in v]", node, in_order=node.fields if is_json else _as_kept(node.fields))
+    ordered = list if is_json else _as_kept
+    written = _compiled("v", "[{} for w in v]", node.fields, ordered)
 
     def fold(items: Any) -> bytes:
         if not items:
@@ -59,8 +63,8 @@ def list_folding(node: inspect.StructType) -> Callable[[Any], bytes]:
 
 def object_folding(node: inspect.StructType) -> Callable[[Any], bytes]:
     """What writes such an object, which may be absent, but for what is free in it: that has columns of its own."""
-    fields = _as_kept([field for field in node.fields if not is_free(without_null(field.type))])
-    written = _compiled("w", "{}", node, in_order=fields)
+    fields = [field for field in node.fields if not is_free(without_null(field.type))]
+    written = _compiled("w", "{}", fields, _as_kept)
 
     def fold(value: Any) -> bytes:
         if value is UNSET or value is None:
@@ -76,34 +80,31 @@ def _as_kept(fields: Iterable[inspect.Field]) -> list[inspect.Field]:
     return sorted(fields, key=lambda field: (len(field.name), field.name))
 
 
-def _compiled(
-    name: str, frame: str, node: inspect.StructType, *, in_order: Sequence[inspect.Field]
-) -> Callable[[Any], Any]:
+def _compiled(name: str, frame: str, fields: Iterable[inspect.Field], ordered: _Ordered) -> Callable[[Any], Any]:
     """A function of `name`, whose value is the frame around the object `w` in its written form.
 
     Compiled from names of fields in `schemas/`.
     """
     kinds: dict[str, Any] = {"utc": _UTC}
-    source = f"lambda {name}: " + frame.format(_written("w", node, in_order, kinds))
+    source = f"lambda {name}: " + frame.format(_written("w", fields, ordered, kinds))
     compiled: Callable[[Any], Any] = eval(source, kinds)  # noqa: S307 - see above
     return compiled
 
 
-def _written(place: str, node: inspect.StructType, in_order: Sequence[inspect.Field], kinds: dict[str, Any]) -> str:
-    """The expression that makes an object with these fields, datetimes in UTC, of the one at this place."""
-    kind = f"kind{len(kinds)}"
-    names = [(field.name, Any) for field in in_order]
-    kinds[kind] = msgspec.defstruct(node.cls.__name__, names, module=__name__, gc=False)
-    return f"{kind}({', '.join(_value(f'{place}.{field.name}', field.type, kinds) for field in in_order)})"
+def _written(place: str, fields: Iterable[inspect.Field], ordered: _Ordered, kinds: dict[str, Any]) -> str:
+    """The expression that makes an object of these fields of the one at this place, datetimes in UTC."""
+    kind, written = f"kind{len(kinds)}", ordered(fields)
+    kinds[kind] = msgspec.defstruct("Written", [(field.name, Any) for field in written], module=__name__, gc=False)
+    return f"{kind}({', '.join(_value(f'{place}.{field.name}', field.type, ordered, kinds) for field in written)})"
 
 
-def _value(place: str, node: inspect.Type, kinds: dict[str, Any]) -> str:
+def _value(place: str, node: inspect.Type, ordered: _Ordered, kinds: dict[str, Any]) -> str:
     match without_null(node):
         case inspect.DateTimeType():
             return f"utc[{place}]"
         case inspect.VarTupleType(item_type=inspect.StructType() as item):
             inner = f"w{len(kinds)}"
-            return f"[{_written(inner, item, _as_kept(item.fields), kinds)} for {inner} in {place}]"
+            return f"[{_written(inner, item.fields, ordered, kinds)} for {inner} in {place}]"
         case inspect.StructType() as item if any(isinstance(kind, inspect.DateTimeType) for kind in _kinds_of(item)):
             raise NotImplementedError("moments in an object inside another")
         case _:
