@@ -25,6 +25,8 @@ Costs = Mapping[str, float]
 
 ROOT = Path(__file__).parents[1]
 WARM_UP = 2_000
+GENERATOR = "generator"
+"""What loads the service, and is no part of it."""
 _READY = "ready"
 
 
@@ -45,8 +47,10 @@ def main() -> None:
 def checked_out(ref: str) -> Iterator[Path]:
     """A folder with the files of that version, for as long as it is needed. Ends the program when there is none."""
     with tempfile.TemporaryDirectory(prefix="importledger-version-") as folder:
-        if _git("worktree", "add", "--detach", "--quiet", folder, ref) != 0:
+        if _git("cat-file", "-e", f"{ref}^{{commit}}") != 0:
             sys.exit(f"There is no version {ref} here.")
+        if _git("worktree", "add", "--detach", "--quiet", folder, ref) != 0:
+            sys.exit("The version cannot be had; why, stands above.")
         try:
             yield Path(folder)
         finally:
@@ -110,16 +114,21 @@ def _told(process: "subprocess.Popen[str]") -> str:
 
 
 def table(ref: str, rounds: Sequence[Sequence[Costs]]) -> str:
-    """A row for each kind of process and for all together: medians of both, and of the ratios. Pure."""
+    """A row for each kind of process, and for those of the service together: medians of both, and of the ratios. Pure.
+
+    A kind that one version does not have costs it nothing.
+    """
     lines = [f"| processor µs an account | {ref} | here | ratio, median | from | to |", "|---|---|---|---|---|---|"]
-    for kind in [*rounds[0][0], "all"]:
-        pairs = [tuple(sum(one.values()) if kind == "all" else one[kind] for one in both) for both in rounds]
+    kinds = dict.fromkeys(kind for both in rounds for costs in both for kind in costs)
+    service = [kind for kind in kinds if kind != GENERATOR]
+    for name, parts in {**{kind: [kind] for kind in kinds}, "service": service}.items():
+        pairs = [tuple(sum(costs.get(kind, 0.0) for kind in parts) for costs in both) for both in rounds]
         ratios = [here / other for other, here in pairs if other]
         if not ratios:
             continue
         other, here = (median(column) for column in zip(*pairs, strict=True))
         figures = f"{median(ratios):.2f} | {min(ratios):.2f} | {max(ratios):.2f}"
-        lines.append(f"| {kind} | {other:,.0f} | {here:,.0f} | {figures} |")
+        lines.append(f"| {name} | {other:,.0f} | {here:,.0f} | {figures} |")
     return "\n".join(lines)
 
 

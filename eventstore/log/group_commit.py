@@ -282,7 +282,7 @@ class LoopCommitter:
         is gained by that: those who came meanwhile wait for those who were answered, and all are one batch.
         """
         patience, came = (PATIENCE, len(self._waiting)) if self._pressure.is_high() else (1, 0)
-        self._enough, self._writing = len(self._writing) + came, []
+        self._enough, self._writing = min(len(self._writing) + came, MAX_WAITING), []
         gather_s = patience * min(GATHER_EACH_S * self._enough, MOST_GATHER_S)
         ends_at = self._handed_over_at + max(GATHER_S, gather_s)
         if self._enough > 1 and len(self._waiting) < self._enough and loop.time() < ends_at:
