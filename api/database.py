@@ -10,15 +10,13 @@ from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
 from eventstore.errors import StoreUnavailable
-from eventstore.log.connecting import check_writable_async, is_read_only
+from eventstore.log.connecting import UNCHECKED_S, check_writable_async, is_read_only
 from eventstore.log.recorder import CONNECT_TIMEOUT_S, SESSION
 
 T = TypeVar("T")
 
 KEPT = 2
 """Connections of a pool for `read` that are made at once, and stay: to make one takes 20 ms and more."""
-UNCHECKED_S = 1.0
-"""How long a connection that was checked is used without another check."""
 ANSWER_TIMEOUT_S = 1.5
 """With what happens around it, a caller knows within two seconds that the database is away."""
 

@@ -1,14 +1,18 @@
 """How this service connects to Postgres: a dead server is noticed within seconds, and a read-only one is no store.
 
 After a failover, a connection may lead to a machine that is gone, or to a standby. The first ends by the time-outs
-that every URL gets (`guarded`), the second is closed when it is taken from its pool (`check_writable`).
+that every URL gets (`guarded`), the second is closed when it is taken from its pool (`check_writable`), after one use
+more where it was asked a moment before.
 """
 
+import select
+import time
 from typing import Any
 
 from psycopg import AsyncConnection, Connection
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.errors import ReadOnlySqlTransaction
+from psycopg.rows import Row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 GUARDS = {
@@ -29,15 +33,40 @@ def guarded(url: str) -> str:
     return f"{url}{'&' if '?' in url else '?'}{added}" if added else url
 
 
-def check_writable(connection: Connection[Any]) -> None:
+UNCHECKED_S = 1.0
+"""How long a connection that was checked is used without another check."""
+
+
+class PooledConnection(Connection[Row]):
+    """A connection that remembers when it was last checked."""
+
+    checked_at = -UNCHECKED_S
+
+
+def check_writable(connection: PooledConnection[Any]) -> None:
     """For a pool's `check`: the connection lives and leads to a node that takes writes.
+
+    To ask is half of what a small transaction costs. One that was asked a moment ago is taken at its word, unless the
+    server has said something since, such as that it closes. That it takes no writes any more it says with its next
+    answer: the first write fails then, and the connection is closed the next time.
 
     Raises otherwise; the pool then connects again, at growing distances, for as long as its caller waits.
     """
-    ConnectionPool.check_connection(connection)
+    at = time.monotonic()
+    is_known = at - connection.checked_at < UNCHECKED_S and _is_silent(connection)
+    if not is_known:
+        ConnectionPool.check_connection(connection)
+        connection.checked_at = at
     if is_read_only(connection):
         connection.close()
         raise ReadOnlySqlTransaction("the database is read-only")
+
+
+def _is_silent(connection: Connection[Any]) -> bool:
+    """Whether nothing has come from the server that nobody has read, not even its end."""
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return not poll.poll(0)
 
 
 async def check_writable_async(connection: AsyncConnection[Any]) -> None:

@@ -26,7 +26,7 @@ from eventstore.errors import StoreUnavailable, VersionConflict
 from eventstore.events import Recorded
 from eventstore.log.answers import Answer, watched
 from eventstore.log.arrays import ARRAY_OF, Written, arrays_of
-from eventstore.log.connecting import check_writable
+from eventstore.log.connecting import PooledConnection, check_writable
 from eventstore.log.payloads import Payload
 
 CODE_VERSION = version("importledger")
@@ -104,6 +104,7 @@ class LedgerDatastore(PostgresDatastore):
         super().__init__("", "", "", "", "", originator_id_type="text")
         self.pool: Any = ConnectionPool(
             database_url,
+            connection_class=PooledConnection[DictRow],
             kwargs={"row_factory": dict_row, "connect_timeout": 2, "application_name": "importledger"},
             min_size=0,
             max_size=connections,

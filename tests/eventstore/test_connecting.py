@@ -1,17 +1,25 @@
-"""A dead server is noticed by what every URL says; a read-only one is no store, and is one again when it writes."""
+"""A dead server is noticed by what every URL says; a read-only one is no store, and is one again when it writes.
 
+A pooled connection is asked once a second, and whenever its server has said something.
+"""
+
+import select
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.errors import ReadOnlySqlTransaction
+from psycopg_pool import ConnectionPool
 
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.clock import now
 from eventstore.errors import StoreUnavailable
-from eventstore.log.connecting import GUARDS, guarded
+from eventstore.log import connecting
+from eventstore.log.connecting import GUARDS, PooledConnection, check_writable, guarded
 from eventstore.log.ledger import Ledger
 from projections import INLINE
 from tests.support.running import wait_for
@@ -79,3 +87,96 @@ def test_a_ledger_that_is_not_open_yet_is_an_unavailable_store(database: Postgre
         assert not is_appended(ledger, "supplier/A")
         ledger.open()
         assert is_appended(ledger, "supplier/A")
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The connections that were asked."""
+    connections: list[Any] = []
+    ask = ConnectionPool.check_connection
+
+    def asking(connection: Any) -> None:
+        connections.append(connection)
+        ask(connection)
+
+    monkeypatch.setattr(ConnectionPool, "check_connection", staticmethod(asking))
+    return connections
+
+
+def connected(database: PostgresUrls) -> PooledConnection[Any]:
+    return PooledConnection[Any].connect(database.service, autocommit=True)
+
+
+def end_by_the_server(database: PostgresUrls, pid: int) -> None:
+    with psycopg.connect(database.admin, autocommit=True) as other:
+        other.execute("SELECT pg_terminate_backend(%s, 5000)", (pid,))
+
+
+def test_it_is_asked_at_first_and_then_not_for_a_moment(database: PostgresUrls, asked: list[Any]) -> None:
+    with connected(database) as connection:
+        check_writable(connection)
+        check_writable(connection)
+        assert len(asked) == 1
+        connection.checked_at -= connecting.UNCHECKED_S
+        check_writable(connection)
+        assert len(asked) == 2
+
+
+def test_one_whose_server_has_ended_it_is_asked_and_is_none(database: PostgresUrls, asked: list[Any]) -> None:
+    with connected(database) as connection:
+        check_writable(connection)
+        end_by_the_server(database, connection.info.backend_pid)
+        with pytest.raises(psycopg.OperationalError):
+            check_writable(connection)
+        assert len(asked) == 2
+
+
+def test_one_that_has_become_read_only_is_closed_without_being_asked(database: PostgresUrls, asked: list[Any]) -> None:
+    with connected(database) as connection:
+        check_writable(connection)
+        connection.execute("SET default_transaction_read_only = on")
+        with pytest.raises(ReadOnlySqlTransaction):
+            check_writable(connection)
+        assert connection.closed
+        assert len(asked) == 1
+
+
+def test_one_that_becomes_read_only_meanwhile_is_used_once_more_at_most(database: PostgresUrls) -> None:
+    """Its server says so with its next answer."""
+    with connected(database) as connection:
+        check_writable(connection)
+        with read_only(database):
+            wait_for(lambda: _is_refused(connection), "the server says so")
+            with pytest.raises(ReadOnlySqlTransaction):
+                check_writable(connection)
+        assert connection.closed
+
+
+def _is_refused(connection: PooledConnection[Any]) -> bool:
+    try:
+        connection.execute("UPDATE import_status SET version = version WHERE false")
+    except ReadOnlySqlTransaction:
+        return True
+    return False
+
+
+def test_what_is_said_later_is_heard_as_well(database: PostgresUrls, asked: list[Any]) -> None:
+    with connected(database) as connection, psycopg.connect(database.admin, autocommit=True) as other:
+        connection.execute("LISTEN something")
+        check_writable(connection)
+        other.execute("NOTIFY something")
+        assert select.select([connection.fileno()], [], [], 30)[0]
+        check_writable(connection)
+        assert len(asked) == 2
+
+
+def test_a_ledger_goes_on_after_its_connections_were_ended_by_the_server(
+    ledger: Ledger, database: PostgresUrls
+) -> None:
+    """At once, and without anybody's noticing: each is found out before it is used."""
+    with ledger.connection() as connection:
+        pid = connection.info.backend_pid
+    end_by_the_server(database, pid)
+    with ledger.connection() as connection:
+        assert connection.info.backend_pid != pid
+        connection.execute("SELECT 1")
