@@ -21,7 +21,7 @@ from api.services import Services
 from api.stopping import STATE
 from eventstore.log.ledger import Ledger
 from eventstore.operations.fitness import Durability
-from runtime.interpreter import tune_interpreter
+from runtime.interpreter import SHORT_SWITCH_INTERVAL_S, tune_interpreter
 from telemetry.serving import Expose
 
 
@@ -60,7 +60,7 @@ def create_app(
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[dict[str, asyncio.Event]]:
-        tune_interpreter()
+        tune_interpreter(switch_interval_s=SHORT_SWITCH_INTERVAL_S)
         async with services.running(look):
             yield {STATE: asyncio.Event()}
 
