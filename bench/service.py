@@ -125,27 +125,33 @@ class Bench:
             self.warm_up(port)
             return self._measured(port, CREATE, rate=rate)
 
-    def creates_watched_and_not(self, pieces: int = 20) -> dict[str, Measured]:
+    def creates_watched_and_not(self, pairs: int = 4, pieces: int = 5) -> dict[str, Measured]:
         """Creates with metrics and traces on and off: two servers, loaded by turns in short pieces (on, off, off, on).
 
-        The middle ones count: what the machine does to a piece is more than what is measured here. The first warm up.
-        Spans go to a receiver here, as many as there are unless the operator says otherwise.
+        The middle ones count: what the machine does to a piece is more than what is measured here. The first of each
+        pair warm up. Two processes that do the same differ by more than this as well, each for as long as it lives, by
+        where its memory lies: hence several pairs. Spans go to a receiver here, as many as there are unless the
+        operator says otherwise.
         """
         self.settle()
         names = ("create, metrics and traces on", "create, metrics and traces off")
+        measured: dict[str, list[Measured]] = {name: [] for name in names}
         with spans_thrown_away() as url:
             on = {"OTEL_EXPORTER_OTLP_ENDPOINT": url, "IMPORTLEDGER_METRICS": "on"}
             off = {"OTEL_TRACES_EXPORTER": "none", "IMPORTLEDGER_METRICS": "off"}
-            with (
-                self.server("cli.main", "api", "--port", environment=on) as watched,
-                self.server("cli.main", "api", "--port", environment=off) as unwatched,
-            ):
-                measured: dict[str, list[Measured]] = {name: [] for name in names}
-                for piece in range(pieces + 1):
-                    turn = ((names[0], watched), (names[1], unwatched))
-                    for name, port in turn if piece % 2 == 0 else reversed(turn):
-                        measured[name].append(self._measured(port, CREATE, seconds=self._seconds / pieces * 4))
-        return {name: median(ones[1:]) for name, ones in measured.items()}
+            environments = dict(zip(names, (on, off), strict=True))
+            for pair in range(pairs):
+                with ExitStack() as stack:
+                    ports = {
+                        name: stack.enter_context(self.server("cli.main", "api", "--port", environment=environment))
+                        for name, environment in (*environments.items(),)[:: 1 if pair % 2 else -1]
+                    }
+                    for piece in range(pieces + 1):
+                        for name in names if (piece + pair) % 2 == 0 else reversed(names):
+                            seconds = self._seconds / (pairs * pieces) * 4
+                            one = self._measured(ports[name], CREATE, seconds=seconds)
+                            measured[name] += [one] if piece else []
+        return {name: median(ones) for name, ones in measured.items()}
 
     def untyped(self) -> Measured:
         """Bodies that the service's app decodes without their shape, and does nothing else with."""
