@@ -41,7 +41,7 @@ def staging_of(judged: Judgement, payload: Payload, run: str = "") -> StageImpor
     start, end = task.schedule_window_start, task.schedule_window_end
     return StageImport(
         payload_sha256=payload.sha256.hex(),
-        content_sha256=hashlib.sha256(judged.submission.canonical_json()).hexdigest(),
+        content_sha256=judged.submission.content_sha256().hex(),
         payload_bytes=payload.received_bytes,
         is_dry_run=task.is_dry_run,
         not_before=instant(start) if start else None,

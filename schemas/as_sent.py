@@ -5,6 +5,7 @@ its place that is as empty, and still another object: written without such defau
 sent and no others. They are made for judging; what is created is read as the shapes themselves.
 """
 
+import hashlib
 import re
 from collections.abc import Callable
 from functools import cache
@@ -13,6 +14,7 @@ from typing import Any, Generic, TypeVar, Union
 import msgspec
 from msgspec import NODEFAULT, UNSET, UnsetType
 
+from runtime.spare import Spare
 from runtime.steps import Steps, to_the_end
 from schemas.decimals import decimals_hold, exact_number, without_form
 from schemas.derived import Field, derived, is_shape, retyped
@@ -64,16 +66,22 @@ class SentShape(Generic[T]):
         read_as: type[T] = without_form(self.shape.wire_type)  # type: ignore[arg-type]
         self._decode: Callable[[bytes], T] = msgspec.json.Decoder(read_as, float_hook=exact_number).decode
 
-    def at_once(self, body: bytes) -> tuple[T, bytes] | None:
-        """`at_once_in_steps`, to the end."""
-        return to_the_end(self.at_once_in_steps(body))
+    def at_once(self, body: bytes) -> T | None:
+        """`at_once_in_steps`, to the end, without a digest."""
+        read = to_the_end(self.at_once_in_steps(body))
+        return read[0] if read is not None else None
 
-    def at_once_in_steps(self, body: bytes) -> Steps[tuple[T, bytes] | None]:
-        """The body and its canonical form; None where reading it takes the exact way, or where it does not fit.
+    def at_once_in_steps(self, body: bytes, *, with_digest: bool = False) -> Steps[tuple[T, bytes] | None]:
+        """What the body says, and the SHA-256 of its canonical form, b"" where that is not asked for.
+
+        None where reading it takes the exact way, or where it does not fit.
 
         A name that an object repeats is lost in reading, with its value and its quotes, so quotes are counted. Only one
         other thing makes their number smaller, a number that was sent as text, and one makes it larger: a quote that
         was sent as its code. A null character, which is refused, can be sent in no other way.
+
+        The canonical form is as large as the body, and those of all that are read together would not stay in the
+        processor's caches: it is written where the last one was.
         """
         if len(body) > LARGE_BYTES or (b"\\" in body and _QUOTE_OR_NULL.search(body) is not None):
             return None
@@ -86,12 +94,18 @@ class SentShape(Generic[T]):
         if not (is_read_shallow(sent, wire_type) and decimals_hold(sent, wire_type)):
             return None
         yield
-        canonical = canonical_json(sent)
-        return (sent, canonical) if canonical.count(b'"') == body.count(b'"') else None
+        canonical = _buffers.take()
+        _canonical.encode_into(sent, canonical)
+        is_whole = canonical == body or canonical.count(b'"') == body.count(b'"')
+        digest = hashlib.sha256(canonical).digest() if is_whole and with_digest else b""
+        _buffers.give_back(canonical)
+        return (sent, digest) if is_whole else None
 
 
+_buffers = Spare(bytearray)
 _QUOTE_OR_NULL = re.compile(rb"\\u00(?:22|00)")
 
-canonical_json: Callable[[Any], bytes] = msgspec.json.Encoder(order="deterministic", decimal_format="number").encode
+_canonical = msgspec.json.Encoder(order="deterministic", decimal_format="number")
+canonical_json: Callable[[Any], bytes] = _canonical.encode
 """The same bytes for the same content, however it was spelt: names in the order of the shape, and those of the
 importer's own objects sorted; numbers in their scale; nothing that is absent."""

@@ -15,6 +15,7 @@ from msgspec import Meta, inspect
 
 from schemas.base import DECIMAL, DECIMAL_PATTERN, DecimalText
 from schemas.derived import Field, derived, is_shape, retyped
+from schemas.gathering import gathering
 from schemas.nesting import Holder, holders_of
 
 T = TypeVar("T")
@@ -22,7 +23,8 @@ T = TypeVar("T")
 _FOR_GOOD = DECIMAL.replace("?", "?+").replace("}", "}+").replace("(", "(?:")
 """DECIMAL without ever going back, which finds the same: no character can stand in two places of a decimal."""
 _lines = re.compile(rf"(?:(?:{_FOR_GOOD})?+\n)*+\Z").match
-_SomeText = Annotated[str, Meta(min_length=1)]
+SomeText = Annotated[str, Meta(min_length=1)]
+"""A text of any form, which is not empty: that would be taken for one that is absent."""
 
 
 def exact_number(text: str) -> Decimal:
@@ -67,7 +69,7 @@ def _field(field: msgspec.structs.FieldInfo) -> Field:
 
 def _without_form(hint: Any) -> Any:
     if hint == DecimalText:
-        return _SomeText
+        return SomeText
     return without_form(hint) if is_shape(hint) else hint
 
 
@@ -84,43 +86,8 @@ def decimals_hold(value: Any, wire_type: type) -> bool:
 
 @cache
 def _gathering(wire_type: type) -> Callable[[Any], list[str]]:
-    """A function that lists the decimal texts of a value, as source: of the names of fields in `schemas/` alone."""
-    node, names = inspect.type_info(wire_type), dict[str, Any]()
-    assert isinstance(node, inspect.StructType)
-    lines = ["def gather(v1):", "    texts = []", *_reading(node, 1), "    return texts"]
-    exec("\n".join(lines), names)  # noqa: S102 - see above
-    gather: Callable[[Any], list[str]] = names["gather"]
-    return gather
+    return gathering(wire_type, _is_decimal)
 
 
-def _reading(node: inspect.StructType, depth: int) -> Iterator[str]:
-    """What reads the decimals of the variable of this depth, and those below it."""
-    indent, here, inner = "    " * depth, f"v{depth}", f"v{depth + 1}"
-    if own := "".join(_read(here, field) for field in node.fields):
-        yield f"{indent}texts += ({own})"
-    for field in node.fields:
-        place = f"{here}.{field.name}"
-        for kind in _kinds(field):
-            match kind:
-                case inspect.VarTupleType(item_type=inspect.StrType(pattern=pattern)) if pattern == DECIMAL_PATTERN:
-                    yield f"{indent}texts += {place}"
-                case inspect.StructType() if below := list(_reading(kind, depth + 1)):
-                    yield from (f"{indent}if {inner} := {place}:", *below)
-                case inspect.VarTupleType(item_type=inspect.StructType() as item) if below := list(
-                    _reading(item, depth + 1)
-                ):
-                    yield from (f"{indent}for {inner} in {place}:", *below)
-                case _:
-                    pass
-
-
-def _read(here: str, field: inspect.Field) -> str:
-    """An item of a tuple, if the field is a decimal: its text, empty where it is absent or null."""
-    if not any(isinstance(kind, inspect.StrType) and kind.pattern == DECIMAL_PATTERN for kind in _kinds(field)):
-        return ""
-    is_text = isinstance(field.type, inspect.StrType) and (field.required or isinstance(field.default, str))
-    return f"{here}.{field.name}, " if is_text else f"{here}.{field.name} or '', "
-
-
-def _kinds(field: inspect.Field) -> tuple[inspect.Type, ...]:
-    return field.type.types if isinstance(field.type, inspect.UnionType) else (field.type,)
+def _is_decimal(kind: inspect.Type) -> bool:
+    return isinstance(kind, inspect.StrType) and kind.pattern == DECIMAL_PATTERN

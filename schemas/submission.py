@@ -1,8 +1,7 @@
 """The body of validate and create, bare or wrapped, read into one form."""
 
+import hashlib
 import re
-from collections.abc import Callable
-from contextlib import suppress
 
 import msgspec
 from msgspec import UNSET
@@ -11,15 +10,11 @@ from runtime.steps import Steps, to_the_end
 from schemas.account import Account, TaskParams, WrappedAccount
 from schemas.as_sent import SentShape, canonical_json
 from schemas.base import Problem
-from schemas.decimals import decimals_hold, exact_number, without_form
 from schemas.problems import is_stated
 from schemas.shape import Shape
 from schemas.work import ASKED, STORED, Bounds
 
 _WRAPPED = re.compile(rb'\s*\{\s*"(payload|task_params)"\s*:')
-_decode_account: Callable[[bytes], Account] = msgspec.json.Decoder(
-    without_form(Account), float_hook=exact_number
-).decode
 _former = msgspec.json.Encoder(order="sorted")
 
 ACCOUNT = Shape(Account)
@@ -31,45 +26,54 @@ SENT_WRAPPED_ACCOUNT = SentShape(WrappedAccount)
 class Submission(msgspec.Struct, frozen=True):
     """An account and how it is to be processed.
 
-    Where `misfits` names something, the account holds a stand-in; paths never contain `payload.`. `canonical` is the
-    account's canonical form, where reading it has made it already.
+    Where `misfits` names something, the account holds a stand-in; paths never contain `payload.`. `digest` is that of
+    the content, where reading has made it already.
     """
 
     account: Account
     task: TaskParams
     misfits: tuple[Problem, ...] = ()
-    canonical: bytes = b""
+    digest: bytes = b""
 
     def canonical_json(self) -> bytes:
         """The same bytes for the same content, however it was spelt."""
-        return self.canonical or canonical_json(self.account)
+        return canonical_json(self.account)
+
+    def content_sha256(self) -> bytes:
+        """The digest of the same."""
+        return self.digest or hashlib.sha256(self.canonical_json()).digest()
 
     def states(self, field: str) -> bool:
         """True when the account says this itself, and no stand-in does."""
         return not self.misfits or is_stated(field, self.misfits)
 
 
+def is_wrapped(body: bytes) -> bool:
+    """Whether a body is `{"payload": account, "task_params": …}`, whatever else it is."""
+    return _WRAPPED.match(body) is not None
+
+
 def read_submission(body: bytes, bounds: Bounds = ASKED) -> Submission:
     """Read the bare account, or `{"payload": account, "task_params": …}`. Raises NotJson, TooMuchWork."""
-    if not _WRAPPED.match(body):
+    if not is_wrapped(body):
         account, misfits = ACCOUNT.examine(body, bounds)
         return Submission(account, _AT_ONCE, tuple(misfits))
     wrapped, misfits = WRAPPED_ACCOUNT.examine(body, bounds)
     return Submission(wrapped.payload, wrapped.task_params, tuple(_without_wrapper(misfit) for misfit in misfits))
 
 
-def sent_submission(body: bytes) -> Submission:
+def sent_submission(body: bytes, *, with_digest: bool = False) -> Submission:
     """`sent_submission_in_steps`, to the end."""
-    return to_the_end(sent_submission_in_steps(body))
+    return to_the_end(sent_submission_in_steps(body, with_digest=with_digest))
 
 
-def sent_submission_in_steps(body: bytes) -> Steps[Submission]:
+def sent_submission_in_steps(body: bytes, *, with_digest: bool = False) -> Steps[Submission]:
     """The same for judging, read in one go and once: what is absent is told from what is empty (`schemas.as_sent`).
 
-    Raises NotJson, TooMuchWork.
+    `with_digest` says that the digest of its content will be asked for. Raises NotJson, TooMuchWork.
     """
-    if not _WRAPPED.match(body):
-        if (bare := (yield from SENT_ACCOUNT.at_once_in_steps(body))) is not None:
+    if not is_wrapped(body):
+        if (bare := (yield from SENT_ACCOUNT.at_once_in_steps(body, with_digest=with_digest))) is not None:
             return Submission(bare[0], _AT_ONCE, (), bare[1])
         account, misfits = SENT_ACCOUNT.shape.examine(body)
         return Submission(account, _AT_ONCE, tuple(misfits))
@@ -97,19 +101,6 @@ def _whole_task(task: TaskParams) -> TaskParams:
 def stored_submission(body: bytes) -> Submission:
     """A body that is in the log, read whatever it costs. Raises NotJson."""
     return read_submission(body, STORED)
-
-
-def imported_account(body: bytes, *, is_judged: bool = False) -> Account:
-    """The account in a body that was imported: as `stored_submission` reads it, without looking for misfits first.
-
-    With `is_judged` these very shapes have taken it before, decimals and all.
-    """
-    if not _WRAPPED.match(body):
-        with suppress(msgspec.ValidationError):
-            account = _decode_account(body)
-            if is_judged or decimals_hold(account, Account):
-                return account
-    return stored_submission(body).account
 
 
 _AT_ONCE = TaskParams()

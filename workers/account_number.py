@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from psycopg import Connection
+from psycopg.rows import tuple_row
 
 ANYWHERE, IN_BLOCKS = 1, 2
 """The forms in which numbers are drawn."""
@@ -26,8 +27,8 @@ _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 _ROUNDS = 8
 
 _DRAW = """
-SELECT key, form, nextval('platform.account_sequence') AS number
-FROM platform.account_number_key, generate_series(1, %s)
+SELECT key, form, ARRAY(SELECT nextval('platform.account_sequence') FROM generate_series(1, %s))
+FROM platform.account_number_key
 """
 
 
@@ -39,8 +40,9 @@ def account_number(number: int, key: bytes, form: int = IN_BLOCKS) -> str:
 
 def draw_account_numbers(connection: Connection[Any], count: int) -> Iterator[str]:
     """Draw as many new numbers as asked for. A number that is then not used stays unused, which does no harm."""
-    for row in connection.execute(_DRAW, (count,)):
-        yield account_number(row["number"], row["key"], row["form"])
+    with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
+        for key, form, numbers in cursor.execute(_DRAW, (count,)):
+            yield from (account_number(number, key, form) for number in numbers)
 
 
 def _in_blocks(number: int, key: bytes) -> int:

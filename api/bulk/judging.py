@@ -94,7 +94,7 @@ def unexpected(error: Exception) -> Sentence:
 
 def judge_line(line: bytes, question: Question, most: int = MAX_PROBLEMS) -> Judged:
     """Judge a line as the single endpoints judge a body; list so many problems. Raises NotJson, TooMuchWork."""
-    submission = sent_submission(line)
+    submission = sent_submission(line, with_digest=question.mode != "validate")
     account = submission.account
     supplier = account.import_supplier if submission.states("import_supplier") else ""
     external = account.external_account_number if submission.states("external_account_number") else ""

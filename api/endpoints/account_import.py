@@ -138,7 +138,7 @@ class AccountImport:
 
         To a key that may not touch it, an unknown supplier and a foreign one look the same.
         """
-        submission = yield from sent_submission_in_steps(call.body)
+        submission = yield from sent_submission_in_steps(call.body, with_digest=occasion is Occasion.CREATE)
         account, supplier = submission.account, None
         external = account.external_account_number if submission.states("external_account_number") else None
         yield

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from psycopg import Connection
+from psycopg import Connection, Cursor
 from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
@@ -28,11 +28,9 @@ def copy_into(
             copy.write_row(row)
 
 
-def copy_written(
-    connection: Connection[Any], schema: str, table: str, columns: Sequence[str], rows: Iterable[bytes]
-) -> None:
+def copy_written(cursor: Cursor[Any], schema: str, table: str, columns: tuple[str, ...], rows: Iterable[bytes]) -> None:
     """COPY rows that are in COPY's format already, with their values in the order of these columns (`copy_format`)."""
-    with connection.cursor() as cursor, cursor.copy(_copying(schema, table, tuple(columns))) as copy:
+    with cursor.copy(_copying(schema, table, columns)) as copy:
         copy.write(b"".join((SIGNATURE, *rows, TRAILER)))
 
 

@@ -7,7 +7,7 @@ with the same. Market-wide data (participants, price sheets) concerns no person 
 import hashlib
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import zstandard
@@ -18,6 +18,7 @@ from psycopg.rows import tuple_row
 
 from eventstore.errors import AccountErased
 from eventstore.log.arrays import ARRAY_OF
+from runtime.spare import Spare
 
 T = TypeVar("T")
 PayloadId = tuple[str, str]
@@ -59,28 +60,9 @@ ORDER BY payload_keys.stream
 """Who was erased, by the keys, and not yet by the log."""
 
 
-class _Spare(Generic[T]):
-    """Tools that only one thread may use at a time. The next one is the last that was used, whoever asks: its tables
-    are in the processor's caches still."""
-
-    def __init__(self, make: Callable[[], T]) -> None:
-        self._make = make
-        self._kept: list[T] = []
-
-    def take(self) -> T:
-        try:
-            return self._kept.pop()
-        except IndexError:
-            return self._make()
-
-    def give_back(self, tool: T) -> None:
-        """Unless its work has failed: then it is left."""
-        self._kept.append(tool)
-
-
-_compressors = _Spare(lambda: zstandard.ZstdCompressor(level=_LEVEL))
-_small_compressors = _Spare(lambda: zstandard.ZstdCompressor(compression_params=_SMALL))
-_decompressors = _Spare(zstandard.ZstdDecompressor)
+_compressors = Spare(lambda: zstandard.ZstdCompressor(level=_LEVEL))
+_small_compressors = Spare(lambda: zstandard.ZstdCompressor(compression_params=_SMALL))
+_decompressors = Spare(zstandard.ZstdDecompressor)
 
 
 def _compressed(body: bytes) -> bytes:

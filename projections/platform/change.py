@@ -8,6 +8,7 @@ from eventstore.aggregates.participant import ParticipantImported
 from eventstore.aggregates.post_account import RecordCancellationChanged, RecordImported, identity_of
 from eventstore.aggregates.price_sheet import PriceSheetImported
 from eventstore.events import Recorded
+from projections.platform.kept import kept_account
 from projections.platform.tables import (
     ACCOUNT_TABLE,
     RECORD_TABLES,
@@ -26,7 +27,6 @@ from schemas.invoice import MarketParticipantInvoiceImport
 from schemas.market_participant import MarketParticipant
 from schemas.price_sheet import PriceSheet
 from schemas.shape import Shape
-from schemas.submission import imported_account
 
 _ENVELOPES: dict[str, tuple[Shape[Any], str]] = {
     "delivery-note": (Shape(DeliveryNoteImport), "delivery_note"),
@@ -42,7 +42,7 @@ def platform_change(recorded: Recorded, body: bytes | None) -> PlatformChange | 
     """What an event changes in the platform's records, given the payload that it speaks of. Pure."""
     match recorded.event:
         case ImportProcessed(account_number=number) if body is not None:
-            return PlatformChange(copied=rows_of(imported_account(body), number, recorded.recorded_at))
+            return PlatformChange(copied=rows_of(kept_account(body), number, recorded.recorded_at))
         case RecordImported(account_number=number) if body is not None:
             return record_change(_record_in(recorded.stream, body), recorded, number)
         case RecordCancellationChanged(account_number=number) if body is not None:

@@ -4,7 +4,7 @@ Exact decimals stay the text that was sent, datetimes become instants in UTC: wi
 The column is JSONB; it is JSON where an importer may say anything, so that this stays as it was sent.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,10 +12,9 @@ import msgspec
 from msgspec import UNSET, inspect
 
 from eventstore.log.copy_format import NULL, SIZE
+from projections.platform.kept import kept_shape, moment_of
+from projections.platform.kinds import folded_type, has_moments, is_free, without_null
 from schemas.base import instant
-
-FOLDED_OBJECTS = ("params",)
-"""Objects inside an object that are one column; of others each field is one."""
 
 encode_json = msgspec.json.Encoder(decimal_format="number").encode
 """Numbers that nobody has described stay numbers."""
@@ -26,36 +25,19 @@ _Ordered = Callable[[Iterable[inspect.Field]], list[inspect.Field]]
 """Puts the fields of an object in order."""
 
 
-def without_null(node: inspect.Type) -> inspect.Type:
-    if isinstance(node, inspect.UnionType):
-        return next(member for member in node.types if not isinstance(member, inspect.NoneType))
-    return node
-
-
-def is_free(node: inspect.Type) -> bool:
-    """Whether importers may say anything there."""
-    return isinstance(node, inspect.AnyType | inspect.DictType) or (
-        isinstance(node, inspect.VarTupleType) and isinstance(node.item_type, inspect.AnyType)
-    )
-
-
-def folded_type(node: inspect.StructType) -> str:
-    """The SQL type of a column that holds a list of such objects."""
-    return "json" if any(map(is_free, _kinds_of(node))) else "jsonb"
-
-
 def list_folding(node: inspect.StructType) -> Callable[[Any], bytes]:
-    """What writes a list of such objects as COPY takes it."""
+    """What writes a list of such objects as COPY takes it: as it is, where it was read for that and has no moments."""
     is_json = folded_type(node) == "json"
     version, encode = (b"", encode_json) if is_json else (_VERSION, msgspec.json.encode)
     nothing = SIZE[len(version) + 2] + version + b"[]"
     ordered = list if is_json else _as_kept
     written = _compiled("v", "[{} for w in v]", node.fields, ordered)
+    kept = None if has_moments(node) else kept_shape(node.cls, is_folded=True)
 
     def fold(items: Any) -> bytes:
         if not items:
             return nothing
-        content = encode(written(items))
+        content = encode(items if type(items[0]) is kept else written(items))
         return SIZE[len(version) + len(content)] + version + content
 
     return fold
@@ -105,28 +87,20 @@ def _value(place: str, node: inspect.Type, ordered: _Ordered, kinds: dict[str, A
         case inspect.VarTupleType(item_type=inspect.StructType() as item):
             inner = f"w{len(kinds)}"
             return f"[{_written(inner, item.fields, ordered, kinds)} for {inner} in {place}]"
-        case inspect.StructType() as item if any(isinstance(kind, inspect.DateTimeType) for kind in _kinds_of(item)):
+        case inspect.StructType() as item if has_moments(item):
             raise NotImplementedError("moments in an object inside another")
         case _:
             return place
 
 
-def _kinds_of(node: inspect.StructType) -> Iterator[inspect.Type]:
-    for field in node.fields:
-        kind = without_null(field.type)
-        yield kind
-        inner = kind.item_type if isinstance(kind, inspect.VarTupleType) else kind
-        if isinstance(inner, inspect.StructType):
-            yield from _kinds_of(inner)
-
-
 class _Instants(dict[Any, Any]):
     """Datetimes in UTC, by what was sent: those from which something is valid come again and again."""
 
-    def __missing__(self, moment: Any) -> Any:
+    def __missing__(self, sent: Any) -> Any:
         if len(self) >= _MOST_REMEMBERED:
             self.clear()
-        in_utc = self[moment] = instant(moment).astimezone(UTC) if isinstance(moment, datetime) else moment
+        moment = moment_of(sent) if isinstance(sent, str) else sent
+        in_utc = self[sent] = instant(moment).astimezone(UTC) if isinstance(moment, datetime) else moment
         return in_utc
 
 

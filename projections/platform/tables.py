@@ -29,15 +29,9 @@ from eventstore.log.copy_format import (
     text,
     texts,
 )
-from projections.platform.folding import (
-    FOLDED_OBJECTS,
-    encode_json,
-    folded_type,
-    is_free,
-    list_folding,
-    object_folding,
-    without_null,
-)
+from projections.platform.folding import encode_json, list_folding, object_folding
+from projections.platform.kept import moment_of
+from projections.platform.kinds import FOLDED_OBJECTS, TABLE_OF_FIELD, folded_type, is_free, without_null
 from schemas.account import Account
 from schemas.base import DECIMAL_PATTERN, Wire, instant
 from schemas.delivery_note import DeliveryNote
@@ -46,26 +40,6 @@ from schemas.invoice import MarketParticipantInvoice
 from schemas.market_participant import MarketParticipant
 from schemas.price_sheet import PriceSheet
 
-_TABLE_OF_FIELD = {
-    "customers": "customer",
-    "supply_addresses": "supply_address",
-    "supply_points": "supply_point",
-    "agreements": "agreement",
-    "melos": "melo",
-    "meters": "meter",
-    "registers": "register",
-    "readings": "reading",
-    "statements": "statement",
-    "ledgers": "ledger",
-    "payment_instructions": "payment_instruction",
-    "payment_schedules": "payment_schedule",
-    "amounts": "delivery_note_amount",
-    "line_items": "market_participant_invoice_line_item",
-    "tax_amounts": "market_participant_invoice_tax_amount",
-    "contact_details": "market_participant_contact",
-    "article_prices": "price_sheet_article_price",
-}
-"""Lists whose items are rows; others are columns of their parent."""
 FORMER_TABLES = (
     "consent",
     "smgw_configuration",
@@ -147,7 +121,7 @@ class UndatedRows(msgspec.Struct, frozen=True):
 
 
 def undated_rows_of(account: Account, account_number: str) -> UndatedRows:
-    """The account's rows, to be dated."""
+    """The account's rows, to be dated. Raises ValidationError where a moment of a kept account is in short form."""
     key, below = text(account_number), WrittenRows()
     _add_children(ACCOUNT_TABLE, account, key, b"", below)
     return UndatedRows(ACCOUNT_TABLE.head + key, ACCOUNT_TABLE.row(b"", account), below)
@@ -205,7 +179,7 @@ def _add_children(table: Table, value: Any, key: bytes, parent: bytes, rows: Wri
                 _add_children(child, item, key, ordinal, rows)
 
 
-_INSTANT = remembered("timestamptz", instant)
+_INSTANT = remembered("timestamptz", lambda sent: instant(moment_of(sent) if isinstance(sent, str) else sent))
 _NAMES: dict[str, Any] = {
     "UNSET": UNSET,
     "SIZE": SIZE,
@@ -247,8 +221,8 @@ def _table(
             continue
         kind = without_null(f.type)
         if isinstance(kind, inspect.VarTupleType) and isinstance(kind.item_type, inspect.StructType):
-            if f.name in _TABLE_OF_FIELD:
-                children.append(_table(_TABLE_OF_FIELD[f.name], key, f.name, name if field else None, kind.item_type))
+            if f.name in TABLE_OF_FIELD:
+                children.append(_table(TABLE_OF_FIELD[f.name], key, f.name, name if field else None, kind.item_type))
             else:
                 _NAMES[f"fold_{f.name}"] = list_folding(kind.item_type)
                 columns.append(Column(f.name, folded_type(kind.item_type), f"fold_{f.name}(v.{f.name})"))

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import inspect
 
-from projections.platform.folding import without_null
+from projections.platform.kinds import without_null
 from projections.platform.tables import ACCOUNT_TABLE, Table, sql_type_of, table_columns
 from schemas.account import Account
 from schemas.problems import MAX_PROBLEMS, cut

@@ -16,7 +16,7 @@ from projections.platform.tables import MARKET_TABLES, TABLES, table_columns
 PlatformRows = Mapping[str, Sequence[bytes]]
 """Rows in COPY's format by table name, in the order of `table_columns`."""
 
-_COLUMNS = {table.name: [name for name, _ in table_columns(table)] for table in (*TABLES, *MARKET_TABLES)}
+_COLUMNS = {table.name: tuple(name for name, _ in table_columns(table)) for table in (*TABLES, *MARKET_TABLES)}
 
 
 class PlatformChange(msgspec.Struct, frozen=True):
@@ -38,8 +38,9 @@ def apply_change(connection: Connection[Any], change: PlatformChange, *, schema:
 
 def copy_platform_rows(connection: Connection[Any], schema: str, rows: PlatformRows) -> None:
     """COPY rows into the tables of the schema, one COPY a table."""
-    for table, written in rows.items():
-        copy_written(connection, schema, table, _COLUMNS[table], written)
+    with connection.cursor() as cursor:
+        for table, written in rows.items():
+            copy_written(cursor, schema, table, _COLUMNS[table], written)
 
 
 def copying(rows: PlatformRows) -> Beside:

@@ -72,11 +72,11 @@ def _most_at_a_time(handle: Callable[[AccountImport], Callable[[Request, Call], 
     read = most = 0
     reading, judging = (vars(account_import)[name] for name in (READS, JUDGES))
 
-    def counted(body: bytes) -> Steps[Any]:
+    def counted(body: bytes, **named: Any) -> Steps[Any]:
         nonlocal read, most
         read += 1
         most = max(most, read)
-        return (yield from reading(body))
+        return (yield from reading(body, **named))
 
     def uncounted(*arguments: Any) -> Steps[Any]:
         nonlocal read

@@ -58,7 +58,7 @@ def test_what_is_written_by_hand_is_what_the_library_writes(
     connection: psycopg.Connection[Any], rows: list[tuple[Any, ...]]
 ) -> None:
     connection.execute("TRUNCATE pieces")
-    copy_written(connection, "public", "pieces", NAMES, map(_written, rows))
+    copy_written(connection.cursor(), "public", "pieces", NAMES, map(_written, rows))
     by_hand = connection.execute("SELECT *, amount::text FROM pieces").fetchall()
     connection.execute("TRUNCATE pieces")
     values = [(*row[:5], Decimal(row[5]) if row[5] else None, *row[6:8], row[8] and list(row[8])) for row in rows]
@@ -70,13 +70,13 @@ def test_what_is_written_by_hand_is_what_the_library_writes(
 def test_numbers_keep_their_scale_though_they_are_equal(connection: psycopg.Connection[Any]) -> None:
     amounts = ["1.0", "1.00", "1", "-0.10"]
     rows = [_written((None, None, None, None, None, amount, None, None, None)) for amount in amounts]
-    copy_written(connection, "public", "pieces", NAMES, rows)
+    copy_written(connection.cursor(), "public", "pieces", NAMES, rows)
     assert [said for (said,) in connection.execute("SELECT amount::text FROM pieces")] == amounts
 
 
 def test_what_was_left_out_is_null_and_an_empty_text_is_not(connection: psycopg.Connection[Any]) -> None:
     row = COLUMNS[9] + BIGINT[UNSET] * 2 + b"".join((BOOLEAN[None], DATE[UNSET], INSTANT[None], NUMERIC[""]))
-    copy_written(connection, "public", "pieces", NAMES, [row + CHOICE[UNSET] + text("") + texts(())])
+    copy_written(connection.cursor(), "public", "pieces", NAMES, [row + CHOICE[UNSET] + text("") + texts(())])
     assert connection.execute("SELECT * FROM pieces").fetchall() == [(None,) * 7 + ("", [])]
 
 

@@ -9,11 +9,12 @@ import msgspec
 import pytest
 
 from market.judging import Occasion, Terms, judge
+from projections.platform.kept import kept_account
 from schemas.account import Account
 from schemas.base import DECIMAL_PATTERN, DecimalText, Wire
 from schemas.decimals import decimals_hold, without_form
 from schemas.shape import NotJson
-from schemas.submission import SENT_ACCOUNT, imported_account, sent_submission, stored_submission
+from schemas.submission import SENT_ACCOUNT, sent_submission, stored_submission
 from tests.support.make import NOON, an_account, changed, encoded, places
 
 Path = tuple[str | int, ...]
@@ -70,7 +71,7 @@ def test_no_place_is_forgotten(path: Path) -> None:
         assert misfit.attr == ".".join(map(str, path))
     body = encoded(changed(an_account(), "1e5", *path))
     assert SENT_ACCOUNT.at_once(body) is None
-    assert imported_account(body) == stored_submission(body).account
+    assert kept_account(body) == stored_submission(body).account
 
 
 HERE = ("payment_schedules", 0, "amount")
@@ -84,7 +85,7 @@ def with_amount(text: str) -> bytes:
 @pytest.mark.parametrize("path", [HERE, ("metadata", 0, "value"), ("customers", 0, "title")], ids=str)
 def test_a_number_that_cannot_be_held_is_told_and_nothing_else_happens(path: Path, text: str) -> None:
     body = encoded(changed(an_account(), "HERE", *path)).replace(b'"HERE"', text.encode())
-    for read in (sent_submission, stored_submission, imported_account):
+    for read in (sent_submission, stored_submission, kept_account):
         with pytest.raises(NotJson):
             read(body)
 
@@ -105,7 +106,7 @@ def test_an_amount_that_is_sent_as_text_has_the_form_of_a_number(text: str) -> N
 def test_an_amount_that_is_in_the_log_stays_what_it_was(text: str) -> None:
     bare = with_amount(f'"{text}"')
     for body in (bare, b'{"payload":' + bare + b"}"):
-        for account in (stored_submission(body).account, imported_account(body)):
+        for account in (stored_submission(body).account, kept_account(body)):
             assert account.payment_schedules[0].amount == Decimal(text)
 
 
@@ -146,4 +147,3 @@ def test_a_shape_without_the_form_reads_the_same() -> None:
     read: Any = msgspec.json.decode(body, type=without_form(Account))
     assert isinstance(read, Account)
     assert msgspec.to_builtins(read) == msgspec.to_builtins(stored_submission(body).account)
-    assert msgspec.json.encode(imported_account(body)) == msgspec.json.encode(stored_submission(body).account)
