@@ -13,7 +13,7 @@ from msgspec import UNSET, inspect
 
 from eventstore.log.copy_format import NULL, SIZE
 from projections.platform.kept import kept_shape, moment_of
-from projections.platform.kinds import folded_type, has_moments, is_free, without_null
+from projections.platform.kinds import folded_type, has_moments, is_free, place_of_member, without_null
 from schemas.base import instant
 
 encode_json = msgspec.json.Encoder(decimal_format="number").encode
@@ -59,7 +59,7 @@ def object_folding(node: inspect.StructType) -> Callable[[Any], bytes]:
 
 def _as_kept(fields: Iterable[inspect.Field]) -> list[inspect.Field]:
     """The fields in the order in which Postgres keeps the members of JSONB, which saves it a third of reading them."""
-    return sorted(fields, key=lambda field: (len(field.name), field.name))
+    return sorted(fields, key=lambda field: place_of_member(field.name))
 
 
 def _compiled(name: str, frame: str, fields: Iterable[inspect.Field], ordered: _Ordered) -> Callable[[Any], Any]:

@@ -9,16 +9,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from functools import cache
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta, inspect
 
-from projections.platform.kinds import TABLE_OF_FIELD, folded_type
+from projections.platform.kinds import TABLE_OF_FIELD, folded_type, place_of_member
 from schemas.account import Account
-from schemas.base import DecimalText, Moment, Wire
+from schemas.base import DecimalText, Moment
 from schemas.decimals import SomeText, decimals_hold, exact_number
-from schemas.derived import Field, is_shape, retyped
+from schemas.derived import Field, derived, is_shape, retyped
 from schemas.gathering import gathering
 from schemas.submission import is_wrapped, stored_submission
 
@@ -41,24 +41,9 @@ def kept_shape(wire_type: type[T], *, is_folded: bool = False) -> type[T]:
         typed = retyped(field.type, lambda hint: _kept(hint, is_folded=is_below))
         return (field.name, typed) if field.required else (field.name, typed, field.default)
 
-    fields = msgspec.structs.fields(wire_type)  # type: ignore[arg-type]
     node = inspect.type_info(wire_type)
     assert isinstance(node, inspect.StructType)
-    if is_folded and folded_type(node) == "jsonb":
-        fields = tuple(sorted(fields, key=lambda field: (len(field.name), field.name)))
-    return cast(
-        "type[T]",
-        msgspec.defstruct(
-            wire_type.__name__,
-            [kept(field) for field in fields],
-            bases=(Wire,),
-            module=__name__,
-            frozen=True,
-            kw_only=True,
-            gc=False,
-            forbid_unknown_fields=True,
-        ),
-    )
+    return derived(wire_type, kept, order=place_of_member if is_folded and folded_type(node) == "jsonb" else None)
 
 
 def _is_list(hint: Any) -> bool:
@@ -91,7 +76,7 @@ def kept_account(body: bytes, *, is_judged: bool = False) -> Account:
 
 
 class _Known(dict[str, bool]):
-    """Whether a text says a moment, by the text; an empty one stands for what is absent."""
+    """The texts that say a moment; an empty one stands for what is absent. What says none is not kept."""
 
     def __init__(self, *, needs_zone: bool) -> None:
         super().__init__()
@@ -104,7 +89,8 @@ class _Known(dict[str, bool]):
             holds = not text or moment_of(text).tzinfo is not None or not self._needs_zone
         except msgspec.ValidationError:
             holds = False
-        self[text] = holds
+        if holds:
+            self[text] = True
         return holds
 
 

@@ -46,6 +46,11 @@ def folded_type(node: inspect.StructType) -> str:
     return "json" if any(map(is_free, kinds_of(node))) else "jsonb"
 
 
+def place_of_member(name: str) -> tuple[int, str]:
+    """The order in which Postgres keeps the members of JSONB; any other it has to sort, a third of reading it."""
+    return len(name), name
+
+
 def has_moments(node: inspect.StructType) -> bool:
     """Whether there are datetimes in such an object, or in one inside it."""
     return any(isinstance(kind, inspect.DateTimeType) for kind in kinds_of(node))
