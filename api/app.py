@@ -6,16 +6,14 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from pathlib import Path
 
 from starlette.applications import Starlette
-from starlette.middleware import Middleware
 from starlette.routing import Route
 
-from api import errors
 from api.admission import Admission
 from api.endpoints.documentation import Documentation
 from api.endpoints.guide import Guide
 from api.endpoints.metrics import MetricsPage
 from api.operations import ENDPOINTS, OPERATIONS
-from api.paths import RawPath, both_forms, only_form
+from api.paths import RawPathApplication, both_forms, only_form
 from api.refusal_counts import INTERVAL_S
 from api.services import Services
 from api.stopping import STATE
@@ -65,13 +63,7 @@ def create_app(
             yield {STATE: asyncio.Event()}
 
     routes = [*_operations(services), *_pages(services, expose, has_graphiql=has_graphiql), *more_routes(services)]
-    app = Starlette(
-        routes=routes,
-        exception_handlers=errors.HANDLERS,
-        middleware=[Middleware(RawPath, routes)],
-        lifespan=lifespan,
-    )
-    app.router.redirect_slashes = False
+    app = RawPathApplication(routes, lifespan=lifespan)
     app.state.auth = services.auth
     return app
 

@@ -1,18 +1,22 @@
 """Routing on the raw path, so that an identifier may contain anything, a slash included, when percent-encoded.
 
-A path without identifiers is looked up instead of searched for, and is answered without the framework's layers.
+A path without identifiers is looked up instead of searched for, and is answered without the framework's layers: they
+took as long as all else that is done around a handler.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any
 from urllib.parse import unquote_to_bytes
 
+from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.errors import answer_of, not_found
+from api.errors import HANDLERS, answer_of, not_found, unexpected
 from api.responses import release
 
 ANSWER_HEADERS = "importledger.answer_headers"
@@ -20,26 +24,38 @@ ANSWER_HEADERS = "importledger.answer_headers"
 
 
 class RawPath:
-    """ASGI middleware: the router gets the path as it was sent; a path without identifiers is answered without it."""
+    """ASGI middleware: the router gets the path as it was sent."""
 
-    def __init__(self, app: ASGIApp, routes: Iterable[Route] = ()) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._exact: dict[tuple[str, str], Endpoint] = {
-            (method, route.path): route.endpoint
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope.get("raw_path"):
+            scope["path"] = scope["raw_path"].decode("latin-1")
+        await self._app(scope, receive, send)
+
+
+class RawPathApplication(Starlette):
+    """An application with these routes and our error table, which answers a path without identifiers by itself."""
+
+    def __init__(self, routes: Sequence[Route], **more: Any) -> None:
+        super().__init__(routes=routes, exception_handlers=HANDLERS, middleware=[Middleware(RawPath)], **more)
+        self.router.redirect_slashes = False
+        self._exact: dict[tuple[str, bytes], Endpoint] = {
+            (method, route.path.encode()): route.endpoint
             for route in routes
             if isinstance(route.endpoint, Endpoint) and "{" not in route.path
             for method in route.methods or ()
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope.get("raw_path"):
-            path = scope["path"] = scope["raw_path"].decode("latin-1")
-            endpoint = self._exact.get((scope["method"], path))
+        if scope["type"] == "http":
+            endpoint = self._exact.get((scope["method"], scope.get("raw_path", b"")))
             if endpoint is not None:
-                scope["endpoint"], scope["path_params"] = endpoint, {}
+                scope["app"], scope["endpoint"], scope["path_params"] = self, endpoint, {}
                 await endpoint.refusing(scope, receive, send)
                 return
-        await self._app(scope, receive, send)
+        await super().__call__(scope, receive, send)
 
 
 def identifier(request: Request, name: str) -> str:
@@ -62,10 +78,14 @@ class Endpoint:
         self._handler = handler
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._answer(Request(scope, receive, send), scope, receive, send)
+        response = await self._answer(Request(scope, receive, send))
+        await response(scope, receive, send)
 
     async def refusing(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Call the handler, and answer the exceptions that refuse a request. Unexpected ones are raised."""
+        """Call the handler, and answer what it or its answer raises before anything is sent.
+
+        What nobody expected is raised as well, for the server's log.
+        """
         request, is_begun = Request(scope, receive, send), False
 
         async def sending(message: Message) -> None:
@@ -74,22 +94,25 @@ class Endpoint:
             await send(message)
 
         try:
-            await self._answer(request, scope, receive, sending)
+            response = await self._answer(request)
+            await response(scope, receive, sending)
         except Exception as error:
-            handler = answer_of(error)
-            if handler is None or is_begun:
+            if is_begun:
                 raise
-            response = await run_in_threadpool(handler, request, error)  # it may have a thousand problems to tell
-            await response(scope, receive, send)
+            handler = answer_of(error)
+            refusal = await run_in_threadpool(handler or unexpected, request, error)  # of a thousand problems, maybe
+            await refusal(scope, receive, send)
+            if handler is None:
+                raise
 
-    async def _answer(self, request: Request, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _answer(self, request: Request) -> Response:
         try:
             response = await self._handler(request)
         finally:
-            release(scope)
-        if ANSWER_HEADERS in scope:
-            response.headers.update(scope[ANSWER_HEADERS])
-        await response(scope, receive, send)
+            release(request.scope)
+        if ANSWER_HEADERS in request.scope:
+            response.headers.update(request.scope[ANSWER_HEADERS])
+        return response
 
 
 def both_forms(path: str, handler: Callable[[Request], Awaitable[Response]], *methods: str) -> Iterator[Route]:

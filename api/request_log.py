@@ -93,7 +93,7 @@ class RequestLog:
             if span is not None:
                 span.end(scope["method"], route, status, request_id)
             if self._write is not None:
-                self._lines.append(_line_of(scope, request_id, status, took_s))
+                self._lines.append(_line_of(scope, route, request_id, status, took_s))
             self._open -= 1
             if is_alone and not self._open:  # who asks one thing after the other sees each; many are told together
                 measures().settle()
@@ -109,11 +109,13 @@ class RequestLog:
             self._write(lines)
 
 
-def _line_of(scope: MutableMapping[str, Any], request_id: str, status: int | None, took_s: float) -> RequestLine:
+def _line_of(
+    scope: MutableMapping[str, Any], route: str | None, request_id: str, status: int | None, took_s: float
+) -> RequestLine:
     return RequestLine(
         timestamp=datetime.now(UTC),
         method=scope["method"],
-        route=getattr(scope.get("endpoint"), "path", None),
+        route=route,
         status=status,
         duration_ms=round(took_s * 1000, 1),
         request_id=request_id,

@@ -214,6 +214,8 @@ _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 
 
 def _is_json(content_type: str) -> bool:
+    if content_type == "application/json":  # as most say it
+        return True
     kind = _kind_of(content_type)
     return kind == "application/json" or kind.endswith("+json")
 

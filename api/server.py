@@ -10,6 +10,7 @@ import http
 import os
 import re
 import socket
+import time
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -87,10 +88,13 @@ class GuardedProtocol(HttpToolsProtocol):
     _pieces = 0
     _body_bytes = 0
     _body_began = 0.0
+    """When it turned out that the body does not arrive at once."""
     _discarded_bytes = 0
     _header_timer: asyncio.TimerHandle | None = None
     _body_timer: asyncio.TimerHandle | None = None
     _reading_timer: asyncio.TimerHandle | None = None
+    _idle_timer: asyncio.TimerHandle | None = None
+    _idle_since = 0.0
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(JoinedWrites(transport, self.loop))
@@ -101,7 +105,6 @@ class GuardedProtocol(HttpToolsProtocol):
             self._discard(len(data))
             return
         self._piece = data
-        self._unset_keepalive_if_required()
         self._unheard_bytes += len(data)
         try:
             self.parser.feed_data(data)
@@ -115,6 +118,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._is_in_header and self._header_timer is None and not self._is_refused:
             self._expect_header()  # a whole header needs no patience, and most arrive whole
         if self._is_in_body and self._body_timer is None:
+            self._body_began = self.loop.time()
             self._body_timer = self.loop.call_later(BODY_TIMEOUT_S, self._look_at_body)
         self._piece = b""
 
@@ -140,12 +144,11 @@ class GuardedProtocol(HttpToolsProtocol):
         self._header_bytes += len(name) + len(value) + _FIELD_ENDS
         if self._header_bytes > MAX_HEADER_BYTES or len(self.headers) >= MAX_HEADER_FIELDS:
             self._refuse_header()
-        super().on_header(name, value)
+        HttpToolsProtocol.on_header(self, name, value)  # `super()` costs more than what it calls, for each field
 
     def on_headers_complete(self) -> None:
         self._unheard_bytes = 0
         self._is_in_header, self._is_in_body = False, True
-        self._body_began = self.loop.time()
         self._stop_expecting()
         if len(self.pipeline) >= MAX_PIPELINED:
             self._refuse(503, _PIPELINED, CODES[503])
@@ -158,10 +161,16 @@ class GuardedProtocol(HttpToolsProtocol):
         self._body_bytes += len(body)
         if self._pieces > MAX_PIECES and self._body_bytes < self._pieces * MIN_PIECE_BYTES:
             self._refuse_in_a_hurry()
-        if self.cycle.response_complete:
+        cycle = self.cycle
+        if cycle.response_complete:
             self._discard(len(body))
-        else:
-            super().on_body(body)
+            return
+        so_far: bytes | bytearray = cycle.body
+        if not so_far:
+            cycle.body = b""  # type: ignore[assignment]  # what comes in one piece is not copied
+        elif isinstance(so_far, bytes):
+            cycle.body = bytearray(so_far)
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         self._unheard_bytes = 0
@@ -171,9 +180,22 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        super().on_response_complete()
-        if self.cycle.response_complete and self.cycle.body:
+        """As uvicorn has it, but that no timer is set and taken back with every request.
+
+        One looks at the connection in the end; until then it is enough to know since when nothing is asked.
+        """
+        if self.cycle.response_complete and self.cycle.body:  # another request may have come by now
             self.cycle.body = bytearray()  # nobody reads it any more, and the connection may stay
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+            return
+        self._idle_since = time.monotonic()
+        if self._idle_timer is None:
+            self._idle_timer = self.loop.call_later(self.timeout_keep_alive, self._look_whether_idle)
 
     # What the transport says.
 
@@ -189,6 +211,8 @@ class GuardedProtocol(HttpToolsProtocol):
         self._stop_expecting()
         self._stop_looking()
         self._stop_waiting()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
         super().connection_lost(exc)
 
     # What the server says.
@@ -267,6 +291,17 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._header_timer is not None:
             self._header_timer.cancel()
             self._header_timer = None
+
+    def _look_whether_idle(self) -> None:
+        """Close a connection on which nothing was asked for long enough; look again when it may be so."""
+        self._idle_timer = None
+        if self._is_in_header or not self.cycle.response_complete:
+            return  # the end of that answer begins anew
+        left_s = self._idle_since + self.timeout_keep_alive - time.monotonic()
+        if left_s > 0:
+            self._idle_timer = self.loop.call_later(left_s, self._look_whether_idle)
+        else:
+            self.transport.close()
 
     def _look_at_body(self) -> None:
         """Cut off a body that is still coming in after its answer. Before the answer, the handler watches the time."""

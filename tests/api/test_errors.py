@@ -1,14 +1,20 @@
 """What nobody expected: 500 with a request id, and no more said than a stranger may know."""
 
 import asyncio
+import contextlib
 import json
 from typing import Any
 
+import httpx
 import pytest
 import structlog
 from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
-from api.errors import HANDLERS
+from api.errors import HANDLERS, not_found
+from api.paths import RawPathApplication, only_form
+from api.status_codes import ApiError
 
 
 def test_what_nobody_expected_has_a_request_id_that_the_log_has_too(capsys: pytest.CaptureFixture[str]) -> None:
@@ -26,3 +32,33 @@ def test_what_nobody_expected_has_a_request_id_that_the_log_has_too(capsys: pyte
     assert secret not in json.dumps(body)
     [line] = lines
     assert line["request_id"] == body["request_id"]
+
+
+@pytest.mark.parametrize("error", [RuntimeError("secret"), not_found()])
+@pytest.mark.parametrize("in_answer", [False, True])
+@pytest.mark.parametrize("path", ["/exact", "/some/{name}"])
+def test_what_is_raised_before_anything_is_sent_is_answered(error: Exception, in_answer: bool, path: str) -> None:
+    """By whichever way a path is found. What nobody expected goes on to the server, which logs where it came from."""
+
+    class Failing(Response):
+        async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+            raise error
+
+    async def handler(request: Request) -> Response:
+        if in_answer:
+            return Failing()
+        raise error
+
+    app = RawPathApplication([*only_form(path, handler, "GET")])
+
+    async def asked(*, is_raised: bool) -> httpx.Response:
+        transport = httpx.ASGITransport(app, raise_app_exceptions=is_raised)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            return await client.get(path.replace("{name}", "one"))
+
+    is_expected = isinstance(error, ApiError)
+    with contextlib.nullcontext() if is_expected else pytest.raises(RuntimeError):
+        asyncio.run(asked(is_raised=True))
+    answered = asyncio.run(asked(is_raised=False))
+    assert answered.status_code == (404 if is_expected else 500)
+    assert "secret" not in answered.text

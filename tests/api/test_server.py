@@ -163,6 +163,16 @@ def test_a_connection_on_which_nothing_more_is_asked_is_closed(monkeypatch: pyte
         assert ends(connection)
 
 
+def test_a_connection_on_which_something_is_asked_again_and_again_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "KEEP_ALIVE_S", 1)
+    with serving(APP) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+        for _ in range(5):
+            time.sleep(0.5)
+            connection.sendall(line_of(100))
+            assert b" 200 " in connection.recv(65_536)
+        assert ends(connection)
+
+
 def test_a_client_that_goes_on_after_a_refusal_loses_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "LINGER_S", 0.5)
     with serving(APP) as port, socket.create_connection(("127.0.0.1", port)) as connection:
@@ -272,6 +282,22 @@ def test_a_few_requests_that_are_sent_ahead_are_all_answered() -> None:
     with serving(APP) as port, socket.create_connection(("127.0.0.1", port)) as connection:
         connection.sendall(line_of(100) * 20 + line_of(100).replace(b"Host: x", b"Host: x\r\nConnection: close"))
         assert conversation(connection, [], is_one=False).count(b"here") == 21
+
+
+def test_bodies_that_are_sent_ahead_are_read_whole() -> None:
+    """Each while the one before is being answered: in one piece, and in two with another request's before it."""
+    post = b"POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+    last = post.replace(b"Host: x", b"Host: x\r\nConnection: close")
+    with serving(APP) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(line_of(100) + post % 300 + b"x" * 300 + line_of(100) + last % 90_000 + b"x" * 10)
+        time.sleep(0.1)
+        answers = conversation(connection, [b"x" * 89_990], is_one=False)
+    assert [part.rpartition(b"\n")[2] for part in answers.split(b"HTTP/1.1")[1:]] == [
+        b"here",
+        b"300",
+        b"here",
+        b"90000",
+    ]
 
 
 def test_a_body_that_never_ends_after_its_answer_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from typing import Any
 
 import msgspec
@@ -100,6 +101,43 @@ def test_a_colon_that_is_sent_as_its_code_hides_no_repeated_name(colon: str) -> 
     assert not sent_submission(once).misfits
     body = once.replace(b'"import_supplier":', b'"import_supplier":"OTHER","import_supplier":', 1)
     assert [problem.code for problem in sent_submission(body).misfits] == ["repeated_field"]
+
+
+def test_a_name_is_found_whose_loss_makes_nothing_shorter() -> None:
+    """A moment grows by as much when it is written, so that length and beginning say nothing."""
+    account = changed(an_account(), {"b": 1}, "metadata", 0, "value")
+    body = sent_submission(encoded(account)).canonical_json()
+    moment = re.search(rb'"signed_at":"([^"]+)"', body)
+    assert moment is not None
+    assert moment[1].endswith(b"+02:00")
+    grows = moment[0].replace(b"+02:00", b".5+0200")
+    hidden = body.replace(moment[0], grows, 1).replace(b'{"b":1}', b'{"b":1,"b":1}', 1)
+    read = msgspec.json.decode(hidden, type=SENT_ACCOUNT.shape.wire_type)
+    assert len(canonical_json(read)) == len(hidden), "nothing is shorter"
+    assert SENT_ACCOUNT.at_once(hidden) is None
+    assert [problem.code for problem in sent_submission(hidden).misfits] == ["repeated_field"]
+    assert SENT_ACCOUNT.at_once(body.replace(moment[0], grows, 1)) is not None
+
+
+@pytest.mark.parametrize("with_digest", [True, False])
+def test_a_body_in_the_order_of_the_shape_is_seen_to_be_whole_without_counting(with_digest: bool) -> None:
+    """Also where the members of the importer's own objects have another order than in the canonical form."""
+    account = changed(an_account(), {"b": 1, "a": 2}, "metadata", 0, "value")
+    ordered = json.loads(sent_submission(encoded(account)).canonical_json())
+    body = encoded(changed(ordered, {"b": 1, "a": 2}, "metadata", 0, "value"))
+    counted: list[bytes] = []
+
+    class Counting(bytes):
+        def count(self, *_: Any) -> int:
+            counted.append(self)
+            return -1
+
+    read = sent_submission(Counting(body), with_digest=with_digest)
+    assert not counted
+    assert read.canonical_json() == canonical_json(SENT_ACCOUNT.shape.read(body))
+    assert read.content_sha256() == hashlib.sha256(read.canonical_json()).digest()
+    assert not sent_submission(Counting(body.replace(b"{", b"{ ", 1))).misfits
+    assert counted, "what has blanks is counted"
 
 
 def test_a_null_character_is_not_read_at_once() -> None:
