@@ -148,7 +148,7 @@ def _unavailable(request: Request, error: Exception) -> Response:
     return _said(request, {"detail": _UNAVAILABLE, "code": _CODES[503]}, 503, _RETRY)
 
 
-def unexpected(request: Request, error: Exception) -> Response:
+def unforeseen_error(request: Request, error: Exception) -> Response:
     """What nobody has foreseen: 500, with the id by which the log tells more."""
     request_id = request.scope.get(REQUEST_ID) or new_request_id()
     logger.error("unexpected error", request_id=request_id, path=_path(request), exc_info=error)
@@ -181,7 +181,7 @@ HANDLERS: dict[Any, ErrorHandler] = {
     TooMuchWork: _too_much,
     AlreadyImported: _already_imported,
     ImportInProgress: _refused,
-    StreamUnreadable: unexpected,
+    StreamUnreadable: unforeseen_error,
     Refused: _refused,
     StoreUnavailable: _unavailable,
     VersionConflict: _unavailable,
@@ -189,7 +189,7 @@ HANDLERS: dict[Any, ErrorHandler] = {
     psycopg.OperationalError: _unavailable,
     PoolTimeout: _unavailable,
     HTTPException: _http_exception,
-    Exception: unexpected,
+    Exception: unforeseen_error,
 }
 
 

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.errors import HANDLERS, answer_of, not_found, unexpected
+from api.errors import HANDLERS, answer_of, not_found, unforeseen_error
 from api.responses import release
 
 ANSWER_HEADERS = "importledger.answer_headers"
@@ -100,7 +100,8 @@ class Endpoint:
             if is_begun:
                 raise
             handler = answer_of(error)
-            refusal = await run_in_threadpool(handler or unexpected, request, error)  # of a thousand problems, maybe
+            answering = handler or unforeseen_error  # in a thread, since it may have a thousand problems to tell
+            refusal = await run_in_threadpool(answering, request, error)
             await refusal(scope, receive, send)
             if handler is None:
                 raise
