@@ -84,7 +84,7 @@ class Endpoint:
     async def refusing(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Call the handler, and answer what it or its answer raises before anything is sent.
 
-        What nobody expected is raised as well, for the server's log.
+        What nobody expected, or comes after that, is raised as well: the server logs where it came from.
         """
         request, is_begun = Request(scope, receive, send), False
 
@@ -97,12 +97,11 @@ class Endpoint:
             response = await self._answer(request)
             await response(scope, receive, sending)
         except Exception as error:
-            if is_begun:
-                raise
-            handler = answer_of(error)
+            handler = None if is_begun else answer_of(error)
             answering = handler or unforeseen_error  # in a thread, since it may have a thousand problems to tell
             refusal = await run_in_threadpool(answering, request, error)
-            await refusal(scope, receive, send)
+            if not is_begun:
+                await refusal(scope, receive, send)
             if handler is None:
                 raise
 

@@ -88,7 +88,7 @@ class GuardedProtocol(HttpToolsProtocol):
     _pieces = 0
     _body_bytes = 0
     _body_began = 0.0
-    """When it turned out that the body does not arrive at once."""
+    """When the body turned out not to arrive at once: since then it has a timer."""
     _discarded_bytes = 0
     _header_timer: asyncio.TimerHandle | None = None
     _body_timer: asyncio.TimerHandle | None = None
@@ -233,7 +233,8 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _refuse_in_a_hurry(self) -> None:
         """Refuse a body of many small pieces at once. Single lines, sent as they come about, are few a second."""
-        if self._pieces > MAX_PIECES + PIECES_PER_S * (self.loop.time() - self._body_began):
+        took_s = self.loop.time() - self._body_began if self._body_timer is not None else 0.0
+        if self._pieces > MAX_PIECES + PIECES_PER_S * took_s:
             self._refuse(400, _SMALL_PIECES, "parse_error")
 
     def _refuse(self, status: int, detail: Sentence, code: str) -> NoReturn:
@@ -293,7 +294,10 @@ class GuardedProtocol(HttpToolsProtocol):
             self._header_timer = None
 
     def _look_whether_idle(self) -> None:
-        """Close a connection on which nothing was asked for long enough; look again when it may be so."""
+        """Close a connection on which nothing was asked for long enough; look again when it may be so.
+
+        One whose client has not read its last answer would stay open for it.
+        """
         self._idle_timer = None
         if self._is_in_header or not self.cycle.response_complete:
             return  # the end of that answer begins anew
@@ -301,6 +305,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if left_s > 0:
             self._idle_timer = self.loop.call_later(left_s, self._look_whether_idle)
         else:
+            self._idle_timer = self.loop.call_later(READ_TIMEOUT_S, self._lose_patience)
             self.transport.close()
 
     def _look_at_body(self) -> None:

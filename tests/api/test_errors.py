@@ -3,18 +3,21 @@
 import asyncio
 import contextlib
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import pytest
 import structlog
 from starlette.requests import Request
-from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Message, Receive, Scope, Send
 
 from api.errors import HANDLERS, not_found
 from api.paths import RawPathApplication, only_form
+from api.request_log import REQUEST_ID
 from api.status_codes import ApiError
+from eventstore.errors import StoreUnavailable
 
 
 def test_what_nobody_expected_has_a_request_id_that_the_log_has_too(capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,3 +65,33 @@ def test_what_is_raised_before_anything_is_sent_is_answered(error: Exception, in
     answered = asyncio.run(asked(is_raised=False))
     assert answered.status_code == (404 if is_expected else 500)
     assert "secret" not in answered.text
+
+
+@pytest.mark.parametrize("path", ["/exact", "/some/{name}"])
+def test_what_is_raised_while_an_answer_is_sent_is_in_the_log(path: str) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"["
+        raise StoreUnavailable("gone")
+
+    async def handler(request: Request) -> Response:
+        return StreamingResponse(pieces())
+
+    app = RawPathApplication([*only_form(path, handler, "GET")])
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    asked = path.replace("{name}", "one")
+    scope: dict[str, Any] = {"type": "http", "method": "GET", "path": asked, "raw_path": asked.encode()}
+    scope |= {"headers": [], "query_string": b"", "server": ("test", 80), "root_path": "", REQUEST_ID: "r-1"}
+    with structlog.testing.capture_logs() as lines, pytest.raises((StoreUnavailable, RuntimeError)):
+        asyncio.run(app(scope, _nothing, send))
+    assert [line["request_id"] for line in lines if line["event"] == "unexpected error"] == ["r-1"]
+    assert [message.get("status") for message in sent] == [200, None], "nothing more is sent"
+
+
+async def _nothing() -> Message:
+    """Of a client that stays, and sends nothing more."""
+    await asyncio.sleep(3600)
+    return {"type": "http.disconnect"}

@@ -15,6 +15,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
+from uvicorn.server import ServerState
 
 from api import server
 from api.bulk.answer import BulkAnswer
@@ -314,6 +315,52 @@ def test_a_body_without_end_after_its_answer_is_not_taken_for_ever(monkeypatch: 
         connection.sendall(b"POST /quick HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\nx")
         with pytest.raises(OSError, match=r"reset|pipe"):
             connection.sendall(b"x" * 100_000_000)
+
+
+def test_small_pieces_that_come_all_at_once_are_refused() -> None:
+    """Also on a connection that has had a body before, long ago."""
+    pieces = CHUNKED + b"1\r\nx\r\n" * 5_000 + b"0\r\n\r\n"
+    for before in (b"", CHUNKED + b"1\r\nx\r\n0\r\n\r\n"):
+        with serving(APP) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+            if before:
+                connection.sendall(before)
+                assert b" 200 " in connection.recv(65_536)
+            assert b" 400 " in conversation(connection, [pieces])
+
+
+def test_a_client_that_does_not_read_its_last_answer_loses_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that is closed while something waits to be sent stays open until it is."""
+    monkeypatch.setattr(server, "READ_TIMEOUT_S", 0.1)
+    done: list[str] = []
+
+    class Full(asyncio.Transport):
+        def write(self, data: Any) -> None:
+            done.append("written")
+
+        def is_closing(self) -> bool:
+            return "closed" in done
+
+        def close(self) -> None:
+            done.append("closed")
+
+        def abort(self) -> None:
+            done.append("aborted")
+
+        def resume_reading(self) -> None:
+            """There is nothing to read."""
+
+    async def talk() -> None:
+        config = server.configuration(APP, host="127.0.0.1", port=1)
+        config.timeout_keep_alive = 0.1  # type: ignore[assignment]
+        protocol = server.GuardedProtocol(config, ServerState(), {}, asyncio.get_running_loop())
+        protocol.connection_made(Full())
+        protocol.data_received(line_of(100))
+        while "aborted" not in done:
+            await asyncio.sleep(0.01)
+        protocol.connection_lost(None)
+
+    asyncio.run(asyncio.wait_for(talk(), 10))
+    assert done[:3] == ["written", "closed", "aborted"]
 
 
 def test_small_pieces_that_come_one_by_one_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
