@@ -1,7 +1,6 @@
 """Routing on the raw path, so that an identifier may contain anything, a slash included, when percent-encoded.
 
-A path without identifiers is looked up instead of searched for, and is answered without the framework's layers: they
-took as long as all else that is done around a handler.
+A path without identifiers is looked up instead of searched for, and is answered without the framework's layers.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence

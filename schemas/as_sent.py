@@ -96,25 +96,25 @@ class SentShape(Generic[T]):
         yield
         written = _buffers.take()
         (_canonical if with_digest else _in_read_order).encode_into(sent, written)
-        is_whole = _is_whole(sent, body, written)
+        is_whole = _is_whole(sent, body, written, is_canonical=with_digest)
         digest = hashlib.sha256(written).digest() if is_whole and with_digest else b""
         _buffers.give_back(written)
         return (sent, digest) if is_whole else None
 
 
-def _is_whole(sent: Any, body: bytes, written: bytearray) -> bool:
-    """Whether a body has nothing that what was read of it has not; `written` is that, in either order.
+def _is_whole(sent: Any, body: bytes, written: bytearray, *, is_canonical: bool) -> bool:
+    """Whether a body has nothing that what was read of it has not; `written` is that, canonical or in read order.
 
     Our own client sends fields in the order of the shape, without blanks: such a body is what would be written of it.
     That is seen in less time than it takes to count.
     """
     if len(written) == len(body) and written[:_FIRST_BYTES] == body[:_FIRST_BYTES]:
-        if written == body:
-            return True
-        again = _buffers.take()
-        _in_read_order.encode_into(sent, again)
-        is_same = again == body
-        _buffers.give_back(again)
+        is_same = written == body
+        if not is_same and is_canonical:
+            again = _buffers.take()
+            _in_read_order.encode_into(sent, again)
+            is_same = again == body
+            _buffers.give_back(again)
         if is_same:
             return True
     return written.count(b'"') == body.count(b'"')
