@@ -308,9 +308,14 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
     """The rows as Markdown. Pure."""
     yield "| figure | few accounts | many | ratio | bar | |\n|---|---|---|---|---|---|"
     for row in rows:
-        small, large = (f"{one:,.0f}" if one >= 100 else f"{one:.1f}" for one in (row.small, row.large))
+        small, large = map(_shown, (row.small, row.large))
         said = "ok" if row.is_met else "MISSED"
         yield f"| {row.name} | {small} {row.unit} | {large} | {row.ratio:.2f} | {BAR} | {said} |"
+
+
+def _shown(measured: float) -> str:
+    """Without a fraction from 100 on, with one digit of it from 10 on, and with two below."""
+    return f"{measured:,.{0 if measured >= 100 else 1 if measured >= 10 else 2}f}"
 
 
 if __name__ == "__main__":

@@ -35,6 +35,14 @@ def test_figures_that_were_measured_in_different_turns_have_a_row_each() -> None
     assert len("\n".join(table(rows)).splitlines()) == 2 + len(rows)
 
 
+@pytest.mark.parametrize(
+    ("small", "large", "shown"),
+    [(0.258, 0.349, "0.26 ms | 0.35"), (9.94, 12.34, "9.94 ms | 12.3"), (99.96, 1234, "100.0 ms | 1,234")],
+)
+def test_small_figures_can_be_told_apart(small: float, large: float, shown: str) -> None:
+    assert f"| {shown} |" in "\n".join(table([*compared([turn(small, large, is_cost=True)])]))
+
+
 def test_market_locations_of_the_load_are_right_and_not_alike() -> None:
     made = [market_location(scattered(number)).decode() for number in (*range(1_000), 10**9 - 1)]
     assert all(is_market_location_id(one) for one in made)
