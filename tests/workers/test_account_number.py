@@ -14,6 +14,8 @@ from workers.account_number import (
     BLOCK_BITS,
     DRAWN_BITS,
     IN_BLOCKS,
+    IN_RUNS,
+    TURN_BITS,
     account_number,
     draw_account_numbers,
 )
@@ -21,8 +23,12 @@ from workers.account_number import (
 KEY = b"k" * 32
 PLACES = st.integers(0, 2**40 - 1)
 NEAR = st.integers(0, 2**16)
-FORMS = st.sampled_from([ANYWHERE, IN_BLOCKS])
-MIGRATION = Path("eventstore/operations/migrations/0038_account_numbers_in_blocks.sql")
+EVERY_FORM = (ANYWHERE, IN_BLOCKS, IN_RUNS)
+FORMS = st.sampled_from(EVERY_FORM)
+MIGRATIONS = Path("eventstore/operations/migrations")
+BLOCKS, RUNS = (
+    MIGRATIONS / f"{name}.sql" for name in ("0038_account_numbers_in_blocks", "0041_account_numbers_in_runs")
+)
 
 
 @given(PLACES | NEAR, PLACES | NEAR, FORMS)
@@ -36,7 +42,7 @@ def test_a_number_is_eight_characters_of_crockfords_alphabet(place: int, form: i
 
 
 def test_neighbours_do_not_look_alike_and_another_key_gives_other_numbers() -> None:
-    for form in (ANYWHERE, IN_BLOCKS):
+    for form in EVERY_FORM:
         numbers = [account_number(place, KEY, form) for place in range(1000)]
         assert len(set(numbers)) == 1000
         assert sorted(numbers) != numbers
@@ -45,12 +51,26 @@ def test_neighbours_do_not_look_alike_and_another_key_gives_other_numbers() -> N
 
 
 @given(st.integers(0, 2 ** (BLOCK_BITS + 4) - 1), st.binary(min_size=32, max_size=32))
-def test_accounts_that_are_made_together_lie_together(block: int, key: bytes) -> None:
+def test_in_the_second_form_accounts_that_are_made_together_lie_together(block: int, key: bytes) -> None:
     """In one sixteen thousandth of all numbers; and those of the next block somewhere else."""
-    first = block << DRAWN_BITS
-    drawn = sorted(value_of(account_number(first + place, key)) for place in (0, 1, 5_000, (1 << DRAWN_BITS) - 1))
+
+    def value(place: int) -> int:
+        return value_of(account_number((block << DRAWN_BITS) + place, key, IN_BLOCKS))
+
+    drawn = sorted(value(place) for place in (0, 1, 5_000, (1 << DRAWN_BITS) - 1))
     assert drawn[0] >> 26 == drawn[-1] >> 26
-    assert value_of(account_number(first + (1 << DRAWN_BITS), key)) >> 26 != drawn[0] >> 26
+    assert value(1 << DRAWN_BITS) >> 26 != drawn[0] >> 26
+
+
+@given(st.integers(0, 2**30), st.binary(min_size=32, max_size=32))
+def test_accounts_that_are_made_together_lie_side_by_side(run: int, key: bytes) -> None:
+    """They rise, in one millionth of all numbers, with room for 4,095 others beside each; the next run is elsewhere."""
+    first = run << TURN_BITS
+    drawn = [value_of(account_number(first + place, key)) for place in range(1 << TURN_BITS)]
+    assert [value >> 12 for value in drawn] == [*range(drawn[0] >> 12, (drawn[0] >> 12) + (1 << TURN_BITS))]
+    assert drawn[0] >> 20 == drawn[-1] >> 20
+    assert value_of(account_number(first + (1 << TURN_BITS), key)) >> 20 != drawn[0] >> 20
+    assert len({value & 4095 for value in drawn}) > 200
 
 
 def value_of(number: str) -> int:
@@ -60,21 +80,44 @@ def value_of(number: str) -> int:
     return value
 
 
-def test_a_database_that_has_drawn_anywhere_goes_on_so(database: PostgresUrls) -> None:
-    """A number of one form may be one that the other has given already."""
+def test_a_database_goes_on_in_the_form_in_which_it_has_begun(database: PostgresUrls) -> None:
+    """A number of one form may be one that another has given already."""
     with psycopg.connect(database.admin, autocommit=True, row_factory=psycopg.rows.dict_row) as connection:
         row = connection.execute("SELECT key FROM platform.account_number_key").fetchone()
         assert row is not None
         assert list(draw_account_numbers(connection, 2)) == [account_number(n, row["key"]) for n in (1, 2)]
         connection.execute("ALTER TABLE platform.account_number_key DROP COLUMN form")
-        connection.execute(MIGRATION.read_bytes())
+        connection.execute(BLOCKS.read_bytes())
+        connection.execute(RUNS.read_bytes())
         assert list(draw_account_numbers(connection, 1)) == [account_number(3, row["key"], ANYWHERE)]
+        connection.execute("ALTER TABLE platform.account_number_key DROP COLUMN form")
+        connection.execute("ALTER SEQUENCE platform.account_sequence RESTART")
+        connection.execute(BLOCKS.read_bytes())
+        assert list(draw_account_numbers(connection, 1)) == [account_number(1, row["key"], IN_BLOCKS)]
+        connection.execute(RUNS.read_bytes())
+        assert list(draw_account_numbers(connection, 1)) == [account_number(2, row["key"], IN_BLOCKS)]
+
+
+def test_a_form_that_a_later_version_has_is_not_taken_for_another() -> None:
+    with pytest.raises(KeyError):
+        account_number(1, KEY, IN_RUNS + 1)
 
 
 @pytest.mark.parametrize(
-    ("number", "expected"),
-    [(0, "A-AERN20R4"), (1, "A-KFN3STYJ"), (2**40 - 1, "A-Z0V01GPW")],
-    ids=["first", "second", "last"],
+    ("form", "number", "expected"),
+    [
+        (ANYWHERE, 0, "A-AERN20R4"),
+        (ANYWHERE, 1, "A-KFN3STYJ"),
+        (ANYWHERE, 2**40 - 1, "A-Z0V01GPW"),
+        (IN_BLOCKS, 0, "A-DS0KX8FP"),
+        (IN_BLOCKS, 1, "A-DS1T2R0R"),
+        (IN_BLOCKS, 2**28 + 5, "A-DS1E72M5"),
+        (IN_BLOCKS, 2**40 - 1, "A-SPSK05VH"),
+        (IN_RUNS, 0, "A-0ASH036F"),
+        (IN_RUNS, 1, "A-0ASH0616"),
+        (IN_RUNS, 2**28 + 1, "A-0ASH0617"),
+        (IN_RUNS, 2**40 - 1, "A-PXVAZXGE"),
+    ],
 )
-def test_the_former_form_stays_as_it_was(number: int, expected: str) -> None:
-    assert account_number(number, KEY, ANYWHERE) == expected
+def test_each_form_stays_as_it_is(form: int, number: int, expected: str) -> None:
+    assert account_number(number, KEY, form) == expected
