@@ -29,12 +29,19 @@ from workers.documents import DocumentsUnavailable, missing_documents
 MAX_KNOWN = 100_000
 _OPERATORS = ("meter_operators", "network_operators", "transmission_system_operators")
 
-_SELECT_LIVE = """
-SELECT DISTINCT p.identifier, a.import_supplier
-FROM platform.supply_point AS p
-JOIN platform.service_account AS a USING (account_number)
-WHERE p.identifier = ANY(%s) AND a.import_supplier = ANY(%s) AND (p.supply_end_date IS NULL OR p.supply_end_date >= %s)
+SELECT_LIVE = """
+SELECT asked.supplier, asked.identifier
+FROM unnest(%s::text[], %s::text[]) AS asked (supplier, identifier)
+CROSS JOIN LATERAL (
+    SELECT
+    FROM platform.supply_point AS p
+    JOIN platform.service_account AS a USING (account_number)
+    WHERE p.identifier = asked.identifier AND a.import_supplier = asked.supplier
+      AND (p.supply_end_date IS NULL OR p.supply_end_date >= %s)
+    LIMIT 1
+) AS live
 """
+"""One account that has a supply point is enough to know: a source may name the same one in all of its accounts."""
 _SELECT_KNOWN = "SELECT stream FROM events WHERE stream = ANY(%s) AND version = 1"
 
 
@@ -125,10 +132,10 @@ class References:
         places = {place for account in accounts for place in _points(account)}
         if not places:
             return set()
-        suppliers, identifiers = ([*set(column)] for column in zip(*places, strict=True))
+        suppliers, identifiers = (list(column) for column in zip(*places, strict=True))
         with self._ledger.connection() as connection:
-            rows = connection.execute(_SELECT_LIVE, (identifiers, suppliers, today_in_germany(now()))).fetchall()
-        return {(row["import_supplier"], row["identifier"]) for row in rows}
+            rows = connection.execute(SELECT_LIVE, (suppliers, identifiers, today_in_germany(now()))).fetchall()
+        return {(row["supplier"], row["identifier"]) for row in rows}
 
     def _learn(self, codes: set[str]) -> None:
         """Look up the codes that are not known to be participants."""

@@ -1,5 +1,6 @@
 """A supply point that two live accounts of a supplier have is a warning."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from schemas.submission import read_submission
 from tests.support.make import an_account, changed, encoded
 from tests.support.staging import SUPPLIER, stage
 from workers.process_imports import ImportProcessor
-from workers.references import References, referring
+from workers.references import SELECT_LIVE, References, referring
 
 CODE = "supply_point_on_other_account"
 POINT = ("supply_addresses", 0, "supply_points", 0)
@@ -118,3 +119,21 @@ def test_a_dry_run_has_no_supply_point(ledger: Ledger, processor: ImportProcesso
     processor.process([third])
     [warned] = [name for name in ledger.history(third)[-1].event.warnings if name.startswith(CODE)]  # type: ignore[attr-defined]
     assert warned
+
+
+def test_of_many_accounts_that_have_a_supply_point_one_is_looked_at(ledger: Ledger, processor: ImportProcessor) -> None:
+    """A source that names the same one in all of its accounts would make each batch slower than the one before."""
+    events(ledger, processor, *(account(number, None) for number in range(1, 31)))
+    asked = ([SUPPLIER], [MALO], now().date())
+    with ledger.connection() as connection:
+        row = connection.execute("EXPLAIN (ANALYZE, FORMAT JSON) " + SELECT_LIVE, asked).fetchone()
+    assert row is not None
+    read = {node.get("Relation Name"): node["Actual Rows"] for node in nodes(row["QUERY PLAN"][0]["Plan"])}
+    assert (read["supply_point"], read["service_account"]) == (1, 1)
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The steps of a plan."""
+    yield plan
+    for below in plan.get("Plans", ()):
+        yield from nodes(below)
