@@ -3,8 +3,8 @@
 A permutation never gives one number twice, and without the key nobody can guess the next one. The key lives in the
 database, beside the sequence, so that it is the same for every worker and travels with every backup.
 
-Numbers that are drawn one after the other make a run of 256, and rise in it: its first 20 bits are the run's, in an
-order of runs that the key says, 8 bits are the place in the run, and the last 12 are any that the key says. Rows of
+Numbers that are drawn one after the other make a small block of 256, and rise in it: the first 20 bits are the block's,
+in an order of blocks that the key says, 8 bits are the turn in it, and the last 12 are any that the key says. Rows of
 accounts that are made together lie side by side in every index then, however many accounts there are. Who knows one
 number meets another by every 4,096th guess near it. Databases whose first numbers were drawn in a former form go on so:
 numbers of two forms could meet.
@@ -19,12 +19,12 @@ from typing import Any
 from psycopg import Connection
 from psycopg.rows import tuple_row
 
-ANYWHERE, IN_BLOCKS, IN_RUNS = 1, 2, 3
-"""The forms in which numbers are drawn: anywhere among all, anywhere in a block before the next one's turn, in runs."""
+ANYWHERE, IN_BLOCKS, RISING = 1, 2, 3
+"""The forms in which numbers are drawn: anywhere among all, anywhere in a block of many, rising in a small block."""
 BLOCK_BITS, PLACE_BITS, DRAWN_BITS = 14, 26, 14
 """Which block, which place in it, and how many places are drawn of a block before the next one's turn."""
-RUN_BITS, TURN_BITS, ANY_BITS = 20, 8, 12
-"""Which run, whose turn it is in it, and what is left for the key to say."""
+SMALL_BLOCK_BITS, TURN_BITS, ANY_BITS = 20, 8, 12
+"""Which small block, whose turn it is in it, and what is left for the key to say."""
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
@@ -37,7 +37,7 @@ FROM platform.account_number_key
 """
 
 
-def account_number(number: int, key: bytes, form: int = IN_RUNS) -> str:
+def account_number(number: int, key: bytes, form: int = RISING) -> str:
     """The account number at this place of the sequence, 0 to 2^40 - 1."""
     value = _DRAWN[form](number, key)
     return "A-" + "".join([_PAIRS[(value >> shift) & 1023] for shift in (30, 20, 10, 0)])
@@ -66,16 +66,16 @@ def _block(block: int, key: bytes) -> int:
     return _permuted(block, BLOCK_BITS, key, b"block")
 
 
-def _in_runs(number: int, key: bytes) -> int:
-    return _run(number >> TURN_BITS, key)[number & ((1 << TURN_BITS) - 1)]
+def _rising(number: int, key: bytes) -> int:
+    return _small_block(number >> TURN_BITS, key)[number & ((1 << TURN_BITS) - 1)]
 
 
 @lru_cache(maxsize=16)
-def _run(number: int, key: bytes) -> list[int]:
-    """The values of a run, rising. When each run has had its turn, the next turn gives other last bits to each."""
-    again, run = divmod(number, 1 << RUN_BITS)
-    first = _permuted(run, RUN_BITS, key, b"run") << TURN_BITS
-    own = struct.unpack(f"<{1 << TURN_BITS}H", hashlib.shake_256(key + run.to_bytes(3)).digest(2 << TURN_BITS))
+def _small_block(number: int, key: bytes) -> list[int]:
+    """The values of a small block, rising. When each had its turn, the next time gives other last bits to each."""
+    again, block = divmod(number, 1 << SMALL_BLOCK_BITS)
+    first = _permuted(block, SMALL_BLOCK_BITS, key, b"small") << TURN_BITS
+    own = struct.unpack(f"<{1 << TURN_BITS}H", hashlib.shake_256(key + block.to_bytes(3)).digest(2 << TURN_BITS))
     return [(first | turn) << ANY_BITS | (bits + again) & ((1 << ANY_BITS) - 1) for turn, bits in enumerate(own)]
 
 
@@ -97,4 +97,4 @@ def _rounds(key: bytes, of: bytes) -> list[hashlib.blake2b]:
     return [hashlib.blake2b(key=key, salt=bytes([turn]), person=of, digest_size=3) for turn in range(_ROUNDS)]
 
 
-_DRAWN = {ANYWHERE: _anywhere, IN_BLOCKS: _in_blocks, IN_RUNS: _in_runs}
+_DRAWN = {ANYWHERE: _anywhere, IN_BLOCKS: _in_blocks, RISING: _rising}

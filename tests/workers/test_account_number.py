@@ -14,7 +14,7 @@ from workers.account_number import (
     BLOCK_BITS,
     DRAWN_BITS,
     IN_BLOCKS,
-    IN_RUNS,
+    RISING,
     TURN_BITS,
     account_number,
     draw_account_numbers,
@@ -23,11 +23,11 @@ from workers.account_number import (
 KEY = b"k" * 32
 PLACES = st.integers(0, 2**40 - 1)
 NEAR = st.integers(0, 2**16)
-EVERY_FORM = (ANYWHERE, IN_BLOCKS, IN_RUNS)
+EVERY_FORM = (ANYWHERE, IN_BLOCKS, RISING)
 FORMS = st.sampled_from(EVERY_FORM)
 MIGRATIONS = Path("eventstore/operations/migrations")
-BLOCKS, RUNS = (
-    MIGRATIONS / f"{name}.sql" for name in ("0038_account_numbers_in_blocks", "0041_account_numbers_in_runs")
+BLOCKS, RISE = (
+    MIGRATIONS / f"{name}.sql" for name in ("0038_account_numbers_in_blocks", "0041_account_numbers_that_rise")
 )
 
 
@@ -63,9 +63,9 @@ def test_in_the_second_form_accounts_that_are_made_together_lie_together(block: 
 
 
 @given(st.integers(0, 2**30), st.binary(min_size=32, max_size=32))
-def test_accounts_that_are_made_together_lie_side_by_side(run: int, key: bytes) -> None:
-    """They rise, in one millionth of all numbers, with room for 4,095 others beside each; the next run is elsewhere."""
-    first = run << TURN_BITS
+def test_accounts_that_are_made_together_lie_side_by_side(block: int, key: bytes) -> None:
+    """They rise, in one millionth of all numbers, with room for 4,095 others beside each; the next are elsewhere."""
+    first = block << TURN_BITS
     drawn = [value_of(account_number(first + place, key)) for place in range(1 << TURN_BITS)]
     assert [value >> 12 for value in drawn] == [*range(drawn[0] >> 12, (drawn[0] >> 12) + (1 << TURN_BITS))]
     assert drawn[0] >> 20 == drawn[-1] >> 20
@@ -88,19 +88,19 @@ def test_a_database_goes_on_in_the_form_in_which_it_has_begun(database: Postgres
         assert list(draw_account_numbers(connection, 2)) == [account_number(n, row["key"]) for n in (1, 2)]
         connection.execute("ALTER TABLE platform.account_number_key DROP COLUMN form")
         connection.execute(BLOCKS.read_bytes())
-        connection.execute(RUNS.read_bytes())
+        connection.execute(RISE.read_bytes())
         assert list(draw_account_numbers(connection, 1)) == [account_number(3, row["key"], ANYWHERE)]
         connection.execute("ALTER TABLE platform.account_number_key DROP COLUMN form")
         connection.execute("ALTER SEQUENCE platform.account_sequence RESTART")
         connection.execute(BLOCKS.read_bytes())
         assert list(draw_account_numbers(connection, 1)) == [account_number(1, row["key"], IN_BLOCKS)]
-        connection.execute(RUNS.read_bytes())
+        connection.execute(RISE.read_bytes())
         assert list(draw_account_numbers(connection, 1)) == [account_number(2, row["key"], IN_BLOCKS)]
 
 
 def test_a_form_that_a_later_version_has_is_not_taken_for_another() -> None:
     with pytest.raises(KeyError):
-        account_number(1, KEY, IN_RUNS + 1)
+        account_number(1, KEY, RISING + 1)
 
 
 @pytest.mark.parametrize(
@@ -113,10 +113,10 @@ def test_a_form_that_a_later_version_has_is_not_taken_for_another() -> None:
         (IN_BLOCKS, 1, "A-DS1T2R0R"),
         (IN_BLOCKS, 2**28 + 5, "A-DS1E72M5"),
         (IN_BLOCKS, 2**40 - 1, "A-SPSK05VH"),
-        (IN_RUNS, 0, "A-0ASH036F"),
-        (IN_RUNS, 1, "A-0ASH0616"),
-        (IN_RUNS, 2**28 + 1, "A-0ASH0617"),
-        (IN_RUNS, 2**40 - 1, "A-PXVAZXGE"),
+        (RISING, 0, "A-W3ST036F"),
+        (RISING, 1, "A-W3ST0616"),
+        (RISING, 2**28 + 1, "A-W3ST0617"),
+        (RISING, 2**40 - 1, "A-1ZSDZXGE"),
     ],
 )
 def test_each_form_stays_as_it_is(form: int, number: int, expected: str) -> None:

@@ -4,4 +4,4 @@
 UPDATE platform.account_number_key SET form = 3 WHERE NOT (SELECT is_called FROM platform.account_sequence);
 
 COMMENT ON COLUMN platform.account_number_key.form IS
-    'How numbers are drawn: 1 anywhere among all, 2 block by block, 3 run by run.';
+    'How numbers are drawn: 1 anywhere among all, 2 block by block, 3 rising, in small blocks.';
