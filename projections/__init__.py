@@ -4,6 +4,7 @@ from eventstore.aggregates.import_process import ImportProcessed, SubjectErased
 from eventstore.aggregates.participant import ParticipantImported
 from eventstore.aggregates.post_account import TOPICS as RECORD_TOPICS
 from eventstore.aggregates.price_sheet import PriceSheetImported
+from eventstore.log.recorder import InlineView
 from projections.access_key import ACCESS_KEY
 from projections.account_record import ACCOUNT_RECORD
 from projections.account_search import ACCOUNT_SEARCH
@@ -18,6 +19,7 @@ from projections.import_status import IMPORT_STATUS
 from projections.import_supplier import IMPORT_SUPPLIER
 from projections.owner_task import OWNER_TASK_VIEW
 from projections.platform.tables import FORMER_TABLES, MARKET_TABLES, TABLES
+from projections.search_at_once import SEARCH_AT_ONCE
 from projections.throughput import THROUGHPUT
 from projections.versioning.following import Following
 from projections.versioning.projection import Platform, Projection
@@ -34,6 +36,9 @@ INLINE: tuple[View, ...] = (
     DISCLOSURE_VIEW,
 )
 """Written in the append's own transaction: whoever posts and then reads sees the write."""
+
+AT_ONCE: tuple[InlineView, ...] = (*INLINE, SEARCH_AT_ONCE)
+"""The same and rows of followers, for processes that have what is posted at hand."""
 
 FOLLOWING: tuple[Following, ...] = (
     IMPORT_PROGRESS,

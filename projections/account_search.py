@@ -1,16 +1,18 @@
 """Finding accounts by what people know of them: names in any order, e-mail, postcode, meter, MaLo-ID, IBAN, numbers.
 
-Follows the log, from the newest payload of each import on; who was erased is not found any more.
+Follows the log, from the newest payload of each import on; who was erased is not found any more. The row of an account
+that an api process has just staged is there already (`projections.search_at_once`).
 """
 
 import base64
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, LiteralString
 
 import msgspec
 from psycopg import AsyncConnection, Connection
 from psycopg.rows import tuple_row
+from psycopg.sql import SQL, Identifier
 
 from eventstore.aggregates.import_process import ImportStaged, SubjectErased, identity_of
 from projections.versioning.following import Index
@@ -22,8 +24,14 @@ FEW = 1_000
 """As many accounts are put in order for a page; of more, fifty are soon met in the order that there is."""
 MIN_LETTERS = 3
 """Shorter parts of names find too much. One word of a search has as many."""
-PART_BITS = 19
-"""The log in parts of so many events, 175,000 accounts: what only one account has is kept part by part."""
+MOST_LETTERS = 500
+"""Of longer terms so many count: an entry of the index may have 2,700 bytes, and a letter has four at most. A name of
+255 letters may have thousands once it is folded.
+"""
+PART_BITS = 20
+"""The log in parts of 2**20 events, 350,000 accounts: what only one account has is kept part by part."""
+GATHERED = 10_000
+"""The index's new entries are put in order after so many accounts."""
 MIN_OWN = 6
 """Terms with a digit that are as long as this are most likely one account's own; postcodes are shorter."""
 
@@ -89,37 +97,46 @@ def folded(text: str) -> str:
     return " ".join("".join(letter for letter in plain if not unicodedata.combining(letter)).split())
 
 
+class SearchTerms(msgspec.Struct, frozen=True):
+    """What an account is found by: its names, what is its own as far as that can be told, and its other terms."""
+
+    names: str
+    own: list[str]
+    others: list[str]
+
+
+def search_terms(account: Any, external: str) -> SearchTerms:
+    """Of an account in any of its shapes: what is absent is none, or empty. Pure."""
+    names = [folded(f"{c.given_name or ''} {c.family_name or ''}") for c in account.customers]
+    words = [*_words(names)]
+    terms = {folded(term)[:MOST_LETTERS] for term in (*_terms(account), external) if term}
+    terms.update([word[:MOST_LETTERS] for word in words])
+    terms.discard("")  # blanks, or an accent alone
+    own = {term for term in terms if _is_own(term)}
+    others = terms - own
+    others.update(*map(_parts_of, words))
+    return SearchTerms("|".join([name for name in names if name]), sorted(own), sorted(others))
+
+
 def project(seen: Seen) -> Iterator[tuple[str, str, str, str, list[str]]]:
     """(stream, supplier, external account number, names, terms) of an import that has a payload. Pure."""
     if seen.body is None:
         return
     account = _decode(seen.body)
-    account = account.payload or account
     supplier, external = identity_of(seen.stream)
-    names = [folded(f"{c.given_name or ''} {c.family_name or ''}") for c in account.customers]
-    words = [*_words(names)]
-    terms = {folded(term) for term in (*_terms(account), external) if term}
-    terms.update(words)
-    terms.discard("")  # blanks, or an accent alone
+    terms = search_terms(account.payload or account, external)
     part = seen.position >> PART_BITS
-    kept = {*_kept(terms, part)} if part else terms
-    kept.update(*map(_parts_of, words))
-    yield seen.stream, supplier, external, "|".join([name for name in names if name]), sorted(kept)
+    own = [f" {part} {term}" for term in terms.own] if part else terms.own
+    yield seen.stream, supplier, external, terms.names, own + terms.others
 
 
-def _kept(terms: Iterable[str], part: int) -> Iterator[str]:
-    """The terms as the index has them: what is one account's own is marked with the part of the log it is from.
+def _is_own(term: str) -> bool:
+    """Whether a term is one that few accounts have, as far as it can be told from the term alone.
 
     E-mail addresses, meters and the like are in no order. Kept as they are, those of new accounts would lie on every
     page of the index, each of which would be written again for a few of them; the terms of a part lie together. Who
     looks for one looks in every part. No term begins with a blank, so no other one looks like a marked one.
     """
-    for term in terms:
-        yield f" {part} {term}" if _is_own(term) else term
-
-
-def _is_own(term: str) -> bool:
-    """Whether a term is one that few accounts have, as far as it can be told from the term alone."""
     if len(term) < MIN_OWN or term.isalpha():
         return "@" in term
     return "@" in term or term.isdigit() or any(map(str.isdigit, term))
@@ -149,15 +166,46 @@ def _terms(account: _Account) -> Iterator[str | None]:
             yield "".join(instruction.bank_account.iban.split())
 
 
-ACCOUNT_SEARCH = Index(
+class _SearchIndex(Index):
+    """The rows that follow the log: those that are not there yet."""
+
+    is_ahead = True
+
+    def unwritten(self, connection: Connection[Any], schema: str, batch: Sequence[Seen]) -> Sequence[Seen]:
+        """Without the first events of streams that have a row, which is of such an event or of a later one."""
+        firsts = [seen.stream for seen in batch if seen.recorded.version == 1]
+        if not firsts:
+            return batch
+        query = SQL("SELECT stream FROM {} WHERE stream = ANY(%s)").format(Identifier(schema, self.name))
+        with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
+            written = {stream for (stream,) in cursor.execute(query, (firsts,))}
+        if schema == self.home:
+            self._put_in_order(connection, len(firsts))
+        return [seen for seen in batch if seen.recorded.version > 1 or seen.stream not in written]
+
+    def _put_in_order(self, connection: Connection[Any], more: int) -> None:
+        """Have the index's list of new entries put in order, now and then.
+
+        Each entry is as dear by itself as many are together, and whoever makes the list too long does it: that would be
+        an append, with the log's lock in its hands.
+        """
+        self._gathered += more
+        if self._gathered >= GATHERED:
+            self._gathered = 0
+            connection.execute("SELECT put_searches_in_order()")
+
+    _gathered = 0
+
+
+ACCOUNT_SEARCH = _SearchIndex(
     "account_search",
     events=(ImportStaged, SubjectErased),
     columns="stream text NOT NULL PRIMARY KEY, supplier text NOT NULL, external_account_number text NOT NULL,"
     " names text NOT NULL, terms text[] NOT NULL",
-    indexes=("USING gin (terms)",),
+    indexes=("USING gin (terms) WITH (gin_pending_list_limit = 32768)",),  # kB; see `_put_in_order`
     project=project,
     reads_payloads=True,
-    edition="6: what is one account's own in parts of the log, and no empty terms",
+    edition="7: own terms first, in parts of a million events of the log",
 )
 
 
@@ -262,8 +310,8 @@ class SearchPage(msgspec.Struct, frozen=True):
 def search_parameters(text: str, suppliers: Sequence[str] | None, after: str, limit: int) -> dict[str, Any]:
     """The parameters of SELECT_FOUND. Raises ValueError for an `after` that no page has given."""
     whole = folded(text)
-    words = whole.replace(",", " ").split()
-    forms = [*{whole, whole.replace(" ", "")}]
+    words = [word[:MOST_LETTERS] for word in whole.replace(",", " ").split()]
+    forms = [*{form[:MOST_LETTERS] for form in (whole, whole.replace(" ", ""))}]
     own_word = [word for word in words if _is_own(word)][:1] if words != [whole] else []
     rank, stream = _place(after)
     return {

@@ -24,12 +24,17 @@ def granted_cores(group: Path = GROUP, groups: Path = GROUPS) -> float:
 
     `cpu.max` holds microseconds of processor, or `max`, and the period in which they may be used.
     """
+    return min((_granted(place / "cpu.max") for place in groups_of(group, groups)), default=math.inf)
+
+
+def groups_of(group: Path = GROUP, groups: Path = GROUPS) -> list[Path]:
+    """The folders of the process's group and of those that it is in; none where the system does not say it."""
     try:
         [path] = [line[3:] for line in group.read_text().splitlines() if line.startswith("0::/")]
     except (OSError, ValueError):
-        return math.inf
+        return []
     own = groups / path.strip("/")
-    return min(_granted(place / "cpu.max") for place in (own, *own.parents) if place.is_relative_to(groups))
+    return [place for place in (own, *own.parents) if place.is_relative_to(groups)]
 
 
 def _granted(file: Path) -> float:

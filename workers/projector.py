@@ -17,7 +17,7 @@ from eventstore.log.ledger import Ledger
 from projections.versioning.build import apply_batch
 from projections.versioning.forgetting import wait_for_erasures
 from projections.versioning.projection import Projection
-from projections.versioning.reading import Poison, Seen, head, read_ordered
+from projections.versioning.reading import LastTopics, Poison, Seen, head, read_ordered
 from projections.versioning.versions import ProjectionVersion, held, park, parked_streams
 from workers.leader import lead
 
@@ -48,6 +48,7 @@ class Projector:
         self._topics_of = {projection.name: frozenset(projection.topics) for projection in projections}
         self._topics = sorted(frozenset().union(*self._topics_of.values()))
         self._read: _Read | None = None
+        self._last_topics = LastTopics()
 
     def start(self, stop: threading.Event) -> threading.Thread:
         thread = threading.Thread(target=self.run, args=(stop,), name="projector", daemon=True)
@@ -58,7 +59,7 @@ class Projector:
         lead(self._ledger, locks.PROJECTOR, "projector", self._follow, stop)
 
     def _follow(self, connection: Connection[Any], stop: threading.Event) -> None:
-        self._read = None
+        self._read, self._last_topics = None, LastTopics()
         while not stop.is_set():
             went_on = [self.advance(connection, projection) for projection in self._projections]
             if not any(went_on):
@@ -111,7 +112,14 @@ class Projector:
         if read is None or not read.after <= position < read.reached:
             reached, batch = head(connection), list[Seen | Poison]()
             if reached > position:
-                batch = read_ordered(connection, self._topics, after=position, upto=reached, limit=BATCH)
+                batch = read_ordered(
+                    connection,
+                    self._topics,
+                    after=position,
+                    upto=reached,
+                    limit=BATCH,
+                    last_topics=self._last_topics,
+                )
             reached = batch[-1].position if len(batch) == BATCH else reached
             self._read = read = _Read(position, reached, [(one.topic, one) for one in batch])
         return read

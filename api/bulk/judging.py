@@ -17,6 +17,7 @@ from eventstore.aggregates.import_process import StageImport
 from eventstore.aggregates.run import Mode
 from eventstore.log.payloads import Payload
 from market.judging import Occasion, Terms, judge
+from projections.search_at_once import noted_of
 from schemas.base import Problem
 from schemas.problems import MAX_PROBLEMS, LeftOut, bounded
 from schemas.sentence import Sentence
@@ -110,7 +111,7 @@ def judge_line(line: bytes, question: Question, most: int = MAX_PROBLEMS) -> Jud
         return _refused(supplier, external, judged.problems, warnings, most)
     if question.mode == "validate":
         return Judged(supplier, external, "", (), warnings)
-    payload = Payload.of(line)
+    payload = Payload.of(line, noted_of(account, external))
     return Judged(supplier, external, "", (), warnings, staging_of(judged, payload, question.run), payload)
 
 

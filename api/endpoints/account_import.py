@@ -37,6 +37,7 @@ from market.judging import Judgement, Occasion, Terms, judge_in_steps
 from projections.history import NOW, status_then
 from projections.import_supplier import KnownSupplier
 from projections.missing_documents import misses_documents, naming_documents, says
+from projections.search_at_once import noted_of
 from runtime.steps import Steps
 from schemas.account import WrappedAccount
 from schemas.base import Problem
@@ -199,7 +200,8 @@ class _Staging(msgspec.Struct, frozen=True):
 
 
 def _staging_of(body: bytes, run: str, judged: Judgement) -> _Staging:
-    account, payload = judged.submission.account, Payload.of(body)
+    account = judged.submission.account
+    payload = Payload.of(body, noted_of(account, account.external_account_number))
     command = staging_of(judged, payload, run)
     return _Staging(account.import_supplier, account.external_account_number, command, payload, warnings_of(judged))
 

@@ -7,6 +7,7 @@ with the same. Market-wide data (participants, price sheets) concerns no person 
 import hashlib
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import msgspec
@@ -38,17 +39,16 @@ _ENCRYPTED = b"\x01"
 MAX_OPEN_BYTES = 8_000_000
 """So much of bodies is in memory at a time, and one that is larger by itself."""
 
+AT_A_TIME = 200
+"""So many contents are asked for at a time; those that are larger than their part of MAX_OPEN_BYTES one by one."""
+
 _SELECT_CONTENTS = """
-SELECT turn, CASE WHEN upto_here <= %b OR upto_here = received_bytes THEN content END, key
-FROM (
-    SELECT w.turn, p.content, p.received_bytes, k.key, sum(p.received_bytes) OVER (ORDER BY w.turn) AS upto_here
-    FROM unnest(%b::text[], %b::bytea[]) WITH ORDINALITY AS w (stream, sha256, turn)
-    JOIN payloads AS p ON p.stream = w.stream AND p.sha256 = w.sha256
-    LEFT JOIN payload_keys AS k ON k.stream = coalesce(p.subject, p.stream)
-) AS wanted
-ORDER BY turn
+SELECT w.turn, CASE WHEN p.received_bytes <= %b THEN p.content END, k.key
+FROM unnest(%b::text[], %b::bytea[]) WITH ORDINALITY AS w (stream, sha256, turn)
+JOIN payloads AS p ON p.stream = w.stream AND p.sha256 = w.sha256
+LEFT JOIN payload_keys AS k ON k.stream = coalesce(p.subject, p.stream)
 """
-"""Contents in the order in which they are asked for, as many as may be open at once; of the others their turns."""
+_ANY_SIZE = 2**31 - 1
 SELECT_ERASED = """
 SELECT payload_keys.stream
 FROM payload_keys
@@ -84,7 +84,8 @@ class Payload(msgspec.Struct, frozen=True):
     """A request body, its digest over the bytes as received, and its compressed, perhaps encrypted form.
 
     `subject` is the import stream whose key it is encrypted with, where that is not its own stream; `new_key` is
-    the key, where it is stored with the payload.
+    the key, where it is stored with the payload. `noted` is what a view of the append takes from the body, in the
+    view's own form, where somebody who had it at hand has noted it; it is not kept with the payload.
     """
 
     sha256: bytes
@@ -92,10 +93,11 @@ class Payload(msgspec.Struct, frozen=True):
     content: bytes
     subject: str | None = None
     new_key: bytes | None = None
+    noted: tuple[str, ...] | None = None
 
     @classmethod
-    def of(cls, body: bytes) -> "Payload":
-        return cls(hashlib.sha256(body).digest(), len(body), _compressed(body))
+    def of(cls, body: bytes, noted: tuple[str, ...] | None = None) -> "Payload":
+        return cls(hashlib.sha256(body).digest(), len(body), _compressed(body), noted=noted)
 
     def body(self) -> bytes:
         """What it was made of, while it is not encrypted."""
@@ -111,7 +113,8 @@ class Payload(msgspec.Struct, frozen=True):
         else:
             nonce = os.urandom(_NONCE_BYTES)
         content = _ENCRYPTED + nonce + AESGCM(key).encrypt(nonce, self.content, stream.encode())
-        return Payload(self.sha256, self.received_bytes, content, None if subject == stream else subject, new_key)
+        named = None if subject == stream else subject
+        return Payload(self.sha256, self.received_bytes, content, named, new_key, self.noted)
 
 
 def random_key() -> bytes:
@@ -152,21 +155,28 @@ def stored_contents(
 ) -> Iterator[tuple[int, bytes, bytes | None]]:
     """What is stored of payloads that are named by stream and digest: (number of the wish from 0, content, key).
 
-    In the order of the wishes; what was erased or archived is missing, and the key of who was. Asked for in turns, so
-    that of many large ones a few are here at a time.
+    In the order of the wishes; what was erased or archived is missing, and the key of who was. Few of many large ones
+    are here at a time.
     """
-    texts, blobs = ARRAY_OF["text"], ARRAY_OF["bytea"]
-    left = [*range(len(wanted))]
-    while left:
-        asked = texts([wanted[turn][0] for turn in left]), blobs([wanted[turn][1] for turn in left])
-        with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
-            rows = cursor.execute(_SELECT_CONTENTS, (MAX_OPEN_BYTES, *asked)).fetchall()
-        turns, left = left, [left[turn - 1] for turn, content, _ in rows if content is None]
-        rows.reverse()
+    for first in range(0, len(wanted), AT_A_TIME):
+        rows = _contents(connection, wanted[first : first + AT_A_TIME], MAX_OPEN_BYTES // AT_A_TIME)
+        rows.sort(key=itemgetter(0), reverse=True)  # here, since Postgres would copy each content for it
         while rows:  # nothing of what was taken stays here
             turn, content, key = rows.pop()
+            number = first + turn - 1
             if content is not None:
-                yield turns[turn - 1], content, key
+                yield number, content, key
+                continue
+            for _, one, its_key in _contents(connection, [wanted[number]], _ANY_SIZE):
+                yield number, one, its_key
+
+
+def _contents(connection: Connection[Any], wanted: Sequence[tuple[str, bytes]], most: int) -> list[tuple[Any, ...]]:
+    """(number of the wish from 1, content, key); without the contents of bodies that have more bytes."""
+    streams, digests = zip(*wanted, strict=True)
+    asked = most, ARRAY_OF["text"](streams), ARRAY_OF["bytea"](digests)
+    with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
+        return cursor.execute(_SELECT_CONTENTS, asked).fetchall()
 
 
 def read_payloads(connection: Connection[Any], wanted: Iterable[PayloadId]) -> Iterator[tuple[PayloadId, bytes]]:

@@ -65,8 +65,11 @@ class InlineView(Protocol):
     def events(self) -> frozenset[type[Event]]:
         """What it is made from; it is not asked about any other event."""
 
-    def project(self, recorded: Recorded, position: int) -> tuple[Any, ...] | None:
-        """The row that follows from the event at this position, or None. Pure; never raises."""
+    def project(self, recorded: Recorded, position: int, payload: Payload | None = None) -> tuple[Any, ...] | None:
+        """The row that follows from the event at this position, or None. Pure; never raises.
+
+        `payload` is what the event brings.
+        """
 
     def arrays(self, rows: Sequence[tuple[Any, ...]]) -> dict[str, Written]:
         """The rows as parameters, an array for each column."""
@@ -177,7 +180,11 @@ class LedgerRecorder(PostgresApplicationRecorder):
         for view in self.views:
             if view.events.isdisjoint(kinds):
                 continue
-            rows = [row for n, e in enumerate(events, 1) if (row := view.project(e, n)) is not None]
+            rows = [
+                row
+                for n, e in enumerate(events, 1)
+                if (row := view.project(e, n, append.payloads.get(e.stream))) is not None
+            ]
             if rows:
                 used.append(view)
                 arrays |= view.arrays(rows)

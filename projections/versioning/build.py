@@ -242,7 +242,8 @@ def apply_batch(
     connection: Connection[Any], projection: Projection, schema: str, read: Sequence[Seen | Poison], parked: set[str]
 ) -> list[Poison]:
     """Apply what can be applied; what cannot be read or applied parks its stream, and nothing else."""
-    poisons, batch = _without_poison(read, parked)
+    poisons, good = _without_poison(read, parked)
+    batch = projection.unwritten(connection, schema, good)
     left = parked | {poison.stream for poison in poisons}
     for piece in _pieces(connection, projection, batch):
         more, good = _without_poison(piece, left)

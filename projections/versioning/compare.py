@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from psycopg import Connection
 from psycopg.rows import dict_row, tuple_row
-from psycopg.sql import SQL, Composed, Identifier
+from psycopg.sql import SQL, Composed, Identifier, Literal
 
 from eventstore.aggregates import participant, price_sheet
 from eventstore.aggregates.import_process import stream_of
@@ -74,8 +74,23 @@ def verify(
         connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
         make_tables(connection, projection, schema)
         build(admin_url, connection, projection, schema, upto=upto, is_kept=False, progress=progress)
-        comparison = compare(connection, projection, projection.home, schema, limit=limit)
+        before = _as_of_its_position(connection, projection, upto) if projection.is_ahead else projection.home
+        comparison = compare(connection, projection, before, schema, limit=limit)
     return noted(connection, live, comparison)
+
+
+def _as_of_its_position(connection: Connection[Any], projection: Projection, position: int) -> str:
+    """A schema with the live tables, but for what appends have written ahead: rows of streams that began later."""
+    schema = f"{projection.name}_as_of_its_position"
+    connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
+    for table in projection.tables:
+        connection.execute(
+            SQL(
+                "CREATE VIEW {} AS SELECT * FROM {}"
+                " WHERE stream NOT IN (SELECT stream FROM events WHERE position > {} AND version = 1)"
+            ).format(Identifier(schema, table), Identifier(projection.home, table), Literal(position))
+        )
+    return schema
 
 
 def noted(connection: Connection[Any], live: ProjectionVersion, comparison: Comparison) -> Comparison:

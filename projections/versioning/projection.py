@@ -52,6 +52,8 @@ class Projection:
     folds_all: bool = False
     adds_up: bool = False
     """Whether with `folds_all` each event counts by itself, whatever came before it: any order gives the same."""
+    is_ahead: bool = False
+    """Whether its live rows may be ahead of its position, since appends write some; it follows the log all the same."""
     load_rows: ClassVar[int] = 20_000
     """How many rows are collected for a `load`; as many as memory allows, since each COPY has a price."""
     skipped: LiteralString = "false"
@@ -89,6 +91,10 @@ class Projection:
     def apply(self, connection: Connection[Any], schema: str, batch: Sequence[Seen]) -> None:
         """Change the schema's tables for these events, which follow each other in the log."""
         raise NotImplementedError
+
+    def unwritten(self, connection: Connection[Any], schema: str, batch: Sequence[Seen]) -> Sequence[Seen]:
+        """Those of the events that its tables do not have already, asked before their payloads are opened."""
+        return batch
 
     def forget(self, connection: Connection[Any], schema: str, stream: str) -> bool:
         """Delete the rows of one stream; False when they cannot be told from those of others."""

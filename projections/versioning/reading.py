@@ -104,6 +104,11 @@ JOIN events AS f ON f.stream = l.stream AND f.version = 1
 """  # noqa: S608 - constants
 
 
+_SELECT_TOPICS = """
+SELECT w.turn, e.topic
+FROM unnest(%b::text[], %b::integer[]) WITH ORDINALITY AS w (stream, version, turn)
+JOIN events AS e ON e.stream = w.stream AND e.version = w.version
+"""
 _SELECT_BOUNDS = """
 SELECT stream
 FROM events TABLESAMPLE SYSTEM (%(percent)s)
@@ -134,6 +139,40 @@ _UNREADABLE_DIGEST = "unreadable"
 _SCANS = ("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin")
 
 
+class LastTopics:
+    """What came before each event in its stream: remembered of what was read, and asked for where that was longer ago.
+
+    To look it up for each event costs as much as to read the event, and most have been read a moment before. For who
+    reads on in one log: it is to be made anew where the log may have lost its end.
+    """
+
+    MOST = 50_000
+
+    def __init__(self) -> None:
+        self._last: dict[str, tuple[int, str]] = {}
+        """Version and topic of the last event that was read of a stream."""
+
+    def before(self, connection: Connection[Any], rows: Sequence[tuple[Any, ...]]) -> list[str | None]:
+        """The topic of the event before each of these, in the order of the log; None for the first of a stream."""
+        if len(self._last) > self.MOST:
+            self._last.clear()
+        topics: list[str | None] = []
+        asked: list[int] = []
+        for turn, (_, stream, version, topic, *_rest) in enumerate(rows):
+            last_version, last_topic = self._last.get(stream, (0, None))
+            is_known = last_version == version - 1
+            topics.append(last_topic if is_known else None)
+            if not is_known:
+                asked.append(turn)
+            self._last[stream] = version, topic
+        if asked:
+            streams, versions = [rows[turn][1] for turn in asked], [rows[turn][2] - 1 for turn in asked]
+            with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
+                for number, topic in cursor.execute(_SELECT_TOPICS, (streams, versions)):
+                    topics[asked[number - 1]] = topic
+        return topics
+
+
 def topics_of(events: Iterable[type[Any]]) -> list[str]:
     return sorted(_topic_of[event] for event in events)
 
@@ -147,15 +186,20 @@ def read_ordered(
     streams: Sequence[str] | None = None,
     limit: int = BATCH,
     with_previous: bool = True,
+    last_topics: LastTopics | None = None,
 ) -> list[Seen | Poison]:
     """The next events of these topics in the order of the log; of these streams only, where any are named.
 
-    Looking up what came before an event in its stream costs as much as reading the event: not all want it.
+    Looking up what came before an event in its stream costs as much as reading the event: not all want it, and who
+    reads all of the log has `last_topics`.
     """
     wanted = {"after": after, "upto": upto, "topics": list(topics), "streams": streams, "limit": limit}
-    statement = _SELECT_WITH_PREVIOUS if with_previous else _SELECT_ORDERED
+    statement = _SELECT_WITH_PREVIOUS if with_previous and last_topics is None else _SELECT_ORDERED
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
-        return [_seen(row) for row in cursor.execute(statement, wanted).fetchall()]
+        rows = cursor.execute(statement, wanted).fetchall()
+    if last_topics is None:
+        return [_seen(row) for row in rows]
+    return [*map(_seen, rows, last_topics.before(connection, rows))]
 
 
 def read_last(
@@ -273,11 +317,12 @@ def head(connection: Connection[Any]) -> int:
     return int(row[0]) if row else 0
 
 
-def _seen(row: tuple[Any, ...]) -> Seen | Poison:
+def _seen(row: tuple[Any, ...], told: str | None = None) -> Seen | Poison:
+    """The event of a row; `told` is the topic before it, where the row does not say it."""
     position, stream, version, topic, at, supplier, by, command_id, code_version, state, previous, first_at, first = row
     try:
         event = read_event(topic, state)
     except UNREADABLE as error:
         return Poison(stream, position, said_by(error), first, topic)
     recorded = Recorded(stream, version, event, at, supplier, by, command_id, position, code_version)
-    return Seen(recorded, previous, first_at, first)
+    return Seen(recorded, previous or told, first_at, first)

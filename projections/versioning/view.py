@@ -16,6 +16,7 @@ from eventstore.aggregates.aggregate import Event
 from eventstore.aggregates.import_process import SubjectErased
 from eventstore.events import Recorded
 from eventstore.log.arrays import Written, arrays_of
+from eventstore.log.payloads import Payload
 from projections.versioning.projection import Projection, Rows, copy_rows, delete_rows
 from projections.versioning.reading import Seen
 
@@ -78,8 +79,8 @@ class View(Projection):
         parts = [f"PRIMARY KEY ({', '.join(key)})", *(f"{name} {place}" for name, place in self.indexes.items())]
         self.definition = "; ".join((", ".join(columns), *parts))
 
-    def project(self, recorded: Recorded, position: int) -> tuple[Any, ...] | None:
-        """The row that follows from the event at this position, or None. Pure."""
+    def project(self, recorded: Recorded, position: int, payload: Payload | None = None) -> tuple[Any, ...] | None:
+        """The row that follows from the event at this position, or None, whatever payload it brings. Pure."""
         row = self._project(recorded, position)
         return None if row is None else msgspec.structs.astuple(row)
 

@@ -1,8 +1,13 @@
 """Topics of events in one order, and slices that leave no stream out."""
 
+from functools import partial
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from eventstore.aggregates.import_process import CancelImport, ImportCancelled, ImportErrored, ImportStaged
 from eventstore.log.ledger import Ledger
-from projections.versioning.reading import Seen, head, read_ordered, slices, topics_of
+from projections.versioning.reading import LastTopics, Seen, head, read_ordered, slices, topics_of
 from tests.support.make import NOON, stage
 
 
@@ -19,6 +24,35 @@ def test_what_came_before_is_looked_up_for_those_who_ask(ledger: Ledger) -> None
             [seen] = read_ordered(connection, topics, after=0, upto=2, with_previous=with_previous)
             assert isinstance(seen, Seen)
             assert (seen.position, seen.previous) == (2, previous)
+
+
+@given(
+    steps=st.lists(st.integers(0, 3), min_size=1, max_size=12),
+    limit=st.integers(1, 5),
+    kept=st.integers(0, 4),
+    back=st.integers(0, 12),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+def test_what_is_remembered_of_what_came_before_is_what_the_log_says(
+    ledger: Ledger, steps: list[int], limit: int, kept: int, back: int
+) -> None:
+    """However much is read at a time, however little is remembered, and where it is read again from further back."""
+    with ledger.connection() as connection:
+        begin = head(connection)
+        for number in steps:
+            stream = f"import/S/{begin}-{number}"
+            status = connection.execute("SELECT FROM events WHERE stream = %s", (stream,)).rowcount
+            ledger.execute(stream, CancelImport() if status % 2 else stage(), at=NOON, by="t")
+        last_topics = LastTopics()
+        last_topics.MOST = kept
+        topics, upto = topics_of([ImportStaged, ImportCancelled]), head(connection)
+        for start in (begin, max(begin, upto - back)):
+            position = start
+            while position < upto:
+                read = partial(read_ordered, connection, topics, after=position, upto=upto, limit=limit)
+                told = read(last_topics=last_topics)
+                assert told == read()
+                position = told[-1].position
 
 
 def test_slices_follow_each_other_from_end_to_end(ledger: Ledger) -> None:

@@ -1,0 +1,27 @@
+"""How much memory there is for this process, in bytes. As the system says it."""
+
+import os
+from pathlib import Path
+
+from runtime.processors import GROUP, GROUPS, groups_of
+
+
+def usable_memory(group: Path = GROUP, groups: Path = GROUPS) -> int:
+    """The machine's memory, or what containers grant of it; 0 where the system does not say it."""
+    granted = [_granted(place / "memory.max") for place in groups_of(group, groups)]
+    return min([_installed(), *(one for one in granted if one is not None)])
+
+
+def _installed() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        return 0
+
+
+def _granted(file: Path) -> int | None:
+    """`memory.max` holds bytes, or `max`."""
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):
+        return None
