@@ -42,6 +42,8 @@ BAR = 0.9
 SMALL, LARGE = 10_000, 1_000_000
 READ_RATES = (300, 500)
 """Creates a second, and questions for a status beside them."""
+READ_TIMES = 4
+"""Questions are asked for so many times as long as other loads last: one in a hundred of 2,500 says little."""
 REBUILT = ("platform", "import_status")
 """Those whose rebuild is measured: one that reads payloads, and one that reads events alone."""
 TRIES, SEARCHES = 3, 200
@@ -255,7 +257,7 @@ def measurements(processed: int) -> Iterator[Callable[[Sized], dict[str, Value]]
         }
 
     def reads(one: Sized) -> dict[str, Value]:
-        measured = one.bench.status_reads(*READ_RATES, known=one.known)
+        measured = one.bench.status_reads(*READ_RATES, known=one.known, times=READ_TIMES)
         return {
             f"status at {READ_RATES[1]}/s beside {READ_RATES[0]} creates/s, {at}": Value(
                 measured.latency_ms[at], "ms", is_cost=True

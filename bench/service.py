@@ -207,12 +207,18 @@ class Bench:
             return Measured(measured.rate, latency_ms=measured.latency_ms, memory_mb=most_memory_of(self._families))
 
     def status_reads(
-        self, creates_a_second: int, reads_a_second: int, accounts: int = 2_000, known: Reads | None = None
+        self,
+        creates_a_second: int,
+        reads_a_second: int,
+        accounts: int = 2_000,
+        known: Reads | None = None,
+        times: int = 1,
     ) -> Measured:
         """So many questions a second for the status of accounts, beside so many creates; relay and worker run.
 
-        Of `known` accounts, or of so many that are made before.
+        Of `known` accounts, or of so many that are made before; for so many times as long as other loads.
         """
+        seconds = times * self._seconds
         self.settle()
         with self.apis() as port, self.working():
             self.warm_up(port)
@@ -220,8 +226,8 @@ class Bench:
                 known = Reads(self._first, accounts)
                 with self.all_processed(accounts):
                     self._load(port, CREATE, count=accounts)
-            with self._loading(port, CREATE, rate=creates_a_second, seconds=2 * self._seconds) as creating:
-                read = self._measured(port, STATUS, rate=reads_a_second, reads=known)
+            with self._loading(port, CREATE, rate=creates_a_second, seconds=seconds + self._seconds) as creating:
+                read = self._measured(port, STATUS, rate=reads_a_second, reads=known, seconds=seconds)
                 creating.terminate()
             return read
 

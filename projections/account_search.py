@@ -5,6 +5,7 @@ that an api process has just staged is there already (`projections.search_at_onc
 """
 
 import base64
+import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Any, LiteralString
@@ -16,8 +17,10 @@ from psycopg.sql import SQL, Identifier
 
 from eventstore.aggregates.import_process import ImportStaged, SubjectErased, identity_of
 from projections.versioning.following import Index
+from projections.versioning.projection import Rows
 from projections.versioning.reading import Seen
 from schemas.status import FoundAccount
+from schemas.submission import is_wrapped
 
 MAX_FOUND = 50
 FEW = 1_000
@@ -28,10 +31,13 @@ MOST_LETTERS = 500
 """Of longer terms so many count: an entry of the index may have 2,700 bytes, and a letter has four at most. A name of
 255 letters may have thousands once it is folded.
 """
-PART_BITS = 20
-"""The log in parts of 2**20 events, 350,000 accounts: what only one account has is kept part by part."""
-GATHERED = 10_000
-"""The index's new entries are put in order after so many accounts."""
+PART_BITS = 19
+"""The log in parts of so many events, 175,000 accounts: what only one account has is kept part by part."""
+GATHERED = 250_000
+"""So many new terms, of ten thousand accounts, the index may gather before they are put in order."""
+MOST_CUSTOMERS = 100
+"""So many customers of an account are found: names become longer when they are folded, 18 times at most."""
+_DIGIT = re.compile(r"\d")
 MIN_OWN = 6
 """Terms with a digit that are as long as this are most likely one account's own; postcodes are shorter."""
 
@@ -75,10 +81,13 @@ class _Account(msgspec.Struct, frozen=True):
     billing_postcode: str | None = None
     supply_addresses: tuple[_SupplyAddress, ...] = ()
     payment_instructions: tuple[_PaymentInstruction, ...] = ()
-    payload: "_Account | None" = None
 
 
-_decode = msgspec.json.Decoder(_Account).decode
+class _Wrapped(msgspec.Struct, frozen=True):
+    payload: _Account
+
+
+_decode, _decode_wrapped = msgspec.json.Decoder(_Account).decode, msgspec.json.Decoder(_Wrapped).decode
 _PLAIN = str.maketrans(
     {"ä": "ae", "ö": "oe", "ü": "ue", "æ": "ae", "œ": "oe", "ø": "o", "ı": "i", "ł": "l", "đ": "d", "ð": "d", "þ": "th"}
 )
@@ -92,7 +101,7 @@ def folded(text: str) -> str:
     "Yılmaz" and "YILMAZ" are "yilmaz", "Sørensen" is "sorensen".
     """
     if text.isascii():  # most terms are; nothing is taken apart or replaced in them
-        return " ".join(text.lower().split())
+        return text.lower() if text.isprintable() and " " not in text else " ".join(text.lower().split())
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFC", text).casefold().translate(_PLAIN))
     return " ".join("".join(letter for letter in plain if not unicodedata.combining(letter)).split())
 
@@ -107,10 +116,11 @@ class SearchTerms(msgspec.Struct, frozen=True):
 
 def search_terms(account: Any, external: str) -> SearchTerms:
     """Of an account in any of its shapes: what is absent is none, or empty. Pure."""
-    names = [folded(f"{c.given_name or ''} {c.family_name or ''}") for c in account.customers]
+    customers = account.customers[:MOST_CUSTOMERS]
+    names = [_cut(folded(f"{c.given_name or ''} {c.family_name or ''}")) for c in customers]
     words = [*_words(names)]
     terms = {folded(term)[:MOST_LETTERS] for term in (*_terms(account), external) if term}
-    terms.update([word[:MOST_LETTERS] for word in words])
+    terms.update(words)
     terms.discard("")  # blanks, or an accent alone
     own = {term for term in terms if _is_own(term)}
     others = terms - own
@@ -122,9 +132,9 @@ def project(seen: Seen) -> Iterator[tuple[str, str, str, str, list[str]]]:
     """(stream, supplier, external account number, names, terms) of an import that has a payload. Pure."""
     if seen.body is None:
         return
-    account = _decode(seen.body)
+    account = _decode_wrapped(seen.body).payload if is_wrapped(seen.body) else _decode(seen.body)
     supplier, external = identity_of(seen.stream)
-    terms = search_terms(account.payload or account, external)
+    terms = search_terms(account, external)
     part = seen.position >> PART_BITS
     own = [f" {part} {term}" for term in terms.own] if part else terms.own
     yield seen.stream, supplier, external, terms.names, own + terms.others
@@ -137,9 +147,12 @@ def _is_own(term: str) -> bool:
     page of the index, each of which would be written again for a few of them; the terms of a part lie together. Who
     looks for one looks in every part. No term begins with a blank, so no other one looks like a marked one.
     """
-    if len(term) < MIN_OWN or term.isalpha():
-        return "@" in term
-    return "@" in term or term.isdigit() or any(map(str.isdigit, term))
+    return "@" in term or (len(term) >= MIN_OWN and _DIGIT.search(term) is not None)
+
+
+def _cut(name: str) -> str:
+    """A folded name, with so much of each word as counts."""
+    return name if len(name) <= MOST_LETTERS else " ".join([word[:MOST_LETTERS] for word in name.split()])
 
 
 def _parts_of(word: str) -> list[str]:
@@ -176,25 +189,29 @@ class _SearchIndex(Index):
         firsts = [seen.stream for seen in batch if seen.recorded.version == 1]
         if not firsts:
             return batch
-        query = SQL("SELECT stream FROM {} WHERE stream = ANY(%s)").format(Identifier(schema, self.name))
+        query = SQL("SELECT stream, cardinality(terms) FROM {} WHERE stream = ANY(%s)")
         with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
-            written = {stream for (stream,) in cursor.execute(query, (firsts,))}
-        if schema == self.home:
-            self._put_in_order(connection, len(firsts))
+            written: dict[str, int] = dict(
+                cursor.execute(query.format(Identifier(schema, self.name)), (firsts,)).fetchall()
+            )
+        self._gathered += sum(written.values())
         return [seen for seen in batch if seen.recorded.version > 1 or seen.stream not in written]
 
-    def _put_in_order(self, connection: Connection[Any], more: int) -> None:
-        """Have the index's list of new entries put in order, now and then.
+    def load(self, connection: Connection[Any], schema: str, rows: Rows) -> None:
+        super().load(connection, schema, rows)
+        self._gathered += sum(len(row[-1]) for row in rows.get(self.name, ()))
 
-        Each entry is as dear by itself as many are together, and whoever makes the list too long does it: that would be
-        an append, with the log's lock in its hands.
+    def put_in_order(self, connection: Connection[Any], *, is_idle: bool) -> None:
+        """Have the index's list of new entries put in order, where it is long or there is time.
+
+        Searches read all of the list. A long one is dear once and a short one each time; and whoever makes it too long
+        puts it in order: that would be an append, with the log's lock in its hands.
         """
-        self._gathered += more
-        if self._gathered >= GATHERED:
+        if self._gathered >= (1 if is_idle else GATHERED):
             self._gathered = 0
             connection.execute("SELECT put_searches_in_order()")
 
-    _gathered = 0
+    _gathered = 1  # whatever was left by who followed before
 
 
 ACCOUNT_SEARCH = _SearchIndex(
@@ -202,10 +219,10 @@ ACCOUNT_SEARCH = _SearchIndex(
     events=(ImportStaged, SubjectErased),
     columns="stream text NOT NULL PRIMARY KEY, supplier text NOT NULL, external_account_number text NOT NULL,"
     " names text NOT NULL, terms text[] NOT NULL",
-    indexes=("USING gin (terms) WITH (gin_pending_list_limit = 32768)",),  # kB; see `_put_in_order`
+    indexes=("USING gin (terms) WITH (gin_pending_list_limit = 16384)",),  # kB; see `put_in_order`
     project=project,
     reads_payloads=True,
-    edition="7: own terms first, in parts of a million events of the log",
+    edition="7: own terms first, in parts of the log; long ones in part; a payload only where it is first",
 )
 
 

@@ -15,9 +15,12 @@ from eventstore.events import Recorded
 from eventstore.log.arrays import Written, arrays_of
 from eventstore.log.payloads import Payload
 from projections.account_search import ACCOUNT_SEARCH, PART_BITS, search_terms
+from schemas.account import Account
 
-MOST_TERMS = 500
-"""Of an account with more, the row is left to who follows: an append writes it with the log's lock in its hands."""
+MOST_BYTES, MOST_LETTERS, MOST_TERMS = 64 * 1024, 200, 100
+"""Of an account with more, the row is left to who follows: the api's other callers would wait while it is folded, and
+an append writes it with the log's lock in its hands.
+"""
 _MARK = "\x1f"
 """Stands before each term of a text. No term has it, since it is a blank to `folded`."""
 _TEXTS = ("stream", "supplier", "external_account_number", "names", "own", "others")
@@ -36,12 +39,15 @@ ON CONFLICT DO NOTHING"""  # noqa: S608 - constants
 """Only into a table of this code's form: another release keeps its own by following, and would meet these rows."""
 
 
-def noted_of(account: Any, external_account_number: str) -> tuple[str, ...] | None:
-    """What a payload notes of its account, in any of its shapes: its names, terms of its own, and other terms. Pure.
+def noted_of(body: bytes, account: Account) -> tuple[str, ...] | None:
+    """What the payload of a body notes of its account: its names, terms of its own, and other terms. Pure.
 
-    None for more terms than MOST_TERMS.
+    None for a large body, an account with very many terms, or very long names.
     """
-    terms = search_terms(account, external_account_number)
+    letters = sum(len(customer.given_name or "") + len(customer.family_name or "") for customer in account.customers)
+    if len(body) > MOST_BYTES or letters > MOST_LETTERS:  # before anything is folded
+        return None
+    terms = search_terms(account, account.external_account_number)
     if len(terms.own) + len(terms.others) > MOST_TERMS:
         return None
     return terms.names, *("".join([_MARK + term for term in some]) for some in (terms.own, terms.others))

@@ -8,8 +8,9 @@ from runtime.processors import GROUP, GROUPS, groups_of
 
 def usable_memory(group: Path = GROUP, groups: Path = GROUPS) -> int:
     """The machine's memory, or what containers grant of it; 0 where the system does not say it."""
-    granted = [_granted(place / "memory.max") for place in groups_of(group, groups)]
-    return min([_installed(), *(one for one in granted if one is not None)])
+    files = [place / "memory.max" for place in groups_of(group, groups)]
+    files.append(groups / "memory" / "memory.limit_in_bytes")  # as the first version of groups has it in a container
+    return min([_installed(), *(granted for granted in map(_granted, files) if granted is not None)])
 
 
 def _installed() -> int:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+import psycopg
 import structlog
 from psycopg import Connection
 
@@ -49,6 +50,8 @@ class Projector:
         self._topics = sorted(frozenset().union(*self._topics_of.values()))
         self._read: _Read | None = None
         self._last_topics = LastTopics()
+        self._is_idle = True
+        """Whether the last look at the log has shown nothing new to any of them."""
 
     def start(self, stop: threading.Event) -> threading.Thread:
         thread = threading.Thread(target=self.run, args=(stop,), name="projector", daemon=True)
@@ -61,7 +64,9 @@ class Projector:
     def _follow(self, connection: Connection[Any], stop: threading.Event) -> None:
         self._read, self._last_topics = None, LastTopics()
         while not stop.is_set():
+            self._is_idle = True
             went_on = [self.advance(connection, projection) for projection in self._projections]
+            self._put_in_order(connection)
             if not any(went_on):
                 stop.wait(PAUSE_S)
                 follow.wait(connection)
@@ -78,6 +83,7 @@ class Projector:
             read = self._read_after(connection, live.position)
             if read.reached == live.position:
                 return False
+            self._is_idle = False
             topics = self._topics_of[projection.name]
             batch = [one for topic, one in read.batch if topic in topics]
             if read.after != live.position:
@@ -90,6 +96,16 @@ class Projector:
         for poison in poisons:
             logger.error("stream parked", projection=projection.name, stream=poison.stream, position=poison.position)
         return len(read.batch) == BATCH
+
+    def _put_in_order(self, connection: Connection[Any]) -> None:
+        """Nothing depends on it: where it cannot be done, all goes on."""
+        for projection in self._projections:
+            try:
+                projection.put_in_order(connection, is_idle=self._is_idle)
+            except psycopg.OperationalError:
+                raise
+            except psycopg.Error as error:
+                logger.warning("projection is not put in order", projection=projection.name, reason=str(error))
 
     def _taken_in(
         self,

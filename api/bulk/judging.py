@@ -111,7 +111,7 @@ def judge_line(line: bytes, question: Question, most: int = MAX_PROBLEMS) -> Jud
         return _refused(supplier, external, judged.problems, warnings, most)
     if question.mode == "validate":
         return Judged(supplier, external, "", (), warnings)
-    payload = Payload.of(line, noted_of(account, external))
+    payload = Payload.of(line, noted_of(line, account))
     return Judged(supplier, external, "", (), warnings, staging_of(judged, payload, question.run), payload)
 
 

@@ -201,7 +201,7 @@ class _Staging(msgspec.Struct, frozen=True):
 
 def _staging_of(body: bytes, run: str, judged: Judgement) -> _Staging:
     account = judged.submission.account
-    payload = Payload.of(body, noted_of(account, account.external_account_number))
+    payload = Payload.of(body, noted_of(body, account))
     command = staging_of(judged, payload, run)
     return _Staging(account.import_supplier, account.external_account_number, command, payload, warnings_of(judged))
 

@@ -84,7 +84,7 @@ class Append(msgspec.Struct, frozen=True):
 
     @property
     def bytes(self) -> int:
-        return sum(len(payload.content) for payload in self.payloads.values())
+        return sum(len(one.content) + sum(map(len, one.noted or ())) for one in self.payloads.values())
 
 
 @contextmanager

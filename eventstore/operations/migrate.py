@@ -160,7 +160,7 @@ def _grant(connection: "psycopg.Connection", role: str) -> None:
         "GRANT SELECT, INSERT, DELETE ON refused_attempts TO {role}",
         "GRANT SELECT, INSERT, UPDATE, DELETE ON user_details, sign_in_links, user_sessions, failed_sign_ins,"
         " typed_reasons, owner_task_progress, long_jobs, long_job_parts TO {role}",
-        "GRANT EXECUTE ON FUNCTION synchronous_standbys() TO {role}",
+        "GRANT EXECUTE ON FUNCTION synchronous_standbys(), put_searches_in_order() TO {role}",
     )
     with connection.transaction():
         for statement in statements:

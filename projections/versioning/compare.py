@@ -86,8 +86,8 @@ def _as_of_its_position(connection: Connection[Any], projection: Projection, pos
     for table in projection.tables:
         connection.execute(
             SQL(
-                "CREATE VIEW {} AS SELECT * FROM {}"
-                " WHERE stream NOT IN (SELECT stream FROM events WHERE position > {} AND version = 1)"
+                "CREATE VIEW {} AS SELECT * FROM {} AS t WHERE NOT EXISTS"
+                " (SELECT FROM events AS e WHERE e.stream = t.stream AND e.version = 1 AND e.position > {})"
             ).format(Identifier(schema, table), Identifier(projection.home, table), Literal(position))
         )
     return schema

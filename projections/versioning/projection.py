@@ -96,6 +96,9 @@ class Projection:
         """Those of the events that its tables do not have already, asked before their payloads are opened."""
         return batch
 
+    def put_in_order(self, connection: Connection[Any], *, is_idle: bool) -> None:
+        """What its live tables want to have done now and then, by who follows the log, outside of a transaction."""
+
     def forget(self, connection: Connection[Any], schema: str, stream: str) -> bool:
         """Delete the rows of one stream; False when they cannot be told from those of others."""
         raise NotImplementedError

@@ -158,13 +158,14 @@ class LastTopics:
             self._last.clear()
         topics: list[str | None] = []
         asked: list[int] = []
-        for turn, (_, stream, version, topic, *_rest) in enumerate(rows):
+        for turn, row in enumerate(rows):
+            stream, version = row[1], row[2]
             last_version, last_topic = self._last.get(stream, (0, None))
             is_known = last_version == version - 1
             topics.append(last_topic if is_known else None)
             if not is_known:
                 asked.append(turn)
-            self._last[stream] = version, topic
+            self._last[stream] = version, row[3]
         if asked:
             streams, versions = [rows[turn][1] for turn in asked], [rows[turn][2] - 1 for turn in asked]
             with connection.cursor(binary=True, row_factory=tuple_row) as cursor:

@@ -1,9 +1,11 @@
 """The row by which a search finds an account is there with its first event, and is what following the log makes."""
 
 import itertools
+import threading
 from collections.abc import Iterator
 from typing import Any
 
+import psycopg
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -15,7 +17,8 @@ from eventstore.clock import now
 from eventstore.events import Recorded
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
-from projections import AT_ONCE
+from market.judging import Occasion, Terms, judge
+from projections import AT_ONCE, FOLLOWING
 from projections.account_search import ACCOUNT_SEARCH, PART_BITS, find_accounts, project
 from projections.erasure import erase
 from projections.search_at_once import noted_of
@@ -23,10 +26,12 @@ from projections.versioning.build import administrator
 from projections.versioning.compare import verify
 from projections.versioning.reading import Seen, head
 from projections.versioning.versions import alone, build_version, live_version, parked_streams, switch
-from schemas.submission import sent_submission
+from schemas.submission import read_submission, sent_submission
 from tests.support.following import follow
 from tests.support.make import NOON, an_account, changed, encoded, staged
+from tests.support.running import wait_for
 from tests.support.staging import SUPPLIER
+from workers.projector import Projector
 
 _numbers = itertools.count(1)
 TERMS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
@@ -48,13 +53,16 @@ def admin(database: PostgresUrls) -> Iterator[Connection[Any]]:
 
 def stage(ledger: Ledger, account: dict[str, Any], *, is_wrapped: bool = False) -> str:
     """Stage as the api does: what the account is found by is noted of what was read of the body."""
-    body = encoded({"payload": account} if is_wrapped else account)
+    return stage_body(ledger, encoded({"payload": account} if is_wrapped else account))
+
+
+def stage_body(ledger: Ledger, body: bytes) -> str:
     read = sent_submission(body)
     assert not read.misfits, "the api would refuse it"
-    payload = Payload.of(body, noted_of(read.account, read.account.external_account_number))
+    payload = Payload.of(body, noted_of(body, read.account))
     digest = payload.sha256.hex()
     command = StageImport(payload_sha256=digest, content_sha256=digest, payload_bytes=len(body))
-    stream = stream_of(SUPPLIER, account["external_account_number"])
+    stream = stream_of(SUPPLIER, read.account.external_account_number)
     ledger.execute(stream, command, at=now(), by="t", payload=payload)
     return stream
 
@@ -171,24 +179,101 @@ def test_a_table_of_another_release_is_left_to_it(log: Ledger, admin: Connection
     assert rows(admin) == {}
 
 
-def test_new_entries_of_the_index_are_put_in_order_by_who_follows(
+def test_new_entries_of_the_index_are_put_in_order_by_who_follows_when_there_are_many_or_there_is_time(
     log: Ledger, admin: Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And the service's role may have that done, which does not own the index."""
-    monkeypatch.setattr("projections.account_search.GATHERED", 2)
+    """The service's role may have that done, which does not own the index."""
 
-    def put_in_order() -> int:
-        """How many pages of the list had to be."""
+    def left() -> int:
+        """How many pages of the list nobody had put in order."""
         row = admin.execute("SELECT gin_clean_pending_list('account_search_terms_idx') AS pages").fetchone()
         assert row is not None
         return int(row[0])
 
     stage(log, an_account(SUPPLIER, 1))
-    assert put_in_order() > 0
-    for number in (2, 3):
-        stage(log, an_account(SUPPLIER, number))
     follow(log)
-    assert put_in_order() == 0
+    for number, gathered, is_idle, is_left in (
+        (2, 10_000, False, True),
+        (3, 10_000, True, False),
+        (4, 9, False, False),
+    ):
+        monkeypatch.setattr("projections.account_search.GATHERED", gathered)
+        stage(log, an_account(SUPPLIER, number))
+        follow(log)
+        with log.connection() as connection:
+            ACCOUNT_SEARCH.put_in_order(connection, is_idle=is_idle)
+        assert (left() > 0) is is_left
+
+
+def test_a_projector_that_may_not_put_in_order_goes_on(log: Ledger, admin: Connection[Any]) -> None:
+    admin.execute("REVOKE EXECUTE ON FUNCTION put_searches_in_order() FROM PUBLIC, importledger")
+    stop = threading.Event()
+    projector = Projector(log, FOLLOWING).start(stop)
+    for number in (1, 2):
+        stream = stage(log, an_account(SUPPLIER, number))
+        wait_for(lambda: live_version(admin, "account_search").position == head(admin), f"{stream} is followed")
+    stop.set()
+    projector.join()
+
+
+@pytest.mark.parametrize(
+    ("function", "relation", "columns"),
+    [
+        ("put_searches_in_order", "pg_am", "pg_temp.grab() AS oid, 'gin'::name AS amname"),
+        ("synchronous_standbys", "pg_stat_replication", "pg_temp.grab()::text AS sync_state"),
+    ],
+)
+def test_what_runs_with_the_owners_rights_reads_nothing_of_the_callers(
+    database: PostgresUrls, admin: Connection[Any], function: str, relation: str, columns: str
+) -> None:
+    with psycopg.connect(database.service, autocommit=True) as connection:
+        connection.execute(
+            "CREATE FUNCTION pg_temp.grab() RETURNS oid LANGUAGE plpgsql AS"
+            " $$ BEGIN RAISE EXCEPTION 'ran as %', current_user; END $$"
+        )
+        connection.execute(f"CREATE TEMP VIEW {relation} AS SELECT {columns}".encode())
+        connection.execute(f"SELECT {function}()".encode())
+    granted = admin.execute("SELECT proacl::text FROM pg_proc WHERE proname = %s", (function,)).fetchone()
+    assert granted is not None
+    assert "{=X" not in str(granted[0])
+    assert ",=X" not in str(granted[0])
+
+
+@pytest.mark.parametrize(
+    ("is_wrapped", "more"),
+    [
+        (False, {"payload": {"customers": [{"family_name": "Other"}]}}),
+        (False, {"payload": 5}),
+        (True, {"payload": 5}),
+    ],
+)
+def test_a_payload_is_one_where_it_is_the_first_name(
+    log: Ledger, admin: Connection[Any], is_wrapped: bool, more: dict[str, Any]
+) -> None:
+    """As the api reads it, for suppliers whose undocumented fields are left out."""
+    account = an_account(SUPPLIER, 1) | more
+    body = encoded({"payload": account} if is_wrapped else account)
+    judged = judge(read_submission(body), Terms(unknown_fields="ignore"), now(), Occasion.CREATE)
+    assert not judged.problems
+    noted = noted_of(body, judged.submission.account)
+    assert noted is not None
+    row = followed(stream_of(SUPPLIER, account["external_account_number"]), 1, body)
+    assert row[3] == noted[0]
+    assert sorted(row[4]) == sorted("".join(noted[1:]).split("\x1f")[1:])
+
+
+@pytest.mark.parametrize(
+    "account",
+    [
+        an_account(SUPPLIER, 1) | {"customers": an_account(SUPPLIER, 1)["customers"] * 300},
+        changed(an_account(SUPPLIER, 1), "\ufdfa" * 255, "customers", 0, "family_name"),
+        an_account(SUPPLIER, 1) | {"metadata": {"note": "x" * 70_000}},
+    ],
+    ids=["many customers", "a name that becomes long", "a large body"],
+)
+def test_what_takes_long_to_fold_is_left_to_who_follows(account: dict[str, Any]) -> None:
+    body = encoded(account)
+    assert noted_of(body, sent_submission(body).account) is None
 
 
 @pytest.mark.parametrize("is_at_once", [True, False])

@@ -21,6 +21,9 @@ def test_the_least_of_what_the_machine_has_and_the_groups_around_are_granted_cou
     assert usable_memory(group, groups) == 100_000_000
     (groups / "own" / "memory.max").write_text(f"{installed * 2}\n")
     assert usable_memory(group, groups) == installed
+    (groups / "memory").mkdir()
+    (groups / "memory" / "memory.limit_in_bytes").write_text("200000000\n")
+    assert usable_memory(group, groups) == 200_000_000
 
 
 @pytest.mark.parametrize(
