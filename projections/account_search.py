@@ -37,7 +37,7 @@ GATHERED = 250_000
 """So many new terms, of ten thousand accounts, the index may gather before they are put in order."""
 MOST_CUSTOMERS = 100
 """So many customers of an account are found: names become longer when they are folded, 18 times at most."""
-_DIGIT = re.compile(r"\d")
+_digit_in = re.compile(r"\d").search
 MIN_OWN = 6
 """Terms with a digit that are as long as this are most likely one account's own; postcodes are shorter."""
 
@@ -102,8 +102,12 @@ def folded(text: str) -> str:
     """
     if text.isascii():  # most terms are; nothing is taken apart or replaced in them
         return text.lower() if text.isprintable() and " " not in text else " ".join(text.lower().split())
-    plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFC", text).casefold().translate(_PLAIN))
-    return " ".join("".join(letter for letter in plain if not unicodedata.combining(letter)).split())
+    plain = unicodedata.normalize("NFC", text).casefold().translate(_PLAIN)
+    if not plain.isascii():  # as umlauts are by now
+        plain = "".join(
+            [letter for letter in unicodedata.normalize("NFKD", plain) if not unicodedata.combining(letter)]
+        )
+    return " ".join(plain.split())
 
 
 class SearchTerms(msgspec.Struct, frozen=True):
@@ -117,14 +121,15 @@ class SearchTerms(msgspec.Struct, frozen=True):
 def search_terms(account: Any, external: str) -> SearchTerms:
     """Of an account in any of its shapes: what is absent is none, or empty. Pure."""
     customers = account.customers[:MOST_CUSTOMERS]
-    names = [_cut(folded(f"{c.given_name or ''} {c.family_name or ''}")) for c in customers]
-    words = [*_words(names)]
+    names = [_cut(folded(f"{one.given_name or ''} {one.family_name or ''}")) for one in customers]
+    words = " ".join(names).replace(",", " ").split()
     terms = {folded(term)[:MOST_LETTERS] for term in (*_terms(account), external) if term}
     terms.update(words)
     terms.discard("")  # blanks, or an accent alone
-    own = {term for term in terms if _is_own(term)}
+    own = {*filter(_is_own, terms)}
     others = terms - own
-    others.update(*map(_parts_of, words))
+    for word in words:
+        others.update(_parts_of(word))
     return SearchTerms("|".join([name for name in names if name]), sorted(own), sorted(others))
 
 
@@ -147,7 +152,7 @@ def _is_own(term: str) -> bool:
     page of the index, each of which would be written again for a few of them; the terms of a part lie together. Who
     looks for one looks in every part. No term begins with a blank, so no other one looks like a marked one.
     """
-    return "@" in term or (len(term) >= MIN_OWN and _DIGIT.search(term) is not None)
+    return (len(term) >= MIN_OWN and not term.isalpha() and _digit_in(term) is not None) or "@" in term
 
 
 def _cut(name: str) -> str:
@@ -158,11 +163,6 @@ def _cut(name: str) -> str:
 def _parts_of(word: str) -> list[str]:
     """Every three letters of a word, marked: the terms by which an index leads to names that it is a part of."""
     return [f"~{word[at : at + MIN_LETTERS]}" for at in range(len(word) - MIN_LETTERS + 1)]
-
-
-def _words(names: Sequence[str]) -> Iterator[str]:
-    for name in names:
-        yield from name.replace(",", " ").split()
 
 
 def _terms(account: _Account) -> Iterator[str | None]:
