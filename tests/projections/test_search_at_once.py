@@ -193,8 +193,8 @@ def test_new_entries_of_the_index_are_put_in_order_by_who_follows_when_there_are
     stage(log, an_account(SUPPLIER, 1))
     follow(log)
     for number, gathered, is_idle, is_left in (
-        (2, 10_000, False, True),
-        (3, 10_000, True, False),
+        (2, 10**9, False, True),
+        (3, 10**9, True, False),
         (4, 9, False, False),
     ):
         monkeypatch.setattr("projections.account_search.GATHERED", gathered)
