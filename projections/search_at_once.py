@@ -44,8 +44,9 @@ def noted_of(body: bytes, account: Account) -> tuple[str, ...] | None:
 
     None for a large body, an account with very many terms, or very long names.
     """
-    letters = sum(len(customer.given_name or "") + len(customer.family_name or "") for customer in account.customers)
-    if len(body) > MOST_BYTES or letters > MOST_LETTERS:  # before anything is folded
+    if len(body) > MOST_BYTES:  # before anything of it is gone through or folded
+        return None
+    if sum(len(one.given_name or "") + len(one.family_name or "") for one in account.customers) > MOST_LETTERS:
         return None
     terms = search_terms(account, account.external_account_number)
     if len(terms.own) + len(terms.others) > MOST_TERMS:
