@@ -51,6 +51,16 @@ if sys.platform == "linux":
     # thousand files, which takes seconds.
     _OPTIONS["recovery_init_sync_method"] = "syncfs"
 
+MALLOC = {
+    "MALLOC_TRIM_THRESHOLD_": f"{16 << 20}",
+    "MALLOC_MMAP_THRESHOLD_": f"{4 << 20}",
+    "MALLOC_TOP_PAD_": f"{1 << 20}",
+}
+"""Of the C library's environment, in bytes: a server process keeps so much memory for its next statement.
+
+Without it each append gives its memory back to the system in the end, and the next one asks for it page by page.
+"""
+
 
 class NotStarted(Exception):
     """The embedded Postgres cannot be set up or started; the message says why."""

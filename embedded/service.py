@@ -12,7 +12,7 @@ from typing import IO
 import msgspec
 
 from embedded.folder import DataFolder
-from embedded.postgres import EmbeddedPostgres
+from embedded.postgres import MALLOC, EmbeddedPostgres
 from embedded.redis import EmbeddedRedis, redis_program
 from embedded.supervisor import Program, Supervisor
 from embedded.user import server_user
@@ -146,7 +146,7 @@ class Service:
             Program(
                 name="postgres",
                 command=postgres.command(),
-                environment=os.environ,
+                environment=MALLOC | dict(os.environ),
                 user=self._user,
                 stop_signal=signal.SIGINT,
                 stop_after_s=8.0,
