@@ -41,7 +41,7 @@ from projections.archiving import archived_place
 from projections.import_status import leased_imports
 from projections.import_supplier import KnownSupplier
 from projections.platform.kept import kept_account
-from projections.platform.tables import UndatedRows, undated_rows_of
+from projections.platform.rows import UndatedRows, undated_rows_of
 from projections.platform.writing import copying
 from schemas.account import Account
 from schemas.base import Problem

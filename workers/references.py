@@ -66,16 +66,20 @@ class Findings(msgspec.Struct, frozen=True):
         return Findings(self.errors, (*problems, *self.warnings), self.is_unknown)
 
 
+FieldSteps = tuple[str | int, ...]
+
+
 class Referring(msgspec.Struct, frozen=True):
     """What an account refers to, so that it need not be kept until its references are checked.
 
-    `operators` and `live_points` (supply points whose supply has not ended) are (place, code or identifier).
+    `operators` and `live_points` (supply points whose supply has not ended) are (place, code or identifier); of a place
+    that something is wrong with, its steps become a path.
     `is_kept`: its account exists afterwards, unless something is wrong with it; that of a dry run does not.
     """
 
     supplier: str
-    operators: tuple[tuple[str, str], ...]
-    live_points: tuple[tuple[str, str], ...]
+    operators: tuple[tuple[FieldSteps, str], ...]
+    live_points: tuple[tuple[FieldSteps, str], ...]
     statement_paths: tuple[str, ...]
     is_kept: bool
 
@@ -107,21 +111,17 @@ class References:
 
     def findings(self, accounts: Sequence[Referring], treatments: Treatments) -> list[Findings]:
         """The findings of each account, in order. `treatments` must have the supplier of every account."""
-        self._learn({code for account in accounts for _, code in account.operators})
+        codes = {code for account in accounts for _, code in account.operators}
+        self._learn(codes)
+        unknown = codes - self._known
         missing = _missing(accounts, treatments)
         taken = self._taken(accounts)
         gathered = []
         for account in accounts:
             treatment = treatments[account.supplier]
-            is_strict = treatment.strictness == "strict"
-            unknown = tuple(
-                Problem(place, "market_participant_not_found", "There is no market participant with this code.")
-                for place, code in account.operators
-                if code not in self._known
-            )
             findings = _documents_in(account, treatment, missing.get(account.supplier, set()))
-            if problems := (*_shared(account, taken), *unknown):
-                findings = findings.with_problems(problems, are_errors=is_strict)
+            if problems := (*_shared(account, taken), *_unknown(account, unknown)):
+                findings = findings.with_problems(problems, are_errors=treatment.strictness == "strict")
             gathered.append(findings)
             if account.is_kept and not findings.errors and not findings.is_unknown:
                 taken |= _points(account)
@@ -189,9 +189,19 @@ def _shared(account: Referring, taken: set[tuple[str, str]]) -> tuple[Problem, .
     """The supply points that another live account of the supplier has."""
     says = "Another live account of the supplier has this supply point."
     return tuple(
-        Problem(place, "supply_point_on_other_account", says)
-        for place, identifier in account.live_points
+        Problem(_path(place), "supply_point_on_other_account", says)
+        for place, identifier in (account.live_points if taken else ())
         if (account.supplier, identifier) in taken
+    )
+
+
+def _unknown(account: Referring, codes: set[str]) -> tuple[Problem, ...]:
+    """The operators that have one of these codes, of which no market participant is known."""
+    says = "There is no market participant with this code."
+    return tuple(
+        Problem(_path(place), "market_participant_not_found", says)
+        for place, code in (account.operators if codes else ())
+        if code in codes
     )
 
 
@@ -200,21 +210,25 @@ def _points(account: Referring) -> set[tuple[str, str]]:
     return {(account.supplier, identifier) for _, identifier in account.live_points}
 
 
-def _live(account: Account, today: date) -> Iterator[tuple[str, str]]:
+def _live(account: Account, today: date) -> Iterator[tuple[FieldSteps, str]]:
     """(place, identifier) of every supply point whose supply has not ended."""
     for a, address in enumerate(account.supply_addresses):
         for p, point in enumerate(address.supply_points):
             if point.supply_end_date is None or point.supply_end_date >= today:
-                yield f"supply_addresses.{a}.supply_points.{p}.identifier", point.identifier
+                yield ("supply_addresses", a, "supply_points", p, "identifier"), point.identifier
 
 
-def _operators(account: Account) -> Iterator[tuple[str, str]]:
+def _operators(account: Account) -> Iterator[tuple[FieldSteps, str]]:
     """(place, code) of every operator that the account names."""
     for a, address in enumerate(account.supply_addresses):
         for p, point in enumerate(address.supply_points):
             for kind in _OPERATORS:
                 for o, operator in enumerate(getattr(point, kind)):
-                    yield f"supply_addresses.{a}.supply_points.{p}.{kind}.{o}.code", operator.code
+                    yield ("supply_addresses", a, "supply_points", p, kind, o, "code"), operator.code
+
+
+def _path(place: FieldSteps) -> str:
+    return ".".join(map(str, place))
 
 
 def _is_number(code: str) -> bool:

@@ -56,9 +56,33 @@ SIZE = Remembered(struct.Struct(">i").pack)
 """The size of a value, which stands before its bytes."""
 COLUMNS = Remembered(struct.Struct(">h").pack)
 """The number of a row's columns, before its values."""
+
+
+class _Numerics(Remembered):
+    """Numbers as text, of which the short ones are remembered: prices come again and again, and readings hardly ever.
+
+    An empty text is null.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(self._written)
+        self._dump = adapters.get_dumper_by_oid(adapters.types["numeric"].oid, Format.BINARY)(NoneType).dump
+
+    def __missing__(self, digits: Hashable) -> bytes:
+        is_long = type(digits) is str and len(digits) > _SHORT
+        return self._written(digits) if is_long else super().__missing__(digits)
+
+    def _written(self, digits: Any) -> bytes:
+        if not digits:
+            return NULL
+        content = self._dump(Decimal(digits))
+        assert content is not None, "a number is not null"
+        return SIZE[len(content)] + content
+
+
+_SHORT = 6
 INTEGER, BIGINT, BOOLEAN, DATE = map(remembered, ("int4", "int8", "bool", "date"))
-NUMERIC = remembered("numeric", lambda digits: Decimal(digits) if digits else None)
-"""Takes the number as text; an empty text is null."""
+NUMERIC = _Numerics()
 CHOICE = remembered("text")
 """Texts of which there are few."""
 

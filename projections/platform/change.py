@@ -9,16 +9,14 @@ from eventstore.aggregates.post_account import RecordCancellationChanged, Record
 from eventstore.aggregates.price_sheet import PriceSheetImported
 from eventstore.events import Recorded
 from projections.platform.kept import kept_account
-from projections.platform.tables import (
-    ACCOUNT_TABLE,
-    RECORD_TABLES,
-    TABLES,
+from projections.platform.rows import (
     erased_row,
     participant_rows_of,
     price_sheet_rows_of,
     record_rows_of,
     rows_of,
 )
+from projections.platform.tables import ACCOUNT_TABLE, RECORD_TABLES, TABLES
 from projections.platform.writing import PlatformChange
 from schemas.base import Wire
 from schemas.delivery_note import DeliveryNoteImport

@@ -12,47 +12,41 @@ import msgspec
 from msgspec import UNSET, inspect
 
 from eventstore.log.copy_format import NULL, SIZE
-from projections.platform.kept import kept_shape, moment_of
+from projections.platform.kept import moment_of
 from projections.platform.kinds import folded_type, has_moments, is_free, place_of_member, without_null
 from schemas.base import instant
 
 encode_json = msgspec.json.Encoder(decimal_format="number").encode
 """Numbers that nobody has described stay numbers."""
-_VERSION = b"\x01"
-"""Stands before JSONB."""
+JSONB = b"\x01"
+"""Stands before JSONB: its version."""
 
 _Ordered = Callable[[Iterable[inspect.Field]], list[inspect.Field]]
 """Puts the fields of an object in order."""
 
 
-def list_folding(node: inspect.StructType) -> Callable[[Any], bytes]:
-    """What writes a list of such objects as COPY takes it: as it is, where it was read for that and has no moments."""
+def list_encoding(node: inspect.StructType, *, is_kept: bool) -> Callable[[Any], bytes]:
+    """What encodes a list of such objects; with `is_kept` one that was read for that.
+
+    That one is as it is to be, but for its moments.
+    """
     is_json = folded_type(node) == "json"
-    version, encode = (b"", encode_json) if is_json else (_VERSION, msgspec.json.encode)
-    nothing = SIZE[len(version) + 2] + version + b"[]"
-    ordered = list if is_json else _as_kept
-    written = _compiled("v", "[{} for w in v]", node.fields, ordered)
-    kept = None if has_moments(node) else kept_shape(node.cls, is_folded=True)
-
-    def fold(items: Any) -> bytes:
-        if not items:
-            return nothing
-        content = encode(items if type(items[0]) is kept else written(items))
-        return SIZE[len(version) + len(content)] + version + content
-
-    return fold
+    encode = encode_json if is_json else msgspec.json.encode
+    if is_kept and not has_moments(node):
+        return encode
+    return _compiled("v", "encode([{} for w in v])", node.fields, list if is_json else _as_kept, encode)
 
 
 def object_folding(node: inspect.StructType) -> Callable[[Any], bytes]:
     """What writes such an object, which may be absent, but for what is free in it: that has columns of its own."""
     fields = [field for field in node.fields if not is_free(without_null(field.type))]
-    written = _compiled("w", "{}", fields, _as_kept)
+    encoded = _compiled("w", "encode({})", fields, _as_kept, msgspec.json.encode)
 
     def fold(value: Any) -> bytes:
         if value is UNSET or value is None:
             return NULL
-        content = msgspec.json.encode(written(value))
-        return SIZE[len(_VERSION) + len(content)] + _VERSION + content
+        content = encoded(value)
+        return SIZE[len(JSONB) + len(content)] + JSONB + content
 
     return fold
 
@@ -62,14 +56,16 @@ def _as_kept(fields: Iterable[inspect.Field]) -> list[inspect.Field]:
     return sorted(fields, key=lambda field: place_of_member(field.name))
 
 
-def _compiled(name: str, frame: str, fields: Iterable[inspect.Field], ordered: _Ordered) -> Callable[[Any], Any]:
-    """A function of `name`, whose value is the frame around the object `w` in its written form.
+def _compiled(
+    name: str, frame: str, fields: Iterable[inspect.Field], ordered: _Ordered, encode: Callable[[Any], bytes]
+) -> Callable[[Any], bytes]:
+    """A function of `name`, whose value is the frame, which calls `encode`, around the written form of the object `w`.
 
     Compiled from names of fields in `schemas/`.
     """
-    kinds: dict[str, Any] = {"utc": _UTC}
+    kinds: dict[str, Any] = {"utc": _UTC, "encode": encode}
     source = f"lambda {name}: " + frame.format(_written("w", fields, ordered, kinds))
-    compiled: Callable[[Any], Any] = eval(source, kinds)  # noqa: S307 - see above
+    compiled: Callable[[Any], bytes] = eval(source, kinds)  # noqa: S307 - see above
     return compiled
 
 

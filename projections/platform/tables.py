@@ -1,4 +1,4 @@
-"""The platform's records of accounts and of the market: ordinary tables in schema `platform`, derived from payloads.
+"""The platform's tables of accounts and of the market: ordinary ones in schema `platform`, derived from payloads.
 
 A row is named by account number and ordinal (its place among the account's rows of that table, from 1) and names
 its parent by the parent's ordinal. What was attached to the account later (delivery notes, energy amounts, invoices)
@@ -9,31 +9,16 @@ the field's name before theirs. Datetimes are stored as instants: without zone t
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, inspect
+from msgspec import inspect
 
-from eventstore.log.copy_format import (
-    BIGINT,
-    BOOLEAN,
-    CHOICE,
-    COLUMNS,
-    DATE,
-    INTEGER,
-    NULL,
-    NUMERIC,
-    SIZE,
-    remembered,
-    text,
-    texts,
-)
-from projections.platform.folding import encode_json, list_folding, object_folding
-from projections.platform.kept import moment_of
+from eventstore.log.copy_format import COLUMNS
+from projections.platform.folding import list_encoding, object_folding
 from projections.platform.kinds import FOLDED_OBJECTS, TABLE_OF_FIELD, folded_type, is_free, without_null
 from schemas.account import Account
-from schemas.base import DECIMAL_PATTERN, Wire, instant
+from schemas.base import DECIMAL_PATTERN, Wire
 from schemas.delivery_note import DeliveryNote
 from schemas.energy_amount import EnergyAmount
 from schemas.invoice import MarketParticipantInvoice
@@ -71,12 +56,20 @@ _PARTICIPANT_KEY = (("code", "bigint"),)
 _PRICE_SHEET_KEY = (("market_participant_code", "bigint"), ("document_number", "text"))
 
 
+Encoder = Callable[[Any], bytes]
+
+
 class Column(msgspec.Struct, frozen=True):
-    """A column, its SQL type, and the expression that gives its value, as COPY takes it, from a wire object `v`."""
+    """A column, its SQL type, and the expression that gives its value, as COPY takes it, from a wire object `v`.
+
+    The expression is one piece or several. What it calls as `TABLE_COLUMN` is one of `encoders`, for objects that were
+    read the exact way and for those of `projections.platform.kept`.
+    """
 
     name: str
     sql_type: str
     expression: str
+    encoders: tuple[Encoder, Encoder] | None = None
 
 
 class Table(msgspec.Struct, frozen=True):
@@ -92,11 +85,7 @@ class Table(msgspec.Struct, frozen=True):
     columns: tuple[Column, ...]
     children: tuple["Table", ...]
     head: bytes
-    row: Callable[[bytes, Any], bytes]
-    """A row from its beginning (`head` and owner) and its wire object, as COPY takes it.
-
-    Compiled: accounts have fifty rows, and a book half a million accounts.
-    """
+    """How a row begins, as COPY takes it: with the number of its columns."""
 
     def all(self) -> Iterator["Table"]:
         yield self
@@ -104,106 +93,8 @@ class Table(msgspec.Struct, frozen=True):
             yield from child.all()
 
 
-WrittenRows = dict[str, list[bytes]]
-"""Rows as COPY takes them, by table name, columns in the tables' order."""
-
-
-class UndatedRows(msgspec.Struct, frozen=True):
-    """An account's rows but for the moment of its creation, which the first of them names."""
-
-    begin: bytes
-    end: bytes
-    below: WrittenRows
-
-    def at(self, created_at: datetime) -> WrittenRows:
-        """The rows of an account that is created at this moment."""
-        return {ACCOUNT_TABLE.name: [self.begin + _INSTANT[created_at] + self.end], **self.below}
-
-
-def undated_rows_of(account: Account, account_number: str) -> UndatedRows:
-    """The account's rows, to be dated. Raises ValidationError where a moment of a kept account is in short form."""
-    key, below = text(account_number), WrittenRows()
-    _add_children(ACCOUNT_TABLE, account, key, b"", below)
-    return UndatedRows(ACCOUNT_TABLE.head + key, ACCOUNT_TABLE.row(b"", account), below)
-
-
-def rows_of(account: Account, account_number: str, created_at: datetime) -> WrittenRows:
-    """The account's rows."""
-    return undated_rows_of(account, account_number).at(created_at)
-
-
-def record_rows_of(record: Wire, account_number: str, reference: str, recorded_at: datetime) -> WrittenRows:
-    """The rows of a delivery note, energy amount or invoice; `reference` is the end of its stream id."""
-    return _rows(RECORD_TABLES[type(record)], record, text(account_number) + text(reference), recorded_at)
-
-
-def participant_rows_of(participant: MarketParticipant, recorded_at: datetime) -> WrittenRows:
-    """The rows of a market participant and of whom to contact there."""
-    return _rows(PARTICIPANT_TABLE, participant, BIGINT[participant.code], recorded_at)
-
-
-def price_sheet_rows_of(sheet: PriceSheet, recorded_at: datetime) -> WrittenRows:
-    """The rows of a price sheet and of its prices."""
-    key = BIGINT[sheet.market_participant_code] + text(sheet.document_number)
-    return _rows(PRICE_SHEET_TABLE, sheet, key, recorded_at)
-
-
-def erased_row(account_number: str, supplier: str, external: str, erased_at: datetime) -> bytes:
-    """What remains of an erased account: the row of `service_account` with its number, its keys and that time."""
-    said = {
-        "account_number": text(account_number),
-        "import_supplier": text(supplier),
-        "external_account_number": text(external),
-        "erased_at": _INSTANT[erased_at],
-    }
-    return ACCOUNT_TABLE.head + b"".join(said.get(name, NULL) for name, _ in table_columns(ACCOUNT_TABLE))
-
-
-def _rows(table: Table, value: Wire, key: bytes, at: datetime) -> WrittenRows:
-    rows = {table.name: [table.row(table.head + key + _INSTANT[at], value)]}
-    _add_children(table, value, key, b"", rows)
-    return rows
-
-
-def _add_children(table: Table, value: Any, key: bytes, parent: bytes, rows: WrittenRows) -> None:
-    for child in table.children:
-        items = getattr(value, child.field)
-        if not items:
-            continue
-        into = rows.setdefault(child.name, [])
-        place = child.head + key
-        for item in items:
-            ordinal = INTEGER[len(into) + 1]
-            into.append(child.row(place + ordinal + parent, item))
-            if child.children:
-                _add_children(child, item, key, ordinal, rows)
-
-
-_INSTANT = remembered("timestamptz", lambda sent: instant(moment_of(sent) if isinstance(sent, str) else sent))
-_NAMES: dict[str, Any] = {
-    "UNSET": UNSET,
-    "SIZE": SIZE,
-    "CHOICE": CHOICE,
-    "NUMERIC": NUMERIC,
-    "BIGINT": BIGINT,
-    "BOOLEAN": BOOLEAN,
-    "DATE": DATE,
-    "INSTANT": _INSTANT,
-    "text": text,
-    "texts": texts,
-    "join": b"".join,
-    "amount": lambda value: NUMERIC["" if value is UNSET or value is None else str(value)],
-    "json": lambda value: NULL if value is UNSET else text(encode_json(value).decode()),
-}
 _CERTAIN_TEXT = "SIZE[len(x := {}.encode())], x"
 """Two pieces and no call, for a text that is there, if empty: half of all values are."""
-
-
-def _compiled(columns: Sequence[Column]) -> Callable[[bytes, Any], bytes]:
-    """A function from source code, whose expressions are made of the names of fields in `schemas/` alone."""
-    source = "lambda place, v: join((place, " + "".join(f"{column.expression}, " for column in columns) + "))"
-    compiled: Callable[[bytes, Any], bytes] = eval(source, _NAMES)  # noqa: S307 - see above
-    return compiled
 
 
 def _table(
@@ -224,11 +115,10 @@ def _table(
             if f.name in TABLE_OF_FIELD:
                 children.append(_table(TABLE_OF_FIELD[f.name], key, f.name, name if field else None, kind.item_type))
             else:
-                _NAMES[f"fold_{f.name}"] = list_folding(kind.item_type)
-                columns.append(Column(f.name, folded_type(kind.item_type), f"fold_{f.name}(v.{f.name})"))
+                columns.append(_folded(name, f.name, kind.item_type))
         elif isinstance(kind, inspect.StructType) and f.name in FOLDED_OBJECTS:
-            _NAMES[f"fold_{f.name}"] = object_folding(kind)
-            columns.append(Column(f.name, "jsonb", f"fold_{f.name}(v.{f.name})"))
+            folding = object_folding(kind)
+            columns.append(Column(f.name, "jsonb", f"{name}_{f.name}(v.{f.name})", (folding, folding)))
             columns += [_nested(f.name, inner) for inner in kind.fields if is_free(without_null(inner.type))]
         elif isinstance(kind, inspect.StructType):
             columns += [_nested(f.name, inner) for inner in kind.fields]
@@ -237,7 +127,15 @@ def _table(
     columns += besides
     before = len(key) + (2 if parent else 1)
     head = COLUMNS[before + len(columns)]
-    return Table(name, key, field, parent, tuple(columns), tuple(children), head, _compiled(columns))
+    return Table(name, key, field, parent, tuple(columns), tuple(children), head)
+
+
+def _folded(table: str, name: str, node: inspect.StructType) -> Column:
+    """A column with a list of such objects."""
+    sql_type = folded_type(node)
+    version, pieces = (1, "JSONB, x") if sql_type == "jsonb" else (0, "x")
+    encoders = list_encoding(node, is_kept=False), list_encoding(node, is_kept=True)
+    return Column(name, sql_type, f"SIZE[len(x := {table}_{name}(v.{name} or ())) + {version}], {pieces}", encoders)
 
 
 def _nested(outer: str, inner: inspect.Field) -> Column:
@@ -303,7 +201,8 @@ TABLES: tuple[Table, ...] = tuple(table for root in (ACCOUNT_TABLE, *RECORD_TABL
 """What belongs to accounts."""
 PARTICIPANT_TABLE = _root("market_participant", _PARTICIPANT_KEY, MarketParticipant)
 PRICE_SHEET_TABLE = _root("price_sheet", _PRICE_SHEET_KEY, PriceSheet)
-MARKET_TABLES: tuple[Table, ...] = (*PARTICIPANT_TABLE.all(), *PRICE_SHEET_TABLE.all())
+MARKET_ROOTS = (PARTICIPANT_TABLE, PRICE_SHEET_TABLE)
+MARKET_TABLES: tuple[Table, ...] = tuple(table for root in MARKET_ROOTS for table in root.all())
 """What belongs to the market, and to no account or supplier."""
 
 

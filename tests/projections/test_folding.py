@@ -10,10 +10,12 @@ from msgspec import inspect
 
 from embedded.postgres import PostgresUrls
 from eventstore.log.ledger import Ledger
-from projections.platform.folding import list_folding
-from projections.platform.tables import ACCOUNT_TABLE, rows_of
+from projections.platform.folding import list_encoding
+from projections.platform.rows import rows_of
+from projections.platform.tables import ACCOUNT_TABLE
 from schemas.submission import read_submission
 from schemas.supply import SupplyPoint
+from tests.support.copied import rows_in
 from tests.support.make import NOON, an_account, changed, encoded
 from tests.support.staging import SUPPLIER, stage
 from workers.process_imports import ImportProcessor
@@ -37,7 +39,7 @@ def an_account_with_odd_values() -> dict[str, Any]:
 def test_an_account_is_rows_of_what_is_asked_for_one_by_one() -> None:
     assert {table.name for table in ACCOUNT_TABLE.all()} == ROWS
     rows = rows_of(read_submission(encoded(an_account())).account, "A-1", NOON)
-    assert sum(map(len, rows.values())) <= 24
+    assert sum(len(rows_in(written)) for written in rows.values()) <= 24
 
 
 @pytest.mark.parametrize("name", ["balancing_periods", "articles", "network_operators"])
@@ -50,7 +52,7 @@ def test_members_are_in_the_order_in_which_postgres_keeps_them(name: str, databa
     assert isinstance(kind.item_type, inspect.StructType)
     points = read_submission(encoded(an_account())).account.supply_addresses[0].supply_points
     items = next(items for point in points if (items := getattr(point, name)))
-    content = list_folding(kind.item_type)(items)[5:].decode()  # behind its size and a version
+    content = list_encoding(kind.item_type, is_kept=False)(items).decode()
     with psycopg.connect(database.service) as connection:
         row = connection.execute("SELECT %s::jsonb::text", (content,)).fetchone()
     assert row is not None

@@ -15,7 +15,7 @@ import market
 from embedded.postgres import PostgresUrls
 from eventstore.log.ledger import Ledger
 from projections.platform.kept import kept_account, kept_shape
-from projections.platform.tables import rows_of, undated_rows_of
+from projections.platform.rows import rows_of, undated_rows_of
 from schemas.account import Account
 from schemas.shape import NotJson
 from schemas.submission import stored_submission

@@ -3,8 +3,10 @@
 import psycopg
 
 from embedded.postgres import PostgresUrls
-from projections.platform.tables import ACCOUNT_TABLE, MARKET_TABLES, TABLES, rows_of, table_columns
+from projections.platform.rows import rows_of
+from projections.platform.tables import ACCOUNT_TABLE, MARKET_TABLES, TABLES, table_columns
 from schemas.submission import read_submission
+from tests.support.copied import rows_in
 from tests.support.make import NOON, an_account, encoded
 
 
@@ -26,17 +28,4 @@ def test_every_table_gets_rows_from_the_complete_account() -> None:
     rows = rows_of(account, "A-1", NOON)
     assert set(rows) == {table.name for table in ACCOUNT_TABLE.all()}
     for table in ACCOUNT_TABLE.all():
-        for row in rows[table.name]:
-            assert len(_values(row)) == int.from_bytes(row[:2]) == len(table_columns(table))
-
-
-def _values(row: bytes) -> list[bytes | None]:
-    """The values of a row in COPY's format."""
-    values: list[bytes | None] = []
-    place = 2
-    while place < len(row):
-        size = int.from_bytes(row[place : place + 4], signed=True)
-        place += 4
-        values.append(row[place : place + size] if size >= 0 else None)
-        place += max(size, 0)
-    return values
+        assert {len(row) for row in rows_in(rows[table.name])} == {len(table_columns(table))}

@@ -7,7 +7,8 @@ import pytest
 
 from embedded.postgres import PostgresUrls
 from eventstore.events import Recorded
-from projections.platform.tables import ACCOUNT_TABLE, erased_row
+from projections.platform.rows import erased_row
+from projections.platform.tables import ACCOUNT_TABLE
 from projections.platform.writing import PlatformChange, changing
 from tests.support.make import NOON, staged
 

@@ -7,7 +7,7 @@ FIRST = """
 import sys, threading
 from projections.import_supplier import KnownSupplier
 from projections.platform.kept import kept_account
-from projections.platform.tables import undated_rows_of
+from projections.platform.rows import undated_rows_of
 from schemas.submission import ACCOUNT, SENT_ACCOUNT, SENT_WRAPPED_ACCOUNT, WRAPPED_ACCOUNT
 from tests.support.make import an_account, encoded
 

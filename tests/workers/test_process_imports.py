@@ -23,7 +23,7 @@ from eventstore.clock import now
 from eventstore.errors import StoreUnavailable, StreamUnreadable
 from eventstore.log.ledger import Decision, Ledger, Loaded
 from projections import INLINE
-from projections.platform.tables import undated_rows_of
+from projections.platform.rows import undated_rows_of
 from schemas.account import Account
 from tests.support.make import an_account, changed
 from tests.support.staging import SUPPLIER, stage, status

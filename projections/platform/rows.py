@@ -1,0 +1,174 @@
+"""Rows of the platform's tables, as COPY takes them, by functions that are compiled from the tables.
+
+An account has two dozen rows, and a book half a million accounts. All rows of a table are put together at once: what
+is made of an account is kept until others are ready, and each piece of memory more would be one that is in no cache.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from eventstore.log.copy_format import (
+    BIGINT,
+    BOOLEAN,
+    CHOICE,
+    DATE,
+    INTEGER,
+    NULL,
+    NUMERIC,
+    SIZE,
+    remembered,
+    text,
+    texts,
+)
+from projections.platform.folding import JSONB, encode_json
+from projections.platform.kept import kept_shape, moment_of
+from projections.platform.tables import (
+    ACCOUNT_TABLE,
+    MARKET_ROOTS,
+    PARTICIPANT_TABLE,
+    PRICE_SHEET_TABLE,
+    RECORD_TABLES,
+    Column,
+    Table,
+    table_columns,
+)
+from schemas.account import Account
+from schemas.base import Wire, instant
+from schemas.market_participant import MarketParticipant
+from schemas.price_sheet import PriceSheet
+
+WrittenRows = dict[str, list[bytes]]
+"""Rows as COPY takes them, one after the other, by table name; columns in the tables' order."""
+
+
+class UndatedRows(msgspec.Struct, frozen=True):
+    """An account's rows but for the moment of its creation, which the first of them names."""
+
+    begin: bytes
+    end: bytes
+    below: WrittenRows
+
+    def at(self, created_at: datetime) -> WrittenRows:
+        """The rows of an account that is created at this moment."""
+        return {ACCOUNT_TABLE.name: [self.begin + _INSTANT[created_at] + self.end], **self.below}
+
+
+def undated_rows_of(account: Account, account_number: str) -> UndatedRows:
+    """The account's rows, to be dated. Raises ValidationError where a moment of a kept account is in short form."""
+    key, writer = text(account_number), _KEPT if type(account) is _KEPT_ACCOUNT else _WRITERS[ACCOUNT_TABLE.name]
+    return UndatedRows(ACCOUNT_TABLE.head + key, writer.own(b"", account), writer.below(account, key))
+
+
+def rows_of(account: Account, account_number: str, created_at: datetime) -> WrittenRows:
+    """The account's rows."""
+    return undated_rows_of(account, account_number).at(created_at)
+
+
+def record_rows_of(record: Wire, account_number: str, reference: str, recorded_at: datetime) -> WrittenRows:
+    """The rows of a delivery note, energy amount or invoice; `reference` is the end of its stream id."""
+    return _rows(RECORD_TABLES[type(record)], record, text(account_number) + text(reference), recorded_at)
+
+
+def participant_rows_of(participant: MarketParticipant, recorded_at: datetime) -> WrittenRows:
+    """The rows of a market participant and of whom to contact there."""
+    return _rows(PARTICIPANT_TABLE, participant, BIGINT[participant.code], recorded_at)
+
+
+def price_sheet_rows_of(sheet: PriceSheet, recorded_at: datetime) -> WrittenRows:
+    """The rows of a price sheet and of its prices."""
+    key = BIGINT[sheet.market_participant_code] + text(sheet.document_number)
+    return _rows(PRICE_SHEET_TABLE, sheet, key, recorded_at)
+
+
+def erased_row(account_number: str, supplier: str, external: str, erased_at: datetime) -> bytes:
+    """What remains of an erased account: the row of `service_account` with its number, its keys and that time."""
+    said = {
+        "account_number": text(account_number),
+        "import_supplier": text(supplier),
+        "external_account_number": text(external),
+        "erased_at": _INSTANT[erased_at],
+    }
+    return ACCOUNT_TABLE.head + b"".join(said.get(name, NULL) for name, _ in table_columns(ACCOUNT_TABLE))
+
+
+class _Writer(msgspec.Struct, frozen=True):
+    """What writes a wire object: its own row, from its beginning, and the rows below it, from their owner's key."""
+
+    own: Callable[[bytes, Any], bytes]
+    below: Callable[[Any, bytes], WrittenRows]
+
+
+def _rows(root: Table, value: Wire, key: bytes, at: datetime) -> WrittenRows:
+    writer = _WRITERS[root.name]
+    return {root.name: [writer.own(root.head + key + _INSTANT[at], value)], **writer.below(value, key)}
+
+
+_INSTANT = remembered("timestamptz", lambda sent: instant(moment_of(sent) if isinstance(sent, str) else sent))
+_NAMES: dict[str, Any] = {
+    "UNSET": UNSET,
+    "SIZE": SIZE,
+    "JSONB": JSONB,
+    "CHOICE": CHOICE,
+    "NUMERIC": NUMERIC,
+    "INTEGER": INTEGER,
+    "BIGINT": BIGINT,
+    "BOOLEAN": BOOLEAN,
+    "DATE": DATE,
+    "INSTANT": _INSTANT,
+    "text": text,
+    "texts": texts,
+    "join": b"".join,
+    "amount": lambda value: NUMERIC["" if value is UNSET or value is None else str(value)],
+    "json": lambda value: NULL if value is UNSET else text(encode_json(value).decode()),
+}
+"""What the expressions of columns call."""
+
+
+def _compiled(root: Table, *, is_kept: bool = False) -> _Writer:
+    """Functions from source code, which is made of the names of fields in `schemas/` and of tables alone."""
+    names = dict(_NAMES)
+    for table in root.all():
+        names[f"head_{table.name}"] = table.head
+        names |= {f"{table.name}_{one.name}": one.encoders[is_kept] for one in table.columns if one.encoders}
+    exec("\n".join(_source(root)), names)  # noqa: S102 - see above
+    return _Writer(names["own"], names["below"])
+
+
+def _source(root: Table) -> Iterator[str]:
+    tables = [table.name for table in root.all() if table is not root]
+    yield f"def own(place, v): return join((place, {_pieces(root.columns)}))"
+    yield "def below(v, key):"
+    yield f"    of_{root.name} = v"
+    for name in tables:
+        yield f"    rows_{name}, count_{name}, place_{name} = [], 0, head_{name} + key"
+    yield from _loops(root, "    ")
+    yield "    below = {}"
+    for name in tables:
+        yield f"    if rows_{name}: below['{name}'] = [join(rows_{name})]"
+    yield "    return below"
+
+
+def _loops(table: Table, indent: str) -> Iterator[str]:
+    """What goes through the objects of the table's children, those of one of its own being at hand."""
+    for child in table.children:
+        name, parent = child.name, f"ordinal_{child.parent}, " if child.parent else ""
+        yield f"{indent}for v in of_{table.name}.{child.field} or ():"
+        yield f"{indent}    count_{name} += 1"
+        yield f"{indent}    ordinal_{name} = INTEGER[count_{name}]"
+        yield f"{indent}    rows_{name} += (place_{name}, ordinal_{name}, {parent}{_pieces(child.columns)})"
+        if child.children:
+            yield f"{indent}    of_{name} = v"
+            yield from _loops(child, indent + "    ")
+
+
+def _pieces(columns: Sequence[Column]) -> str:
+    return "".join(f"{column.expression}, " for column in columns)
+
+
+_KEPT_ACCOUNT = kept_shape(Account)
+_KEPT = _compiled(ACCOUNT_TABLE, is_kept=True)
+_WRITERS = {root.name: _compiled(root) for root in (ACCOUNT_TABLE, *RECORD_TABLES.values(), *MARKET_ROOTS)}
