@@ -24,7 +24,7 @@ with without("opentelemetry"):
     from dramatiq.brokers.redis import RedisBroker
     from redis.connection import parse_url
 
-STREAMS_PER_MESSAGE = 200
+STREAMS_PER_MESSAGE = 400
 
 
 class Bell(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ from obstore.store import ObjectStore
 from market.documents import path_below_root
 from runtime.object_store import open_store
 
-CONCURRENCY = 32
+CONCURRENCY = 64
 REACHED = "is-anything-here"
 """A document that nobody has: asking for it shows whether there is somebody to ask."""
 TIMEOUT_S = 10.0

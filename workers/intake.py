@@ -14,13 +14,12 @@ from psycopg import Connection
 from eventstore.aggregates.import_process import TOPICS, ImportStaged
 from eventstore.log import follow
 from runtime.processors import HIGH, ProcessorPressure
-from workers.broker import STREAMS_PER_MESSAGE
 
 LOOK_EVERY_S = 0.15
 LATELY_S = 0.5
 FORGOTTEN_S = 5.0
 """After so long without a look, as when another relay was active, it begins anew."""
-MUCH = STREAMS_PER_MESSAGE
+MUCH = 200
 """As many imports within that time are much."""
 
 _STAGED = [topic for topic, event in TOPICS.items() if event is ImportStaged]

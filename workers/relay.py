@@ -32,7 +32,7 @@ from workers.sweeper import Sweeper
 
 FOLLOWER = "relay"
 MAX_WAITING_MESSAGES = 20
-READ_LIMIT = 1_000
+READ_LIMIT = 3 * STREAMS_PER_MESSAGE
 YIELDING_S = 1.0
 """While intake goes first, the relay rings once in this time, for one message. It looks more often if that is over."""
 GATHER_S = 0.2
