@@ -22,7 +22,7 @@ from projections.versioning.reading import LastTopics, Poison, Seen, head, read_
 from projections.versioning.versions import ProjectionVersion, held, park, parked_streams
 from workers.leader import lead
 
-BATCH = 2_000
+BATCH = 6_000
 """Events that are taken in at a time."""
 PAUSE_S = 0.4
 """How long events gather before they are taken in: a few large batches cost less than many small ones."""
