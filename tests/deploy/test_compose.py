@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import yaml
 
-from embedded.postgres import EmbeddedPostgres
+from embedded.postgres import MALLOC, EmbeddedPostgres
 
 ROOT = Path(__file__).parent.parent.parent
 ROLES = ("api", "relay", "worker")
@@ -154,11 +154,12 @@ def test_passwords_come_from_outside_and_redis_has_one(compose: _Compose) -> Non
     assert owners == ["migrate"]
 
 
-def test_postgres_keeps_as_much_log_as_the_embedded_one(compose: _Compose) -> None:
+def test_postgres_keeps_as_much_log_and_memory_as_the_embedded_one(compose: _Compose) -> None:
     options = set(compose.services["postgres"].command)
     own = dict(EmbeddedPostgres.options())
     for name in ("max_wal_size", "wal_compression", "log_min_messages", "log_error_verbosity"):
         assert f"{name}={own[name]}" in options
+    assert compose.services["postgres"].environment.items() >= MALLOC.items()
 
 
 @pytest.mark.skipif(shutil.which("docker") is None, reason="there is no docker here")

@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from embedded.postgres import MALLOC
 from importledger_client.book import book
 from tests.support.folders import temporary_folder
 from tests.support.importing import Answer
@@ -113,6 +114,11 @@ def test_a_second_service_on_the_same_folder_is_refused(running: RunningService)
     second = running.program("up", "--port", str(free_port()), check=False)
     assert second.returncode == 1
     assert "Another service is running on" in second.stderr
+
+
+def test_its_postgres_keeps_memory_for_the_next_statement(running: RunningService) -> None:
+    [postmaster] = running.processes("postgres")
+    assert postmaster.environ().items() >= MALLOC.items()
 
 
 def test_a_port_that_is_taken_is_named(running: RunningService, folder: Path) -> None:
