@@ -142,14 +142,17 @@ def _source(root: Table) -> Iterator[str]:
     tables = [table.name for table in root.all() if table is not root]
     yield f"def own(place, v): return join((place, {_pieces(root.columns)}))"
     yield "def below(v, key):"
-    yield f"    of_{root.name} = v"
+    yield f"    below, of_{root.name} = {{}}, v"
     for name in tables:
         yield f"    rows_{name}, count_{name}, place_{name} = [], 0, head_{name} + key"
     yield from _loops(root, "    ")
-    yield "    below = {}"
     for name in tables:
-        yield f"    if rows_{name}: below['{name}'] = [join(rows_{name})]"
+        yield f"    if rows_{name}: below.setdefault('{name}', []).append(join(rows_{name}))"
     yield "    return below"
+
+
+_MOST_PIECES = 2_000
+"""Of a table's rows, a hundred: in pieces they take three times the memory, which counts for large accounts."""
 
 
 def _loops(table: Table, indent: str) -> Iterator[str]:
@@ -160,6 +163,9 @@ def _loops(table: Table, indent: str) -> Iterator[str]:
         yield f"{indent}    count_{name} += 1"
         yield f"{indent}    ordinal_{name} = INTEGER[count_{name}]"
         yield f"{indent}    rows_{name} += (place_{name}, ordinal_{name}, {parent}{_pieces(child.columns)})"
+        yield f"{indent}    if len(rows_{name}) > {_MOST_PIECES}:"
+        yield f"{indent}        below.setdefault('{name}', []).append(join(rows_{name}))"
+        yield f"{indent}        rows_{name}.clear()"
         if child.children:
             yield f"{indent}    of_{name} = v"
             yield from _loops(child, indent + "    ")
