@@ -110,6 +110,7 @@ class Bench:
         return usage_of({"postgres": [self.postmaster]})["postgres"]
 
     def ceiling(self) -> Measured:
+        self.settle()
         with self.server("bench.ceiling") as port:
             return self._measured(port, CREATE)
 
@@ -155,6 +156,7 @@ class Bench:
 
     def untyped(self) -> Measured:
         """Bodies that the service's app decodes without their shape, and does nothing else with."""
+        self.settle()
         with self.server("bench.untyped") as port:
             return self._measured(port, UNTYPED)
 
@@ -170,6 +172,7 @@ class Bench:
 
     def peer(self, module: str, path: str) -> Measured:
         """A contestant's answer to the same load."""
+        self.settle()
         with self.server(module) as port:
             return self._measured(port, path)
 
@@ -268,7 +271,7 @@ class Bench:
         return subprocess.Popen(command, env=self._environment(), stdout=subprocess.PIPE, text=True)
 
     def settle(self) -> None:
-        """Cancel what earlier measurements have left, so that the worker meets only its own load.
+        """Cancel what earlier measurements have left, so that the worker meets only its own load, and nobody a vacuum.
 
         To be called while no relay and no worker runs, which might have it in hand.
         """
