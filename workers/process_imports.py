@@ -1,8 +1,8 @@
 """Processing imports: payload → typed account → platform records, account number and event, in one transaction.
 
 The imports of one message are done together, or as many of them as their payloads' size allows: one transaction to
-start them, one to complete them. If anything in the batch fails, it is redone one by one, so that a bad import hurts
-only itself.
+start them, one to complete them. If anything in the batch fails, its halves are redone, and theirs, so that a bad
+import hurts only itself, and takes its hundred neighbours a few transactions instead of one each.
 """
 
 import threading
@@ -216,10 +216,18 @@ class ImportProcessor:
         if failures:
             self._ledger.execute_many(failures, at=now(), by=self._by)
         for is_dry_run in (False, True):
-            batch = [one for one in ready if one.started.process.is_dry_run is is_dry_run]
-            if batch and not self._completed(batch, is_dry_run=is_dry_run):
-                for one in batch:
-                    self._finish_alone(one, is_dry_run=is_dry_run)
+            self._finish_together(
+                [one for one in ready if one.started.process.is_dry_run is is_dry_run], is_dry_run=is_dry_run
+            )
+
+    def _finish_together(self, batch: Sequence[Ready], *, is_dry_run: bool) -> None:
+        """Complete these in one transaction, or where that fails each half of them."""
+        if len(batch) == 1:
+            self._finish_alone(batch[0], is_dry_run=is_dry_run)
+        elif batch and not self._completed(batch, is_dry_run=is_dry_run):
+            middle = len(batch) // 2
+            self._finish_together(batch[:middle], is_dry_run=is_dry_run)
+            self._finish_together(batch[middle:], is_dry_run=is_dry_run)
 
     def _read(self, started: Sequence[Started], treatments: Treatments) -> tuple[list[Ready], dict[str, Command]]:
         digests = {one.stream: one.process.staged.payload_sha256 for one in started if one.process.staged}
@@ -282,7 +290,7 @@ class ImportProcessor:
         except StoreUnavailable:
             raise
         except (LedgerError, psycopg.Error, ValueError) as error:
-            logger.info("batch is redone one by one", imports=len(batch), reason=type(error).__name__)
+            logger.info("batch is redone in halves", imports=len(batch), reason=type(error).__name__)
             return False
         return True
 
@@ -315,6 +323,8 @@ class ImportProcessor:
         try:
             self._complete([one], is_dry_run=is_dry_run)
             return
+        except StoreUnavailable:
+            raise
         except Refused as refusal:
             logger.info("import was taken over", stream=stream, reason=refusal.code)
             return

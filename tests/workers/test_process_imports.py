@@ -203,6 +203,7 @@ def test_an_account_that_the_platforms_tables_refuse_hurts_only_itself(
     assert isinstance(error, ImportErrored)
     assert error.code == "account_not_accepted_by_platform"
     assert count(connection, "service_account") == 10
+    assert len({ledger.history(stream)[-1].recorded_at for stream in streams}) < 5, "in few transactions"
 
 
 def test_a_failure_that_nobody_expected_is_tried_again(
@@ -286,8 +287,9 @@ def test_an_erased_payload_is_an_error_that_says_what_to_do(
     assert error.code == "payload_erased"
 
 
+@pytest.mark.parametrize("imports", [1, 3])
 def test_a_database_that_is_away_for_a_moment_holds_nothing_up(
-    ledger: Ledger, processor: ImportProcessor, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, processor: ImportProcessor, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch, imports: int
 ) -> None:
     """Imports that were taken up and then left waited for the end of their lease, a minute and more."""
     monkeypatch.setattr(process_imports, "TRY_AGAIN_AFTER_S", (0.01, 0.01, 0.01))
@@ -301,7 +303,7 @@ def test_a_database_that_is_away_for_a_moment_holds_nothing_up(
         admin.execute(
             "CREATE TRIGGER fails BEFORE INSERT ON platform.melo FOR EACH STATEMENT EXECUTE FUNCTION fail_twice()"
         )
-    streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 4)]
+    streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(imports)]
     processor.process(streams)
     assert {status(ledger, stream) for stream in streams} == {"PROCESSED"}
     assert [type(recorded.event) for recorded in ledger.history(streams[0])][1:] == [ImportStarted, ImportProcessed]
