@@ -271,7 +271,9 @@ class Bench:
         return subprocess.Popen(command, env=self._environment(), stdout=subprocess.PIPE, text=True)
 
     def settle(self) -> None:
-        """Cancel what earlier measurements have left, so that the worker meets only its own load, and nobody a vacuum.
+        """Cancel what earlier measurements have left, and clean the tables.
+
+        So the worker meets only its own load, and what does not write meets no vacuum.
 
         To be called while no relay and no worker runs, which might have it in hand.
         """

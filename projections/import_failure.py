@@ -161,6 +161,10 @@ def _failures(connection: Connection[Any], schema: str, streams: list[str]) -> d
         }
 
 
+_ROWS_AT_A_TIME = 20_000
+"""Many imports that fail for many reasons each have more than one statement writes within its time."""
+
+
 def _write(
     connection: Connection[Any],
     schema: str,
@@ -178,8 +182,9 @@ def _write(
     ]
     numbers = [(*key, number) for key, number in sorted(counts.items()) if number]
     with connection.cursor() as cursor:
-        if rows:
-            cursor.execute(SQL(_INSERT).format(table=table), [list(column) for column in zip(*rows, strict=True)])
+        for first in range(0, len(rows), _ROWS_AT_A_TIME):
+            columns = zip(*rows[first : first + _ROWS_AT_A_TIME], strict=True)
+            cursor.execute(SQL(_INSERT).format(table=table), [list(column) for column in columns])
         cursor.executemany(SQL(_ADD).format(table=sums), numbers)
     if any(number < 0 for *_, number in numbers):
         connection.execute(SQL("DELETE FROM {} WHERE number = 0").format(sums))

@@ -21,8 +21,8 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from telemetry.spans import RequestSpan, Spans
 
 SHARE_OF_ROOTS = 0.01
-MAX_LINKS = 256
-"""A worker takes up to 200 imports at a time."""
+MAX_LINKS = 512
+"""More than the imports that a worker takes at a time, each of which may be of another trace."""
 
 _CARRIED = (b"traceparent", b"tracestate")
 _propagator = TraceContextTextMapPropagator()

@@ -28,7 +28,7 @@ MAX_CODES = 300
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _APPEND_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
-_SIZES = (1, 2, 5, 10, 20, 50, 100, 200)
+_SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 400, 800)
 
 
 class _Settling(Collector):

@@ -25,6 +25,9 @@ with without("opentelemetry"):
     from redis.connection import parse_url
 
 STREAMS_PER_MESSAGE = 400
+"""Imports that a worker brings to their end together: what is done once for a message costs as much as ten of them."""
+MAILS_PER_MESSAGE = 100
+"""They are sent one after the other, by whoever takes the message."""
 
 
 class Bell(msgspec.Struct, frozen=True):
@@ -33,12 +36,13 @@ class Bell(msgspec.Struct, frozen=True):
     queue: str
     actor: str
     priority: int = 0
+    streams_per_message: int = 1
     asks_every_ms: int = 500
     """How often at least an idle worker asks for messages. Asking is most of what it costs to have nothing to do."""
 
 
-IMPORTS = Bell("imports", "process_imports", asks_every_ms=100)
-MAILS = Bell("mails", "send_mails")
+IMPORTS = Bell("imports", "process_imports", streams_per_message=STREAMS_PER_MESSAGE, asks_every_ms=100)
+MAILS = Bell("mails", "send_mails", streams_per_message=MAILS_PER_MESSAGE)
 LONG_JOBS = Bell("long_jobs", "do_part", priority=100)
 """Its messages name a part of a long job each: the job's id, a slash, the part's number."""
 BELLS = (IMPORTS, MAILS, LONG_JOBS)

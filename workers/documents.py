@@ -16,11 +16,11 @@ from obstore.store import ObjectStore
 from market.documents import path_below_root
 from runtime.object_store import open_store
 
-CONCURRENCY = 64
+CONCURRENCY = 32
 REACHED = "is-anything-here"
 """A document that nobody has: asking for it shows whether there is somebody to ask."""
-TIMEOUT_S = 10.0
-"""For all documents that are asked for together."""
+TIMEOUT_S, LONGEST_S = 10.0, 30.0
+"""For each thousand documents that are asked for together, and for all of them: half of the lease of their imports."""
 
 
 class DocumentsUnavailable(Exception):
@@ -29,7 +29,8 @@ class DocumentsUnavailable(Exception):
 
 def missing_documents(root: str, paths: Collection[str], *, timeout_s: float = TIMEOUT_S) -> set[str]:
     """The paths at which there is no document. Never looks outside the root. Raises DocumentsUnavailable."""
-    return asyncio.run(_missing(root, paths, timeout_s))
+    thousands = -(-len(paths) // 1_000)
+    return asyncio.run(_missing(root, paths, max(timeout_s, min(timeout_s * thousands, LONGEST_S))))
 
 
 def why_unreachable(root: str, *, timeout_s: float = TIMEOUT_S) -> str | None:

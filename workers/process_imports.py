@@ -80,7 +80,7 @@ class Started(msgspec.Struct, frozen=True):
 class Ready(msgspec.Struct, frozen=True):
     """An import whose account is read, with the rows that it becomes; `warnings` are code@path.
 
-    The account itself is let go: two hundred of them at a time are more than the processor's caches hold, and to read
+    The account itself is let go: four hundred of them at a time are more than the processor's caches hold, and to read
     them, go through them and let go of them took a third longer.
     """
 
@@ -221,13 +221,18 @@ class ImportProcessor:
             )
 
     def _finish_together(self, batch: Sequence[Ready], *, is_dry_run: bool) -> None:
-        """Complete these in one transaction, or where that fails each half of them."""
+        """Complete these in one transaction; where that fails, those that nobody has taken over, or each half."""
         if len(batch) == 1:
             self._finish_alone(batch[0], is_dry_run=is_dry_run)
         elif batch and not self._completed(batch, is_dry_run=is_dry_run):
-            middle = len(batch) // 2
-            self._finish_together(batch[:middle], is_dry_run=is_dry_run)
-            self._finish_together(batch[middle:], is_dry_run=is_dry_run)
+            left, middle = self._in_hand(batch), len(batch) // 2
+            for part in (left,) if len(left) < len(batch) else (batch[:middle], batch[middle:]):
+                self._finish_together(part, is_dry_run=is_dry_run)
+
+    def _in_hand(self, batch: Sequence[Ready]) -> list[Ready]:
+        """Those that nobody has ended or taken over meanwhile."""
+        present = self._ledger.look_at([one.started.stream for one in batch])
+        return [one for one in batch if _is_in_hand(present[one.started.stream], one.started.process)]
 
     def _read(self, started: Sequence[Started], treatments: Treatments) -> tuple[list[Ready], dict[str, Command]]:
         digests = {one.stream: one.process.staged.payload_sha256 for one in started if one.process.staged}
@@ -358,6 +363,14 @@ def _in_the_end(work: Callable[[], T], imports: int) -> T:
 def _payload_bytes(state: object) -> int:
     """How large the payload is that an import was staged with; 0 where that cannot be told."""
     return state.staged.payload_bytes if isinstance(state, ImportProcess) and state.staged is not None else 0
+
+
+def _is_in_hand(present: Loaded | StreamUnreadable, process: ImportProcess) -> bool:
+    return isinstance(present, Loaded) and (present.state.status, present.state.attempt, present.state.worker) == (
+        "IN_PROGRESS",
+        process.attempt,
+        process.worker,
+    )
 
 
 def _later(one: Started, code: str) -> PostponeImport:

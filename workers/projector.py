@@ -13,6 +13,7 @@ import psycopg
 import structlog
 from psycopg import Connection
 
+from eventstore.aggregates.import_process import ImportStaged
 from eventstore.log import follow, locks
 from eventstore.log.ledger import Ledger
 from projections.versioning.build import apply_batch
@@ -22,8 +23,8 @@ from projections.versioning.reading import LastTopics, Poison, Seen, head, read_
 from projections.versioning.versions import ProjectionVersion, held, park, parked_streams
 from workers.leader import lead
 
-BATCH = 6_000
-"""Events that are taken in at a time."""
+BATCH, BATCH_BYTES = 6_000, 200_000_000
+"""Events that are taken in at a time, and bytes of the payloads that they bring: an erasure waits for them."""
 PAUSE_S = 0.4
 """How long events gather before they are taken in: a few large batches cost less than many small ones."""
 
@@ -37,6 +38,8 @@ class _Read(msgspec.Struct, frozen=True):
     reached: int
     batch: Sequence[tuple[str, Seen | Poison]]
     """With their topics, which each projection chooses by."""
+    is_all: bool
+    """Whether there was no more."""
 
 
 class Projector:
@@ -95,7 +98,7 @@ class Projector:
             )
         for poison in poisons:
             logger.error("stream parked", projection=projection.name, stream=poison.stream, position=poison.position)
-        return len(read.batch) == BATCH
+        return not read.is_all
 
     def _put_in_order(self, connection: Connection[Any]) -> None:
         """Nothing depends on it: where it cannot be done, all goes on."""
@@ -136,11 +139,24 @@ class Projector:
                     limit=BATCH,
                     last_topics=self._last_topics,
                 )
-            reached = batch[-1].position if len(batch) == BATCH else reached
-            self._read = read = _Read(position, reached, [(one.topic, one) for one in batch])
+            taken = _as_many_as_fit(batch)
+            is_all = len(taken) < BATCH and len(taken) == len(batch)
+            reached = reached if is_all else taken[-1].position
+            self._read = read = _Read(position, reached, [(one.topic, one) for one in taken], is_all)
         return read
 
     def _tell_outdated(self, name: str) -> None:
         if name not in self._outdated:
             self._outdated.add(name)
             logger.warning("projection was made by other code", projection=name, mend=f"projections rebuild {name}")
+
+
+def _as_many_as_fit(batch: Sequence[Seen | Poison]) -> Sequence[Seen | Poison]:
+    """The first of them, until those that bring large payloads have brought too many bytes."""
+    total = 0
+    for count, one in enumerate(batch, 1):
+        if isinstance(one, Seen) and isinstance(one.recorded.event, ImportStaged):
+            total += one.recorded.event.payload_bytes
+            if total > BATCH_BYTES:
+                return batch[:count]
+    return batch

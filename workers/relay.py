@@ -33,7 +33,7 @@ from workers.sweeper import Sweeper
 FOLLOWER = "relay"
 MAX_WAITING_MESSAGES = 20
 READ_LIMIT = 3 * STREAMS_PER_MESSAGE
-YIELDING_S = 1.0
+YIELDING_S = 2.0
 """While intake goes first, the relay rings once in this time, for one message. It looks more often if that is over."""
 GATHER_S = 0.2
 """How long after a message that was not full the relay reads again: what arrives meanwhile shares one message."""
@@ -93,7 +93,7 @@ class Relay:
             sizes = {event.stream: _due_bytes(event) for event in events if _BELLS[event.topic] is bell}
             due = {stream: size for stream, size in sizes.items() if size is not None}
             self._rung += len(due)
-            for streams in _messages(due):
+            for streams in _messages(due, bell.streams_per_message):
                 self._doorbell.ring(streams, bell)
                 measures().rung(bell.queue, len(streams))
         if reached != position:
@@ -113,8 +113,8 @@ def _due_bytes(event: follow.Followed) -> int | None:
     return staged.payload_bytes if is_due else None
 
 
-def _messages(due: Mapping[str, int]) -> Iterator[list[str]]:
+def _messages(due: Mapping[str, int], most: int = STREAMS_PER_MESSAGE) -> Iterator[list[str]]:
     """The streams of each message: as many as a worker does together, so that others have their part of large ones."""
     streams = list(due)
-    for at in range(0, len(streams), STREAMS_PER_MESSAGE):
-        yield from in_pieces(streams[at : at + STREAMS_PER_MESSAGE], due.__getitem__, MAX_OPEN_BYTES)
+    for at in range(0, len(streams), most):
+        yield from in_pieces(streams[at : at + most], due.__getitem__, MAX_OPEN_BYTES)

@@ -21,7 +21,7 @@ from eventstore.log.refused_attempts import delete_old_attempts
 from eventstore.log.requested_jobs import give_up_unasked
 from projections.customer_mail import SELECT_ABANDONED_MAILS, SELECT_WAITING_MAILS
 from workers.backoff import backoff
-from workers.broker import LONG_JOBS, MAILS, STREAMS_PER_MESSAGE, Doorbell
+from workers.broker import LONG_JOBS, MAILS, MAILS_PER_MESSAGE, STREAMS_PER_MESSAGE, Doorbell
 
 INTERVAL_S = 1.0
 RING_AGAIN_AFTER_S = 10.0
@@ -123,7 +123,7 @@ class Sweeper:
 
     def _ring_for_mails(self, connection: Connection[Any], relayed: int) -> None:
         at = now()
-        parameters = {"now": at, "lost_before": at - LOST_AFTER, "relayed": relayed, "limit": STREAMS_PER_MESSAGE}
+        parameters = {"now": at, "lost_before": at - LOST_AFTER, "relayed": relayed, "limit": MAILS_PER_MESSAGE}
         rows = connection.execute(SELECT_WAITING_MAILS, parameters)
         streams = [customer_mail.stream_of(row["supplier"], row["external_account_number"]) for row in rows]
         if streams:

@@ -1,8 +1,8 @@
 """Rows in COPY's binary format: the number of columns, then each value's size and bytes.
 
-A row that is written millions of times is put together from the pieces in here by a function compiled for its table
-(`projections.platform.tables`), at a third of what it costs to hand every value to the library. How a value of a type
-is written stays the library's business. None, and what a payload left out (UNSET), is NULL.
+Rows that are written millions of times are put together from the pieces in here by functions that are compiled from
+their tables (`projections.platform.rows`), at a third of what it costs to hand every value to the library. How a value
+of a type is written stays the library's business. None, and what a payload left out (UNSET), is NULL.
 """
 
 import struct

@@ -55,7 +55,7 @@ class Projection:
     is_ahead: bool = False
     """Whether its live rows may be ahead of its position, since appends write some; it follows the log all the same."""
     load_rows: ClassVar[int] = 20_000
-    """How many rows are collected for a `load`; as many as memory allows, since each COPY has a price."""
+    """How many items of `rows` are collected for a `load`; as many as memory allows, since each COPY has a price."""
     skipped: LiteralString = "false"
     """An SQL condition on events `e` that leave the rows of their stream as they are."""
     rights: tuple[str, ...] = ("SELECT", "INSERT", "UPDATE", "DELETE")
@@ -120,7 +120,7 @@ class Platform(Projection):
     home = "platform"
     reads_payloads = True
     reads_previous = False
-    load_rows = 100_000  # a hundred bytes each
+    load_rows = 100_000  # each is what an account has in a table; bytes of payloads bound them before that
 
     def __init__(
         self, name: str, tables: Sequence[Table], events: frozenset[type[Event]], *, former: Sequence[str] = ()

@@ -78,14 +78,16 @@ def test_what_fails_is_open_until_it_is_mended(ledger: Ledger, database: Postgre
 
 @pytest.mark.parametrize("size", [1, 3])
 def test_batches_of_any_size_lead_to_the_same_rows(
-    ledger: Ledger, owner: Ledger, database: PostgresUrls, size: int
+    ledger: Ledger, owner: Ledger, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
+    """And so do rows that are written at once or three at a time."""
     for external in ("1", "2"):
         run(ledger, external, stage(), start(), failed(IBAN, NAME))
     run(ledger, "1", RetryImport(), start(), CompleteImport(attempt=1, account_number="A-1"))
     with psycopg.connect(database.admin, autocommit=True) as connection:
         seen = read_ordered(connection, IMPORT_FAILURE.topics, after=0, upto=head(connection))
         for schema, batch in (("one", len(seen)), ("other", size)):
+            monkeypatch.setattr("projections.import_failure._ROWS_AT_A_TIME", 3 if schema == "one" else 20_000)
             connection.execute(f"CREATE SCHEMA {schema}".encode())
             IMPORT_FAILURE.create(connection, schema)
             for begin in range(0, len(seen), batch):

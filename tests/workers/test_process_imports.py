@@ -141,19 +141,24 @@ def test_what_somebody_has_changed_since_it_was_looked_at_is_looked_at_again(
 def test_what_somebody_has_ended_meanwhile_is_left_to_him(
     ledger: Ledger, processor: ImportProcessor, connection: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taken, left = (stage(ledger, an_account(SUPPLIER, number)) for number in (1, 2))
-    complete = ImportProcessor._complete
+    """The others are completed together, without a look at each of his."""
+    streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(8)]
+    taken, left = streams[:6], streams[6:]
+    complete, batches = ImportProcessor._complete, list[int]()
 
     def taken_first(processor: ImportProcessor, batch: Sequence[Ready], *, is_dry_run: bool) -> None:
-        monkeypatch.setattr(ImportProcessor, "_complete", complete)
         failed = FailImport(attempt=1, code="taken_over", detail="Somebody else has it.")
-        ledger.execute(taken, failed, at=now(), by="tester")
+        for stream in [] if batches else taken:
+            ledger.execute(stream, failed, at=now(), by="tester")
+        batches.append(len(batch))
         complete(processor, batch, is_dry_run=is_dry_run)
 
     monkeypatch.setattr(ImportProcessor, "_complete", taken_first)
-    processor.process([taken, left])
-    assert (status(ledger, taken), status(ledger, left)) == ("ERRORED", "PROCESSED")
-    assert count(connection, "service_account") == 1
+    processor.process(streams)
+    assert {status(ledger, stream) for stream in taken} == {"ERRORED"}
+    assert {status(ledger, stream) for stream in left} == {"PROCESSED"}
+    assert count(connection, "service_account") == 2
+    assert batches == [8, 2]
 
 
 def test_a_message_that_comes_twice_makes_one_account(

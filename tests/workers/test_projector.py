@@ -51,3 +51,14 @@ def test_what_follows_is_taken_in_once_and_gone_on_with(ledger: Ledger) -> None:
         ledger.execute("import/S/1", CancelImport(), at=NOON, by="t")
         Projector(ledger, [IMPORT_PROGRESS]).advance(connection, IMPORT_PROGRESS)
     assert counted(ledger) == {"CANCELLED": 1}
+
+
+def test_large_payloads_are_taken_in_a_few_at_a_time(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workers.projector.BATCH_BYTES", -1)
+    for number in range(3):
+        ledger.execute(f"import/S/{number}", stage(), at=NOON, by="t")
+    projector = Projector(ledger, [IMPORT_PROGRESS])
+    with ledger.connection() as connection:
+        went_on = [projector.advance(connection, IMPORT_PROGRESS) for _ in range(4)]
+    assert went_on == [True, True, False, False]
+    assert counted(ledger) == {"PENDING": 3}
