@@ -25,7 +25,7 @@ with without("opentelemetry"):
     from redis.connection import parse_url
 
 STREAMS_PER_MESSAGE = 400
-"""Imports that a worker brings to their end together: what is done once for a message costs as much as ten of them."""
+"""Imports that a worker brings to their end together: what is done once for a message costs as much as twenty."""
 MAILS_PER_MESSAGE = 100
 """They are sent one after the other, by whoever takes the message."""
 

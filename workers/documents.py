@@ -20,17 +20,23 @@ CONCURRENCY = 32
 REACHED = "is-anything-here"
 """A document that nobody has: asking for it shows whether there is somebody to ask."""
 TIMEOUT_S, LONGEST_S = 10.0, 30.0
-"""For each thousand documents that are asked for together, and for all of them: half of the lease of their imports."""
+"""For each thousand documents that are asked for together, and for all that a message asks for: half of the lease of
+its imports."""
 
 
 class DocumentsUnavailable(Exception):
     """The object store does not answer, or refuses us. The question may be asked again."""
 
 
-def missing_documents(root: str, paths: Collection[str], *, timeout_s: float = TIMEOUT_S) -> set[str]:
-    """The paths at which there is no document. Never looks outside the root. Raises DocumentsUnavailable."""
-    thousands = -(-len(paths) // 1_000)
-    return asyncio.run(_missing(root, paths, max(timeout_s, min(timeout_s * thousands, LONGEST_S))))
+def missing_documents(
+    root: str, paths: Collection[str], *, timeout_s: float = TIMEOUT_S, longest_s: float = LONGEST_S
+) -> set[str]:
+    """The paths at which there is no document. Never looks outside the root. Raises DocumentsUnavailable.
+
+    It is waited `timeout_s` for each thousand of them, and `longest_s` at most.
+    """
+    thousands = max(1, -(-len(paths) // 1_000))
+    return asyncio.run(_missing(root, paths, max(0.0, min(timeout_s * thousands, longest_s))))
 
 
 def why_unreachable(root: str, *, timeout_s: float = TIMEOUT_S) -> str | None:

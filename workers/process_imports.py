@@ -2,7 +2,7 @@
 
 The imports of one message are done together, or as many of them as their payloads' size allows: one transaction to
 start them, one to complete them. If anything in the batch fails, its halves are redone, and theirs, so that a bad
-import hurts only itself, and takes its hundred neighbours a few transactions instead of one each.
+import hurts only itself, and its neighbours take a few transactions instead of one each.
 """
 
 import threading

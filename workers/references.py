@@ -9,6 +9,7 @@ them wait for each other would cost every account two locks, for a hint about da
 in one batch the second is told of the first, even in the rare case that the platform's tables then refuse the first.
 """
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from typing import Any
@@ -24,7 +25,7 @@ from market.plausibility import today_in_germany
 from projections.import_supplier import SELECT_NAMED, KnownSupplier
 from schemas.account import Account
 from schemas.base import Problem
-from workers.documents import DocumentsUnavailable, missing_documents
+from workers.documents import LONGEST_S, DocumentsUnavailable, missing_documents
 
 MAX_KNOWN = 100_000
 _OPERATORS = ("meter_operators", "network_operators", "transmission_system_operators")
@@ -156,9 +157,11 @@ def _missing(accounts: Sequence[Referring], treatments: Treatments) -> dict[str,
         if account.statement_paths and treatments[account.supplier].documents_check != "off":
             wanted.setdefault(account.supplier, []).extend(account.statement_paths)
     missing: dict[str, set[str] | None] = {}
+    ends_at = time.monotonic() + LONGEST_S  # one supplier's store must not cost the others of a message their lease
     for supplier, paths in wanted.items():
         try:
-            missing[supplier] = missing_documents(treatments[supplier].documents_root, paths)
+            left_s = ends_at - time.monotonic()
+            missing[supplier] = missing_documents(treatments[supplier].documents_root, paths, longest_s=left_s)
         except DocumentsUnavailable as error:
             root = treatments[supplier].documents_root
             logger.warning("documents root cannot be reached", supplier=supplier, root=root, reason=str(error))

@@ -113,7 +113,7 @@ def _due_bytes(event: follow.Followed) -> int | None:
     return staged.payload_bytes if is_due else None
 
 
-def _messages(due: Mapping[str, int], most: int = STREAMS_PER_MESSAGE) -> Iterator[list[str]]:
+def _messages(due: Mapping[str, int], most: int) -> Iterator[list[str]]:
     """The streams of each message: as many as a worker does together, so that others have their part of large ones."""
     streams = list(due)
     for at in range(0, len(streams), most):

@@ -18,9 +18,9 @@ from schemas.submission import read_submission
 from tests.support.make import an_account, changed, encoded
 from tests.support.staging import SUPPLIER, stage
 from workers import references
-from workers.documents import missing_documents
+from workers.documents import DocumentsUnavailable, missing_documents
 from workers.process_imports import ImportProcessor
-from workers.references import References, referring
+from workers.references import References, Referring, referring
 
 OPERATORS = ("9900000000409", "9900000000201", "9900000000300")
 
@@ -90,9 +90,9 @@ def test_an_account_exists_since_its_documents_were_looked_for(
     configure(ledger, documents_root=tmp_path.as_uri(), documents_check="warn")
     looked_at = []
 
-    def look(root: str, paths: list[str]) -> set[str]:
+    def look(root: str, paths: list[str], **limits: float) -> set[str]:
         looked_at.append(now())
-        return missing_documents(root, paths)
+        return missing_documents(root, paths, **limits)
 
     monkeypatch.setattr(references, "missing_documents", look)
     stream = stage(ledger, an_account(SUPPLIER))
@@ -101,6 +101,23 @@ def test_an_account_exists_since_its_documents_were_looked_for(
     with ledger.connection() as connection:
         [row] = connection.execute("SELECT created_at FROM platform.service_account").fetchall()
     assert row["created_at"] == ledger.history(stream)[-1].recorded_at
+
+
+def test_the_stores_of_a_message_share_the_time_that_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that hangs would cost the imports of all suppliers their lease."""
+    clock, left = [0.0], list[float]()
+
+    def hang(root: str, paths: list[str], *, longest_s: float) -> set[str]:
+        left.append(longest_s)
+        clock[0] += 20.0
+        raise DocumentsUnavailable("no answer")
+
+    monkeypatch.setattr(references, "missing_documents", hang)
+    monkeypatch.setattr("workers.references.time.monotonic", lambda: clock[0])
+    accounts = [Referring(code, (), (), ("a.pdf",), True) for code in "ST"]
+    treatments = {code: KnownSupplier(code=code, documents_check="require") for code in "ST"}
+    assert references._missing(accounts, treatments) == {"S": None, "T": None}
+    assert left == [30.0, 10.0]
 
 
 def test_documents_that_are_there_are_no_matter(ledger: Ledger, processor: ImportProcessor, tmp_path: Path) -> None:

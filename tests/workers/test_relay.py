@@ -194,7 +194,7 @@ def test_what_was_lost_is_rung_for_while_accounts_keep_arriving(
 
 
 def test_a_message_carries_up_to_four_hundred_streams() -> None:
-    assert [len(message) for message in _messages({str(number): 10_000 for number in range(801)})] == [400, 400, 1]
+    assert [len(message) for message in _messages(dict.fromkeys(map(str, range(801)), 10_000), 400)] == [400, 400, 1]
 
 
 def test_large_imports_are_spread_over_messages(ledger: Ledger, connection: psycopg.Connection[Any]) -> None:
