@@ -130,7 +130,10 @@ class Sized:
             with self._administrator() as connection:
                 connection.execute("CHECKPOINT")
             try:
-                return measurement(self)
+                values = measurement(self)
+                if self._is_kept:  # it has doubled, and Postgres would clean it while the other one is measured
+                    self.bench.settle()
+                return values
             except RuntimeError as error:
                 if not left:
                     raise
