@@ -100,6 +100,18 @@ class Bench:
     def close(self) -> None:
         self._service.stop()
 
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Within, a server that ends is started again, as below `up`."""
+        stop = threading.Event()
+        watching = threading.Thread(target=self._service.supervisor.watch, args=(stop,))
+        watching.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            watching.join()
+
     @property
     def postmaster(self) -> int:
         """The process of Postgres."""
