@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import psutil
@@ -48,6 +48,7 @@ from workers.broker import redis_broker
 
 SUPPLIER = "NORDWIND"
 KEPT = "kept"
+T = TypeVar("T")
 _SELECT_OPEN = "SELECT FROM import_status WHERE status IN ('PENDING', 'IN_PROGRESS') LIMIT 1"
 _SELECT_BEHIND = """
 SELECT FROM projection_versions
@@ -100,17 +101,12 @@ class Bench:
     def close(self) -> None:
         self._service.stop()
 
-    @contextmanager
-    def watched(self) -> Iterator[None]:
-        """Within, a server that ends is started again, as below `up`."""
-        stop = threading.Event()
-        watching = threading.Thread(target=self._service.supervisor.watch, args=(stop,))
-        watching.start()
-        try:
-            yield
-        finally:
-            stop.set()
-            watching.join()
+    def watching(self, work: Callable[[], T]) -> T:
+        """What the work gives, done in a thread; a server that ends meanwhile is started again, as below `up`."""
+        with ThreadPoolExecutor(1) as threads:
+            working = threads.submit(work)
+            self._service.supervisor.watch(threading.Event(), working.done)
+            return working.result()
 
     @property
     def postmaster(self) -> int:

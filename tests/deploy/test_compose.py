@@ -157,6 +157,7 @@ def test_passwords_come_from_outside_and_redis_has_one(compose: _Compose) -> Non
 def test_postgres_keeps_as_much_log_and_memory_as_the_embedded_one(compose: _Compose) -> None:
     options = set(compose.services["postgres"].command)
     own = dict(EmbeddedPostgres.options())
+    assert "recovery_init_sync_method=syncfs" in options, "Linux runs containers, whatever this machine is"
     for name in ("max_wal_size", "wal_compression", "log_min_messages", "log_error_verbosity"):
         assert f"{name}={own[name]}" in options
     assert compose.services["postgres"].environment.items() >= MALLOC.items()

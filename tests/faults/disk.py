@@ -11,7 +11,8 @@ from random import Random
 from tests.faults.account import Findings
 from tests.faults.world import World
 
-SIZE_MB = 700
+SIZE_MB = 1_400
+"""With room for as much log as Postgres may hold, beside its tables."""
 FULL_S = 6.0
 
 
