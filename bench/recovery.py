@@ -65,7 +65,8 @@ def _size(sent: str) -> int:
 def recovery(bench: Bench, size_mb: int) -> Recovery:
     """Kill Postgres when it has so much to read again, and wait until it answers.
 
-    Raises what the load raises before the kill, and RuntimeError when Postgres does not come back.
+    Raises RuntimeError when the load ends before there is so much, for whatever it has raised, and when Postgres does
+    not come back.
     """
     return bench.watching(lambda: _recovery(bench, size_mb))
 

@@ -32,7 +32,7 @@ LEAST_CONNECTIONS = 200
 _OPTIONS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
-    "max_wal_size": "1GB",  # what is read again after a crash grows with it, what is written before shrinks
+    "max_wal_size": "1GB",  # with more, fewer pages are written whole, and more is read again after a crash
     "wal_compression": "off",  # compressing a page takes longer than writing it, and large logs write many
     "checkpoint_timeout": "15min",
     "log_line_prefix": "%m [%p] ",
