@@ -16,6 +16,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.arrivals import Arrivals
 from api.database import read
 from api.directory import Key
 from api.errors import NotValid, not_found
@@ -100,15 +101,16 @@ class Admission:
         self._pool = services.pool
         self._runs = services.runs
         self._attempts = services.attempts
+        self._arrivals = Arrivals()
 
     def handler(self, operation: Operation, endpoint: Any) -> Callable[[Request], Awaitable[Response]]:
         """The operation's method of this endpoint, as a handler of requests."""
         method = operation.handler.__get__(endpoint)
         if operation.roles is None:
             return method  # type: ignore[no-any-return]
-        has_body = operation.method == "POST" and not operation.is_ndjson
-        answered = self._posted(operation, method) if has_body else _without_body(method)
-        return self._admitted(operation, operation.roles, answered)
+        if operation.method == "POST" and not operation.is_ndjson:
+            return self._arrivals.together(self._admitted(operation, operation.roles, self._posted(operation, method)))
+        return self._admitted(operation, operation.roles, _without_body(method))
 
     def _admitted(
         self, operation: Operation, roles: frozenset[str], handler: Callable[[Request, Key], Awaitable[Response]]
