@@ -1,81 +1,97 @@
 """Requests that bring something begin together where processors are short.
 
-A request by itself finds the processor's caches filled by others: at 300 creates a second each costs an api process
-and Postgres three times of what it costs among many. Where something waits for a processor half of the time, those
-that arrive within a few milliseconds begin in one turn of the event loop: they are judged together (`api/beside.py`),
-and share an append. What is asked meanwhile finds more of the processor free.
+A request by itself finds the processor's caches filled by others, and costs an api process and Postgres several times
+of what it costs among many. Where something waits for a processor half of the time, those that arrive within a few
+milliseconds begin in one turn of the event loop: they are judged together (`api/beside.py`), and share an append.
 
-Who sends one after the other waits for nobody: as soon as everybody who has sent lately is there, or is being
-answered, all begin. Where much arrives, it comes together by itself.
+Who sends one after the other waits for nobody: all begin as soon as about as many are here as have sent lately. Where
+much arrives, it comes together by itself.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
+from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Scope
 
+from api.stopping import asks_whether_gone
 from runtime.processors import ProcessorPressure
 from runtime.running_loop import running_loop
 
 TOGETHER_S = 0.015
 """After so long since the last ones began, the next do at the latest: who comes later than that waits for nothing."""
-LATELY_S = 0.1
-MUCH = 60
-"""Requests within that time that come together by themselves."""
+LATELY_S = 0.2
+MUCH = 120
+"""More requests than that lately are together by themselves."""
 
 Answering = Callable[[Request], Awaitable[Response]]
 
 
+class _Sender(NamedTuple):
+    """A connection on which something was answered: when, and whether it has closed since."""
+
+    answered_at: float
+    is_gone: Callable[[], bool]
+
+
 class Arrivals:
-    """Whoever arrives at one event loop, told apart by connection."""
+    """Whoever arrives at the event loop, told apart by connection; for one loop."""
 
     def __init__(self, pressure: ProcessorPressure | None = None) -> None:
         self._pressure = pressure or ProcessorPressure()
-        self._before, self._now = _Period(0.0), _Period(0.0)
+        self._arrived_at: deque[float] = deque(maxlen=MUCH)
+        self._senders: dict[Hashable, _Sender] = {}
+        """In the order of their last answers."""
+        self._inside = 0
+        """Requests that wait here or are being answered."""
         self._waiting: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._begun_at = 0.0
-        self._under_way = 0
 
     def together(self, answer: Answering) -> Answering:
-        """The handler, called when the request's turn has come."""
+        """The handler, called when the request's turn has come.
+
+        A connection counts as one that will send again when the handler has answered it: what it raises, as for
+        somebody without a token, makes nobody wait.
+        """
 
         async def answer_in_turn(request: Request) -> Response:
-            turn = self._turn(request.scope.get("client"))
-            if turn is not None:
-                await turn
-            self._under_way += 1
+            self._inside += 1
             try:
-                return await answer(request)
+                turn = self._turn()
+                if turn is not None:
+                    await turn
+                response = await answer(request)
             finally:
-                self._under_way -= 1
+                self._inside -= 1
+            self._expect(request.scope)
+            return response
 
         return answer_in_turn
 
-    def _turn(self, sender: Hashable) -> "asyncio.Future[None] | None":
-        """What a request of this sender waits for; None where it begins at once."""
+    def _turn(self) -> "asyncio.Future[None] | None":
+        """What a request waits for; None where it begins at once."""
         loop = running_loop()
         at = loop.time()
-        if at >= self._now.ends_at:
-            self._before = self._now if at < self._now.ends_at + LATELY_S else _Period(at)
-            self._now = _Period(at + LATELY_S)
-        self._now.notice(sender)
-        if not self._waiting and not self._is_worth_waiting():
+        comes_fast = len(self._arrived_at) == MUCH and at - self._arrived_at[0] < LATELY_S
+        self._arrived_at.append(at)
+        if not self._waiting and (comes_fast or not self._pressure.is_high()):
+            return None
+        expected = self._expected(at)
+        if not self._waiting and expected < 2:
             return None
         turn = loop.create_future()
         self._waiting.append(turn)
         if len(self._waiting) == 1:
             self._timer = loop.call_at(max(at, self._begun_at + TOGETHER_S), self._begin, loop)
-        expected = max(len(self._before.senders), len(self._now.senders))
-        if self._timer is not None and len(self._waiting) + self._under_way >= expected:
+        if self._timer is not None and self._inside >= expected:
             self._timer.cancel()
             self._timer = None
             loop.call_soon(self._begin, loop)
         return turn
-
-    def _is_worth_waiting(self) -> bool:
-        return len(self._before.senders) > 1 and self._before.requests <= MUCH and self._pressure.is_high()
 
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer, self._begun_at = None, loop.time()
@@ -84,15 +100,19 @@ class Arrivals:
             if not turn.done():  # who waited may have gone
                 turn.set_result(None)
 
+    def _expect(self, scope: Scope) -> None:
+        """Whoever was answered now may send again soon."""
+        at = running_loop().time()
+        self._forget(at)
+        sender = scope.get("client")
+        self._senders.pop(sender, None)
+        self._senders[sender] = _Sender(at, asks_whether_gone(scope))
 
-class _Period:
-    """What has arrived within `LATELY_S`, until a time of the loop's clock."""
+    def _expected(self, at: float) -> int:
+        self._forget(at)
+        return sum(not sender.is_gone() for sender in self._senders.values())
 
-    def __init__(self, ends_at: float) -> None:
-        self.ends_at = ends_at
-        self.requests = 0
-        self.senders: set[Hashable] = set()
-
-    def notice(self, sender: Hashable) -> None:
-        self.requests += 1
-        self.senders.add(sender)
+    def _forget(self, at: float) -> None:
+        """Those who were not answered lately."""
+        while self._senders and at - self._senders[oldest := next(iter(self._senders))].answered_at > LATELY_S:
+            del self._senders[oldest]

@@ -16,8 +16,13 @@ GONE = "importledger.gone"
 def is_in_vain(scope: Scope) -> bool:
     """Whether the server stops, or the client has gone."""
     stopping: asyncio.Event | None = scope.get("state", {}).get(STATE)
+    return (stopping is not None and stopping.is_set()) or asks_whether_gone(scope)()
+
+
+def asks_whether_gone(scope: Scope) -> Callable[[], bool]:
+    """What says whether the client has gone, at any time after the request as well."""
     is_gone: Callable[[], bool] = scope.get(GONE, _is_here)
-    return (stopping is not None and stopping.is_set()) or is_gone()
+    return is_gone
 
 
 def _is_here() -> bool:

@@ -16,8 +16,8 @@ from eventstore.errors import LedgerBusy
 from eventstore.log.group_commit import AppendResult, GroupCommitter, LoopCommitter
 from eventstore.log.ledger import Ledger
 from eventstore.log.recorder import Append, LedgerDatastore, LedgerRecorder
-from runtime.processors import ProcessorPressure
 from tests.support.make import NOON, stage
+from tests.support.pressure import Said
 
 
 def test_the_writer_takes_no_more_than_it_can_hold(database: PostgresUrls, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,17 +79,6 @@ class Writer:
 
 
 Submit = Callable[[int], "list[asyncio.Future[int]]"]
-
-
-class Said(ProcessorPressure):
-    """Says what it is told to say, whatever else this machine does."""
-
-    def __init__(self, *, is_high: bool) -> None:
-        super().__init__()
-        self._said = is_high
-
-    def is_high(self) -> bool:
-        return self._said
 
 
 def among_clients(scene: Callable[[Writer, Submit], Awaitable[Any]], *, is_short: bool = False) -> Any:

@@ -29,6 +29,8 @@ class _Jumping(selectors.SelectSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = super().select(0)
+        if not ready and timeout is None:
+            raise RuntimeError("nothing is left that could wake anybody")
         if not ready and timeout:
             self._loop.jump(timeout)
         return ready
