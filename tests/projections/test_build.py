@@ -1,6 +1,6 @@
 """A projection's rows are made in bulk, by several processes, or event by event: they are the same."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -11,10 +11,10 @@ from eventstore.log import payloads
 from eventstore.log.ledger import Ledger
 from projections import PLATFORM, PROJECTIONS
 from projections.versioning import build as build_module
-from projections.versioning.build import _Workers, administrator, apply_events, build, make_tables
+from projections.versioning.build import _Workers, administrator, apply_events, build, build_slice, make_tables
 from projections.versioning.compare import compare, verify
 from projections.versioning.projection import Projection
-from projections.versioning.reading import head
+from projections.versioning.reading import Slice, head
 from projections.versioning.versions import (
     alone,
     build_version,
@@ -47,6 +47,31 @@ def test_bulk_and_event_by_event_come_to_the_same(
         assert apply_events(admin, projection, "single", after=position, upto=position + 1) == []
     assert compare(admin, projection, "single", "bulk", limit=3).first == ()
     assert compare(admin, projection, projection.home, "bulk", limit=3).first == ()
+
+
+def test_pages_say_at_once_that_their_rows_were_committed(admin: Connection[Any]) -> None:
+    """Else their first readers say it, which writes every page again, and whole into the write-ahead log."""
+    admin.execute("CREATE SCHEMA bulk")
+    make_tables(admin, PLATFORM, "bulk")
+    build_slice(admin, Slice(), projection=PLATFORM, schema="bulk", upto=head(admin), is_kept=True)
+    admin.execute("CHECKPOINT")
+    noted = {table: [*_noted(admin, f"bulk.{table}")] for table in PLATFORM.tables}
+    assert sum(map(len, noted.values())) > 20
+    assert all(map(all, noted.values()))
+
+
+def _noted(connection: Connection[Any], table: str) -> Iterator[bool]:
+    """Of each row, whether its page says that it was committed (HEAP_XMIN_COMMITTED, `htup_details.h`)."""
+    reading = "SELECT pg_read_binary_file(pg_relation_filepath(%b::text::regclass))"
+    answer = connection.execute(reading, (table,), binary=True).fetchone()
+    assert answer is not None
+    [content] = answer
+    for at in range(0, len(content), 8192):
+        page = content[at : at + 8192]
+        pointers = page[24 : int.from_bytes(page[12:14], "little")]
+        for place in range(0, len(pointers), 4):
+            row = int.from_bytes(pointers[place : place + 4], "little") & 0x7FFF
+            yield bool(int.from_bytes(page[row + 20 : row + 22], "little") & 0x0100)
 
 
 @each
