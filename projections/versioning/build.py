@@ -336,15 +336,15 @@ def build_slice(
 
     `breathe` is called again and again meanwhile.
     """
-    ends = _ends(connection, projection, schema)
+    is_committed_here = connection.info.transaction_status is TransactionStatus.IDLE
+    ends = _ends(connection, projection, schema) if is_committed_here else {}
     with connection.transaction():
         parked = _build_slice(connection, part, projection, schema, upto, breathe)
         if is_kept and projection.holds_persons:
             wait_for_erasures(connection)
             for erasure in read_erasures(connection, after=upto):
                 projection.forget_person(connection, schema, erasure)
-    if connection.info.transaction_status is TransactionStatus.IDLE:
-        _read_once(connection, schema, ends)
+    _read_once(connection, schema, ends)
     return parked
 
 
