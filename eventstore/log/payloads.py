@@ -11,7 +11,6 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 import msgspec
-import zstandard
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from psycopg import Connection
@@ -19,17 +18,11 @@ from psycopg.rows import tuple_row
 
 from eventstore.errors import AccountErased
 from eventstore.log.arrays import ARRAY_OF
-from runtime.spare import Spare
+from eventstore.log.compression import UnknownDictionary, compressed, decompressed
 
 T = TypeVar("T")
 PayloadId = tuple[str, str]
 """What names a payload: its stream, and its hexadecimal digest."""
-
-_LEVEL = 1  # 3 is a quarter slower and saves 3 % of the bytes
-_SMALL_BYTES = 16 * 1024
-_SMALL = zstandard.ZstdCompressionParameters.from_level(_LEVEL, source_size=_SMALL_BYTES, hash_log=13, min_match=7)
-"""For bodies of so many bytes, as most are: a table of 32 KiB, which stays in the processor's caches, instead of 128,
-and matches of seven bytes, as JSON has, take a fifth less time, and the content a fortieth more bytes."""
 
 _KEY_BYTES = 32
 _NONCE_BYTES = 12
@@ -60,26 +53,6 @@ ORDER BY payload_keys.stream
 """Who was erased, by the keys, and not yet by the log."""
 
 
-_compressors = Spare(lambda: zstandard.ZstdCompressor(level=_LEVEL))
-_small_compressors = Spare(lambda: zstandard.ZstdCompressor(compression_params=_SMALL))
-_decompressors = Spare(zstandard.ZstdDecompressor)
-
-
-def _compressed(body: bytes) -> bytes:
-    compressors = _small_compressors if len(body) <= _SMALL_BYTES else _compressors
-    compressor = compressors.take()
-    content = compressor.compress(body)
-    compressors.give_back(compressor)
-    return content
-
-
-def _decompressed(content: bytes) -> bytes:
-    decompressor = _decompressors.take()
-    body = decompressor.decompress(content)
-    _decompressors.give_back(decompressor)
-    return body
-
-
 class Payload(msgspec.Struct, frozen=True):
     """A request body, its digest over the bytes as received, and its compressed, perhaps encrypted form.
 
@@ -97,11 +70,11 @@ class Payload(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, body: bytes, noted: tuple[str, ...] | None = None) -> "Payload":
-        return cls(hashlib.sha256(body).digest(), len(body), _compressed(body), noted=noted)
+        return cls(hashlib.sha256(body).digest(), len(body), compressed(body), noted=noted)
 
     def body(self) -> bytes:
         """What it was made of, while it is not encrypted."""
-        return _decompressed(self.content)
+        return decompressed(self.content)
 
     def encrypted(self, stream: str, key: bytes | None, *, subject: str) -> "Payload":
         """The same for storing under this stream, encrypted with the subject's key, or a new one where it has none."""
@@ -248,15 +221,20 @@ def is_readable(content: bytes, key: bytes | None) -> bool:
 
 
 def read_payload(stream: str, sha256: bytes, content: bytes, key: bytes | None) -> bytes:
-    """The body, from the stored content of a payload. Raises PayloadErased, and ValueError when the digest differs."""
+    """The body, from the stored content of a payload.
+
+    Raises PayloadErased, and ValueError when the digest differs, or only a newer version can read it.
+    """
     if not is_readable(content, key):
         raise PayloadErased(f"payload of {stream} cannot be read: its key is not there")
     try:
         if content.startswith(_ENCRYPTED):
             nonce, encrypted = content[1 : 1 + _NONCE_BYTES], content[1 + _NONCE_BYTES :]
             content = AESGCM(key or b"").decrypt(nonce, encrypted, stream.encode())
-        body = _decompressed(content)
-    except (InvalidTag, zstandard.ZstdError, ValueError) as error:
+        body = decompressed(content)
+    except UnknownDictionary as error:
+        raise ValueError(f"payload of {stream} cannot be read: {error}") from error
+    except (InvalidTag, ValueError) as error:
         raise ValueError(f"payload of {stream} does not match its digest") from error
     if hashlib.sha256(body).digest() != sha256:
         raise ValueError(f"payload of {stream} does not match its digest")

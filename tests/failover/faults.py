@@ -1,5 +1,6 @@
 """The faults, a function each: measured, undone, and the world whole again. `FAULTS` has them in their order."""
 
+import json
 import signal
 import time
 from collections.abc import Callable
@@ -97,10 +98,18 @@ def restart_all(world: World) -> Measured:
 
 
 def upgrade_all(world: World, code_to: Callable[[], None]) -> Measured:
-    """The schema is brought to the new version, then each role, one after the other, and what that left outdated."""
+    """The schema is brought to the new version, then each role, one after the other, and what that left outdated.
+
+    Relays and workers are stopped before where the new version says so.
+    """
 
     def inject() -> None:
         code_to()
+        told = world.operator("upgrade-check", "--json", codes=(0, 2, 3)).splitlines()[-1]
+        if not json.loads(told)["can_be_rolled"]:
+            for role in ("relay", "worker"):
+                for site in SITES:
+                    world.roles[f"{role}{site}"].stop()
         world.operator("migrate")
         _restart_each(world)
         world.operator("projections", "rebuild", "--outdated")

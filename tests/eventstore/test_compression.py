@@ -1,0 +1,124 @@
+"""What is compressed comes back as it was, with the dictionary and without; what cannot be read says why."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+import zstandard
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from bench.payload_dictionary import by_chance, samples, words_of
+from eventstore.log import compression
+from eventstore.log.compression import (
+    DICTIONARY,
+    DICTIONARY_NUMBER,
+    SMALL_BYTES,
+    NotCompressed,
+    UnknownDictionary,
+    compressed,
+    decompressed,
+)
+from importledger_client.book import book
+from schemas.account import WrappedAccount
+from tests.support.dictionaries import ANOTHER, with_another_dictionary
+from tests.support.make import an_account, encoded
+
+ACCOUNT = encoded(an_account("NORDWIND", 1))
+MANY = st.integers(0, 40).map(lambda number: b'{"meter_number":"1"}' * number)
+
+
+@given(st.one_of(st.binary(max_size=2_000), MANY.map(ACCOUNT.__add__)))
+@example(b"")
+@example(ACCOUNT)
+@example(ACCOUNT * 20)
+def test_what_was_compressed_comes_back(body: bytes) -> None:
+    assert decompressed(compressed(body)) == body
+
+
+@pytest.mark.parametrize("size", [0, 1, SMALL_BYTES, SMALL_BYTES + 1, 100_000])
+def test_what_has_nothing_to_find_is_hardly_larger(size: int) -> None:
+    body = Random(size).randbytes(size)
+    assert decompressed(compressed(body)) == body
+    assert len(compressed(body)) < len(body) + 32
+
+
+def test_a_frame_says_whether_it_needs_the_dictionary() -> None:
+    assert zstandard.get_frame_parameters(compressed(ACCOUNT)).dict_id == DICTIONARY_NUMBER
+    assert zstandard.get_frame_parameters(compressed(ACCOUNT * 20)).dict_id == 0
+
+
+def test_what_former_versions_have_compressed_is_read() -> None:
+    parameters = zstandard.ZstdCompressionParameters.from_level(1, source_size=SMALL_BYTES, hash_log=13, min_match=7)
+    for compressor in (
+        zstandard.ZstdCompressor(compression_params=parameters),
+        zstandard.ZstdCompressor(level=1),
+        zstandard.ZstdCompressor(level=3),
+    ):
+        for body in (b"", b"{}", ACCOUNT, ACCOUNT * 20):
+            assert decompressed(compressor.compress(body)) == body
+
+
+def test_an_account_takes_three_quarters_of_the_bytes_at_most() -> None:
+    assert len(compressed(ACCOUNT)) < 0.75 * len(zstandard.ZstdCompressor(level=1).compress(ACCOUNT))
+
+
+def test_what_needs_another_dictionary_says_which_and_leaves_the_next_as_it_is() -> None:
+    _, content = with_another_dictionary()
+    with pytest.raises(UnknownDictionary, match=str(ANOTHER)):
+        decompressed(content)
+    assert decompressed(compressed(b"body")) == b"body"
+
+
+@pytest.mark.parametrize("content", [b"", b"no frame", compressed(ACCOUNT)[:-1], compressed(ACCOUNT)[:5]])
+def test_what_is_no_whole_frame_is_refused(content: bytes) -> None:
+    with pytest.raises(NotCompressed, match="no whole zstd frame"):
+        decompressed(content)
+
+
+def test_a_file_that_was_changed_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    changed = tmp_path / DICTIONARY.name
+    changed.write_bytes(DICTIONARY.read_bytes()[:-1] + b"!")
+    monkeypatch.setattr(compression, "DICTIONARY", changed)
+    with pytest.raises(RuntimeError, match="was changed"):
+        compression._dictionary.__wrapped__()
+
+
+def test_nobody_is_in_the_dictionary() -> None:
+    content, words = DICTIONARY.read_bytes(), " ".join(words_of(WrappedAccount))
+    for entry in book("SUPPLIER", 300, seed=99):
+        values = {one for one in _texts(msgspec.json.decode(entry.body)) if len(one) > 5 and one not in words}
+        assert values
+        assert [one for one in values if re.search(r"[A-Za-z0-9]", one) and one.encode() in content] == []
+
+
+def test_names_and_words_stay_and_values_are_drawn() -> None:
+    account = {"name": "Anna Groß", "dates": ["2022-01-31"], "type": "PAYMENT", "amount": 12, "is_open": True}
+    drawn = by_chance(account, Random(1), {"PAYMENT"})
+    assert (drawn.keys(), drawn["type"], drawn["is_open"]) == (account.keys(), "PAYMENT", True)
+    assert re.fullmatch(r"[A-Z][a-z]{3} [A-Z][a-z]{3}", drawn["name"])
+    assert drawn["name"] != account["name"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", drawn["dates"][0])
+    assert 0 <= drawn["amount"] < 100
+
+
+def test_samples_are_json_in_both_spellings() -> None:
+    some = samples()[:2]
+    assert all(msgspec.json.decode(body) for body in some)
+    assert [b": " in body for body in some] == [False, True]
+
+
+def _texts(value: Any) -> Iterator[str]:
+    match value:
+        case dict():
+            for one in value.values():
+                yield from _texts(one)
+        case list():
+            for one in value:
+                yield from _texts(one)
+        case str():
+            yield value
