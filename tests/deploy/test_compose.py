@@ -158,7 +158,13 @@ def test_postgres_keeps_as_much_log_and_memory_as_the_embedded_one(compose: _Com
     options = set(compose.services["postgres"].command)
     own = dict(EmbeddedPostgres.options())
     assert "recovery_init_sync_method=syncfs" in options, "Linux runs containers, whatever this machine is"
-    for name in ("max_wal_size", "wal_compression", "log_min_messages", "log_error_verbosity"):
+    for name in (
+        "max_wal_size",
+        "wal_compression",
+        "default_statistics_target",
+        "log_min_messages",
+        "log_error_verbosity",
+    ):
         assert f"{name}={own[name]}" in options
     assert compose.services["postgres"].environment.items() >= MALLOC.items()
 
