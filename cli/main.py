@@ -10,6 +10,7 @@ from cli.log import configure_logging
 from cli.say import guard_terminal, say
 from cli.verbs import Verbs, show_examples
 from discretion.traced import trace_without_values
+from eventstore.errors import DamagedInstallation
 from runtime.interpreter import load_without_searching
 
 
@@ -37,6 +38,9 @@ def main() -> None:
         sys.exit(1)
     except BrokenPipeError:  # whoever reads our output has heard enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except DamagedInstallation as error:  # before anything that needs the file is imported
+        say(f"importledger: {error}", err=True)
         sys.exit(1)
     except Exception as error:
         from cli.failures import fail  # it knows the errors of every verb, and so imports all of them

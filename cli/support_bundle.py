@@ -67,6 +67,7 @@ _POSTGRES_SETTINGS = (
 _TOLD_SETTINGS = (
     "fsync", "full_page_writes", "synchronous_commit", "synchronous_standby_names", "max_connections", "max_wal_size",
     "shared_buffers", "wal_level", "autovacuum", "checkpoint_timeout", "wal_compression", "max_slot_wal_keep_size",
+    "default_statistics_target",
 )  # fmt: skip
 
 

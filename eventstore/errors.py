@@ -9,7 +9,8 @@ LedgerError
 │   └── IllegalTransition
 ├── VersionConflict             somebody else appended first
 ├── StoreUnavailable            Postgres is away; it may or may not have stored what was asked
-└── LedgerBusy                  the queue of appends is full; nothing was stored
+├── LedgerBusy                  the queue of appends is full; nothing was stored
+└── DamagedInstallation         a file of the software is not as it was made; nothing is started
 """
 
 
@@ -103,3 +104,7 @@ class LedgerBusy(LedgerError):
 def first_line(error: Exception) -> str:
     """What an error says in its first line: drivers add hints and addresses below it."""
     return next(iter(str(error).strip().splitlines()), "")
+
+
+class DamagedInstallation(LedgerError):
+    """A file that belongs to the software is not as it was made; the message says which."""

@@ -9,16 +9,16 @@ another file with another number, beside this one.
 """
 
 import hashlib
-from functools import cache
 from pathlib import Path
 
 import zstandard
 
+from eventstore.errors import DamagedInstallation
 from runtime.spare import Spare
 
 DICTIONARY = Path(__file__).with_name("payloads-40001.zdict")
 DICTIONARY_NUMBER = 40_001
-DICTIONARY_SHA256 = "99719bf025aa48a5c33771dcbe8ca2cbfd189745ca562188334193799965c604"
+DICTIONARY_SHA256 = "6b3c401bd330104ba8df7f09af422156f99e5c5246e094b43fa96f5941dd2b09"
 
 SMALL_BYTES = 16 * 1024
 _LEVEL = 1  # 3 is a quarter slower and saves 3 % of the bytes
@@ -68,15 +68,18 @@ def _reason(content: bytes) -> NotCompressed:
     return UnknownDictionary(f"it needs dictionary {number}, which this version does not have")
 
 
-@cache
-def _dictionary() -> zstandard.ZstdCompressionDict:
-    """Raises RuntimeError where the file is not the one that payloads were compressed with."""
-    content = DICTIONARY.read_bytes()
+def whole_dictionary(file: Path) -> bytes:
+    """The file's content. Raises DamagedInstallation where it is not the one that payloads were compressed with."""
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise DamagedInstallation(f"{file} cannot be read: {error.strerror}. Install this version again.") from error
     if hashlib.sha256(content).hexdigest() != DICTIONARY_SHA256:
-        raise RuntimeError(f"{DICTIONARY} was changed: payloads could not be read. Install this version again.")
-    return zstandard.ZstdCompressionDict(content)
+        raise DamagedInstallation(f"{file} is not what this version came with. Install this version again.")
+    return content
 
 
+_dictionary = zstandard.ZstdCompressionDict(whole_dictionary(DICTIONARY))  # now: nobody is to find out later
 _compressors = Spare(lambda: zstandard.ZstdCompressor(level=_LEVEL))
-_small_compressors = Spare(lambda: zstandard.ZstdCompressor(compression_params=_SMALL, dict_data=_dictionary()))
-_decompressors = Spare(lambda: zstandard.ZstdDecompressor(dict_data=_dictionary()))
+_small_compressors = Spare(lambda: zstandard.ZstdCompressor(compression_params=_SMALL, dict_data=_dictionary))
+_decompressors = Spare(lambda: zstandard.ZstdDecompressor(dict_data=_dictionary))

@@ -55,7 +55,7 @@ def planned(name: str, script: str, rows: Mapping[str, int]) -> Pending:
     done = effects(script)
     locks = [Lock(one.table, one.lock, one.blocks) for one in done if one.table and one.lock and one.table in rows]
     seconds = sum(one.seconds(rows) for one in done)
-    why_not = NOT_ROLLED.get(name) if rows.get("events") else None
+    why_not = NOT_ROLLED.get(name) if "events" in rows else None
     return Pending(
         name, summary_of(script), [one.does for one in done], list(dict.fromkeys(locks)), round(seconds, 3), why_not
     )

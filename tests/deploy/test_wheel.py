@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from eventstore.log.compression import DICTIONARY
 from eventstore.operations.migrate import MIGRATIONS
 from tests.support.folders import temporary_folder
 from tests.support.running import free_port, is_ready, wait_for
@@ -62,6 +63,7 @@ def test_everything_that_belongs_to_it_is_in_the_wheel(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     shared = {name.partition(".data/data/")[2] for name in names}
     assert {f"eventstore/operations/migrations/{file.name}" for file in MIGRATIONS.glob("*.sql")} <= names
+    assert f"eventstore/log/{DICTIONARY.name}" in names
     tracked = run("git", "-C", str(ROOT), "ls-files", "api", "console").splitlines()
     assets = {name for name in tracked if not name.endswith(".py") and Path(name).name not in ("SHA256SUMS",)}
     assert sorted(assets - names) == []

@@ -12,8 +12,8 @@ import zstandard
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bench.payload_dictionary import by_chance, samples, words_of
-from eventstore.log import compression
+from bench.payload_dictionary import EXAMPLES, by_chance, make, samples, words_of
+from eventstore.errors import DamagedInstallation
 from eventstore.log.compression import (
     DICTIONARY,
     DICTIONARY_NUMBER,
@@ -22,6 +22,7 @@ from eventstore.log.compression import (
     UnknownDictionary,
     compressed,
     decompressed,
+    whole_dictionary,
 )
 from importledger_client.book import book
 from schemas.account import WrappedAccount
@@ -80,30 +81,47 @@ def test_what_is_no_whole_frame_is_refused(content: bytes) -> None:
         decompressed(content)
 
 
-def test_a_file_that_was_changed_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    changed = tmp_path / DICTIONARY.name
-    changed.write_bytes(DICTIONARY.read_bytes()[:-1] + b"!")
-    monkeypatch.setattr(compression, "DICTIONARY", changed)
-    with pytest.raises(RuntimeError, match="was changed"):
-        compression._dictionary.__wrapped__()
+def test_a_file_that_is_missing_or_was_changed_is_not_used(tmp_path: Path) -> None:
+    file = tmp_path / DICTIONARY.name
+    with pytest.raises(DamagedInstallation, match="cannot be read: No such file"):
+        whole_dictionary(file)
+    file.write_bytes(DICTIONARY.read_bytes()[:-1] + b"!")
+    with pytest.raises(DamagedInstallation, match="not what this version came with"):
+        whole_dictionary(file)
 
 
 def test_nobody_is_in_the_dictionary() -> None:
-    content, words = DICTIONARY.read_bytes(), " ".join(words_of(WrappedAccount))
-    for entry in book("SUPPLIER", 300, seed=99):
-        values = {one for one in _texts(msgspec.json.decode(entry.body)) if len(one) > 5 and one not in words}
-        assert values
+    content = DICTIONARY.read_bytes()
+    learned = [*(entry.body for entry in book("SUPPLIER", 300, seed=99)), *(file.read_bytes() for file in EXAMPLES)]
+    of_contract = "\n".join((*words_of(WrappedAccount), *names_in(learned)))
+    for body in learned:
+        values = {one for one in _texts(msgspec.json.decode(body)) if len(one) > 5 and one not in of_contract}
         assert [one for one in values if re.search(r"[A-Za-z0-9]", one) and one.encode() in content] == []
 
 
 def test_names_and_words_stay_and_values_are_drawn() -> None:
-    account = {"name": "Anna Groß", "dates": ["2022-01-31"], "type": "PAYMENT", "amount": 12, "is_open": True}
+    account: dict[str, Any] = {
+        "name": "Anna Groß", "at": ["2022-01-31", "2022-01-31T10:00:00Z"], "type": "PAYMENT", "amount": 12,
+        "rate": 10.25, "is_open": True, "note": None,
+    }  # fmt: skip
     drawn = by_chance(account, Random(1), {"PAYMENT"})
-    assert (drawn.keys(), drawn["type"], drawn["is_open"]) == (account.keys(), "PAYMENT", True)
+    assert (drawn.keys(), drawn["type"], drawn["is_open"], drawn["note"]) == (account.keys(), "PAYMENT", True, None)
     assert re.fullmatch(r"[A-Z][a-z]{3} [A-Z][a-z]{3}", drawn["name"])
-    assert drawn["name"] != account["name"]
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d", drawn["dates"][0])
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", drawn["at"][0])
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", drawn["at"][1])
     assert 0 <= drawn["amount"] < 100
+    assert 0 <= drawn["rate"] < 100
+    assert not {drawn["name"], *drawn["at"], drawn["amount"], drawn["rate"]} & {"Anna Groß", *account["at"], 12, 10.25}
+
+
+def test_another_dictionary_has_another_number_and_a_file_of_its_own(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="the service's"):
+        make(tmp_path / "new", DICTIONARY_NUMBER)
+    (tmp_path / "there").touch()
+    with pytest.raises(FileExistsError):
+        make(tmp_path / "there", ANOTHER)
+    make(tmp_path / "new", ANOTHER)
+    assert zstandard.ZstdCompressionDict((tmp_path / "new").read_bytes()).dict_id() == ANOTHER
 
 
 def test_samples_are_json_in_both_spellings() -> None:
@@ -122,3 +140,7 @@ def _texts(value: Any) -> Iterator[str]:
                 yield from _texts(one)
         case str():
             yield value
+
+
+def names_in(bodies: list[bytes]) -> set[str]:
+    return {name.decode() for body in bodies for name in re.findall(rb'"(\w+)"\s*:', body)}
