@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import select
 import subprocess
 import time
@@ -48,9 +49,11 @@ class Terminal:
             return bool(part)
         return True
 
-    def until(self, text: bytes, timeout_s: float = 60.0) -> None:
+    def until(self, pattern: bytes, timeout_s: float = 60.0) -> None:
+        """Read until this is shown; AssertionError where the verb has ended before."""
         deadline = time.monotonic() + timeout_s
-        while text not in self.shown and self.read(0.1):
+        while re.search(pattern, self.shown) is None:
+            assert self.read(0.1), self.shown.decode()
             assert time.monotonic() < deadline, self.shown.decode()
 
     def end(self, timeout_s: float = 60.0) -> int:
