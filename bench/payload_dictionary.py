@@ -143,7 +143,10 @@ def main() -> None:
     if options.file is not None:
         if options.number is None:
             parser.error("a dictionary needs a number")
-        make(options.file, options.number)
+        try:
+            make(options.file, options.number)
+        except (OSError, ValueError) as error:
+            parser.error(str(error))
         return
     accounts = [body for body, _ in bodies("NORDWIND")]
     spaced = [_spaced(msgspec.json.decode(body)) for body in accounts]

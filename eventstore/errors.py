@@ -101,10 +101,10 @@ class LedgerBusy(LedgerError):
     """More appends are waiting than the ledger takes on."""
 
 
+class DamagedInstallation(LedgerError):
+    """A file that belongs to the software is not as it was made; the message says which."""
+
+
 def first_line(error: Exception) -> str:
     """What an error says in its first line: drivers add hints and addresses below it."""
     return next(iter(str(error).strip().splitlines()), "")
-
-
-class DamagedInstallation(LedgerError):
-    """A file that belongs to the software is not as it was made; the message says which."""
