@@ -11,14 +11,13 @@ from psycopg_pool import AsyncConnectionPool
 
 from eventstore.errors import StoreUnavailable
 from eventstore.log.connecting import UNCHECKED_S, check_writable_async, is_read_only
+from eventstore.log.group_commit import ANSWER_TIMEOUT_S
 from eventstore.log.recorder import CONNECT_TIMEOUT_S, SESSION
 
 T = TypeVar("T")
 
 KEPT = 2
 """Connections of a pool for `read` that are made at once, and stay: to make one takes 20 ms and more."""
-ANSWER_TIMEOUT_S = 1.5
-"""With what happens around it, a caller knows within two seconds that the database is away."""
 
 
 def reading_pool(database_url: str, *, size: int, is_for_read: bool = False) -> AsyncConnectionPool:

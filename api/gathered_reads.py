@@ -12,8 +12,9 @@ import psycopg
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
-from api.database import ANSWER_TIMEOUT_S, read
+from api.database import read
 from eventstore.errors import StoreUnavailable
+from eventstore.log.group_commit import ANSWER_TIMEOUT_S
 from runtime.running_loop import running_loop
 
 K = TypeVar("K")

@@ -28,6 +28,7 @@ MAX_BATCH_BYTES = 2_000_000
 MAX_WAITING = 2_000
 HELD_S = 1.0
 ANSWER_TIMEOUT_S = 1.5
+"""Longest wait for the database before a request is answered 503 [seconds]; the client has that within two seconds."""
 GATHER_S, GATHER_EACH_S, MOST_GATHER_S = 0.005, 0.0006, 0.012
 """So long after a batch of several was handed over, the next one is at the latest: longer after a large one, since
 many clients take long to send again."""

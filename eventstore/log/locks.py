@@ -7,6 +7,13 @@ log. A switch also holds the row of the projection's live version, which it take
 The others are held by sessions, one to a process at a time, and taken before any transaction begins.
 """
 
+WAIT_MS = 400
+"""Longest wait for a lock that others queue behind [milliseconds]; then everything is given back and tried again.
+
+A switch waits twice, for a table and for the log. Both waits together must end before creates are answered 503
+(`group_commit.ANSWER_TIMEOUT_S`).
+"""
+
 LOG = 7015001
 """The log: who appends takes it until the commit, so that positions have the order of commits (`append_events`)."""
 PLATFORM = 7015002

@@ -5,9 +5,9 @@ tables. What is derived from the log is made and granted by `projections.version
 
 An applied file is never edited: its digest is kept, and a difference stops the start.
 
-The service may run meanwhile: a file that cannot have its locks within `LOCK_TIMEOUT` gives them all back and is tried
-again, so that nobody waits longer behind it. A file is one transaction: whoever kills this goes on where it was. A file
-whose first line is `-- online` holds indexes of large tables alone, which are built beside their writers.
+The service may run meanwhile: a file that waits longer than `locks.WAIT_MS` for a lock gives all its locks back and is
+tried again, so that creates are not refused behind it. A file is one transaction: after a kill, the next run continues
+with it. A file whose first line begins with `-- online` is one statement that builds an index beside its writers.
 """
 
 import hashlib
@@ -26,7 +26,6 @@ from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
 from eventstore.log import locks
-from eventstore.operations.statements import statements_of
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 NEWEST = max(file.name for file in MIGRATIONS.glob("*.sql"))
@@ -36,12 +35,8 @@ APPEND_ONLY = ("events", "payloads", "payload_keys", "remembered_answers", "log_
 """The tables that the service's role may read and add to, and nothing else."""
 
 
-LOCK_TIMEOUT = "2s"
-"""How long others may wait behind a migration that waits itself."""
 LOCK_TRIES = 100
 LOCK_PAUSE_S = 1.0
-TURN_TIMEOUT = "500ms"
-"""Shorter than Postgres' `deadlock_timeout`, within which an index is waited for."""
 ONLINE = "-- online"
 
 logger = structlog.get_logger()
@@ -79,8 +74,11 @@ def migrate(admin_url: str, *, service_role: str | None = None) -> list[str]:
 
 
 def _take_turn(connection: "psycopg.Connection[Any]") -> None:
-    """Wait for others who migrate, in short statements: whoever builds an index beside its writers waits for these."""
-    connection.execute(SQL("SET lock_timeout = {}").format(TURN_TIMEOUT))
+    """Wait for other migrations, in short statements: a concurrent index build waits for the end of each of them.
+
+    Each is shorter than Postgres' `deadlock_timeout`.
+    """
+    connection.execute(SQL("SET lock_timeout = {}").format(locks.WAIT_MS))
     while True:
         try:
             connection.execute("SELECT pg_advisory_lock(%s)", (locks.MIGRATION,))
@@ -121,17 +119,19 @@ def patiently(step: Callable[[], None]) -> None:
 
 
 def _apply(connection: "psycopg.Connection[Any]", name: str, script: str, digest: str) -> None:
-    """Apply a file and keep its name and digest: all of it or nothing, or an index at a time."""
+    """Apply a file as it is written, and store its name and digest: all of it or nothing.
+
+    Postgres refuses a concurrent build beside another statement, so an online file has exactly one.
+    """
     if script.startswith(ONLINE):
         for index in re.findall(r"^CREATE (?:UNIQUE )?INDEX CONCURRENTLY IF NOT EXISTS (\w+)", script, re.M):
             if _is_unfinished(connection, index):
                 connection.execute(SQL("DROP INDEX CONCURRENTLY {}").format(Identifier(index)))
-        for statement in statements_of(script):
-            connection.execute(statement.encode())
+        connection.execute(script.encode())
         connection.execute("INSERT INTO schema_migrations VALUES (%s, %s)", (name, digest))
         return
     with connection.transaction():
-        connection.execute(SQL("SET LOCAL lock_timeout = {}").format(LOCK_TIMEOUT))
+        connection.execute(SQL("SET LOCAL lock_timeout = {}").format(locks.WAIT_MS))
         connection.execute(script.encode())
         connection.execute("INSERT INTO schema_migrations VALUES (%s, %s)", (name, digest))
 

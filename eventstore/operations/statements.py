@@ -43,7 +43,7 @@ class Effect(msgspec.Struct, frozen=True):
 
 
 def statements_of(script: str) -> list[str]:
-    """The statements of a migration, each on one line, without comments and without the bodies of functions."""
+    """Return a migration's statements to be read, not run: each on one line, without comments and string literals."""
     bare = re.sub(r"\$\$.*?\$\$", "''", script, flags=re.S)
     bare = re.sub(r"'(?:[^']|'')*'", "''", bare)
     bare = re.sub(r"--[^\n]*", "", bare)

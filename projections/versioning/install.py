@@ -13,7 +13,7 @@ from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
 from eventstore.log import locks
-from eventstore.operations.migrate import LOCK_TIMEOUT, migrate, patiently
+from eventstore.operations.migrate import migrate, patiently
 from projections import PROJECTIONS
 from projections.platform.account_numbers import ACCOUNT_NUMBERS
 from projections.versioning.build import administrator, build
@@ -140,7 +140,7 @@ def _add_columns_beside(connection: Connection[Any], projections: Sequence[Proje
 
     def add(projection: Projection) -> None:
         with connection.transaction():
-            connection.execute(SQL("SET LOCAL lock_timeout = {}").format(LOCK_TIMEOUT))
+            connection.execute(SQL("SET LOCAL lock_timeout = {}").format(locks.WAIT_MS))
             _add_columns(connection, projection)
 
     for projection in projections:

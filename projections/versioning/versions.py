@@ -29,8 +29,6 @@ AT_ONCE = 5_000
 CLOSE = 500
 """Events behind the log at which a version is close enough to be switched in."""
 SWITCH_TRIES = 40
-LOCK_TIMEOUT = "500ms"
-"""How long readers may be kept waiting by a switch that waits for others; then it steps back and tries again."""
 VACUUM_TIMEOUT = "10s"
 """How long a switch waits for a vacuum, while nobody waits for it; Postgres ends its own vacuum after a second."""
 
@@ -247,7 +245,7 @@ def switch(
         try:
             with connection.transaction():
                 return _switch(connection, projection, chosen, position, retires=retires)
-        except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
+        except (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled, psycopg.errors.DeadlockDetected):
             tries(number + 1)
     raise NotPossible(f"{projection.name} is read or vacuumed all the time: the switch was tried {SWITCH_TRIES} times.")
 
@@ -270,12 +268,14 @@ def _switch(
             connection.execute(locking.format(Identifier(schema, table)))
     meanwhile = head(connection)
     advance(connection, projection, chosen.schema, chosen.version, after=position, upto=meanwhile)
-    connection.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'")
+    connection.execute(SQL("SET LOCAL lock_timeout = {}").format(locks.WAIT_MS))
     if projection.home == "platform":
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.PLATFORM,))
-    for table in present:
-        locking = SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE")
-        connection.execute(locking.format(Identifier(projection.home, table)))
+    if present:  # in one statement, whose time-out holds for all of them together
+        connection.execute(SQL("SET LOCAL statement_timeout = {}").format(locks.WAIT_MS))
+        names = SQL(", ").join(Identifier(projection.home, table) for table in present)
+        connection.execute(SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(names))
+        connection.execute("SET LOCAL statement_timeout = 0")
     if projection.is_inline and projection.home == "public":
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.LOG,))
     reached = head(connection)

@@ -12,6 +12,8 @@ from cli.upgrade import duration
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.clock import now
+from eventstore.log import locks
+from eventstore.log.group_commit import ANSWER_TIMEOUT_S
 from eventstore.log.ledger import Ledger
 from eventstore.operations import migrate as module
 from eventstore.operations.migrate import NEWEST, MigrationError, migrate
@@ -86,7 +88,6 @@ def test_a_database_that_is_still_empty_is_told_everything(database: PostgresUrl
 def test_a_migration_lets_others_pass_while_it_waits_for_a_lock(
     database: PostgresUrls, further: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "LOCK_TIMEOUT", "50ms")
     monkeypatch.setattr(module, "LOCK_PAUSE_S", 0.05)
     (further / "9000_more.sql").write_text("-- More.\nALTER TABLE customer_mail ADD COLUMN c text;\n")
     applied: list[list[str]] = []
@@ -95,7 +96,7 @@ def test_a_migration_lets_others_pass_while_it_waits_for_a_lock(
         holder.execute("SELECT FROM customer_mail")
         thread.start()
         wait_for(lambda: bool(other.execute("SELECT FROM pg_locks WHERE NOT granted").rowcount), "it waits")
-        other.execute("SET lock_timeout = '20s'")
+        other.execute(SQL("SET lock_timeout = {}").format(round(1000 * ANSWER_TIMEOUT_S)))
         other.execute("INSERT INTO import_supplier SELECT * FROM import_supplier")
         other.execute("SELECT FROM customer_mail")
         assert not applied
@@ -107,7 +108,7 @@ def test_a_migration_lets_others_pass_while_it_waits_for_a_lock(
 def test_a_lock_that_is_never_let_go_ends_it_and_it_goes_on_later(
     database: PostgresUrls, further: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "LOCK_TIMEOUT", "20ms")
+    monkeypatch.setattr(locks, "WAIT_MS", 20)
     monkeypatch.setattr(module, "LOCK_PAUSE_S", 0.0)
     monkeypatch.setattr(module, "LOCK_TRIES", 3)
     (further / "9000_more.sql").write_text("-- More.\nCREATE TABLE more (a text);\n")
@@ -130,6 +131,25 @@ def test_an_index_of_a_large_table_is_built_beside_its_writers_and_anew_after_a_
         assert migrate(database.admin) == ["9000_by_cause.sql"]
         valid = connection.execute("SELECT indisvalid FROM pg_index WHERE indexrelid = 'by_cause'::regclass")
         assert valid.fetchone() == (True,)
+
+
+def test_an_online_migration_is_run_as_it_is_written(database: PostgresUrls, further: Path) -> None:
+    index = "CREATE INDEX CONCURRENTLY IF NOT EXISTS waiting ON import_status (modified_at)\n"
+    condition = "    WHERE status IN ('PENDING', 'IN -- PROGRESS; $$')  -- a comment; with 'quotes'\n;\n"
+    (further / "9000_waiting.sql").write_text(f"-- online: imports that wait.\n{index}{condition}")
+    migrate(database.admin)
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        [(built,)] = connection.execute("SELECT pg_get_indexdef('waiting'::regclass)").fetchall()
+    assert "'PENDING'::text, 'IN -- PROGRESS; $$'::text" in built
+
+
+def test_an_online_migration_of_two_statements_changes_nothing(database: PostgresUrls, further: Path) -> None:
+    build = "CREATE INDEX CONCURRENTLY IF NOT EXISTS {0} ON events ({0});\n"
+    (further / "9000_two.sql").write_text(f"-- online\n{build.format('caused_by')}{build.format('supplier')}")
+    with pytest.raises(psycopg.errors.ActiveSqlTransaction):
+        migrate(database.admin)
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        assert connection.execute("SELECT to_regclass('caused_by')").fetchone() == (None,)
 
 
 def test_a_column_is_added_beside_whoever_writes(database: PostgresUrls) -> None:

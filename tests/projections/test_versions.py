@@ -46,7 +46,7 @@ def test_a_switch_waits_for_a_vacuum_that_outlasts_its_patience_with_readers(
 ) -> None:
     """A lock as a vacuum holds it: one try has to be enough, and readers and writers notice nothing meanwhile."""
     monkeypatch.setattr("projections.versioning.versions.SWITCH_TRIES", 1)
-    monkeypatch.setattr("projections.versioning.versions.LOCK_TIMEOUT", "100ms")
+    monkeypatch.setattr("eventstore.log.locks.WAIT_MS", 100)
     with alone(admin, STATUS), psycopg.connect(database.admin) as vacuum:
         built = build_version(database.admin, admin, STATUS)
         schema = STATUS.home if which == "live" else built.schema
