@@ -20,6 +20,7 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
+from telemetry.counts_file import count_in_files
 from telemetry.measures import Measures
 from telemetry.plain_counter import PlainCounter
 
@@ -170,6 +171,7 @@ def begin_measures(role: str, *, is_shared: bool) -> PrometheusMeasures:
     The name must be no other process's: two would write into one file.
     """
     if is_shared:
+        count_in_files()
         values.ValueClass = values.MultiProcessValue(lambda: role)  # type: ignore[no-untyped-call]
     return PrometheusMeasures(role)
 

@@ -21,11 +21,11 @@ class NotMountable(Exception):
 
 
 @contextlib.contextmanager
-def small_disk(folder: Path) -> Iterator[Path]:
+def small_disk(folder: Path, *, size_mb: int = SIZE_MB) -> Iterator[Path]:
     """A memory disk in the folder. Raises NotMountable."""
     folder.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={SIZE_MB}m,mode=0711", "tmpfs", str(folder)],
+        ["mount", "-t", "tmpfs", "-o", f"size={size_mb}m,mode=0711", "tmpfs", str(folder)],
         capture_output=True,
         check=False,
     )

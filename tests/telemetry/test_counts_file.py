@@ -1,0 +1,100 @@
+"""Counting in files goes on while their disk is full, also where a file has to grow, and is written later."""
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.mmap_dict import MmapedDict
+
+from telemetry.counts_file import RETRY_S, CountsFile
+from tests.faults.disk import NotMountable, small_disk
+from tests.support.folders import temporary_folder
+
+_ROLE = """
+import sys
+from telemetry.prometheus import begin_measures
+
+kept = begin_measures("api-1", is_shared=True)
+kept.refused("before")
+for line in sys.stdin:
+    for n in range(200):
+        kept.refused(f"{line.strip()}_{n}")
+        kept.answered("GET", f"/{line.strip()}/{n}/", 200, 0.1)
+    kept.queued(1)
+    print("counted", flush=True)
+"""
+
+
+def read(file: Path) -> dict[str, float]:
+    return {key: value for key, value, _, _ in MmapedDict.read_all_values_from_file(str(file))}  # type: ignore[no-untyped-call]
+
+
+@given(st.lists(st.tuples(st.text(max_size=40), st.floats(allow_nan=False)), max_size=60))
+def test_the_client_reads_what_was_counted_and_a_further_process_continues_it(told: list[tuple[str, float]]) -> None:
+    with temporary_folder() as folder:
+        for half in (told[: len(told) // 2], told[len(told) // 2 :]):
+            kept = CountsFile(str(folder / "counter_api-1.db"))
+            for key, value in half:
+                kept.write_value(key, value, 0.0)
+            kept.close()
+        assert read(folder / "counter_api-1.db") == dict(told)
+
+
+@pytest.mark.parametrize(
+    "damaged", [b"", b"\0", bytes(8), b"\xff\xff\xff\x7f" + bytes(40), b"\x40" + bytes(3), b"x" * 99]
+)
+def test_a_damaged_file_begins_again_at_zero(folder: Path, damaged: bytes) -> None:
+    file = folder / "counter_api-1.db"
+    file.write_bytes(damaged)
+    kept = CountsFile(str(file))
+    kept.write_value("a", 1.0, 0.0)
+    kept.close()
+    assert read(file) == {"a": 1.0}
+
+
+def test_a_full_disk_ends_no_process_that_counts_and_what_it_counted_is_shown_afterwards(folder: Path) -> None:
+    try:
+        with small_disk(folder / "disk", size_mb=4) as disk:
+            counts = disk / "metrics"
+            counts.mkdir()
+            environment = os.environ | {"PROMETHEUS_MULTIPROC_DIR": str(counts)}
+            with subprocess.Popen(
+                [sys.executable, "-c", _ROLE], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            ) as role:
+                count(role, "begun")
+                ballast = [fill(disk / name) for name in ("ballast", "rest")]
+                count(role, "full")
+                assert "/full/199/" not in " ".join(read(counts / "counter_api-1.db"))
+                for file in ballast:
+                    file.unlink()
+                time.sleep(RETRY_S)
+                count(role, "again")
+                assert role.stdin
+                role.stdin.close()
+                assert role.wait(30) == 0
+            names = " ".join(read(counts / "counter_api-1.db"))
+            assert all(f"/{word}/199/" in names for word in ("begun", "full", "again"))
+    except NotMountable as error:
+        pytest.skip(str(error))
+
+
+def fill(file: Path) -> Path:
+    """A file that takes all the room that is left."""
+    with contextlib.suppress(OSError), file.open("wb", buffering=0) as ballast:
+        while ballast.write(bytes(4_096)):
+            pass
+    return file
+
+
+def count(role: "subprocess.Popen[str]", word: str) -> None:
+    assert role.stdin
+    assert role.stdout
+    role.stdin.write(f"{word}\n")
+    role.stdin.flush()
+    assert role.stdout.readline() == "counted\n", f"the process has ended: {role.wait(5)}"
