@@ -25,7 +25,7 @@ class CountsFile:
     """The values of one process in the client's file format; stands in for its `MmapedDict`. One thread at a time."""
 
     def __init__(self, filename: str) -> None:
-        """Continue with what the file holds. One that is damaged or cannot be read begins again at zero."""
+        """Continue with what the file holds. Counts begin again at zero where it is damaged or cannot be read."""
         self._filename = filename
         self._fd: int | None = None
         self._failed_at: float | None = None

@@ -1,6 +1,7 @@
 """What load balancers and supervisors ask: whether the process lives, and whether it can do its work."""
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,20 @@ from api.operation import SERVICE, Operation
 from api.responses import json_response
 from api.services import Services
 from api.status_codes import ApiError
-from eventstore.errors import StoreUnavailable
 from eventstore.operations.fitness import REPLICATED
 from eventstore.operations.migrate import NEWEST
 from schemas.base import Wire
 from schemas.sentence import Sentence
+
+LEAST_ROOM = 16 * 2**20
+"""Bytes of a segment of Postgres' write-ahead log: with less room, a create may fail at any time."""
+
+
+_NO_SCHEMA = Sentence("The schema is missing.", "Das Schema fehlt.")
+_OLD_SCHEMA = Sentence("The schema is older than the code.", "Das Schema ist älter als das Programm.")
+_NO_WRITER = Sentence("Nothing writes to the log.", "Nichts schreibt in das Protokoll.")
+_NO_STANDBY = Sentence("No synchronous standby is connected.", "Kein synchroner Standby-Server ist verbunden.")
+_DISK_FULL = Sentence("The disk of the data folder is full.", "Die Festplatte des Datenordners ist voll.")
 
 
 class Health(Wire, frozen=True, kw_only=True):
@@ -52,9 +62,9 @@ class HealthChecks:
         try:
             why_not = await read(self._pool, self._why_not)
         except ProgrammingError:
-            why_not = "the schema is missing"
+            why_not = _NO_SCHEMA
         if why_not is not None:
-            raise StoreUnavailable(why_not)
+            raise ApiError(503, why_not, headers={"Retry-After": "1"})
         if dying := dying_roles(self._roles_file):
             told = "; ".join(f"{name}, which said last: {line}" for name, line in dying.items())
             detail = Sentence(
@@ -63,18 +73,28 @@ class HealthChecks:
             raise ApiError(503, detail, headers={"Retry-After": "10"})
         return json_response({"status": "ready", "pid": os.getpid()} | self._says)
 
-    async def _why_not(self, connection: AsyncConnection[Any]) -> str | None:
+    async def _why_not(self, connection: AsyncConnection[Any]) -> Sentence | None:
         """Why a create would be refused, None when it would not."""
         if not self._ledger.is_writing:
-            return "nothing writes to the log"
+            return _NO_WRITER
+        if self._roles_file is not None and is_full(connection.info.host, self._roles_file.parent):
+            return _DISK_FULL
         cursor = await connection.execute("SELECT FROM schema_migrations WHERE name = %s", (NEWEST,))
         if cursor.rowcount != 1:
-            return "the schema is older than the code"
+            return _OLD_SCHEMA
         if self._needs_standby:
             row = await (await connection.execute(REPLICATED)).fetchone()
             if not (row and row[0]):
-                return "no synchronous standby is connected"
+                return _NO_STANDBY
         return None
+
+
+def is_full(host: str, folder: Path) -> bool:
+    """Report a full disk of the data folder. A database elsewhere has no socket here, and another disk."""
+    try:
+        return host.startswith("/") and shutil.disk_usage(folder).free < LEAST_ROOM
+    except OSError:
+        return False
 
 
 def dying_roles(file: Path | None) -> dict[str, str]:

@@ -1,7 +1,6 @@
 """The disk full under a service of its own: on a small memory disk, where the right to mount one is there."""
 
 import contextlib
-import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -38,16 +37,21 @@ def small_disk(folder: Path, *, size_mb: int = SIZE_MB) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(folder)], check=False)
 
 
+def fill(file: Path) -> Path:
+    """A file that takes all the room that is left."""
+    with contextlib.suppress(OSError), file.open("wb", buffering=0) as ballast:
+        while ballast.write(bytes(4_096)):
+            pass
+    return file
+
+
 def fill_the_disk(folder: Path, random: Random) -> tuple[Findings, float]:
     """Fill the disk under load, make room again; the invariants, and the seconds until the service works again."""
     with small_disk(folder) as disk:
         world = World(disk, random)
         try:
             time.sleep(3)
-            ballast = disk / "ballast"
-            with ballast.open("wb") as file, contextlib.suppress(OSError):
-                while True:
-                    os.write(file.fileno(), b"\0" * 65_536)
+            ballast = fill(disk / "ballast")
             time.sleep(FULL_S)
             ballast.unlink()
             seconds = world.seconds_until_working()

@@ -1,6 +1,5 @@
-"""Counting in files goes on while their disk is full, also where a file has to grow, and is written later."""
+"""Counting in files survives a full disk, also where a file must grow, and the file is complete afterwards."""
 
-import contextlib
 import os
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from prometheus_client.mmap_dict import MmapedDict
 
 from telemetry.counts_file import RETRY_S, CountsFile
-from tests.faults.disk import NotMountable, small_disk
+from tests.faults.disk import NotMountable, fill, small_disk
 from tests.support.folders import temporary_folder
 
 _ROLE = """
@@ -82,14 +81,6 @@ def test_a_full_disk_ends_no_process_that_counts_and_what_it_counted_is_shown_af
             assert all(f"/{word}/199/" in names for word in ("begun", "full", "again"))
     except NotMountable as error:
         pytest.skip(str(error))
-
-
-def fill(file: Path) -> Path:
-    """A file that takes all the room that is left."""
-    with contextlib.suppress(OSError), file.open("wb", buffering=0) as ballast:
-        while ballast.write(bytes(4_096)):
-            pass
-    return file
 
 
 def count(role: "subprocess.Popen[str]", word: str) -> None:

@@ -1,0 +1,63 @@
+"""A full disk under a running service: reads continue, and creates work again when there is room."""
+
+import contextlib
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.disk import NotMountable, fill, small_disk
+from tests.support.importing import ImportClient
+from tests.support.make import an_account, encoded
+from tests.support.running import Importer, RunningService, processed, start_service, wait_for
+
+SIZE_MB = 400
+CREATES = 200
+
+
+@contextlib.contextmanager
+def on_a_small_disk(folder: Path) -> Iterator[tuple[RunningService, Path]]:
+    with contextlib.ExitStack() as stack:
+        try:
+            disk = stack.enter_context(small_disk(folder / "disk", size_mb=SIZE_MB))
+        except NotMountable as error:
+            pytest.skip(str(error))
+        yield stack.enter_context(start_service(disk)), disk
+
+
+def test_a_full_disk_ends_no_process_and_leaves_reads_and_the_console(folder: Path) -> None:
+    with on_a_small_disk(folder) as (service, disk):
+        importer = service.importer()
+        first = an_account(importer.supplier, 1)
+        assert importer.client.create(encoded(first)).status == 201
+        wait_for(lambda: processed(importer) == 1, "the account exists")
+        pids = {role: [one.pid for one in service.processes(role)] for role in ("api", "relay", "worker")}
+        ballast = fill(disk / "ballast")
+        statuses = statuses_of_creates(service, importer)
+        assert set(statuses[-CREATES // 2 :]) == {503}
+        assert set(statuses) <= {201, 503}
+        assert importer.client.status(importer.supplier, first["external_account_number"]).status == 200
+        assert service.raw("GET", "/livez")[0] == 200
+        assert service.raw("GET", "/console/sign-in/")[0] == 200
+        assert b"importledger_requests_total" in read(f"{service.base_url}/metrics")
+        answer, _ = service.request("GET", "/readyz")
+        assert (answer.status, "disk" in answer.body["detail"]) == (503, True)
+        assert pids == {role: [one.pid for one in service.processes(role)] for role in pids}
+        ballast.unlink()
+        wait_for(lambda: service.raw("GET", "/readyz")[0] == 200, "the service is ready again")
+        acknowledged = 1 + statuses.count(201)
+        assert importer.client.create(encoded(an_account(importer.supplier, CREATES + 10))).status == 201
+        wait_for(lambda: processed(importer) > acknowledged, "what was acknowledged exists")
+        assert pids == {role: [one.pid for one in service.processes(role)] for role in pids}
+
+
+def statuses_of_creates(service: RunningService, importer: Importer) -> list[int]:
+    with contextlib.closing(ImportClient(service.base_url, importer.api_key, tries=1)) as client:
+        accounts = (an_account(importer.supplier, number) for number in range(2, CREATES + 2))
+        return [client.create(encoded(account)).status for account in accounts]
+
+
+def read(url: str) -> bytes:
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        return bytes(answer.read())
