@@ -65,16 +65,16 @@ class ErrorCode(msgspec.Struct, frozen=True):
         return Sentence(self.meaning, self.meaning_de)
 
 
-def _answer(status: int, code: str, english: str, german: str, *where: Where) -> ErrorCode:
+def _answer(status: int, code: str, english: str, german: str, *, also: tuple[Where, ...] = ()) -> ErrorCode:
     example = {"detail": Sentence(english, german), "code": code}
-    return ErrorCode(code, where or ("answer",), status, english, example, german)
+    return ErrorCode(code, ("answer", *also), status, english, example, german)
 
 
 def _shown(status: int, code: str, english: str, german: str, example: dict[str, Any]) -> ErrorCode:
     return ErrorCode(code, ("answer",), status, english, example, german)
 
 
-def _field(code: str, attr: str, english: str, german: str, *also: Where) -> ErrorCode:
+def _field(code: str, attr: str, english: str, german: str, *, also: tuple[Where, ...] = ()) -> ErrorCode:
     example = {"detail": Sentence(english, german), "code": code, "attr": attr}
     return ErrorCode(code, ("field", *also), 400, english, example, german)
 
@@ -106,8 +106,7 @@ _ANSWERS = (
         "account_failed_validation",
         "The account could not be validated; `errors` names every problem.",
         "Das Konto konnte nicht validiert werden; `errors` nennt jedes Problem.",
-        "answer",
-        "latest_error",
+        also=("latest_error",),
     ),
     _answer(
         400,
@@ -139,16 +138,14 @@ _ANSWERS = (
         "import_supplier_migration_not_ongoing",
         "The import supplier is paused or complete; it takes no accounts now.",
         "Der Lieferant pausiert oder ist abgeschlossen; er nimmt jetzt keine Konten an.",
-        "answer",
-        "field",
+        also=("field",),
     ),
     _answer(
         400,
         "account_erased",
         "The data of this account was erased; nothing is taken in again.",
         "Die Daten dieses Kontos wurden gelöscht; nichts wird wieder aufgenommen.",
-        "answer",
-        "field",
+        also=("field",),
     ),
     _answer(
         400,
@@ -208,7 +205,11 @@ _ANSWERS = (
         "Eine Anfrage mit diesem Idempotency-Key wird gerade verarbeitet; bitte erneut anfragen.",
     ),
     _answer(
-        409, "not_balanced", "What the source adds up to is not what the platform's tables say.", "answer", "field"
+        409,
+        "not_balanced",
+        "The totals of the source must equal those of the platform's tables.",
+        "Die Summen der Quelle müssen mit denen der Plattformtabellen übereinstimmen.",
+        also=("field",),
     ),
     _answer(
         413,
@@ -272,7 +273,7 @@ _FIELDS = (
         "notes.0.created_at",
         "This is not a value of the kind that is expected here.",
         "Dieser Wert ist nicht von der Art, die hier erwartet wird.",
-        "answer",
+        also=("answer",),
     ),
     _field(
         "invalid_choice",
@@ -352,7 +353,7 @@ _FIELDS = (
         "price_sheets.0.market_participant_code",
         "There is no such market participant.",
         "Es gibt keinen solchen Marktpartner.",
-        "history",
+        also=("history",),
     ),
     _field(
         "unique",

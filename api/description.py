@@ -5,6 +5,7 @@ for decimals, times without zone) the schema says so, and what no schema can say
 """
 
 from collections.abc import Sequence
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -14,7 +15,7 @@ from msgspec import inspect
 from api.catalogue import CATALOGUE, ErrorCode
 from api.errors import tree_of
 from api.field_descriptions import field_descriptions, structs_of
-from api.operation import Operation, Parameter
+from api.operation import TAGS, Operation, Parameter
 from api.responses import encoded
 from api.status_codes import CODES
 from schemas import misfits
@@ -22,9 +23,10 @@ from schemas.account import Account, WrappedAccount
 from schemas.base import DECIMAL_PATTERN, Problem
 
 _REF = "#/components/schemas/{name}"
-_MOMENT = {
-    "type": "string",
-    "pattern": r"^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?([Zz]|[+-]\d{2}(:?\d{2})?)?$",
+_MOMENT = {"type": "string", "format": "date-time"}
+MOMENT_PATTERN = r"^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?([Zz]|[+-]\d{2}(:?\d{2})?)?$"
+_SENT_MOMENT = _MOMENT | {
+    "pattern": MOMENT_PATTERN,
     "description": "ISO 8601 with Z, an offset, or no zone, which is German market time.",
 }
 _DECIMAL = {
@@ -36,7 +38,10 @@ _DECIMAL = {
 }
 _TRIMMED = r"^\S([\s\S]*\S)?$"
 _NDJSON = "application/x-ndjson"
-_LINES = "One object a line, plain or with Content-Encoding gzip or zstd. The schema is that of a line."
+_LINES = {"type": "string", "format": "binary"}
+"""Any number of lines: no schema of JSON describes the body as a whole."""
+_LINES_SENT = "One object a line, plain or with Content-Encoding gzip or zstd. `x-itemSchema` is the schema of a line."
+_LINES_ANSWERED = "One object a line. `x-itemSchema` is the schema of a line."
 _ALWAYS_POSSIBLE = (405, 414, 431, 500)
 _WITH_TOKEN = (401, 403, 429, 503)
 _WITH_BODY = (400, 408, 409, 413, 415, 422)
@@ -46,10 +51,12 @@ def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
     """The document of these operations."""
     bodies = [operation.body for operation in operations if operation.body]
     answers = [answer for operation in operations for answer in operation.answers.values() if answer]
+    answers += [operation.last_line for operation in operations if operation.last_line]
     types = list(dict.fromkeys([Account, *bodies, *answers]))
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
     structs = structs_of(types)
     by_type = dict(zip(map(repr, types), schemas, strict=True))
+    sent = names_within([by_type[repr(body)] for body in [Account, *bodies]], components)
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, by_type)
@@ -59,13 +66,18 @@ def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
             "title": "Import ledger",
             "version": version("importledger"),
             "description": "Takes in migrated energy accounts and can say at any time what became of each.",
+            "contact": {"name": "The organisation that runs this service"},
+            "license": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
-        "tags": [{"name": tag} for tag in dict.fromkeys(operation.tag for operation in operations)],
+        "tags": [
+            {"name": tag, "description": TAGS[tag]} for tag in dict.fromkeys(operation.tag for operation in operations)
+        ],
         "paths": paths,
         "components": {
             "schemas": {
-                name: _described(_said(schema), structs.get(name)) for name, schema in sorted(components.items())
+                name: _described(_said(_with_moments(schema, structs[name]), is_sent=name in sent), structs[name])
+                for name, schema in sorted(components.items())
             }
             | _ERROR_SCHEMAS,
             "securitySchemes": {
@@ -80,11 +92,28 @@ def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
     }
 
 
+def names_within(schema: Any, components: dict[str, Any]) -> set[str]:
+    """Names of the components that a schema is made of, directly or through others."""
+    names: set[str] = set()
+    waiting = [schema]
+    while waiting:
+        match waiting.pop():
+            case {"$ref": str(ref)} if (name := ref.rpartition("/")[2]) not in names:
+                names.add(name)
+                waiting.append(components[name])
+            case dict() as inner:
+                waiting += inner.values()
+            case list() as inner:
+                waiting += inner
+    return names
+
+
 def _operation(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
     told: dict[str, Any] = {
         "operationId": operation.name,
         "tags": [operation.tag],
-        "summary": operation.summary,
+        "summary": operation.summary.partition(". ")[0].removesuffix("."),
+        "description": f"{operation.summary} {_callers(operation)}",
         "responses": {str(status): _answer(operation, status, of, schemas) for status, of in operation.answers.items()},
         "security": [{"token": []}] if operation.roles else [],
     }
@@ -99,7 +128,7 @@ def _operation(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
     if operation.body:
         told["requestBody"] = _request_body(operation, schemas)
         if operation.is_ndjson:
-            told["requestBody"]["description"] = _LINES
+            told["requestBody"]["description"] = _LINES_SENT
     refusals = {*operation.refuses, *_ALWAYS_POSSIBLE}
     refusals |= {*(_WITH_TOKEN if operation.roles else ()), *(_WITH_BODY if operation.roles and operation.body else ())}
     for status in sorted(refusals):
@@ -107,11 +136,27 @@ def _operation(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
     return told
 
 
+def _callers(operation: Operation) -> str:
+    """The sentence that names who may call an operation."""
+    if not operation.roles:
+        return "Needs no key."
+    *others, last = sorted(operation.roles)
+    return f"For keys of the role {', '.join(others)} or {last}." if others else f"For keys of the role {last}."
+
+
+def _lines(schema: dict[str, Any], example: Any = None) -> dict[str, Any]:
+    """Body of lines: a stream of bytes, with the schema of one line as OpenAPI 3.2 has it in `itemSchema`."""
+    media = {"schema": _LINES, "x-itemSchema": schema}
+    return media | ({} if example is None else {"example": encoded(example).decode() + "\n"})
+
+
 def _request_body(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
     schema = _said(schemas[repr(operation.body)])
     if operation.body is WrappedAccount:
         schema = {"anyOf": [_said(schemas[repr(Account)]), schema]}
-    media = {"schema": schema, "example": operation.example}
+    media = (
+        _lines(schema, operation.example) if operation.is_ndjson else {"schema": schema, "example": operation.example}
+    )
     if operation.examples:
         told = {operation.name: {"value": operation.example}}
         told |= {name: {"value": example} for name, example in operation.examples.items()}
@@ -129,7 +174,14 @@ def _answer(operation: Operation, status: int, of: Any, schemas: dict[str, Any])
         )
     description = "Created." if status == 201 else "Success."
     kind = operation.media or (_NDJSON if operation.is_ndjson else "application/json")
-    return {"description": description, "content": {kind: {"schema": _said(schemas[repr(of)])}}}
+    schema = _said(schemas[repr(of)])
+    if operation.last_line is not None:
+        schema = {"anyOf": [schema, _said(schemas[repr(operation.last_line)])]}
+    if kind == _NDJSON:
+        return {"description": f"{description} {_LINES_ANSWERED}", "content": {kind: _lines(schema)}}
+    told: dict[str, Any] = {"description": description, "content": {kind: {"schema": schema}}}
+    is_paged = any(parameter.name == "after" for parameter in operation.query)
+    return told | ({"headers": {"Link": _LINK}} if is_paged else {})
 
 
 def _refusal(status: int, operation: Operation) -> dict[str, Any]:
@@ -186,31 +238,50 @@ def _query_parameter(parameter: Parameter) -> dict[str, Any]:
     }
 
 
-def _said(schema: Any) -> Any:
-    """A schema in words that other readers of JSON Schema understand."""
+def _said(schema: Any, *, is_sent: bool = False) -> Any:
+    """A schema in words that other readers of JSON Schema understand; of what is sent, or of answers."""
+    said = partial(_said, is_sent=is_sent)
     match schema:
         case {"pattern": pattern} if pattern == DECIMAL_PATTERN:
             return _DECIMAL
         case {"type": "string", "format": "decimal"}:
             return _DECIMAL
         case {"type": "string", "format": "date-time"}:
-            return _MOMENT
+            return {name: inner for name, inner in schema.items() if name == "description"} | (
+                _SENT_MOMENT if is_sent else _MOMENT
+            )
+        case {"enum": [*values]} if all(isinstance(value, str) for value in values):
+            return {"type": "string"} | schema
+        case {"type": "array", **rest} if "items" not in rest:
+            return schema | {"items": {}}
+        case {"type": "object", **rest} if not {"properties", "additionalProperties"} & rest.keys():
+            return schema | {"additionalProperties": True}
         case {"pattern": str(), **rest}:
             return rest | {"pattern": _TRIMMED}
         case {"properties": properties, **rest}:
-            told = {name: _without_default(_said(inner)) for name, inner in properties.items()}
-            return rest | {"properties": told}
+            told = {name: _without_default(said(inner)) for name, inner in properties.items()}
+            return {"additionalProperties": True} | rest | {"properties": told}
         case dict():
-            return {name: _said(inner) for name, inner in schema.items()}
+            return {name: said(inner) for name, inner in schema.items()}
         case list():
-            return [_said(inner) for inner in schema]
+            return [said(inner) for inner in schema]
         case _:
             return schema
 
 
-def _described(schema: Any, struct: type | None) -> Any:
+def _with_moments(schema: dict[str, Any], struct: type) -> dict[str, Any]:
+    """A struct's schema with the format of its moments, which msgspec leaves out where they may lack a zone."""
+    for field in getattr(inspect.type_info(struct), "fields", ()):
+        if any(isinstance(kind, inspect.DateTimeType) for kind in getattr(field.type, "types", (field.type,))):
+            told = schema["properties"][field.encode_name]
+            for part in (told, *told.get("anyOf", ())):
+                part |= {"format": "date-time"} if part.get("type") == "string" else {}
+    return schema
+
+
+def _described(schema: Any, struct: type) -> Any:
     """A struct's schema with what its fields mean before how they are written."""
-    told = field_descriptions(struct) if struct is not None else {}
+    told = field_descriptions(struct)
     for name, inner in schema.get("properties", {}).items():
         if name in told:
             inner["description"] = " ".join(filter(None, (told[name], inner.get("description"))))
@@ -264,6 +335,10 @@ _PREFER = {
     "description": "return=representation: the answer says what became of the request, and what was warned of.",
     "schema": {"type": "string", "pattern": "^return=(representation|minimal)$"},
 }
+_LINK = {
+    "description": 'Address of the next page, as in `<...>; rel="next"`; absent on the last page.',
+    "schema": {"type": "string"},
+}
 _PROBLEM = {
     "type": "object",
     "required": ["detail", "code", "attr"],
@@ -289,6 +364,7 @@ _ERROR_SCHEMAS = {
         "type": "object",
         "description": "A refusal; with `errors` where the content is refused. Accounts have the same as a tree, too.",
         "required": ["detail", "code"],
+        "additionalProperties": True,
         "properties": {
             **_REFUSAL,
             "errors": {

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from api.catalogue import CATALOGUE
-from api.description import openapi
+from api.description import MOMENT_PATTERN, names_within, openapi
 from api.limits import limits_table
 from api.operations import OPERATIONS
 
@@ -31,19 +31,41 @@ _NAMED_THINGS = ("/properties", "/schemas", "/paths", "/responses")
 
 
 class Restated(msgspec.Struct, frozen=True):
-    """A bound of requests that was widened, or dropped."""
+    """A part of the description that was widened or dropped, or that described what never was."""
 
-    was: str
-    now: str | None
+    was: Any
+    """None where it is new."""
+    now: Any
     """None where it is dropped."""
     reason: str
+    place: str = ""
+    """End of the places that it holds for; "" for all."""
 
+
+_LINES = {"type": "string", "format": "binary"}
+_ACCOUNT = {"anyOf": [{"$ref": f"#/components/schemas/{name}"} for name in ("Account", "WrappedAccount")]}
+_ONE_LINE = "a body of lines was described as if it were its first line"
 
 RESTATED: tuple[Restated, ...] = (
     Restated(r"^[!-~]{1,254}$", r"^[\s\S]{1,254}$", "a search takes any text, names with umlauts first of all"),
     Restated("^[A-Za-z0-9_-]{1,32}$", None, "a search takes any text as a supplier, and finds nothing for most"),
+    Restated(_ACCOUNT, _LINES, _ONE_LINE, "/application/x-ndjson/schema"),
+    Restated(False, True, "installations may say more of their health", "/schemas/Health/additionalProperties"),
+    Restated(
+        None, MOMENT_PATTERN, "a moment was described as any text", "/SmgwConfiguration/properties/valid_from/pattern"
+    ),
+    *(
+        Restated({"$ref": f"#/components/schemas/{name}"}, _LINES, _ONE_LINE, "/application/x-ndjson/schema")
+        for name in (
+            "Receipt",
+            "RunImport",
+            "DeliveryNoteImport",
+            "EnergyAmountImport",
+            "MarketParticipantInvoiceImport",
+        )
+    ),
 )
-"""Bounds that were widened or dropped since they were released. Nothing else may be."""
+"""Parts of the released description that were restated. No other part may be."""
 
 
 def operations_page(page: str) -> str:
@@ -78,41 +100,75 @@ def errors_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def contract_changes(released: Any, present: Any, place: str = "") -> Iterator[str]:
-    """Where the present contract does not hold what was released. Additions are no changes.
+def contract_changes(released: Any, present: Any) -> Iterator[str]:
+    """Yield the places where the present contract breaks the released one. Additions are allowed.
 
-    Nothing that was there may be missing or different; no field of a request may become required; what a request may
-    hold may not become less, so bounds and patterns stay as they are, but for those in `RESTATED`, and no new ones
-    are set.
+    Nothing may be missing or different, except what `RESTATED` lists.
+
+    - Requests must not be bound further: no field becomes required, bounds and patterns stay, and none are new.
+      A new value of an enumeration is an addition.
+    - Answers must not be bound less: fields may become required, bounds may be new, and enumerations stay.
     """
+    yield from _changes(released, present, "", _Sides(frozenset(_components_sent(released))))
+
+
+class _Sides(msgspec.Struct, frozen=True):
+    """Distinguish the parts of a description that clients send from those that they only read."""
+
+    sent: frozenset[str]
+    """Names of the components that bodies of requests are made of."""
+
+    def is_answer(self, place: str) -> bool:
+        """Return True if this place describes answers only."""
+        _, _, component = place.partition("/components/schemas/")
+        return "/responses/" in place or bool(component and component.partition("/")[0] not in self.sent)
+
+
+def _components_sent(document: dict[str, Any]) -> set[str]:
+    operations = [operation for path in document.get("paths", {}).values() for operation in path.values()]
+    bodies = [operation["requestBody"] for operation in operations if "requestBody" in operation]
+    return names_within(bodies, document["components"]["schemas"])
+
+
+def _changes(released: Any, present: Any, place: str, sides: _Sides) -> Iterator[str]:
+    if _is_restated(released, present, place):
+        return
     match released, present:
         case dict(), dict():
-            yield from _changes_of_object(released, present, place)
-        case list(), list() if place.endswith("/required"):
+            yield from _changes_of_object(released, present, place, sides)
+        case list(), list() if place.endswith("/required") and sides.is_answer(place):
+            if not set(released) <= set(present):
+                yield f"{place} was {released} and is {present}"
+        case list(), list() if place.endswith("/required") or (place.endswith("/enum") and sides.is_answer(place)):
             if set(released) != set(present):
                 yield f"{place} was {released} and is {present}"
         case list(), list() if len(released) == len(present) and not place.endswith("/enum"):
             for index, (was, now) in enumerate(zip(released, present, strict=True)):
-                yield from contract_changes(was, now, f"{place}/{index}")
+                yield from _changes(was, now, f"{place}/{index}", sides)
         case list(), list():
             if lost := [item for item in released if item not in present]:
                 yield f"{place} has lost {lost}"
-        case _ if released != present and not (place.endswith("/pattern") and _is_restated(released, present)):
+        case _ if released != present:
             yield f"{place} was {released!r} and is {present!r}"
 
 
-def _changes_of_object(released: dict[str, Any], present: dict[str, Any], place: str) -> Iterator[str]:
+def _changes_of_object(released: dict[str, Any], present: dict[str, Any], place: str, sides: _Sides) -> Iterator[str]:
     for name in (name for name in released if name not in _FOR_PEOPLE):
         if name in present:
-            yield from contract_changes(released[name], present[name], f"{place}/{name}")
-        elif not (name in _BOUNDS and _is_restated(released[name], None)):
+            yield from _changes(released[name], present[name], f"{place}/{name}", sides)
+        elif not (name in _BOUNDS and _is_restated(released[name], None, f"{place}/{name}")):
             yield f"{place}/{name} is gone"
-    if not place.endswith(_NAMED_THINGS):
-        yield from (f"{place}/{name} is new" for name in (present.keys() - released.keys()) & _BOUNDS)
+    if not place.endswith(_NAMED_THINGS) and not sides.is_answer(place):
+        new = (present.keys() - released.keys()) & _BOUNDS
+        if "enum" in released:
+            new -= {"type"}  # it repeats what the values are
+        yield from (
+            f"{place}/{name} is new" for name in new if not _is_restated(None, present[name], f"{place}/{name}")
+        )
 
 
-def _is_restated(was: Any, now: Any) -> bool:
-    return any((row.was, row.now) == (was, now) for row in RESTATED)
+def _is_restated(was: Any, now: Any, place: str) -> bool:
+    return any((row.was, row.now) == (was, now) and place.endswith(row.place) for row in RESTATED)
 
 
 def main() -> None:

@@ -12,7 +12,15 @@ ACCOUNT_PATH = f"{V2}/accounts/{{supplier}}/{{external}}/"
 
 BEFORE, ACCOUNTS, AFTER = "Before accounts", "Accounts", "After accounts"
 STATUS, TOKENS, SERVICE = "Following imports", "Tokens", "The service"
-"""The groups of the description."""
+TAGS = {
+    BEFORE: "Market participants and their price sheets, which accounts refer to.",
+    ACCOUNTS: "Accounts to import, and what became of each.",
+    AFTER: "Delivery notes, energy amounts and invoices of accounts that exist.",
+    STATUS: "Lists, counts and runs: how far a migration is.",
+    TOKENS: "Tokens for the keys of organisations.",
+    SERVICE: "Health, error codes and this description.",
+}
+"""The groups of the description, with what each holds."""
 
 _EXAMPLES = Path(__file__).parent / "examples"
 
@@ -58,6 +66,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     """The media type of the answer, where it is not JSON."""
     is_ndjson: bool = False
     """Whether body and answer are lines of JSON; the handler reads such a body itself, as it comes in."""
+    last_line: type | None = None
+    """Type of the last line of an answer in lines, where it differs from the others."""
 
     @property
     def endpoint(self) -> str:

@@ -19,7 +19,7 @@ from eventstore.aggregates.import_process import ImportStaged, SubjectErased, id
 from projections.versioning.following import Index
 from projections.versioning.projection import Rows
 from projections.versioning.reading import Seen
-from schemas.status import FoundAccount
+from schemas.status import FoundAccount, ImportState
 from schemas.submission import is_wrapped
 
 MAX_FOUND = 50
@@ -401,7 +401,7 @@ def _place(after: str) -> tuple[int, str]:
     return int(text[0]), text[1:]
 
 
-def _found(supplier: str, external: str, status: str, account_number: str | None) -> FoundAccount:
+def _found(supplier: str, external: str, status: ImportState, account_number: str | None) -> FoundAccount:
     return FoundAccount(
         import_supplier=supplier,
         external_account_number=external,

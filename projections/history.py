@@ -6,7 +6,7 @@ Also as it was known at a time or position. No table of its own: it is read from
 import re
 from collections.abc import AsyncIterator
 from datetime import date, datetime, time, timedelta
-from typing import Any, LiteralString
+from typing import Any, LiteralString, cast
 
 import msgspec
 from psycopg import AsyncConnection, Connection
@@ -21,7 +21,7 @@ from eventstore.log.private import decrypted, has_private
 from projections.account_record import SELECT_RECORDS
 from projections.import_status import LEAVES_STATUS, status_row
 from schemas.base import Wire, instant
-from schemas.status import ImportStatus, LatestError
+from schemas.status import ImportState, ImportStatus, LatestError
 
 MAX_AS_OF = 40
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -120,7 +120,7 @@ def status_record(events: list[Recorded]) -> ImportStatus | None:
     if row.error_code is not None:
         error = LatestError(code=row.error_code, detail=row.error_detail or "", domain=row.error_domain or "")
     return ImportStatus(
-        status=row.status,
+        status=cast(ImportState, row.status),
         service_identifier=row.account_number,
         created_at=events[0].recorded_at,
         modified_at=row.modified_at,

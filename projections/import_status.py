@@ -5,7 +5,7 @@ Table `import_status`; written in the append's transaction.
 
 from collections.abc import AsyncIterator, Collection
 from datetime import datetime
-from typing import Any, LiteralString
+from typing import Any, Literal, LiteralString
 
 import msgspec
 from psycopg import AsyncConnection, Connection
@@ -29,7 +29,7 @@ from eventstore.aggregates.import_process import (
 )
 from eventstore.events import Recorded
 from projections.versioning.view import View
-from schemas.status import ImportListItem, ImportStatus, LatestError, ListedImport, TransferStatus
+from schemas.status import ImportListItem, ImportState, ImportStatus, LatestError, ListedImport, TransferStatus
 
 LEAVES_STATUS: LiteralString = (
     """e.topic = 'subject_erased.v1' AND encode(e.state, 'escape') LIKE '%%"account_number":%%'"""
@@ -221,7 +221,10 @@ PENDING_STATES = ("PENDING", "IN_PROGRESS", "ERRORED", "DRY_RUN_SUCCEEDED", "DRY
 IMPORTED_STATES = ("PROCESSED",)
 ALL_STATES = (*PENDING_STATES, *IMPORTED_STATES)
 
-_TRANSFER_STATES = {"PROCESSED": "COMPLETED", "IN_PROGRESS": "IN_PROGRESS"}
+_TRANSFER_STATES: dict[ImportState, Literal["COMPLETED", "IN_PROGRESS"]] = {
+    "PROCESSED": "COMPLETED",
+    "IN_PROGRESS": "IN_PROGRESS",
+}
 
 
 async def import_statuses(
@@ -286,7 +289,7 @@ def _listed(external: str, *columns: Any) -> ListedImport:
 
 
 def status_of_row(
-    status: str,
+    status: ImportState,
     account_number: str | None,
     created_at: datetime,
     modified_at: datetime,

@@ -1,7 +1,7 @@
 """What differs between two JSON bodies, field by field."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -30,8 +30,8 @@ class FieldChange(Wire, frozen=True, kw_only=True):
 
     path: str
     """Dotted path of what differs (Feldpfad)."""
-    kind: str
-    """How it differs: added, removed or changed (Art der Änderung)."""
+    kind: Literal["added", "removed", "changed", "left_out"]
+    """Kind of the difference: added, removed or changed (Art der Änderung); left_out ends a long list."""
     before: Any = None
     """The value before (Wert vorher)."""
     after: Any = None

@@ -1,6 +1,7 @@
 """What an importer reads about a run: what it has sent under one name."""
 
 from datetime import datetime
+from typing import Any, Literal
 
 import msgspec
 
@@ -26,7 +27,7 @@ class RunRecord(Wire, frozen=True, kw_only=True):
     """Name of the run (Lauf)."""
     import_supplier: str
     """Code of the import supplier (Lieferant) whose accounts are migrated."""
-    mode: str
+    mode: Literal["create", "validate", "dry_run"]
     """How the run was sent (Modus): create, validate or dry_run."""
     started_at: datetime
     """When the first of it came (Beginn)."""
@@ -133,7 +134,7 @@ class RunTotals(Wire, frozen=True, kw_only=True):
     """How many imports are in which state (Anzahl je Status)."""
     refused: int
     """How many submissions were refused (abgelehnt)."""
-    unknown_fields: str
+    unknown_fields: Literal["refuse", "ignore"]
     """What is done with undocumented fields (Umgang mit unbekannten Feldern): refuse or ignore."""
 
 
@@ -149,17 +150,25 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 class Certificate(Wire, frozen=True, kw_only=True):
     """A statement, signed with the ledger's key, that a source and the platform balance."""
 
+    format: Literal["importledger-certificate/1"]
+    """Format of the certificate (Format)."""
+    says: str
+    """Statement that is certified, in English (Aussage)."""
     import_supplier: str
     """Code of the import supplier (Lieferant) whose accounts are migrated."""
     run: str
     """Name of the run (Lauf)."""
-    issued_at: str
+    issued_at: datetime
     """When it was issued (ausgestellt am)."""
+    issued_to: str
+    """Organisation whose key requested it (ausgestellt für)."""
+    source: Any
+    """Source as the manifest names it (Quelle); null where it names none."""
     manifest_sha256: str
     """Digest of what source and platform have in common (Prüfsumme des Manifests)."""
     totals: RunTotals
     """What the platform has (Summen der Plattform)."""
-    signed_at: str
+    signed_at: datetime
     """When it was signed (unterschrieben am)."""
     checkpoint: str
     """Signed statement of the log that it rests on (Prüfpunkt)."""

@@ -7,6 +7,11 @@ from msgspec import UNSET, UnsetType
 
 from schemas.base import Problem, Wire
 
+ImportState = Literal[
+    "PENDING", "IN_PROGRESS", "PROCESSED", "ERRORED", "CANCELLED", "DRY_RUN_SUCCEEDED", "DRY_RUN_ERRORED"
+]
+"""State of an import, in the order of a process."""
+
 Outcome = Literal["staged", "replaced", "unchanged"]
 """What a create has done: the account is new, replaces what was sent before, or was sent before with this content."""
 
@@ -23,7 +28,7 @@ class LatestError(Wire, frozen=True, kw_only=True):
 class ImportStatus(Wire, frozen=True, kw_only=True):
     """The v2 status record."""
 
-    status: str
+    status: ImportState
     """State of the import (Status)."""
     service_identifier: str | None
     """Number of the account (Vertragskontonummer); null while there is none."""
@@ -42,8 +47,8 @@ AnyImportStatus = TypeVar("AnyImportStatus", bound=ImportStatus)
 class Empty(Wire, frozen=True, kw_only=True):
     """The empty payload; `Prefer: return=representation` fills it. A validation has no outcome."""
 
-    status: str | UnsetType = UNSET
-    """State of the import (Status)."""
+    status: Literal[ImportState, "VALID"] | UnsetType = UNSET
+    """State of the import (Status), or VALID after a validation."""
     outcome: Outcome | UnsetType | None = UNSET
     """What became of the submission (Ergebnis): staged, replaced or unchanged."""
     warnings: tuple[Problem, ...] | UnsetType = UNSET
@@ -89,7 +94,7 @@ class RefusedAttempt(Wire, frozen=True, kw_only=True):
 class TransferStatus(Wire, frozen=True, kw_only=True):
     """The v1 status record; the account number is "" while there is none."""
 
-    status: str
+    status: Literal["UNKNOWN", "IN_PROGRESS", "COMPLETED"]
     """UNKNOWN, IN_PROGRESS or COMPLETED (Übertragungsstatus)."""
     service_account_number: str
     """Number of the account (Vertragskontonummer); empty or null while there is none."""
@@ -120,7 +125,7 @@ class ErrorCount(Wire, frozen=True, kw_only=True):
 
     day: date
     """Day in German market time (Tag)."""
-    source: str
+    source: Literal["request", "import", "dry_run"]
     """Where it went wrong (Quelle): request, import or dry_run."""
     code: str
     """Permanent code; /errors/ lists all (Fehlercode)."""
@@ -137,7 +142,7 @@ class FoundAccount(Wire, frozen=True, kw_only=True):
     """Code of the import supplier (Lieferant) whose accounts are migrated."""
     external_account_number: str
     """The account's identifier in the old system (Vertragskontonummer im Altsystem), byte for byte."""
-    status: str
+    status: ImportState
     """State of the import (Status)."""
     service_account_number: str | None
     """Number of the account (Vertragskontonummer); empty or null while there is none."""

@@ -6,7 +6,7 @@ an unknown supplier among them.
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -42,7 +42,7 @@ from runtime.steps import Steps
 from schemas.account import WrappedAccount
 from schemas.base import Problem
 from schemas.sentence import Sentence
-from schemas.status import Empty, ImportStatus, Outcome
+from schemas.status import Empty, ImportState, ImportStatus, Outcome
 from schemas.submission import sent_submission_in_steps
 from telemetry.measures import measures
 
@@ -92,7 +92,7 @@ class AccountImport:
     async def _staged(self, request: Request, call: Call, staging: "_Staging", *, is_told: bool) -> bytes:
         """Append to a new stream; where the stream exists, decide on its state. The answer's body."""
 
-        def body(status: str, outcome: Outcome) -> bytes:
+        def body(status: ImportState, outcome: Outcome) -> bytes:
             return _answer(request, status, outcome, staging.warnings) if is_told else _NOTHING
 
         stream = stream_of(staging.supplier, staging.external)
@@ -210,7 +210,12 @@ def _mode_of(command: StageImport) -> Mode:
     return "dry_run" if command.is_dry_run else "create"
 
 
-def _answer(request: Request, status: str, outcome: Outcome | None, warnings: tuple[Problem, ...]) -> bytes:
+def _answer(
+    request: Request,
+    status: Literal[ImportState, "VALID"],
+    outcome: Outcome | None,
+    warnings: tuple[Problem, ...],
+) -> bytes:
     """What became of the account and what was warned of, for a caller who prefers to be told."""
     return encoded(Empty(status=status, outcome=outcome, warnings=warnings), language_of(request))
 

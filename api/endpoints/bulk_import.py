@@ -10,7 +10,7 @@ from api.auth import WRITERS
 from api.bulk.accounts import OPERATION, AccountWork
 from api.bulk.answer import BulkAnswer
 from api.bulk.inflate import INFLATERS, Inflater
-from api.bulk.receipts import Receipt
+from api.bulk.receipts import BulkEnd, Receipt
 from api.bulk.records import RecordWork
 from api.languages import language_of
 from api.operation import ACCOUNTS, AFTER, V1, V2, Operation, Parameter, example_of
@@ -136,6 +136,7 @@ OPERATIONS = (
         example=example_of("account"),
         query=(MODE, RUN),
         is_ndjson=True,
+        last_line=BulkEnd,
     ),
     *(
         Operation(
@@ -151,6 +152,7 @@ OPERATIONS = (
             example=example_of(kind.field),
             query=(RUN,),
             is_ndjson=True,
+            last_line=BulkEnd,
         )
         for handler, kind, path, what in (
             (BulkImport.delivery_notes, NOTE, "delivery-note", "delivery notes"),

@@ -3,7 +3,7 @@
 import os
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from psycopg import AsyncConnection, ProgrammingError
@@ -31,10 +31,10 @@ _NO_STANDBY = Sentence("No synchronous standby is connected.", "Kein synchroner 
 _DISK_FULL = Sentence("The disk of the data folder is full.", "Die Festplatte des Datenordners ist voll.")
 
 
-class Health(Wire, frozen=True, kw_only=True):
-    """Which process answers, and how it is."""
+class Health(Wire, frozen=True, kw_only=True, forbid_unknown_fields=False):
+    """Which process answers, and how it is; more of it in some installations."""
 
-    status: str
+    status: Literal["alive", "ready"]
     """alive or ready (Zustand)."""
     pid: int
     """Process that answers (Prozessnummer)."""

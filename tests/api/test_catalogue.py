@@ -66,10 +66,11 @@ def test_every_rule_is_told_with_its_source() -> None:
 
 
 @pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.code)
-def test_an_entry_is_whole(entry: object) -> None:
+def test_an_entry_is_whole_in_both_languages(entry: object) -> None:
     [same] = [other for other in CATALOGUE if other.code == entry.code]  # type: ignore[attr-defined]
     assert same.meaning
     assert same.example
+    assert " " in same.meaning_de, "a German sentence, not an argument that was meant for another parameter"
     assert (same.status is None) == (not {"answer", "field", "graphql"}.intersection(same.where))
 
 

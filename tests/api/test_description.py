@@ -3,21 +3,27 @@
 import copy
 import hashlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import jsonschema_rs
 import msgspec
 import pytest
+from msgspec import inspect
 from starlette.routing import Route
 
 from api.app import create_app
+from api.bulk.receipts import Tally, refused
 from api.description import openapi
+from api.field_descriptions import structs_of
 from api.generated import CONTRACT, contract_changes
 from api.operation import Operation
 from api.operations import OPERATIONS
+from eventstore.aggregates.import_process import STATUSES
+from eventstore.aggregates.run import Mode
 from market.post_account import POST_ACCOUNT_BOOKS
-from schemas.account import WrappedAccount
+from schemas.account import Account, WrappedAccount
 from schemas.shape import Shape
 from schemas.submission import read_submission
 from tests.support.make import NOON, encoded
@@ -41,8 +47,10 @@ def test_the_description_can_be_read_without_a_token(service: RunningService) ->
 @pytest.mark.parametrize("operation", [o for o in OPERATIONS if o.body], ids=lambda operation: operation.name)
 def test_an_example_conforms_and_is_accepted_by_its_shape(operation: Operation) -> None:
     [media] = operation_in(DOCUMENT, operation)["requestBody"]["content"].values()
-    schema = media["schema"] | {"components": DOCUMENT["components"]}
+    schema = media.get("x-itemSchema", media["schema"]) | {"components": DOCUMENT["components"]}
     examples = [media["example"]] if "example" in media else [one["value"] for one in media["examples"].values()]
+    if operation.is_ndjson:
+        examples = [msgspec.json.decode(line) for line in media["example"].splitlines()]
     assert examples[0] == operation.example
     assert all(jsonschema_rs.validator_for(schema).is_valid(example) for example in examples)
     body = encoded(operation.example)
@@ -66,6 +74,76 @@ def test_every_field_is_described_with_its_term() -> None:
     assert missing == []
     point = DOCUMENT["components"]["schemas"]["SupplyPoint"]["properties"]["identifier"]["description"]
     assert point == "Market location identifier (Marktlokation, MaLo-ID): 11 digits with check digit."
+
+
+def schemas_in(part: Any) -> Iterator[dict[str, Any]]:
+    """Every schema, and every other object, within a part of the description; examples are left out."""
+    match part:
+        case dict():
+            yield part
+            for name, inner in part.items():
+                yield from schemas_in(inner) if name not in ("example", "examples") else ()
+        case list():
+            for inner in part:
+                yield from schemas_in(inner)
+        case _:
+            pass
+
+
+def test_no_schema_is_left_open_by_silence() -> None:
+    """Generators take an array without `items` for an error, and a bare object for one without members."""
+    arrays = [schema for schema in schemas_in(DOCUMENT) if schema.get("type") == "array"]
+    objects = [schema for schema in schemas_in(DOCUMENT) if schema.get("type") == "object"]
+    assert len(arrays) > 50
+    assert len(objects) > 50
+    assert [schema for schema in arrays if "items" not in schema] == []
+    assert [schema for schema in objects if not {"properties", "additionalProperties"} & schema.keys()] == []
+
+
+def test_every_moment_is_described_as_one() -> None:
+    """Of every field that holds a moment, whichever way its class declares it."""
+    types = [type_ for o in OPERATIONS for type_ in (o.body, o.last_line, *o.answers.values()) if type_]
+    structs = structs_of([Account, *types])
+    moments = {
+        (name, field.encode_name)
+        for name, struct in structs.items()
+        for field in inspect.type_info(struct).fields  # type: ignore[attr-defined]
+        if any(isinstance(kind, inspect.DateTimeType) for kind in getattr(field.type, "types", (field.type,)))
+    }
+    assert len(moments) > 40
+    schemas = DOCUMENT["components"]["schemas"]
+    described = {
+        (name, field)
+        for name, field in moments
+        if {"date-time"} <= {one.get("format") for one in schemas_in(schemas[name]["properties"][field])}
+    }
+    assert moments - described == set()
+
+
+def test_states_are_enumerations_and_those_that_the_log_knows() -> None:
+    schemas = DOCUMENT["components"]["schemas"]
+    for name in ("ImportStatus", "ListedImport", "RunImport", "FoundAccount"):
+        assert schemas[name]["properties"]["status"]["enum"] == sorted(STATUSES)
+    assert schemas["Empty"]["properties"]["status"]["enum"] == sorted([*STATUSES, "VALID"])
+    assert schemas["RunRecord"]["properties"]["mode"]["enum"] == sorted(get_args(Mode))
+
+
+@pytest.mark.parametrize("operation", [o for o in OPERATIONS if o.is_ndjson], ids=lambda operation: operation.name)
+def test_a_bulk_body_is_lines_and_its_last_receipt_is_described(operation: Operation) -> None:
+    told = operation_in(DOCUMENT, operation)
+    sent = told["requestBody"]["content"]["application/x-ndjson"]
+    answered = told["responses"]["200"]["content"]["application/x-ndjson"]
+    assert sent["schema"] == answered["schema"] == {"type": "string", "format": "binary"}
+    line = jsonschema_rs.validator_for(answered["x-itemSchema"] | {"components": DOCUMENT["components"]})
+    assert line.is_valid(msgspec.to_builtins(Tally().end(3)))
+    assert line.is_valid(msgspec.to_builtins(refused(1, "invalid", ())))
+    assert not line.is_valid({"lines": 3})
+
+
+def test_link_is_described_wherever_a_list_is_in_pages() -> None:
+    paged = [o for o in OPERATIONS if any(parameter.name == "after" for parameter in o.query)]
+    assert {o.name for o in paged} == {"list_imports", "search_accounts"}
+    assert all("Link" in operation_in(DOCUMENT, o)["responses"]["200"]["headers"] for o in paged)
 
 
 def test_every_refusal_of_a_body_shows_what_is_answered() -> None:
@@ -112,6 +190,8 @@ def changed(*path: Any, value: Any = ...) -> dict[str, Any]:
 
 CONSENTS = [*DOCUMENT["components"]["schemas"]["Consent"]["properties"]["value"]["enum"], "X"]
 ACCOUNT = ("components", "schemas", "Account")
+STATUS = ("components", "schemas", "ImportStatus")
+STATES = DOCUMENT["components"]["schemas"]["ImportStatus"]["properties"]["status"]["enum"]
 CREATE = ("paths", "/v2/data-import/accounts/", "post")
 
 
@@ -126,6 +206,10 @@ CREATE = ("paths", "/v2/data-import/accounts/", "post")
         changed(*ACCOUNT, "properties", "sales_channel", "pattern", value="^A"),
         changed("components", "schemas", "Consent", "properties", "value", "enum", value=["ACCEPTED"]),
         changed("components", "schemas", "ImportStatus", "properties", "status", "type", value="integer"),
+        changed(*STATUS, "properties", "status", "enum", value=[*STATES, "LOST"]),
+        changed(*STATUS, "properties", "status", "enum", value=STATES[1:]),
+        changed(*STATUS, "required", value=["status"]),
+        changed(*STATUS, "properties", "created_at", value={"type": "string"}),
     ],
 )
 def test_a_change_that_is_no_addition_is_found(document: dict[str, Any]) -> None:
@@ -141,6 +225,8 @@ def test_a_change_that_is_no_addition_is_found(document: dict[str, Any]) -> None
         changed(*CREATE, "summary", value="Other words."),
         changed(*ACCOUNT, "properties", "loyalty_tier", value={"type": "string"}),
         changed("components", "schemas", "Consent", "properties", "value", "enum", value=CONSENTS),
+        changed(*STATUS, "properties", "service_identifier", "maxLength", value=10),
+        changed("components", "schemas", "Empty", "required", value=["status"]),
     ],
 )
 def test_an_addition_is_no_change(document: dict[str, Any]) -> None:
