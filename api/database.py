@@ -13,6 +13,7 @@ from eventstore.errors import StoreUnavailable
 from eventstore.log.connecting import UNCHECKED_S, check_writable_async, is_read_only
 from eventstore.log.group_commit import ANSWER_TIMEOUT_S
 from eventstore.log.recorder import CONNECT_TIMEOUT_S, SESSION
+from eventstore.log.store_errors import store_errors
 
 T = TypeVar("T")
 
@@ -64,15 +65,16 @@ async def read(pool: AsyncConnectionPool, query: Callable[..., Awaitable[T]], *a
 
     async def work() -> T:
         asked_at, connection = time.monotonic(), None
-        try:
+        with store_errors():
+            try:
+                async with pool.connection() as connection:
+                    return await query(connection, *arguments)
+            except (psycopg.OperationalError, psycopg.InterfaceError):
+                if connection is None or not connection.closed:
+                    raise
+                _lost.at = asked_at
             async with pool.connection() as connection:
                 return await query(connection, *arguments)
-        except (psycopg.OperationalError, psycopg.InterfaceError):
-            if connection is None or not connection.closed:
-                raise
-            _lost.at = asked_at
-        async with pool.connection() as connection:
-            return await query(connection, *arguments)
 
     return await in_time(work())
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import psycopg
 import structlog
-from psycopg_pool import PoolTimeout
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -29,6 +28,7 @@ from eventstore.errors import (
     StreamUnreadable,
     VersionConflict,
 )
+from eventstore.log.store_errors import is_unavailable
 from schemas.base import Problem
 from schemas.problems import bounded, cut, is_truncated
 from schemas.sentence import Sentence
@@ -186,13 +186,17 @@ HANDLERS: dict[Any, ErrorHandler] = {
     StoreUnavailable: _unavailable,
     VersionConflict: _unavailable,
     LedgerBusy: _unavailable,
-    psycopg.OperationalError: _unavailable,
-    PoolTimeout: _unavailable,
+    psycopg.Error: _unavailable,
     HTTPException: _http_exception,
     Exception: unforeseen_error,
 }
 
 
 def answer_of(error: Exception) -> ErrorHandler | None:
-    """What answers this error; None for one that nobody expected."""
+    """Return the handler of this error; None for one that nobody expected.
+
+    A driver's error is expected where the server is away or cannot write.
+    """
+    if isinstance(error, psycopg.Error) and not is_unavailable(error):
+        return None
     return next((HANDLERS[kind] for kind in type(error).__mro__ if kind in HANDLERS and kind is not Exception), None)

@@ -8,6 +8,7 @@ LedgerError
 │   ├── StreamUnreadable
 │   └── IllegalTransition
 ├── VersionConflict             somebody else appended first
+│   └── RolledBack              the database gave way to another transaction; nothing was stored
 ├── StoreUnavailable            Postgres is away; it may or may not have stored what was asked
 ├── LedgerBusy                  the queue of appends is full; nothing was stored
 └── DamagedInstallation         a file of the software is not as it was made; nothing is started
@@ -93,8 +94,12 @@ class VersionConflict(LedgerError):
     """Another writer has appended to the stream since it was read."""
 
 
+class RolledBack(VersionConflict):
+    """The database has ended the transaction in favour of another one; nothing was stored."""
+
+
 class StoreUnavailable(LedgerError):
-    """The database does not answer. Repeating the command is safe."""
+    """The database does not answer, or cannot write. The outcome is unknown; repeating the command is safe."""
 
 
 class LedgerBusy(LedgerError):

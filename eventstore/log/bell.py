@@ -7,7 +7,8 @@ A lost ring costs a follower half a second, never an event.
 import threading
 
 from eventstore.errors import StoreUnavailable
-from eventstore.log.recorder import LedgerDatastore, store_errors
+from eventstore.log.recorder import LedgerDatastore
+from eventstore.log.store_errors import store_errors
 
 CHANNEL = "importledger"
 MIN_INTERVAL_S = 0.1

@@ -7,13 +7,18 @@ more where it was asked a moment before.
 
 import select
 import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from psycopg import AsyncConnection, Connection
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.errors import ReadOnlySqlTransaction
+from psycopg.errors import Diagnostic, ReadOnlySqlTransaction
 from psycopg.rows import Row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
+
+from eventstore.errors import StoreUnavailable
 
 GUARDS = {
     "tcp_user_timeout": "3000",
@@ -38,9 +43,37 @@ UNCHECKED_S = 1.0
 
 
 class PooledConnection(Connection[Row]):
-    """A connection that remembers when it was last checked."""
+    """A connection that remembers when it was last checked, and whether a commit did not wait for its standby."""
 
     checked_at = -UNCHECKED_S
+    is_unreplicated = False
+
+
+_WAITS_FOR_STANDBYS = "syncrep.c"
+"""Source file of Postgres that warns when a commit's wait for a standby was cancelled. Messages may be translated."""
+
+
+def note_unreplicated_commits(connection: PooledConnection[Any]) -> None:
+    """Set `is_unreplicated` when the server reports success of a commit whose wait for a standby was cancelled.
+
+    The server only warns then: the commit is visible, and no standby may have it.
+    """
+    noting = weakref.ref(connection)
+
+    def note(warning: Diagnostic) -> None:
+        if warning.source_file == _WAITS_FOR_STANDBYS and (noted := noting()) is not None:
+            noted.is_unreplicated = True
+
+    connection.add_notice_handler(note)
+
+
+@contextmanager
+def waiting_for_standbys(connection: PooledConnection[Any]) -> Iterator[None]:
+    """Raise StoreUnavailable at the end of the block where a commit in it did not wait for its standby."""
+    connection.is_unreplicated = False
+    yield
+    if connection.is_unreplicated:
+        raise StoreUnavailable("the commit's wait for a standby was cancelled: the primary alone may have it")
 
 
 def check_writable(connection: PooledConnection[Any]) -> None:

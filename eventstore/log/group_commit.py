@@ -15,10 +15,13 @@ from contextlib import contextmanager
 from itertools import accumulate
 from typing import Any
 
+import psycopg
 from psycopg import Connection
 
-from eventstore.errors import LedgerBusy, StoreUnavailable, VersionConflict
-from eventstore.log.recorder import Append, LedgerRecorder, store_errors
+from eventstore.errors import LedgerBusy, RolledBack, StoreUnavailable, VersionConflict
+from eventstore.log.connecting import PooledConnection, waiting_for_standbys
+from eventstore.log.recorder import Append, LedgerRecorder
+from eventstore.log.store_errors import store_errors
 from runtime.processors import ProcessorPressure
 from runtime.running_loop import running_loop
 from telemetry.measures import measures
@@ -32,11 +35,13 @@ ANSWER_TIMEOUT_S = 1.5
 GATHER_S, GATHER_EACH_S, MOST_GATHER_S = 0.005, 0.0006, 0.012
 """So long after a batch of several was handed over, the next one is at the latest: longer after a large one, since
 many clients take long to send again."""
+ROLLED_BACK_TRIES = 3
+"""Tries for a batch that the database ends in favour of another transaction. Then its callers try again."""
 PATIENCE = 3
 """So many times as long where processors are short: to send again takes longer then, and fewer batches cost less."""
 
 AppendResult = int | BaseException
-"""The position of an append's first event, or why there is none: VersionConflict, StoreUnavailable."""
+"""The position of an append's first event, or the error: VersionConflict, StoreUnavailable, psycopg.Error."""
 
 
 class _HandedOver:
@@ -77,18 +82,22 @@ class _HeldConnection:
 
     def __init__(self, pool: Any) -> None:
         self._pool = pool
-        self._connection: Connection[Any] | None = None
+        self._connection: PooledConnection[Any] | None = None
         self._used_at = 0.0
 
     @contextmanager
     def used(self) -> Iterator[Connection[Any]]:
-        """The held connection, or, after a pause or an error, one that the pool has checked."""
+        """The held connection, or, after a pause or an error, one that the pool has checked.
+
+        Raises StoreUnavailable where a commit did not wait for its standby.
+        """
         if time.monotonic() - self._used_at > HELD_S:
             self.give_back()
         if self._connection is None:
             self._connection = self._pool.getconn()
         try:
-            yield self._connection
+            with waiting_for_standbys(self._connection):
+                yield self._connection
         except BaseException:
             self.give_back()
             raise
@@ -191,15 +200,28 @@ class GroupCommitter:
         return batch
 
     def _write(self, batch: list[_Item]) -> None:
+        tries_left = ROLLED_BACK_TRIES
         while batch:
             try:
                 positions = self._append(batch)
+            except RolledBack as error:
+                tries_left -= 1
+                if tries_left == 0:
+                    _refuse(batch, error)
+                    return
+                continue
             except VersionConflict as conflict:
                 batch = _without_conflicting(batch, str(conflict))
                 continue
-            except Exception as error:  # the callers get it; the writer goes on
+            except psycopg.Error as error:  # one of them causes it, and the server has stored none
+                if len(batch) == 1:
+                    _refuse(batch, error)
+                    return
                 for item in batch:
-                    item.settle(error)
+                    self._write([item])
+                return
+            except Exception as error:  # for the callers; the writer continues
+                _refuse(batch, error)
                 return
             for item, position in zip(batch, positions, strict=True):
                 item.settle(position)
@@ -220,6 +242,11 @@ class GroupCommitter:
             position = 1 + self._recorder.append(connection, Append(events, payloads, answers))
             measures().appended(len(events), time.perf_counter() - began)
         return [position + first for first in firsts]
+
+
+def _refuse(batch: Sequence[_Item], error: Exception) -> None:
+    for item in batch:
+        item.settle(error)
 
 
 def _without_conflicting(batch: Sequence[_Item], numbers: str) -> list[_Item]:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import psycopg
 from psycopg import Connection
-from psycopg.errors import DeadlockDetected, UniqueViolation
+from psycopg.errors import UniqueViolation
 
 from eventstore.aggregates.aggregate import Command, Event
 from eventstore.errors import IllegalTransition, Refused, StreamUnreadable, VersionConflict
@@ -30,11 +30,13 @@ from eventstore.events import (
 from eventstore.log.answers import Answer
 from eventstore.log.bell import CommitBell
 from eventstore.log.columns import SELECT_EVENTS
+from eventstore.log.connecting import waiting_for_standbys
 from eventstore.log.group_commit import GroupCommitter, LoopCommitter
 from eventstore.log.origin import origin
 from eventstore.log.payloads import Payload, keys_for, read_payloads, refuse_erased
 from eventstore.log.private import encrypted, is_private
-from eventstore.log.recorder import CODE_VERSION, Append, InlineView, LedgerDatastore, LedgerRecorder, store_errors
+from eventstore.log.recorder import CODE_VERSION, Append, InlineView, LedgerDatastore, LedgerRecorder
+from eventstore.log.store_errors import ROLLED_BACK, store_errors
 from telemetry.measures import measures
 
 TRIES = 5
@@ -108,8 +110,11 @@ class Ledger:
 
     @contextmanager
     def connection(self) -> Iterator[Connection[Any]]:
-        """A connection in autocommit, for reads and for what runs beside the log. Raises StoreUnavailable."""
-        with store_errors(), self._datastore.pool.connection() as connection:
+        """A connection in autocommit, for reads and for what runs beside the log. Raises StoreUnavailable.
+
+        So does a commit in it that did not wait for its standby.
+        """
+        with store_errors(), self._datastore.pool.connection() as connection, waiting_for_standbys(connection):
             yield connection
 
     def begin(
@@ -341,7 +346,7 @@ class Ledger:
             except BaseException as error:
                 with suppress(psycopg.Error):
                     connection.execute("ROLLBACK", prepare=False)
-                if isinstance(error, DeadlockDetected | UniqueViolation) and _is_outrun(connection, append, error):
+                if isinstance(error, (*ROLLED_BACK, UniqueViolation)) and _is_outrun(connection, append, error):
                     raise VersionConflict(append.events[0].stream) from error
                 raise
         self._bell.ring()
@@ -358,7 +363,7 @@ def _recorded(stream: str, version: int, event: Event, at: datetime, by: str, co
 
 def _is_outrun(connection: Connection[Any], append: Append, error: psycopg.Error) -> bool:
     """Whether rows that go in before the log have met another writer of the same streams."""
-    if isinstance(error, DeadlockDetected):
+    if isinstance(error, ROLLED_BACK):
         return True
     names = [recorded.stream for recorded in append.events], [recorded.version for recorded in append.events]
     return connection.execute(_SELECT_TAKEN, names).fetchone() is not None

@@ -5,14 +5,12 @@ log instead of the table lock, dense positions in commit order, and one statemen
 events and view rows as binary arrays.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any, Protocol, cast
 
 import msgspec
-import psycopg
 from eventsourcing.persistence import IntegrityError, StoredEvent
 from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
 from psycopg import Connection, Cursor
@@ -22,15 +20,15 @@ from psycopg.sql import SQL, Composable, Composed, Identifier
 from psycopg_pool import ConnectionPool
 
 from eventstore.aggregates.aggregate import Event
-from eventstore.errors import StoreUnavailable, VersionConflict
+from eventstore.errors import RolledBack, VersionConflict
 from eventstore.events import Recorded
 from eventstore.log.answers import Answer, watched
 from eventstore.log.arrays import ARRAY_OF, Written, arrays_of
-from eventstore.log.connecting import PooledConnection, check_writable
+from eventstore.log.connecting import PooledConnection, check_writable, note_unreplicated_commits
 from eventstore.log.payloads import Payload
+from eventstore.log.store_errors import ROLLED_BACK, store_errors
 
 CODE_VERSION = version("importledger")
-VERSION_CONFLICT = "LG001"
 CONNECT_TIMEOUT_S = 0.7
 SESSION = (
     "SET synchronous_commit = on; SET statement_timeout = '15s'; SET lock_timeout = '5s';"
@@ -87,19 +85,6 @@ class Append(msgspec.Struct, frozen=True):
         return sum(len(one.content) + sum(map(len, one.noted or ())) for one in self.payloads.values())
 
 
-@contextmanager
-def store_errors() -> Iterator[None]:
-    """Turn the loss of the database, or of its writes, into StoreUnavailable; a conflict into VersionConflict."""
-    try:
-        yield
-    except (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction) as error:
-        raise StoreUnavailable(str(error)) from error
-    except psycopg.Error as error:
-        if error.sqlstate == VERSION_CONFLICT:
-            raise VersionConflict(error.diag.message_detail or "") from error
-        raise
-
-
 class LedgerDatastore(PostgresDatastore):
     """The library's datastore on a database URL, with the session settings that the log needs."""
 
@@ -128,9 +113,10 @@ class LedgerDatastore(PostgresDatastore):
         """No composite types here: binary arrays of columns are faster."""
 
 
-def _configure(connection: Connection[DictRow]) -> None:
+def _configure(connection: PooledConnection[DictRow]) -> None:
     connection.autocommit = True
     connection.execute(SESSION)
+    note_unreplicated_commits(connection)
 
 
 class LedgerRecorder(PostgresApplicationRecorder):
@@ -160,7 +146,7 @@ class LedgerRecorder(PostgresApplicationRecorder):
         With `ends_transaction` the commit is sent along with the append, so that a process that is stopped in between
         does not keep the log's lock.
 
-        Raises VersionConflict, whose message lists the numbers (from 1) of the events that conflicted.
+        Raises VersionConflict, whose message lists the numbers (from 1) of the events that conflicted, and RolledBack.
         """
         events = append.events
         states = [e.state for e in events]
@@ -189,7 +175,10 @@ class LedgerRecorder(PostgresApplicationRecorder):
                 used.append(view)
                 arrays |= view.arrays(rows)
         with store_errors():
-            return self._run(connection, tuple(used), arrays, ends_transaction=ends_transaction)
+            try:
+                return self._run(connection, tuple(used), arrays, ends_transaction=ends_transaction)
+            except ROLLED_BACK as error:
+                raise RolledBack(str(error)) from error
 
     def _run(
         self,

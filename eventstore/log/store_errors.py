@@ -1,0 +1,56 @@
+"""Sort the errors of the database driver: store unavailable, conflict, or an error that one content causes.
+
+The driver's own classes do not help: a deadlock and a value that is too long for an index are OperationalErrors there,
+and a read-only file system is a missing privilege.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from psycopg.errors import DeadlockDetected, InsufficientPrivilege, ReadOnlySqlTransaction, SerializationFailure
+
+from eventstore.errors import StoreUnavailable, VersionConflict
+
+VERSION_CONFLICT = "LG001"
+ROLLED_BACK = (DeadlockDetected, SerializationFailure)
+"""Errors after which nothing was stored, and the same transaction may be tried again at once."""
+
+_CONTENT = "54"
+"""SQLSTATE class of values that are too large or too deep: every further try would fail as well."""
+_SERVER_BROKEN = "XX"
+"""SQLSTATE class of internal errors: damaged pages, and failed system calls that have no code of their own."""
+_ENDING = frozenset({"FATAL", "PANIC"})
+"""Severities with which a session or the whole server ends, whatever the error code says."""
+_FILES = frozenset(
+    {"buffile.c", "copydir.c", "dsm_impl.c", "fd.c", "fileset.c", "md.c", "relcache.c", "relmapper.c", "slru.c"}
+    | {"storage.c", "twophase.c", "xlog.c", "xlogutils.c"}
+)
+"""Source files of Postgres that access files. A read-only file system has the code of a missing right there."""
+
+
+def is_unavailable(error: psycopg.Error) -> bool:
+    """Return whether the server is away or cannot write now, so that the same request may succeed later."""
+    state, diagnosis = error.sqlstate or "", error.diag
+    if diagnosis.severity_nonlocalized in _ENDING or state.startswith(_SERVER_BROKEN):
+        return True
+    if isinstance(error, InsufficientPrivilege):
+        return diagnosis.source_file in _FILES
+    is_passing = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | ReadOnlySqlTransaction)
+    return is_passing and not state.startswith(_CONTENT)
+
+
+@contextmanager
+def store_errors() -> Iterator[None]:
+    """Raise StoreUnavailable where the server is away or cannot write, VersionConflict for a conflict.
+
+    Other errors of the driver pass as they are.
+    """
+    try:
+        yield
+    except psycopg.Error as error:
+        if error.sqlstate == VERSION_CONFLICT:
+            raise VersionConflict(error.diag.message_detail or "") from error
+        if is_unavailable(error):
+            raise StoreUnavailable(str(error)) from error
+        raise

@@ -1,0 +1,190 @@
+"""Every way in which the server is away or cannot write is StoreUnavailable; one content's error concerns it alone."""
+
+import asyncio
+import secrets
+import select
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import errors
+
+from embedded.postgres import PostgresUrls
+from eventstore.aggregates.import_process import stream_of
+from eventstore.errors import StoreUnavailable, VersionConflict
+from eventstore.log.ledger import Ledger
+from eventstore.log.payloads import Payload, keys_for
+from eventstore.log.store_errors import is_unavailable, store_errors
+from projections import INLINE
+from tests.support.make import NOON, stage
+from tests.support.running import wait_for
+from tests.support.standby import cancel_waiting_commits, missing_standby
+
+STREAM, OTHER_STREAM = stream_of("NORDWIND", "1"), stream_of("NORDWIND", "2")
+BODY = Payload.of(b"a body")
+INSERT_PAYLOAD = """
+INSERT INTO payloads (stream, sha256, recorded_at, received_bytes, content) VALUES (%s, %s, now(), 1, 'x')
+"""
+
+
+def stage_body(ledger: Ledger) -> Any:
+    return ledger.execute(STREAM, stage(BODY.sha256.hex()), at=NOON, by="t", payload=BODY)
+
+
+def stage_many(ledger: Ledger) -> Any:
+    commands, payloads = {STREAM: stage(BODY.sha256.hex())}, {STREAM: BODY}
+    return ledger.execute_many(commands, at=NOON, by="t", payloads=payloads)[0].recorded
+
+
+def begin_body(ledger: Ledger) -> Any:
+    async def begin() -> int:
+        return await ledger.begin(STREAM, stage(BODY.sha256.hex()), at=NOON, by="t", payload=BODY)
+
+    try:
+        return asyncio.run(begin())
+    except VersionConflict:  # its key is there
+        return stage_body(ledger)
+
+
+Write = Callable[[Ledger], Any]
+WRITES = pytest.mark.parametrize("write", [stage_body, stage_many, begin_body])
+
+
+@WRITES
+def test_a_commit_that_a_standby_does_not_have_is_not_acknowledged(
+    ledger: Ledger, database: PostgresUrls, write: Write
+) -> None:
+    """Postgres reports the success of a commit whose wait was cancelled, and warns."""
+    with ledger.connection() as connected:
+        keys_for(connected, {STREAM})
+    with missing_standby(database) as connection, ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write, ledger)
+        cancel_waiting_commits(connection)
+        with pytest.raises(StoreUnavailable):
+            writing.result()
+        assert len(ledger.history(STREAM)) == 1, "the commit is visible"
+    assert ledger.execute(OTHER_STREAM, stage(), at=NOON, by="t") is not None, "the connection is used again"
+
+
+def test_a_statement_of_its_own_waits_for_its_standby_as_well(ledger: Ledger, database: PostgresUrls) -> None:
+    def write() -> None:
+        with ledger.connection() as connection:
+            connection.execute("INSERT INTO payload_keys (stream, key) VALUES ('import/NORDWIND/1', 'x')")
+
+    with missing_standby(database) as connection, ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        cancel_waiting_commits(connection)
+        with pytest.raises(StoreUnavailable):
+            writing.result()
+    with ledger.connection() as connection:
+        connection.execute("SELECT 1")
+
+
+@WRITES
+def test_a_deadlock_inside_the_append_is_tried_again(ledger: Ledger, database: PostgresUrls, write: Write) -> None:
+    """Another transaction holds the log's lock and waits for the payload that the append has inserted."""
+    with psycopg.connect(database.admin) as other, ThreadPoolExecutor(1) as pool:
+        other.execute("SELECT pg_advisory_xact_lock(7015001)")
+        writing = pool.submit(write, ledger)
+        with psycopg.connect(database.admin, autocommit=True) as watching:
+            waits = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+            wait_for(lambda: watching.execute(waits).rowcount == 1, "the append waits for the lock")
+        other.execute(INSERT_PAYLOAD, (STREAM, BODY.sha256))  # the append gives way
+        other.rollback()
+        assert writing.result()
+    assert len(ledger.history(STREAM)) == 1
+
+
+@contextmanager
+def unwritable(database: PostgresUrls, table: str) -> Iterator[None]:
+    """Refuse every open of the table's file for writing, as a read-only file system does."""
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        query = "SELECT current_setting('data_directory'), pg_relation_filepath(%s)"
+        row = connection.execute(query, (table,)).fetchone()
+        assert row is not None
+        file = Path(row[0]) / row[1]
+        mode = file.stat().st_mode
+        connection.execute("CHECKPOINT")
+        file.chmod(0o400)
+        try:
+            yield
+        finally:
+            file.chmod(mode)
+
+
+def test_a_file_system_that_takes_no_writes_is_an_unavailable_store(database: PostgresUrls) -> None:
+    """Postgres gives it the code of a missing right."""
+    with unwritable(database, "payloads"):
+        refused = Ledger(database.service, views=INLINE)
+        for write in (stage_body, stage_many, begin_body):
+            with pytest.raises(StoreUnavailable) as caught:
+                write(refused)
+            assert isinstance(caught.value.__cause__, errors.InsufficientPrivilege)
+        refused.close()
+    ledger = Ledger(database.service, views=INLINE)
+    assert stage_body(ledger) is not None
+    ledger.close()
+
+
+def test_a_missing_right_is_no_unavailable_store(ledger: Ledger, owner: Ledger) -> None:
+    with owner.connection() as connection:
+        connection.execute("REVOKE INSERT ON payloads FROM importledger")
+    with pytest.raises(errors.InsufficientPrivilege):
+        stage_body(ledger)
+    with pytest.raises(errors.InsufficientPrivilege), ledger.connection() as connection:
+        connection.execute("DELETE FROM events")
+
+
+def test_a_session_that_the_server_ends_is_an_unavailable_store_whatever_the_code(database: PostgresUrls) -> None:
+    with psycopg.connect(database.service) as connection:
+        connection.execute("SET idle_in_transaction_session_timeout = '1ms'")
+        connection.execute("SELECT 1")
+        assert select.select([connection.fileno()], [], [], 30)[0], "the server has ended it"
+        with pytest.raises(StoreUnavailable) as caught, store_errors():
+            connection.execute("SELECT 1")
+    assert isinstance(caught.value.__cause__, errors.IdleInTransactionSessionTimeout)
+
+
+def test_a_damaged_page_is_an_unavailable_store(database: PostgresUrls) -> None:
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        with pytest.raises(errors.InternalError_) as caught:
+            connection.execute("DO $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'XX000'; END $$")
+        assert is_unavailable(caught.value)
+
+
+def test_content_that_no_index_can_hold_fails_alone_and_is_no_unavailable_store(ledger: Ledger) -> None:
+    too_long = stream_of("NORDWIND", secrets.token_hex(8_000))
+
+    async def begin_all() -> list[int | BaseException]:
+        begun = [ledger.begin(stream, stage(), at=NOON, by="t") for stream in (STREAM, too_long, OTHER_STREAM)]
+        return await asyncio.gather(*begun, return_exceptions=True)
+
+    results = asyncio.run(begin_all())
+    assert isinstance(results[1], errors.ProgramLimitExceeded)
+    assert not is_unavailable(results[1])
+    assert [results[0], results[2]] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected"),
+    [
+        ("40P01", StoreUnavailable),
+        ("53100", StoreUnavailable),
+        ("53300", StoreUnavailable),
+        ("55P03", StoreUnavailable),
+        ("57014", StoreUnavailable),
+        ("58030", StoreUnavailable),
+        ("25006", StoreUnavailable),
+        ("LG001", VersionConflict),
+        ("54000", errors.ProgramLimitExceeded),
+        ("22003", errors.NumericValueOutOfRange),
+        ("42501", errors.InsufficientPrivilege),
+    ],
+)
+def test_each_code_is_decided(ledger: Ledger, raised: str, expected: type[Exception]) -> None:
+    with pytest.raises(expected), ledger.connection() as connection:
+        connection.execute(f"DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '{raised}'; END $$".encode())
