@@ -223,8 +223,8 @@ def refusals(supplier_code: str, as_json: bool) -> None:
         events = ledger.history(refused.stream_of(supplier_code))
     counts: Counter[str] = Counter()
     for recorded in events:
-        assert isinstance(recorded.event, refused.RequestsRefused)
-        counts.update(recorded.event.counts)
+        if isinstance(recorded.event, refused.RequestsRefused):
+            counts.update(recorded.event.counts)
     for name, number in counts.most_common():
         code, path = code_and_path(name)
         shown = {"number": number, "code": code, "path": path}

@@ -1,6 +1,12 @@
-"""The envelope around an event, and how events are stored: JSON under a permanent topic."""
+"""The envelope around an event, and how events are stored: JSON under a permanent topic.
 
+Every reader of the log decodes events here. An event that cannot be read is `Unreadable`; other streams go on.
+"""
+
+import re
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -33,13 +39,14 @@ _OF_ACCOUNTS = {aggregate.prefix for aggregate in POST_ACCOUNT}
 
 _topic_of = {event: topic for aggregate in AGGREGATES.values() for topic, event in aggregate.topics.items()}
 _decoders = {
-    topic: msgspec.json.Decoder(event) for aggregate in AGGREGATES.values() for topic, event in aggregate.topics.items()
+    aggregate.prefix: {topic: msgspec.json.Decoder(event) for topic, event in aggregate.topics.items()}
+    for aggregate in AGGREGATES.values()
 }
 _encoder = msgspec.json.Encoder()
 
 
 class Unreadable(Event, frozen=True):
-    """Stands in a history for an event that this version of the code cannot read: what is stored, and why."""
+    """An event that this version of the code cannot read: what is stored, and why."""
 
     topic: str
     state: str
@@ -104,7 +111,7 @@ def metadata_of(state: bytes) -> Metadata:
         return NO_METADATA
     try:
         return _with_metadata.decode(state).metadata
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except _NOT_DECODED:
         return NO_METADATA
 
 
@@ -129,18 +136,50 @@ def subject_of(stream: str) -> str | None:
     return None
 
 
-UNREADABLE = (KeyError, msgspec.MsgspecError, UnicodeDecodeError)
-"""What `read_event` raises for what this version of the code cannot read."""
-
-
-def read_event(topic: str, state: bytes) -> Event:
-    """The stored event. Raises one of UNREADABLE, KeyError for a topic that is not known."""
-    return _decoders[topic].decode(state)
-
-
-def shown_event(topic: str, state: bytes) -> Event:
-    """The stored event, or `Unreadable`: for those who look at a history, and decide nothing from it."""
+def read_event(stream: str, topic: str, state: bytes) -> Event:
+    """The stored event; `Unreadable` for whatever cannot be read as an event of this stream. Never raises."""
+    prefix = stream.split("/", 1)[0]
+    decoder = _decoders.get(prefix, {}).get(topic)
+    if decoder is None:
+        return _unreadable(topic, state, "streams of this kind have no such topic")
+    if stream.count("/") < AGGREGATES[prefix].parts - 1:
+        return _unreadable(topic, state, "the stream's id must have more parts")
+    if b"\\u0000" in state and _NUL.search(state):
+        return _unreadable(topic, state, "text must not hold NUL")
     try:
-        return read_event(topic, state)
-    except UNREADABLE as error:
-        return Unreadable(topic=topic, state=state.decode("utf-8", "replace"), error=f"{type(error).__name__}: {error}")
+        return decoder.decode(state)
+    except _NOT_DECODED as error:
+        return _unreadable(topic, state, f"{type(error).__name__}: {error}")
+
+
+def recorded_event(
+    position: int,
+    stream: str,
+    version: int,
+    topic: str,
+    recorded_at: datetime,
+    supplier: str | None,
+    caused_by: str,
+    command_id: str | None,
+    code_version: str,
+    state: bytes,
+) -> Recorded:
+    """An event as a row of `events` holds it; without its metadata, which few readers need. Never raises."""
+    event = read_event(stream, topic, state)
+    if not isinstance(event, Unreadable) and supplier != supplier_of(stream):
+        event = _unreadable(topic, state, "the supplier must be that of the stream")
+    return Recorded(stream, version, event, recorded_at, supplier, caused_by, command_id, position, code_version)
+
+
+def recorded_of(row: Mapping[str, Any]) -> Recorded:
+    """The same with its metadata, from a row by the names of its columns. Never raises."""
+    return msgspec.structs.replace(recorded_event(**row), metadata=metadata_of(row["state"]))
+
+
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+_NOT_DECODED = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""Errors of a decoder for bytes that it cannot decode."""
+
+
+def _unreadable(topic: str, state: bytes, error: str) -> Unreadable:
+    return Unreadable(topic=topic, state=state.decode("utf-8", "replace"), error=error)

@@ -9,7 +9,7 @@ from psycopg import AsyncConnection, Connection
 from psycopg.rows import class_row, tuple_row
 
 from eventstore.aggregates.organisation import ORGANISATION, KeyCreated, KeyRevoked
-from eventstore.events import Recorded, shown_event
+from eventstore.events import Recorded, read_event
 from projections.versioning.view import View
 
 
@@ -85,7 +85,7 @@ def wrong_keys(connection: Connection[Any]) -> Iterator[str]:
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
         query = "SELECT stream, topic, state FROM events WHERE topic = ANY(%s) ORDER BY position"
         for stream, topic, state in cursor.execute(query, (list(ORGANISATION.topics),)).fetchall():
-            match shown_event(topic, state):
+            match read_event(stream, topic, state):
                 case KeyCreated() as event:
                     suppliers = sorted(event.suppliers)
                     organisation = stream.split("/", 1)[1]

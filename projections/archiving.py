@@ -94,7 +94,7 @@ def archive_of(connection: Connection[Any], code: str) -> SupplierArchived | Non
     """Where the supplier's payloads lie by the log; None where they are not detached."""
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
         row = cursor.execute(_SELECT_ARCHIVE, (stream_of(code),)).fetchone()
-    event = read_event(*row) if row else None
+    event = read_event(stream_of(code), *row) if row else None
     return event if isinstance(event, SupplierArchived) else None
 
 

@@ -14,9 +14,8 @@ from psycopg.rows import dict_row, tuple_row
 
 from eventstore.aggregates import customer_mail, disclosure, import_process
 from eventstore.errors import StreamUnreadable
-from eventstore.events import Recorded, Unreadable, aggregate_of, shown_event, subject_of
+from eventstore.events import Recorded, Unreadable, aggregate_of, recorded_of, subject_of
 from eventstore.log.columns import SELECT_EVENTS
-from eventstore.log.ledger import recorded_of
 from eventstore.log.private import decrypted, has_private
 from projections.account_record import SELECT_RECORDS
 from projections.import_status import LEAVES_STATUS, status_row
@@ -303,7 +302,7 @@ async def _streamed(
         await cursor.execute(_SELECT_KEYS, (parameters["streams"],))
         keys = await cursor.fetchall()
         async for row in cursor.stream(query, parameters, size=_ROWS_AT_ONCE):
-            yield _opened([recorded_of(row, read=shown_event)], keys)[0]
+            yield _opened([recorded_of(row)], keys)[0]
 
 
 def read_account_history(
@@ -317,7 +316,7 @@ def read_history(connection: Connection[Any], streams: list[str], as_of: AsOf = 
     """Every event of these streams, oldest first."""
     parameters = as_of.parameters | {"streams": streams}
     with connection.cursor(binary=True, row_factory=dict_row) as cursor:
-        events = [recorded_of(row, read=shown_event) for row in cursor.execute(_SELECT_EVENTS, parameters)]
+        events = [recorded_of(row) for row in cursor.execute(_SELECT_EVENTS, parameters)]
         if closed := _closed(events):
             return _opened(events, cursor.execute(_SELECT_KEYS, (closed,)).fetchall())
         return events

@@ -18,6 +18,7 @@ from psycopg import Connection
 from discretion.shown import cleaned
 from eventstore.aggregates.import_process import STATUS_AFTER_TOPIC, WAITING, identity_of, status_after_erasure
 from eventstore.clock import now
+from eventstore.events import Unreadable
 from eventstore.log import follow, locks
 from eventstore.log.ledger import Ledger
 from telemetry.measures import measures
@@ -57,13 +58,6 @@ class EndedLine(msgspec.Struct, frozen=True, kw_only=True):
             f"{moment} {self.event} {self.supplier} {self.external_account_number} {self.status}"
             f" {self.code or '-'}, attempt {self.attempt}, position {self.position}"
         )
-
-
-class _End(msgspec.Struct):
-    """The fields of an ending event that its line shows; others are not read."""
-
-    attempt: int = 0
-    code: str | None = None
 
 
 class EndedImports:
@@ -110,7 +104,12 @@ class EndedImports:
 
 
 def _is_end(connection: Connection[Any], event: follow.Followed) -> bool:
-    """Whether the import has ended with this event: with an erasure only where nothing had ended it before."""
+    """Return whether the import has ended with this event. An erasure ends an import that had not ended before.
+
+    An event that cannot be read ends nothing: its stream may be no import.
+    """
+    if isinstance(event.event, Unreadable):
+        return False
     if event.topic != _ERASED:
         return True
     row = connection.execute(_SELECT_BEFORE, (event.stream, event.position)).fetchone()
@@ -119,20 +118,13 @@ def _is_end(connection: Connection[Any], event: follow.Followed) -> bool:
 
 def _line_of(event: follow.Followed) -> EndedLine:
     supplier, external = identity_of(event.stream)
-    end = _end_of(event.state)
+    code = getattr(event.event, "code", None)
     return EndedLine(
         timestamp=now(),
         supplier=cleaned(supplier),
         external_account_number=cleaned(external),
         status=_ENDS.get(event.topic, status_after_erasure(False)),
-        attempt=end.attempt,
-        code=None if end.code is None else cleaned(end.code),
+        attempt=getattr(event.event, "attempt", 0),
+        code=None if code is None else cleaned(code),
         position=event.position,
     )
-
-
-def _end_of(state: bytes) -> _End:
-    try:
-        return msgspec.json.decode(state, type=_End)
-    except msgspec.MsgspecError:  # the status is told nevertheless
-        return _End()

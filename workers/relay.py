@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import msgspec
 import structlog
 from psycopg import Connection
 
@@ -21,6 +20,7 @@ from eventstore.aggregates.import_process import TOPICS as IMPORT_TOPICS
 from eventstore.aggregates.import_process import ImportRetried, ImportStaged
 from eventstore.clock import now
 from eventstore.errors import StoreUnavailable
+from eventstore.events import Unreadable
 from eventstore.log import follow, locks
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import MAX_OPEN_BYTES, in_pieces
@@ -45,7 +45,6 @@ _BELLS: dict[str, Bell] = {
     if event in (ImportStaged, ImportRetried, MailRequested)
 }
 """Who is rung for which event."""
-_staged = msgspec.json.Decoder(ImportStaged)
 
 logger = structlog.get_logger()
 
@@ -102,15 +101,18 @@ class Relay:
 
 
 def _due_bytes(event: follow.Followed) -> int | None:
-    """How large a payload the event has brought; None for what is not due yet, which is left to the sweeper."""
-    if IMPORT_TOPICS.get(event.topic) is not ImportStaged:
-        return 0
-    try:
-        staged = _staged.decode(event.state)
-    except msgspec.MsgspecError:  # whoever is rung finds out, and leaves it at that
-        return 0
-    is_due = staged.not_before is None or staged.not_before <= now()
-    return staged.payload_bytes if is_due else None
+    """Size of the payload that the event has brought; None for what nobody is rung for.
+
+    The sweeper rings when an import is due. A stream with an event that cannot be read cannot be processed.
+    """
+    match event.event:
+        case ImportStaged(not_before=not_before, payload_bytes=payload_bytes):
+            return payload_bytes if not_before is None or not_before <= now() else None
+        case Unreadable(error=error):
+            logger.error("event cannot be read", stream=event.stream, position=event.position, reason=error)
+            return None
+        case _:
+            return 0
 
 
 def _messages(due: Mapping[str, int], most: int) -> Iterator[list[str]]:

@@ -16,9 +16,8 @@ from psycopg.rows import dict_row
 from eventstore.aggregates import supplier
 from eventstore.aggregates.import_process import ImportErrored, ImportProcess, ImportProcessed
 from eventstore.aggregates.supplier import Supplier
-from eventstore.events import AGGREGATES, Recorded, shown_event, supplier_of
+from eventstore.events import AGGREGATES, Recorded, recorded_of, supplier_of
 from eventstore.log.columns import SELECT_EVENTS
-from eventstore.log.ledger import recorded_of
 from eventstore.log.payloads import Bodies, PayloadId
 from eventstore.replay import Replay
 from market.judging import Terms
@@ -119,7 +118,7 @@ def replay_slice(
         rest: list[Recorded] = []
         while rows := cursor.fetchmany(AT_ONCE):
             breathe()
-            events = rest + [recorded_of(row, read=shown_event) for row in rows]
+            events = rest + [recorded_of(row) for row in rows]
             last = events[-1].stream  # it may go on
             rest = [one for one in events if one.stream == last]
             _replay_streams(connection, events[: len(events) - len(rest)], suppliers, replayed)
@@ -194,7 +193,7 @@ class _Suppliers:
         positions, states = [], []
         with self._connection.cursor(binary=True, row_factory=dict_row) as cursor:
             for row in cursor.execute(_SELECT_STREAM, {"stream": stream, "upto": self._upto}):
-                recorded = recorded_of(row, read=shown_event)
+                recorded = recorded_of(row)
                 list(folded.divergences([recorded]))
                 positions.append(recorded.position)
                 states.append(folded.state_of(stream))

@@ -7,9 +7,16 @@ event at most, so that one append never meets a stream twice.
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+
+Instant = Annotated[datetime, msgspec.Meta(tz=True)]
+"""A time in an event. An event that stores one without a zone cannot be read."""
+Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+"""A SHA-256 in hexadecimal that names a payload."""
+Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+"""A number in an event, which fits a column of a view."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -28,7 +35,8 @@ class Aggregate(msgspec.Struct, frozen=True):
     """A kind of stream.
 
     `prefix` begins the stream ids, `topics` maps permanent stored names to event classes, and `commands` an event to
-    the command that it follows from: they name their fields alike, so that a replay can ask again.
+    the command that it follows from: they name their fields alike, so that a replay can ask again. `parts` is the least
+    number of parts of a stream id, the prefix included.
     """
 
     prefix: str
@@ -37,3 +45,4 @@ class Aggregate(msgspec.Struct, frozen=True):
     decide: Callable[[Any, Any, datetime], Event | None]
     evolve: Callable[[Any, Any], Any]
     commands: dict[type[Event], type[Command]]
+    parts: int = 2

@@ -7,7 +7,7 @@ went out. Such a message is failed, `outcome_unknown`, and never sent again.
 from datetime import datetime
 from typing import assert_never
 
-from eventstore.aggregates.aggregate import Aggregate, Command, Event, State
+from eventstore.aggregates.aggregate import Aggregate, Command, Count, Digest, Event, Instant, State
 from eventstore.errors import IllegalTransition
 
 
@@ -15,37 +15,37 @@ class MailRequested(Event, frozen=True):
     """The account exists and its supplier sends e-mails. The recipient is in the payload with this digest."""
 
     account_number: str
-    payload_sha256: str
+    payload_sha256: Digest
     language: str
 
 
 class MailStarted(Event, frozen=True):
     """A worker is about to send; `lease_until` is when it is taken for lost."""
 
-    attempt: int
-    worker: int
-    lease_until: datetime
+    attempt: Count
+    worker: Count
+    lease_until: Instant
 
 
 class MailPostponed(Event, frozen=True):
     """The message was certainly not sent, for a reason that is expected to pass."""
 
-    attempt: int
+    attempt: Count
     code: str
-    due_at: datetime
+    due_at: Instant
 
 
 class MailDelivered(Event, frozen=True):
     """The mail server has taken the message."""
 
-    attempt: int
+    attempt: Count
     message_id: str
 
 
 class MailFailed(Event, frozen=True):
     """The message will not be sent."""
 
-    attempt: int
+    attempt: Count
     code: str
     detail: str = ""
 
@@ -168,4 +168,4 @@ COMMANDS: dict[type[Event], type[Command]] = {
 }
 """The command that each event follows from. A replay asks it again."""
 
-CUSTOMER_MAIL = Aggregate("customer-mail", TOPICS, CustomerMail(), decide, evolve, COMMANDS)
+CUSTOMER_MAIL = Aggregate("customer-mail", TOPICS, CustomerMail(), decide, evolve, COMMANDS, parts=3)

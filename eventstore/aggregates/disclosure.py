@@ -57,4 +57,4 @@ def identity_of(stream: str) -> tuple[str, str]:
 COMMANDS: dict[type[Event], type[Command]] = {PersonalDataShown: ShowPersonalData}
 """What was asked for when an event followed."""
 
-DISCLOSURE = Aggregate("disclosure", TOPICS, Disclosures(), decide, evolve, COMMANDS)
+DISCLOSURE = Aggregate("disclosure", TOPICS, Disclosures(), decide, evolve, COMMANDS, parts=3)

@@ -12,7 +12,7 @@ Events carry digests and counts, never personal data.
 from datetime import datetime
 from typing import assert_never
 
-from eventstore.aggregates.aggregate import Aggregate, Command, Event, State
+from eventstore.aggregates.aggregate import Aggregate, Command, Count, Digest, Event, Instant, State
 from eventstore.errors import AccountErased, AlreadyImported, IllegalTransition, ImportInProgress
 
 ERROR_DOMAIN = "account_import"
@@ -27,19 +27,19 @@ class ImportStaged(Event, frozen=True):
     `content_sha256` is of the content's canonical form, of which there have been two: `content_form` says which.
     """
 
-    payload_sha256: str
+    payload_sha256: Digest
     content_sha256: str
-    payload_bytes: int
+    payload_bytes: Count
     is_dry_run: bool = False
-    not_before: datetime | None = None
-    not_after: datetime | None = None
+    not_before: Instant | None = None
+    not_after: Instant | None = None
     rules_edition: str = ""
     warnings: tuple[str, ...] = ()
     dropped_fields: tuple[str, ...] = ()
-    dropped: int = 0
+    dropped: Count = 0
     private: str = ""
     run: str = ""
-    content_form: int = 1
+    content_form: Count = 1
 
     @property
     def is_dropping(self) -> bool:
@@ -49,23 +49,23 @@ class ImportStaged(Event, frozen=True):
 class ImportStarted(Event, frozen=True):
     """A worker took the import up; `lease_until` is when others may take it from a worker that hangs."""
 
-    attempt: int
-    worker: int
-    lease_until: datetime
+    attempt: Count
+    worker: Count
+    lease_until: Instant
 
 
 class ImportPostponed(Event, frozen=True):
     """The attempt ended without outcome, for a reason that is expected to pass."""
 
-    attempt: int
+    attempt: Count
     code: str
-    due_at: datetime
+    due_at: Instant
 
 
 class ImportProcessed(Event, frozen=True):
     """The platform's account exists."""
 
-    attempt: int
+    attempt: Count
     account_number: str
     rules_edition: str = ""
     warnings: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ class ImportProcessed(Event, frozen=True):
 class ImportErrored(Event, frozen=True):
     """The attempt failed for good; `problems` are code@path, without values."""
 
-    attempt: int
+    attempt: Count
     code: str
     detail: str
     domain: str = ERROR_DOMAIN
@@ -85,7 +85,7 @@ class ImportErrored(Event, frozen=True):
 class DryRunSucceeded(Event, frozen=True):
     """Everything was done as in a real run, and rolled back."""
 
-    attempt: int
+    attempt: Count
     rules_edition: str = ""
     warnings: tuple[str, ...] = ()
 
@@ -93,7 +93,7 @@ class DryRunSucceeded(Event, frozen=True):
 class DryRunErrored(Event, frozen=True):
     """The dry run found what would make a real run fail."""
 
-    attempt: int
+    attempt: Count
     code: str
     detail: str
     domain: str = ERROR_DOMAIN
@@ -463,4 +463,4 @@ COMMANDS: dict[type[Event], type[Command]] = {
 }
 """The command that each event follows from. A replay asks it again."""
 
-IMPORT_PROCESS = Aggregate("import", TOPICS, ImportProcess(), decide, evolve, COMMANDS)
+IMPORT_PROCESS = Aggregate("import", TOPICS, ImportProcess(), decide, evolve, COMMANDS, parts=3)

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Literal, assert_never
 
-from eventstore.aggregates.aggregate import Aggregate, Command, Event, State
+from eventstore.aggregates.aggregate import Aggregate, Command, Count, Event, State
 from eventstore.errors import IllegalTransition
 
 Role = Literal["importer", "auditor", "support", "operator"]
@@ -19,7 +19,7 @@ class KeyCreated(Event, frozen=True):
     secret_sha256: str
     role: Role
     suppliers: tuple[str, ...] = ()
-    rate_per_s: int = 0
+    rate_per_s: Count = 0
 
 
 class KeyRevoked(Event, frozen=True):

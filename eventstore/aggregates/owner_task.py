@@ -8,7 +8,7 @@ from typing import Literal, assert_never
 
 import msgspec
 
-from eventstore.aggregates.aggregate import Aggregate, Command, Event, State
+from eventstore.aggregates.aggregate import Aggregate, Command, Count, Event, State
 from eventstore.errors import IllegalTransition
 
 OwnerTaskKind = Literal[
@@ -37,7 +37,7 @@ class OwnerTaskRequested(Event, frozen=True):
 class OwnerTaskStarted(Event, frozen=True):
     """The relay begins to carry it out."""
 
-    attempt: int
+    attempt: Count
 
 
 class OwnerTaskFinished(Event, frozen=True):

@@ -6,13 +6,13 @@ The record itself, which names people to contact, is a payload beside the log.
 from datetime import datetime
 from typing import assert_never
 
-from eventstore.aggregates.aggregate import Aggregate, Command, Event, State
+from eventstore.aggregates.aggregate import Aggregate, Command, Digest, Event, State
 
 
 class ParticipantImported(Event, frozen=True):
     """The participant is known; `payload_sha256` names its record."""
 
-    payload_sha256: str
+    payload_sha256: Digest
 
 
 TOPICS: dict[str, type[Event]] = {"participant_imported.v1": ParticipantImported}

@@ -11,7 +11,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from eventstore.aggregates.aggregate import Aggregate, Command, Event, State
+from eventstore.aggregates.aggregate import Aggregate, Command, Digest, Event, State
 from eventstore.errors import Refused
 
 
@@ -34,7 +34,7 @@ class RecordImported(Event, frozen=True):
     """
 
     account_number: str
-    payload_sha256: str
+    payload_sha256: Digest
     content_sha256: str
     cancellation_sha256: str
     is_cancelled: bool = False
@@ -46,7 +46,7 @@ class RecordCancellationChanged(Event, frozen=True):
     """The record was cancelled, or is valid again; nothing else about it has changed."""
 
     account_number: str
-    payload_sha256: str
+    payload_sha256: Digest
     cancellation_sha256: str
     is_cancelled: bool
     dropped_fields: tuple[str, ...] = ()
@@ -155,7 +155,7 @@ COMMANDS: dict[type[Event], type[Command]] = {
 }
 """The command that each event follows from. A replay asks it again."""
 
-DELIVERY_NOTE = Aggregate("delivery-note", TOPICS, Record(), decide, evolve, COMMANDS)
-ENERGY_AMOUNT = Aggregate("energy-amount", TOPICS, Record(), decide, evolve, COMMANDS)
-INVOICE = Aggregate("invoice", TOPICS, Record(), decide, evolve, COMMANDS)
+DELIVERY_NOTE = Aggregate("delivery-note", TOPICS, Record(), decide, evolve, COMMANDS, parts=4)
+ENERGY_AMOUNT = Aggregate("energy-amount", TOPICS, Record(), decide, evolve, COMMANDS, parts=4)
+INVOICE = Aggregate("invoice", TOPICS, Record(), decide, evolve, COMMANDS, parts=4)
 POST_ACCOUNT = (DELIVERY_NOTE, ENERGY_AMOUNT, INVOICE)

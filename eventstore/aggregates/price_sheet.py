@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import assert_never
 
-from eventstore.aggregates.aggregate import Aggregate, Command, Event, State
+from eventstore.aggregates.aggregate import Aggregate, Command, Count, Digest, Event, Instant, State
 from eventstore.errors import Refused
 
 
@@ -22,9 +22,9 @@ class DocumentDiffers(Refused):
 class PriceSheetImported(Event, frozen=True):
     """The sheet is known; `payload_sha256` names its content."""
 
-    payload_sha256: str
-    active_from: datetime
-    article_prices: int
+    payload_sha256: Digest
+    active_from: Instant
+    article_prices: Count
     price_sheet_type: str = ""
     is_unused: bool = False
     preceding_document_number: str = ""
@@ -86,4 +86,4 @@ COMMANDS: dict[type[Event], type[Command]] = {
 }
 """The command that each event follows from. A replay asks it again."""
 
-PRICE_SHEET = Aggregate("price-sheet", TOPICS, PriceSheetState(), decide, evolve, COMMANDS)
+PRICE_SHEET = Aggregate("price-sheet", TOPICS, PriceSheetState(), decide, evolve, COMMANDS, parts=3)

@@ -6,14 +6,14 @@ Refused requests leave nothing else behind: no payload, no value, only codes and
 from datetime import datetime
 from typing import assert_never
 
-from eventstore.aggregates.aggregate import Aggregate, Command, Event, State
+from eventstore.aggregates.aggregate import Aggregate, Command, Count, Event, Instant, State
 
 
 class RequestsRefused(Event, frozen=True):
     """What one api process has refused in a span of time: counts by code@place, [] for any item of an array."""
 
-    since: datetime
-    counts: dict[str, int]
+    since: Instant
+    counts: dict[str, Count]
 
 
 TOPICS: dict[str, type[Event]] = {"requests_refused.v1": RequestsRefused}

@@ -9,7 +9,7 @@ from typing import Literal, assert_never
 
 import msgspec
 
-from eventstore.aggregates.aggregate import Aggregate, Command, Event, State
+from eventstore.aggregates.aggregate import Aggregate, Command, Count, Event, Instant, State
 
 Mode = Literal["create", "validate", "dry_run"]
 
@@ -18,11 +18,11 @@ class RunCounted(Event, frozen=True):
     """What one api process has counted in a span of time: lines that were valid, where they were validated only;
     lines that were refused; and for what, by code@place, [] for any item of an array. No values."""
 
-    since: datetime
+    since: Instant
     mode: Mode
-    valid: int = 0
-    refused: int = 0
-    counts: dict[str, int] = msgspec.field(default_factory=dict)
+    valid: Count = 0
+    refused: Count = 0
+    counts: dict[str, Count] = msgspec.field(default_factory=dict)
 
 
 class AccountsReplayed(Event, frozen=True):
@@ -91,4 +91,4 @@ COMMANDS: dict[type[Event], type[Command]] = {
 }
 """The command that each event follows from. A replay asks it again."""
 
-RUN = Aggregate("run", TOPICS, Run(), decide, evolve, COMMANDS)
+RUN = Aggregate("run", TOPICS, Run(), decide, evolve, COMMANDS, parts=3)

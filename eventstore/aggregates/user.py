@@ -9,7 +9,7 @@ from typing import Literal, assert_never
 
 from msgspec.structs import replace
 
-from eventstore.aggregates.aggregate import Aggregate, Command, Event, State
+from eventstore.aggregates.aggregate import Aggregate, Command, Event, Instant, State
 from eventstore.errors import IllegalTransition
 
 UserRole = Literal["auditor", "support", "operator"]
@@ -42,7 +42,7 @@ class UserEnabled(Event, frozen=True):
 class SignInLinkIssued(Event, frozen=True):
     """A link was given out that signs in once."""
 
-    expires_at: datetime
+    expires_at: Instant
 
 
 class PasswordSet(Event, frozen=True):

@@ -11,6 +11,8 @@ import msgspec
 from psycopg import Connection
 from psycopg.rows import tuple_row
 
+from eventstore.aggregates.aggregate import Event
+from eventstore.events import read_event
 from eventstore.log.bell import CHANNEL
 from eventstore.log.columns import SELECT_HEAD
 
@@ -40,12 +42,12 @@ ON CONFLICT (follower) DO UPDATE SET position = excluded.position, updated_at = 
 
 
 class Followed(msgspec.Struct, frozen=True, gc=False):
-    """An event as a follower reads it: `state` is its stored JSON, not decoded."""
+    """An event as a follower reads it, perhaps `Unreadable`."""
 
     position: int
     stream: str
     topic: str
-    state: bytes
+    event: Event
 
 
 def listen(connection: Connection[Any]) -> None:
@@ -65,7 +67,10 @@ def read_after(
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
         head = log_head(connection)
         cursor.execute(_SELECT_AFTER, (position, list(topics), limit), prepare=True)
-        events = [Followed(*row) for row in cursor.fetchall()]
+        events = [
+            Followed(place, stream, topic, read_event(stream, topic, state))
+            for place, stream, topic, state in cursor.fetchall()
+        ]
     if len(events) == limit:
         return events, events[-1].position
     return events, max(head, events[-1].position if events else position)

@@ -19,11 +19,11 @@ from psycopg.errors import UniqueViolation
 from eventstore.aggregates.aggregate import Command, Event
 from eventstore.errors import IllegalTransition, Refused, StreamUnreadable, VersionConflict
 from eventstore.events import (
-    UNREADABLE,
     Recorded,
+    Unreadable,
     aggregate_of,
-    metadata_of,
-    read_event,
+    recorded_event,
+    recorded_of,
     subject_of,
     supplier_of,
 )
@@ -245,15 +245,15 @@ class Ledger:
             before = loaded[stream]
             if isinstance(before, StreamUnreadable):
                 continue
-            try:
-                state = aggregate_of(stream).evolve(before.state, read_event(row["topic"], row["state"]))
-                loaded[stream] = Loaded(state, row["version"])
-            except UNREADABLE:
+            event = recorded_event(**row).event
+            if isinstance(event, Unreadable):
                 loaded[stream] = StreamUnreadable(stream, row["position"])
+            else:
+                loaded[stream] = Loaded(aggregate_of(stream).evolve(before.state, event), row["version"])
         return loaded
 
     def history(self, *streams: str) -> list[Recorded]:
-        """Every event of the streams, oldest first."""
+        """Every event of the streams, oldest first, `Unreadable` ones as well."""
         return sorted(map(recorded_of, self._rows(list(streams))), key=attrgetter("position"))
 
     def payloads(self, digests: Mapping[str, str]) -> dict[str, bytes]:
@@ -367,19 +367,3 @@ def _is_outrun(connection: Connection[Any], append: Append, error: psycopg.Error
         return True
     names = [recorded.stream for recorded in append.events], [recorded.version for recorded in append.events]
     return connection.execute(_SELECT_TAKEN, names).fetchone() is not None
-
-
-def recorded_of(row: Mapping[str, Any], *, read: Callable[[str, bytes], Event] = read_event) -> Recorded:
-    """An event as a row of `events` holds it. Raises what `read` does."""
-    return Recorded(
-        stream=row["stream"],
-        version=row["version"],
-        event=read(row["topic"], row["state"]),
-        recorded_at=row["recorded_at"],
-        supplier=row["supplier"],
-        caused_by=row["caused_by"],
-        command_id=row["command_id"],
-        position=row["position"],
-        code_version=row["code_version"],
-        metadata=metadata_of(row["state"]),
-    )

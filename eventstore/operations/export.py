@@ -17,7 +17,7 @@ from psycopg.rows import dict_row
 
 from discretion.private_files import open_private
 from eventstore.clock import now
-from eventstore.events import Recorded, shown_event, subject_of
+from eventstore.events import Recorded, read_event, recorded_event, subject_of
 from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.payloads import is_erased, read_payloads
 
@@ -55,17 +55,7 @@ class EventLine(msgspec.Struct, frozen=True, kw_only=True, tag="event", tag_fiel
 
     def recorded(self) -> Recorded:
         """The event; `Unreadable` where this version of the code cannot read it."""
-        return Recorded(
-            stream=self.stream,
-            version=self.version,
-            event=shown_event(self.topic, bytes(self.state)),
-            recorded_at=self.recorded_at,
-            supplier=self.supplier,
-            caused_by=self.caused_by,
-            command_id=self.command_id,
-            position=self.position,
-            code_version=self.code_version,
-        )
+        return recorded_event(**msgspec.structs.asdict(self) | {"state": bytes(self.state)})
 
 
 class PayloadLine(msgspec.Struct, frozen=True, kw_only=True, tag="payload", tag_field="kind"):
@@ -147,7 +137,7 @@ def read_export(file: Path) -> Iterator[EventLine | PayloadLine]:
                         end = line
                     case _:
                         raise ExportError(f"{file} is no export of format {FORMAT}.")
-    except (msgspec.DecodeError, zstandard.ZstdError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, zstandard.ZstdError, UnicodeDecodeError, RecursionError) as error:
         raise ExportError(f"{file} cannot be read: {error}.") from error
     if end is None or (end.events, end.payloads) != (counts[EventLine], counts[PayloadLine]):
         raise ExportError(f"{file} was cut off: its end is missing.")
@@ -170,7 +160,7 @@ def _json_of(state: bytes) -> msgspec.Raw:
     """An event's state; where it is no JSON, its text."""
     try:
         msgspec.json.decode(state)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return msgspec.Raw(_encoder.encode(state.decode("utf-8", "replace")))
     return msgspec.Raw(state)
 
@@ -179,7 +169,7 @@ def _digest_of(row: dict[str, Any]) -> str | None:
     """Of the payload that an event speaks of; an e-mail's is its import's, where it was told already."""
     if row["topic"].startswith("mail_"):
         return None
-    digest: str | None = getattr(shown_event(row["topic"], row["state"]), "payload_sha256", None)
+    digest: str | None = getattr(read_event(row["stream"], row["topic"], row["state"]), "payload_sha256", None)
     return digest
 
 

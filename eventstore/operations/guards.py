@@ -19,7 +19,7 @@ _REFUSES_ALL = 2 | 8 | 16 | 32
 
 _FUNCTION = re.compile(r"CREATE (?:OR REPLACE )?FUNCTION (\w+)\(.*?AS \$\$(.*?)\$\$", re.DOTALL)
 
-_VIEW = re.compile(r"CREATE VIEW (\w+) AS\n(.*?;)", re.DOTALL)
+_VIEW = re.compile(r"CREATE (?:OR REPLACE )?VIEW (\w+) AS\n(.*?;)", re.DOTALL)
 _VIEWS = ("stored_events", "readable_events")
 """The log under other names, for a library and for people."""
 

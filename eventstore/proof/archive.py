@@ -11,7 +11,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,11 +20,12 @@ from psycopg import Connection
 from psycopg.rows import dict_row
 
 from discretion.private_files import open_private
-from eventstore.events import shown_event
+from eventstore.events import read_event
 from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.payloads import stored_contents
 from eventstore.proof.checkpoints import LogKey
 from eventstore.proof.merkle import inclusion_proof
+from eventstore.proof.proof import event_line
 from eventstore.proof.sealing import tile_reader
 from eventstore.proof.statement import check_statement, sign_statement
 from eventstore.proof.verifier import Checkpoint, Invalid, leaf_hash, leaf_of, root_of_inclusion
@@ -144,7 +145,7 @@ def write_archive(
             while rows := cursor.fetchmany(_BATCH):
                 read = tile_reader(connection)  # it keeps what it reads: of a long log, too much
                 for row in rows:
-                    parts[EVENTS].write(msgspec.json.encode(_event(row)) + b"\n")
+                    parts[EVENTS].write(msgspec.json.encode(event_line(row)) + b"\n")
                     proof = [
                         base64.b64encode(node).decode() for node in inclusion_proof(read, row["position"] - 1, size)
                     ]
@@ -177,12 +178,6 @@ def _write_payloads(connection: Connection[Any], streams: Collection[str], parts
         parts[PAYLOADS].write(content)
         written += 1
     return written
-
-
-def _event(row: dict[str, Any]) -> dict[str, Any]:
-    """The row as a proof has it: its time in microseconds, its state as the text that it is."""
-    at = row["recorded_at"].astimezone(UTC).isoformat(timespec="microseconds")
-    return row | {"recorded_at": at, "state": row["state"].decode()}
 
 
 class Archive:
@@ -222,7 +217,7 @@ class Archive:
             self._check_event(event, proof)
             if event["topic"] == "subject_erased.v1":
                 erased.add(event["stream"].split("/", 1)[1])
-            digest = payload_digest(event["topic"], event["state"].encode())
+            digest = payload_digest(event["stream"], event["topic"], event["state"].encode())
             if digest is not None and (event["stream"], digest) not in present:
                 wanted.append((event["stream"], digest))
         if events != self.contents.events or len(present) != self.contents.payloads:
@@ -270,9 +265,9 @@ class Archive:
             return hashlib.file_digest(member, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
-def payload_digest(topic: str, state: bytes) -> str | None:
+def payload_digest(stream: str, topic: str, state: bytes) -> str | None:
     """The digest of the payload that an event brought along; a request for an e-mail names one that another brought."""
     if topic.startswith("mail_"):
         return None
-    digest: str | None = getattr(shown_event(topic, state), "payload_sha256", None)
+    digest: str | None = getattr(read_event(stream, topic, state), "payload_sha256", None)
     return digest

@@ -16,7 +16,7 @@ from psycopg.sql import SQL
 
 from eventstore.aggregates.customer_mail import MailRequested
 from eventstore.aggregates.supplier import SupplierArchived
-from eventstore.events import AGGREGATES, shown_event
+from eventstore.events import AGGREGATES, read_event
 from eventstore.log.payloads import read_payload, stored_contents
 from runtime.parallel import processes
 
@@ -204,7 +204,7 @@ def _archives(connection: Connection[Any]) -> dict[str, SupplierArchived]:
     archives = {}
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
         for stream, topic, state in cursor.execute(_SELECT_ARCHIVED):
-            event = shown_event(topic, state)
+            event = read_event(stream, topic, state)
             if isinstance(event, SupplierArchived) and stream.startswith("supplier/"):
                 archives[stream.split("/", 1)[1]] = event
     return archives

@@ -16,7 +16,7 @@ from psycopg import Connection
 from psycopg.rows import dict_row, tuple_row
 
 from discretion.private_files import open_private
-from eventstore.events import shown_event, subject_of
+from eventstore.events import read_event, subject_of
 from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.payloads import is_erased, read_payloads
 from eventstore.proof import verifier
@@ -106,7 +106,7 @@ def write_proof(
         if key:
             proof.writestr("log.vkey", key + "\n")
         proof.writestr("proof.json", msgspec.json.format(msgspec.json.encode(index), indent=1))
-        proof.writestr("events.ndjson", b"".join(msgspec.json.encode(_event(row)) + b"\n" for row in events))
+        proof.writestr("events.ndjson", b"".join(msgspec.json.encode(event_line(row)) + b"\n" for row in events))
         for size, text in notes.items():
             proof.writestr(f"checkpoints/{size}.note", text)
         for digest, body in bodies.items():
@@ -125,8 +125,8 @@ def _index(read: ReadTile, events: Sequence[dict[str, Any]], notes: Mapping[int,
     }
 
 
-def _event(row: dict[str, Any]) -> dict[str, Any]:
-    """The row with its time in microseconds and its state as the text that it is."""
+def event_line(row: dict[str, Any]) -> dict[str, Any]:
+    """The row with its time in microseconds and its state as the text that it is. Raises NotProvable."""
     at = row["recorded_at"].astimezone(UTC).isoformat(timespec="microseconds")
     try:
         return row | {"recorded_at": at, "state": row["state"].decode()}
@@ -149,7 +149,7 @@ def _payloads(connection: Connection[Any], events: Sequence[dict[str, Any]]) -> 
     """The payloads that the events speak of, and how many of others are not here though nobody was erased."""
     wanted = []
     for row in events:
-        digest = getattr(shown_event(row["topic"], row["state"]), "payload_sha256", None)
+        digest = getattr(read_event(row["stream"], row["topic"], row["state"]), "payload_sha256", None)
         if digest is not None and not row["topic"].startswith("mail_"):
             wanted.append((row["stream"], digest))
     bodies = dict(read_payloads(connection, wanted))

@@ -11,10 +11,10 @@ from typing import Any
 from psycopg import Connection
 from psycopg.rows import dict_row
 
-from eventstore.events import Recorded
+from eventstore.aggregates.import_process import SubjectErased
+from eventstore.events import Recorded, recorded_of
 from eventstore.log import locks
 from eventstore.log.columns import SELECT_EVENTS
-from eventstore.log.ledger import recorded_of
 
 _SELECT_ERASURES = (
     SELECT_EVENTS
@@ -40,4 +40,5 @@ def be_alone(connection: Connection[Any]) -> None:
 def read_erasures(connection: Connection[Any], *, after: int) -> Iterator[Recorded]:
     """Who was erased after a position of the log."""
     with connection.cursor(binary=True, row_factory=dict_row) as cursor:
-        yield from map(recorded_of, cursor.execute(_SELECT_ERASURES, (after,)).fetchall())
+        erasures = [recorded_of(row) for row in cursor.execute(_SELECT_ERASURES, (after,)).fetchall()]
+    yield from (one for one in erasures if isinstance(one.event, SubjectErased))

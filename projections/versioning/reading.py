@@ -17,7 +17,7 @@ from eventstore.aggregates.import_process import ImportProcessed, ImportStaged
 from eventstore.aggregates.participant import ParticipantImported
 from eventstore.aggregates.post_account import RecordCancellationChanged, RecordImported
 from eventstore.aggregates.price_sheet import PriceSheetImported
-from eventstore.events import AGGREGATES, UNREADABLE, Recorded, read_event, subject_of
+from eventstore.events import AGGREGATES, Recorded, Unreadable, read_event, recorded_event, subject_of
 from eventstore.log.columns import SELECT_HEAD, columns_of
 from eventstore.log.payloads import Bodies, PayloadId, is_erased
 
@@ -116,13 +116,12 @@ WHERE version = 1 AND position <= %(upto)s
 ORDER BY stream
 """
 _SELECT_STAGED = """
-SELECT DISTINCT ON (stream) stream, state
+SELECT DISTINCT ON (stream) stream, topic, state
 FROM events
 WHERE stream = ANY(%b) AND topic = 'import_staged.v1'
 ORDER BY stream, version DESC
 """
 
-_staged = msgspec.json.Decoder(ImportStaged)
 _topic_of = {event: topic for aggregate in AGGREGATES.values() for topic, event in aggregate.topics.items()}
 
 
@@ -279,11 +278,9 @@ def _payloads_of(connection: Connection[Any], batch: Sequence[Seen]) -> list[Pay
     processed = [seen.stream for seen in batch if isinstance(seen.recorded.event, ImportProcessed)]
     if processed:
         with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
-            for stream, state in cursor.execute(_SELECT_STAGED, (processed,)):
-                try:
-                    staged[stream] = _staged.decode(state).payload_sha256
-                except UNREADABLE:
-                    staged[stream] = _UNREADABLE_DIGEST
+            for stream, topic, state in cursor.execute(_SELECT_STAGED, (processed,)):
+                event = read_event(stream, topic, state)
+                staged[stream] = getattr(event, "payload_sha256", _UNREADABLE_DIGEST)
     named = []
     for seen in batch:
         event = seen.recorded.event
@@ -320,10 +317,8 @@ def head(connection: Connection[Any]) -> int:
 
 def _seen(row: tuple[Any, ...], told: str | None = None) -> Seen | Poison:
     """The event of a row; `told` is the topic before it, where the row does not say it."""
-    position, stream, version, topic, at, supplier, by, command_id, code_version, state, previous, first_at, first = row
-    try:
-        event = read_event(topic, state)
-    except UNREADABLE as error:
-        return Poison(stream, position, said_by(error), first, topic)
-    recorded = Recorded(stream, version, event, at, supplier, by, command_id, position, code_version)
+    *event, previous, first_at, first = row
+    recorded = recorded_event(*event)
+    if isinstance(recorded.event, Unreadable):
+        return Poison(recorded.stream, recorded.position, recorded.event.error, first, recorded.topic)
     return Seen(recorded, previous or told, first_at, first)

@@ -22,7 +22,8 @@ def test_metadata_stands_beside_the_event_s_own_members() -> None:
     named = Recorded("supplier/S", 1, event, NOON, "S", "t", metadata=REQUEST)
     assert metadata_of(named.state) == REQUEST
     assert metadata_of(plain.state) is NO_METADATA
-    assert read_event(named.topic, named.state) == read_event(plain.topic, plain.state) == event
+    assert read_event(named.stream, named.topic, named.state) == event
+    assert read_event(plain.stream, plain.topic, plain.state) == event
     assert b"metadata" not in plain.state
 
 

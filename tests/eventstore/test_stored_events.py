@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from eventstore.events import read_event
-from tests.support.stored_events import STORED, TOPICS
+from tests.support.stored_events import STORED, STREAMS, TOPICS
 
 FORMS = sorted(file.stem for file in STORED.glob("*.json"))
 """A topic, or a topic and the name of a later form of it."""
@@ -14,7 +14,7 @@ FORMS = sorted(file.stem for file in STORED.glob("*.json"))
 def test_a_stored_event_is_read_and_written_the_same(form: str) -> None:
     topic = ".".join(form.split(".")[:2])
     stored = (STORED / f"{form}.json").read_bytes().strip()
-    event = read_event(topic, stored)
+    event = read_event(STREAMS[topic], topic, stored)
     assert type(event) is TOPICS[topic]
     assert msgspec.json.encode(event) == stored
 

@@ -271,7 +271,7 @@ TAMPERINGS: dict[Callable[[Log], None], str] = {
     guard_off(
         "readable_events",
         "CREATE OR REPLACE VIEW readable_events AS SELECT position, stream, version, topic, recorded_at, supplier,"
-        " caused_by, command_id, code_version, convert_from(state, 'UTF8')::jsonb AS event"
+        " caused_by, command_id, code_version, readable_event(state) AS event"
         " FROM events WHERE position <> 100",
     ): r"WARNED  the view readable_events does not show the log as it is",
     guard_off("stored_events", "DROP VIEW stored_events"): r"WARNED  the view stored_events does not show the log",

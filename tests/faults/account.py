@@ -6,8 +6,7 @@ from typing import Any
 
 import psycopg
 
-from eventstore.events import aggregate_of
-from eventstore.log.ledger import recorded_of
+from eventstore.events import aggregate_of, recorded_of
 from projections import PROJECTIONS
 from projections.versioning.compare import verify
 from tests.simulation.simulator import LEGAL
