@@ -57,10 +57,16 @@ async def in_thread(work: Callable[..., T], *arguments: Any, **named: Any) -> T:
     return await in_time(asyncio.to_thread(work, *arguments, **named))
 
 
-async def read(pool: AsyncConnectionPool, query: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-    """What `query(connection, *arguments)` gives. Raises StoreUnavailable.
+async def read(
+    pool: AsyncConnectionPool,
+    query: Callable[..., Awaitable[T]],
+    *arguments: Any,
+    within_s: float = ANSWER_TIMEOUT_S,
+) -> T:
+    """Return what `query(connection, *arguments)` gives. Raises StoreUnavailable.
 
-    Where a connection that nobody has checked turns out to be lost, it is asked once more, on one that is checked.
+    No other function of the api takes a connection of a pool, so that none is held while a client is waited for. Where
+    an unchecked connection turns out to be lost, the query is repeated on one that is checked.
     """
 
     async def work() -> T:
@@ -76,7 +82,7 @@ async def read(pool: AsyncConnectionPool, query: Callable[..., Awaitable[T]], *a
             async with pool.connection() as connection:
                 return await query(connection, *arguments)
 
-    return await in_time(work())
+    return await in_time(work(), within_s=within_s)
 
 
 class _ReadingConnection(AsyncConnection[Any]):

@@ -55,6 +55,8 @@ MAX_BULK_AT_ONCE, MAX_BULK_OF_ONE = 16, 8
 """Bulk requests of a process at a time, and of one organisation; each holds a few batches."""
 MAX_FOLLOWING_AT_ONCE, MAX_FOLLOWING_OF_ONE = 200, 50
 """Streams of events of a process at a time, and of one organisation; each asks the database once a second."""
+MAX_LISTS_AT_ONCE, MAX_LISTS_OF_ONE = 200, 50
+"""Lists that a process sends at a time, and to one organisation; each holds two pages."""
 MAX_SPREADING_AT_ONCE, MAX_SPREADING_OF_ONE = 3, 1
 """Questions of a process, and of one organisation, for what workers add up; each has a thread and a connection."""
 MAX_MANIFEST_BYTES, MAX_MANIFEST_PLACES = 2 * 1000 * 1000, 20_000
@@ -151,6 +153,12 @@ LIMITS: tuple[Limit, ...] = (
         f"{MAX_FOLLOWING_AT_ONCE}, of an organisation {MAX_FOLLOWING_OF_ONE}",
         _BUSY,
         "the database, the others' share",
+    ),
+    Limit(
+        "lists, histories and downloads that a process sends at a time",
+        f"{MAX_LISTS_AT_ONCE}, to an organisation {MAX_LISTS_OF_ONE}",
+        _BUSY,
+        "memory, the others' share",
     ),
     Limit(
         "questions at a time of a process for what workers add up",

@@ -1,14 +1,13 @@
 """Answers as JSON, and how a request's body is read."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.types import Scope
 
-from api.database import in_time
 from api.fields import field
 from api.languages import JSON, Language, language_headers, language_of
 from api.limits import (
@@ -23,8 +22,6 @@ from api.limits import (
 )
 from api.status_codes import ApiError
 from schemas.sentence import Sentence
-
-_FLUSH_BYTES = 65_536
 
 
 def refuse_large_answer(body: bytes) -> None:
@@ -72,35 +69,6 @@ def spoken_response(
     """A body that holds sentences, in the language that the caller prefers."""
     language = language_of(request)
     return JsonResponse(encoded(body, language), status, {**(headers or {}), **language_headers(language)})
-
-
-async def json_array_response(items: AsyncIterator[Any]) -> Response:
-    """An array that is sent while it is read. Reading has begun when this returns, so that what fails at once raises.
-
-    Where reading fails later, the body ends without its closing bracket.
-    """
-
-    async def chunks() -> AsyncIterator[bytes]:
-        buffer = bytearray(b"[")
-        separator = b""
-        async for item in items:
-            buffer += separator + encoded(item)
-            separator = b","
-            if len(buffer) > _FLUSH_BYTES:
-                yield bytes(buffer)
-                buffer.clear()
-        buffer += b"]"
-        yield bytes(buffer)
-
-    stream = chunks()
-    first = await in_time(anext(stream))
-
-    async def whole() -> AsyncIterator[bytes]:
-        yield first
-        async for chunk in stream:
-            yield chunk
-
-    return StreamingResponse(whole(), media_type="application/json")
 
 
 class Room:

@@ -13,6 +13,7 @@ from api.bulk.workshop import Workshop
 from api.database import reading_pool
 from api.directory import Directory
 from api.gathered_reads import GatheredReads
+from api.lists import Lists
 from api.operation import Operation
 from api.rate_limit import RateLimit
 from api.refusal_counts import RefusalCounts
@@ -29,11 +30,11 @@ from telemetry.measures import measures
 
 @dataclass(frozen=True)
 class Services:
-    """What each endpoint gets. `lists` is a pool of its own, so that slow readers of lists starve nobody."""
+    """Objects that each endpoint is made with."""
 
     ledger: Ledger
     pool: AsyncConnectionPool
-    lists: AsyncConnectionPool
+    lists: Lists
     statuses: GatheredReads[tuple[str, str], ImportStatus]
     """The v2 status records, by supplier and external account number."""
     directory: Directory
@@ -74,7 +75,7 @@ class Services:
         return cls(
             ledger=ledger,
             pool=pool,
-            lists=reading_pool(database_url, size=connections.API_LISTS),
+            lists=Lists(reading_pool(database_url, size=connections.API_LISTS)),
             statuses=GatheredReads(pool, import_statuses),
             directory=directory,
             limit=limit,
@@ -93,7 +94,7 @@ class Services:
     def look(self) -> None:
         """Tell how the pools of reads are."""
         measures().pool("reads", self.pool.get_stats())
-        measures().pool("lists", self.lists.get_stats())
+        measures().pool("lists", self.lists.pool.get_stats())
 
     @contextlib.asynccontextmanager
     async def running(self, look: Callable[..., None] = lambda *looks: None) -> AsyncIterator[None]:
@@ -103,7 +104,7 @@ class Services:
         """
         look(self.ledger.look, self.look)
         self.open_ledger(self.ledger)
-        async with self.pool, self.lists:
+        async with self.pool, self.lists.pool:
             keepers = (
                 self.directory.keep_fresh,
                 self.refusals.keep_appending,

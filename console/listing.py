@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from api.catalogue import CATALOGUE
+from api.lists import ListFormat
 from eventstore.aggregates.import_process import STATUSES
 from projections.import_list import ListedRow, Narrowed
 
@@ -102,16 +103,20 @@ CSV_COLUMNS = (
 )  # fmt: skip
 
 
-def as_csv(rows: Iterable[ListedRow], *, has_head: bool) -> str:
-    """The rows as lines of CSV, in the columns of `CSV_COLUMNS`."""
+def as_csv(rows: Iterable[ListedRow]) -> bytes:
+    """Return the rows as lines of CSV, in the columns of `CSV_COLUMNS`."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
-    if has_head:
-        writer.writerow(CSV_COLUMNS)
     for row in rows:
         cells = (
             row.supplier, row.external_account_number, row.status, row.account_number or "", row.error_code or "",
             f"{row.created_at:%Y-%m-%dT%H:%M:%SZ}", f"{row.modified_at:%Y-%m-%dT%H:%M:%SZ}",
         )  # fmt: skip
         writer.writerow([neutral(cell) for cell in cells])
-    return text.getvalue()
+    return text.getvalue().encode()
+
+
+CSV = ListFormat(
+    media_type="text/csv; charset=utf-8", encode=as_csv, head=f"\ufeff{','.join(CSV_COLUMNS)}\r\n".encode()
+)
+"""A list as a file that spreadsheets read."""

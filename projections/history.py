@@ -4,7 +4,7 @@ Also as it was known at a time or position. No table of its own: it is read from
 """
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import date, datetime, time, timedelta
 from typing import Any, LiteralString, cast
 
@@ -135,21 +135,22 @@ WHERE stream = ANY(%(streams)s) AND {_AS_OF}
 ORDER BY position
 """
 
-_SELECT_ACCOUNT_EVENTS: LiteralString = f"""{SELECT_EVENTS}
-WHERE {_AS_OF}
-  AND stream = ANY(ARRAY(
+_OF_ACCOUNT: LiteralString = """stream = ANY(ARRAY(
     SELECT unnest(%(streams)s::text[])
     UNION ALL
     SELECT stream FROM account_record
     WHERE supplier = %(supplier)s AND external_account_number = %(external)s
-  ))
-ORDER BY position
+))"""
+"""An SQL condition on events: they belong to the account's own streams, or to a record of it."""
+
+_SELECT_POSITIONS: LiteralString = f"""
+SELECT ARRAY(SELECT position FROM events WHERE {_OF_ACCOUNT} AND {_AS_OF} ORDER BY position)
 """  # noqa: S608 - constants
 
 _SELECT_KEYS = "SELECT stream, key FROM payload_keys WHERE stream = ANY(%b)"
 
 _ROWS_AT_ONCE = 50
-"""Events that are held while a history is read."""
+"""Events of a page of a history, and events that are held while a stream is read."""
 
 _STATUS_AFTER_TOPIC = dict.fromkeys(import_process.TOPICS, import_process.status_after_erasure(False)) | (
     import_process.STATUS_AFTER_TOPIC
@@ -165,13 +166,25 @@ ORDER BY stream, version DESC
 """  # noqa: S608 - constants
 
 
-async def account_history(
+async def account_positions(
     connection: AsyncConnection[Any], supplier: str, external: str, as_of: AsOf = NOW
-) -> AsyncIterator[Recorded]:
-    """Every event of the account, oldest first, `Unreadable` ones as well, as they stream from the database."""
+) -> list[int]:
+    """Return the positions of all events of the account, oldest first."""
     parameters = {"streams": _streams(supplier, external, []), "supplier": supplier, "external": external}
-    async for recorded in _streamed(connection, _SELECT_ACCOUNT_EVENTS, as_of.parameters | parameters):
-        yield recorded
+    async with connection.cursor(row_factory=tuple_row) as cursor:
+        await cursor.execute(_SELECT_POSITIONS, as_of.parameters | parameters)
+        row = await cursor.fetchone()
+    return list(row[0]) if row else []
+
+
+async def history_page(
+    connection: AsyncConnection[Any], after: int, *, supplier: str, external: str, positions: Sequence[int]
+) -> tuple[list[HistoryEntry], int | None]:
+    """Return the next of these events of the account, and how many have been read then; None at the end."""
+    upto = after + _ROWS_AT_ONCE
+    parameters = {"streams": _streams(supplier, external, []), "places": positions[after:upto]}
+    events = [one async for one in _streamed(connection, _SELECT_AT_PLACES, parameters)]
+    return [history_entry(one) for one in reversed(events)], upto if upto < len(positions) else None
 
 
 class TimeLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,12 +204,7 @@ _SELECT_PLACES: LiteralString = f"""
 WITH mine AS MATERIALIZED (
     SELECT position, {_AS_OF} AS is_known
     FROM events
-    WHERE stream = ANY(ARRAY(
-        SELECT unnest(%(streams)s::text[])
-        UNION ALL
-        SELECT stream FROM account_record
-        WHERE supplier = %(supplier)s AND external_account_number = %(external)s
-    ))
+    WHERE {_OF_ACCOUNT}
 )
 SELECT coalesce(min(position), 0), coalesce(max(position), 0), coalesce(max(position) FILTER (WHERE is_known), 0),
        ARRAY(SELECT position FROM mine WHERE is_known AND position < %(before)s ORDER BY position DESC LIMIT %(limit)s)

@@ -419,24 +419,42 @@ def rate_of(ended: Mapping[int, int], started_at: datetime, last_at: datetime, a
 _SELECT_IMPORTS = """
 SELECT a.position, a.external_account_number, s.status, s.account_number, s.created_at, s.modified_at, s.error_code,
        s.error_detail, s.error_domain
-FROM import_run_account AS a
+FROM (
+    SELECT *
+    FROM import_run_account
+    WHERE supplier = %(supplier)s AND run = %(run)s AND (position, external_account_number) > (%(after)s, %(last)s)
+    ORDER BY position, external_account_number
+    LIMIT %(candidates)s
+) AS a
 JOIN import_status AS s USING (supplier, external_account_number)
-WHERE a.supplier = %(supplier)s AND a.run = %(run)s AND (a.position, a.external_account_number) > (%(after)s, %(last)s)
-  AND (%(status)s::text IS NULL OR s.status = %(status)s)
+WHERE %(status)s::text IS NULL OR s.status = %(status)s
 ORDER BY a.position, a.external_account_number
 LIMIT %(limit)s
 """
+_SELECT_LAST_CANDIDATE = """
+SELECT position, external_account_number
+FROM import_run_account
+WHERE supplier = %(supplier)s AND run = %(run)s AND (position, external_account_number) > (%(after)s, %(last)s)
+ORDER BY position, external_account_number
+OFFSET %(candidates)s - 1 LIMIT 1
+"""
+_MAX_CANDIDATES = 10 * PAGE
+"""Accounts of a run that a page looks at for those in one state; a page may then be short before the end."""
 
 
 async def run_imports(
-    connection: AsyncConnection[Any], supplier: str, run: str, status: str | None, after: tuple[int, str]
-) -> tuple[list[RunImport], tuple[int, str] | None]:
-    """The next page of a run's imports, in the order in which they were sent, and where it ends; None at the end."""
+    connection: AsyncConnection[Any], after: RunPlace, *, supplier: str, run: str, status: str | None
+) -> tuple[list[RunImport], RunPlace | None]:
+    """Return the next of a run's imports, in the order in which they were sent, and where they end; None at the end."""
     wanted = {"supplier": supplier, "run": run, "status": status, "after": after[0], "last": after[1], "limit": PAGE}
+    wanted["candidates"] = PAGE if status is None else _MAX_CANDIDATES
     async with connection.cursor(row_factory=tuple_row) as cursor:
         rows = await (await cursor.execute(_SELECT_IMPORTS, wanted)).fetchall()
-    imports = [_run_import(*row[1:]) for row in rows]
-    return imports, (rows[-1][0], rows[-1][1]) if len(rows) == PAGE else None
+        imports = [_run_import(*row[1:]) for row in rows]
+        if len(rows) == PAGE:
+            return imports, (rows[-1][0], rows[-1][1])
+        last = await (await cursor.execute(_SELECT_LAST_CANDIDATE, wanted)).fetchone()
+    return imports, (last[0], last[1]) if last else None
 
 
 def _run_import(external: str, *columns: Any) -> RunImport:

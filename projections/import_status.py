@@ -3,13 +3,13 @@
 Table `import_status`; written in the append's transaction.
 """
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any, Literal, LiteralString
 
 import msgspec
 from psycopg import AsyncConnection, Connection
-from psycopg.rows import class_row, tuple_row
+from psycopg.rows import tuple_row
 
 from eventstore.aggregates.import_process import (
     IMPORT_PROCESS,
@@ -148,12 +148,6 @@ FROM unnest(%s::text[], %s::text[]) AS asked (supplier, external_account_number)
 JOIN import_status USING (supplier, external_account_number)
 """
 
-_SELECT_LIST = """
-SELECT external_account_number, account_number AS service_account_number, account_created_at
-FROM import_status
-WHERE supplier = %s AND status = ANY(%s)
-ORDER BY created_position
-"""
 
 _HAS_PROBLEM: LiteralString = """
 EXISTS (SELECT FROM events AS e
@@ -316,10 +310,39 @@ def transfer_status(status: ImportStatus) -> TransferStatus:
     )
 
 
+_SELECT_LIST: LiteralString = f"""
+SELECT external_account_number, account_number, account_created_at, created_position
+FROM ({_candidates("")}) AS s
+WHERE status = ANY(%(states)s)
+ORDER BY created_position
+LIMIT %(limit)s
+"""  # noqa: S608 - constants
+_SELECT_LAST_CANDIDATE = """
+SELECT created_position
+FROM import_status
+WHERE supplier = %(supplier)s AND created_position > %(after)s
+ORDER BY created_position
+OFFSET %(candidates)s - 1 LIMIT 1
+"""
+_LIST_PAGE = 1_000
+
+
 async def import_list(
-    connection: AsyncConnection[Any], supplier: str, states: tuple[str, ...]
-) -> AsyncIterator[ImportListItem]:
-    """A supplier's imports in these states, in order of creation, as they stream from the database."""
-    async with connection.cursor(row_factory=class_row(ImportListItem)) as cursor:
-        async for row in cursor.stream(_SELECT_LIST, (supplier, list(states)), size=500):
-            yield row
+    connection: AsyncConnection[Any], after: int, *, supplier: str, states: Collection[str]
+) -> tuple[list[ImportListItem], int | None]:
+    """Return the next of a supplier's imports in these states, and where the next page begins; None at the end.
+
+    They are in order of creation. A page looks at a bounded number of imports, so it may be empty before the end.
+    """
+    wanted = {"supplier": supplier, "states": list(states), "after": after, "limit": _LIST_PAGE}
+    wanted["candidates"] = _MAX_CANDIDATES
+    async with connection.cursor(row_factory=tuple_row) as cursor:
+        rows = await (await cursor.execute(_SELECT_LIST, wanted)).fetchall()
+        items = [
+            ImportListItem(external_account_number=external, service_account_number=number, account_created_at=at)
+            for external, number, at, _ in rows
+        ]
+        if len(rows) == _LIST_PAGE:
+            return items, rows[-1][3]
+        last = await (await cursor.execute(_SELECT_LAST_CANDIDATE, wanted)).fetchone()
+    return items, last[0] if last else None

@@ -1,6 +1,6 @@
 """What happened to an account, for auditors: its history, and what differs between two of its payloads."""
 
-from collections.abc import AsyncIterator
+from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -13,15 +13,15 @@ from api.errors import not_found, query_not_valid
 from api.limits import MAX_ANSWER_BYTES
 from api.operation import ACCOUNT_PATH, ACCOUNTS, Operation, Parameter
 from api.paths import identifier
-from api.responses import JsonResponse, json_array_response
+from api.responses import JsonResponse
 from api.services import Services
 from eventstore.aggregates.import_process import stream_of
 from projections.history import (
     NOW,
     AsOf,
     HistoryEntry,
-    account_history,
-    history_entry,
+    account_positions,
+    history_page,
     is_imported,
     staged_payloads,
 )
@@ -65,15 +65,11 @@ class HistoryQueries:
         self._lists = services.lists
 
     async def history(self, request: Request, call: Call) -> Response:
-        """200 with every event of the account, oldest first, streamed; 404 when there is no import of it."""
+        """200 with every event of the account, oldest first; 404 when there is no import of it."""
         supplier, external, moment = await self._asked(request)
-
-        async def entries() -> AsyncIterator[HistoryEntry]:
-            async with self._lists.connection() as connection:
-                async for recorded in account_history(connection, supplier, external, moment):
-                    yield history_entry(recorded)
-
-        return await json_array_response(entries())
+        positions = await read(self._pool, account_positions, supplier, external, moment)
+        query = partial(history_page, supplier=supplier, external=external, positions=positions)
+        return await self._lists.answer(call.key.organisation, query, 0)
 
     async def difference(self, request: Request, call: Call) -> Response:
         """200 with what differs between the payloads of two staged events, named by their versions."""

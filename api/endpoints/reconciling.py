@@ -8,13 +8,14 @@ import hashlib
 from typing import Any
 
 import msgspec
+from psycopg import AsyncConnection
 from starlette.requests import Request
 from starlette.responses import Response
 
 from api.admission import Call
 from api.auth import READERS, WRITERS
 from api.beside import beside
-from api.database import in_time
+from api.database import in_time, read
 from api.known_runs import RUN_PATH, KnownRuns, run_not_valid
 from api.limits import MAX_SPREADING_AT_ONCE, MAX_SPREADING_OF_ONE
 from api.manifests import source_manifest, unbalanced
@@ -146,13 +147,9 @@ class Reconciling:
         totals = Totals()
         after: RunPlace | None = (0, "")
         while after is not None:
-            portion, after = await in_time(self._portion(*state.named, after), within_s=PORTION_WITHIN_S)
+            portion, after = await read(self._lists.pool, _portion, *state.named, after, within_s=PORTION_WITHIN_S)
             totals = totals.merge(portion)
         return totals
-
-    async def _portion(self, supplier: str, run: str, after: RunPlace) -> tuple[Totals, RunPlace | None]:
-        async with self._lists.connection() as connection:
-            return await answer_async(connection, run_portion(supplier, run, after))
 
     async def _record(self, state: RunState, totals: Totals) -> dict[str, Any]:
         """The totals of the run, with how it is by now."""
@@ -167,6 +164,12 @@ class Reconciling:
             "refused": again.record.refused,
             "unknown_fields": entry.unknown_fields if entry else "refuse",
         }
+
+
+async def _portion(
+    connection: AsyncConnection[Any], supplier: str, run: str, after: RunPlace
+) -> tuple[Totals, RunPlace | None]:
+    return await answer_async(connection, run_portion(supplier, run, after))
 
 
 def _underway(request: Request, progress: JobProgress) -> Response:

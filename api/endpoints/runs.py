@@ -2,11 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, Sequence
 from datetime import timedelta
+from functools import partial
 
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from api.admission import Call
 from api.auth import READERS
@@ -17,6 +18,7 @@ from api.event_stream import KEEP_ALIVE_S, EventStream, ServerEvent
 from api.known_runs import RUN_PATH, KnownRuns, run_not_valid
 from api.languages import Language, language_headers, language_of
 from api.limits import MAX_FOLLOWING_AT_ONCE, MAX_FOLLOWING_OF_ONE
+from api.lists import ListFormat
 from api.operation import STATUS, V2, Operation, Parameter
 from api.paths import identifier
 from api.problem_sentences import with_sentence
@@ -25,7 +27,7 @@ from api.services import Services
 from api.shares import Shares
 from eventstore.aggregates.import_process import STATUSES
 from eventstore.clock import now
-from projections.import_run import RunState, is_up, run_imports, run_states
+from projections.import_run import RunPlace, RunState, is_up, run_imports, run_states
 from schemas.base import Problem
 from schemas.run import RunImport, RunRecord
 from schemas.sentence import Sentence
@@ -73,13 +75,12 @@ class Runs:
         """200 with the status records of the run's imports, a line each, in the order in which they were sent."""
         state = await self._runs.known(request)
         status = _status_of(request)
-        first, after = await read(self._lists, run_imports, *state.named, status, (0, ""))
         language = language_of(request)
-        return StreamingResponse(
-            self._lines(state, status, first, after, language),
-            media_type="application/x-ndjson",
-            headers=language_headers(language),
-        )
+        supplier, run = state.named
+        query = partial(run_imports, supplier=supplier, run=run, status=status)
+        text_format = ListFormat(media_type="application/x-ndjson", encode=partial(_lines, language))
+        start: RunPlace = (0, "")
+        return await self._lists.answer(call.key.organisation, query, start, text_format, language_headers(language))
 
     async def _told(self, state: RunState, seen: str, organisation: str) -> AsyncGenerator[ServerEvent | None]:
         """What is told of a run to somebody who has seen the event of this id, "" for none."""
@@ -100,20 +101,9 @@ class Runs:
                 await asyncio.sleep(EVERY_S)
                 state = await self._runs.state(*state.named) or state
 
-    async def _lines(
-        self,
-        state: RunState,
-        status: str | None,
-        imports: list[RunImport],
-        after: tuple[int, str] | None,
-        language: Language,
-    ) -> AsyncIterator[bytes]:
-        """The lines, page by page. A connection is held for one page only, so that slow readers starve nobody."""
-        while True:
-            yield b"".join([encode_line(with_sentence(one), language) + b"\n" for one in imports])
-            if after is None:
-                return
-            imports, after = await read(self._lists, run_imports, *state.named, status, after)
+
+def _lines(language: Language, imports: Sequence[RunImport]) -> bytes:
+    return b"".join([encode_line(with_sentence(one), language) + b"\n" for one in imports])
 
 
 def _event(name: str, state: RunState) -> ServerEvent:

@@ -1,7 +1,6 @@
 """What became of imports (v1): the transfer status of one, and the lists of a supplier's."""
 
-from collections.abc import AsyncIterator
-from typing import Any
+from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -11,7 +10,7 @@ from api.auth import READERS
 from api.errors import not_found
 from api.operation import STATUS, V1, Operation
 from api.paths import identifier
-from api.responses import json_array_response, json_response
+from api.responses import json_response
 from api.services import Services
 from projections.import_status import ALL_STATES, IMPORTED_STATES, PENDING_STATES, import_list, transfer_status
 from schemas.sentence import Sentence
@@ -39,23 +38,17 @@ class StatusQueries:
         return json_response(transfer_status(status))
 
     async def all(self, request: Request, call: Call) -> Response:
-        return await self._list(request, ALL_STATES)
+        return await self._list(request, call, ALL_STATES)
 
     async def pending(self, request: Request, call: Call) -> Response:
-        return await self._list(request, PENDING_STATES)
+        return await self._list(request, call, PENDING_STATES)
 
     async def imported(self, request: Request, call: Call) -> Response:
-        return await self._list(request, IMPORTED_STATES)
+        return await self._list(request, call, IMPORTED_STATES)
 
-    async def _list(self, request: Request, states: tuple[str, ...]) -> Response:
-        supplier = identifier(request, "supplier")
-
-        async def items() -> AsyncIterator[Any]:
-            async with self._lists.connection() as connection:
-                async for item in import_list(connection, supplier, states):
-                    yield item
-
-        return await json_array_response(items())
+    async def _list(self, request: Request, call: Call, states: tuple[str, ...]) -> Response:
+        query = partial(import_list, supplier=identifier(request, "supplier"), states=states)
+        return await self._lists.answer(call.key.organisation, query, 0)
 
 
 OPERATIONS = (

@@ -1,15 +1,16 @@
 """The list of imports: found and narrowed by everything, decided about many at once, taken along as CSV."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from api.database import in_time
 from api.errors import not_found, query_not_valid
-from console.listing import NAMES, Asked, as_csv, command_line, import_address
+from console.listing import CSV, NAMES, Asked, command_line, import_address
 from console.paging import no_place
 from console.people import EVERYBODY, MENDERS
 from console.texts import N_
@@ -103,23 +104,16 @@ async def imports(visit: Visit) -> Response:
 
 @page("/imports/export/", roles=EVERYBODY)
 async def export_list(visit: Visit) -> Response:
-    """The whole list as CSV, as it streams from the database."""
+    """Return the whole list as CSV."""
     narrowed = Asked.of(dict(visit.request.query_params)).narrowed(await _codes(visit))
-    first = await visit.read(_export_page, narrowed, "")
-
-    async def lines() -> AsyncIterator[str]:
-        listed = first
-        yield "\ufeff" + as_csv(listed.imports, has_head=True)
-        while listed.next_after:
-            listed = await visit.read(_export_page, narrowed, listed.next_after)
-            yield as_csv(listed.imports, has_head=False)
-
     headers = {"Content-Disposition": 'attachment; filename="imports.csv"'}
-    return StreamingResponse(lines(), media_type="text/csv; charset=utf-8", headers=headers)
+    query = partial(_export_page, narrowed=narrowed)
+    return await visit.services.lists.answer(visit.person.organisation, query, "", CSV, headers)
 
 
-async def _export_page(connection: Any, narrowed: Narrowed, after: str) -> ListPage:
-    return await list_imports(connection, narrowed, after=after, limit=EXPORTED_AT_ONCE)
+async def _export_page(connection: Any, after: str, narrowed: Narrowed) -> tuple[Sequence[ListedRow], str | None]:
+    listed = await list_imports(connection, narrowed, after=after, limit=EXPORTED_AT_ONCE)
+    return listed.imports, listed.next_after or None
 
 
 @action("/imports/decide/", roles=MENDERS)
@@ -187,13 +181,10 @@ async def _matching(visit: Visit, verb: Verb, asked: Asked) -> list[tuple[str, s
         return []
     narrowed = msgspec.structs.replace(asked, status=verb.status).narrowed(await _codes(visit))
     chosen: list[tuple[str, str]] = []
-    after = ""
-    while len(chosen) < MOST_AT_ONCE:
-        listed = await visit.read(_export_page, narrowed, after)
-        chosen += [(row.supplier, row.external_account_number) for row in listed.imports]
-        after = listed.next_after
-        if not after:
-            break
+    after: str | None = ""
+    while len(chosen) < MOST_AT_ONCE and after is not None:
+        rows, after = await visit.read(_export_page, after, narrowed)
+        chosen += [(row.supplier, row.external_account_number) for row in rows]
     return chosen[:MOST_AT_ONCE]
 
 

@@ -6,11 +6,10 @@ import json
 import socket
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Any
 
 import pytest
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -28,24 +27,8 @@ from api.event_stream import EventStream, ServerEvent
 from api.limits import MAX_BULK_AHEAD
 from api.stopping import GONE, STATE
 from tests.hostile.measure import conversation
-from tests.support.running import free_port, wait_for
-
-
-@contextlib.contextmanager
-def serving(app: Starlette) -> Iterator[int]:
-    """The application behind the impatient protocol, in a thread."""
-    port = free_port()
-    config = server.configuration(app, host="127.0.0.1", port=port)
-    config.timeout_graceful_shutdown = 1
-    running = uvicorn.Server(config)
-    thread = threading.Thread(target=running.run)
-    thread.start()
-    wait_for(lambda: running.started, "the server listens")
-    try:
-        yield port
-    finally:
-        running.should_exit = True
-        thread.join()
+from tests.support.running import wait_for
+from tests.support.serving import serving
 
 
 async def quick(request: Request) -> Response:

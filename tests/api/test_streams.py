@@ -2,10 +2,9 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
-from starlette.responses import StreamingResponse
 from starlette.types import Message
 
 from api.beside import beside
@@ -13,35 +12,48 @@ from api.bulk import body as bulk_body
 from api.bulk.body import BulkBody
 from api.bulk.inflate import Plain
 from api.bulk.lines import Line
+from api.database import reading_pool
 from api.limits import MAX_AT_ONCE_BYTES, MAX_MEDIUM_BYTES
-from api.responses import json_array_response
+from api.lists import Lists
+from api.responses import encoded
 from api.status_codes import ApiError
+from embedded.postgres import PostgresUrls
 
-ITEMS = 200_000
+ITEMS, PAGES = 20_000, 20
 
 
-def test_a_list_goes_out_whole_and_is_held_nowhere() -> None:
+def test_a_list_goes_out_whole_and_is_held_nowhere(database: PostgresUrls) -> None:
+    sent: list[Message] = []
+    ahead: list[int] = []
     read = 0
 
-    async def items() -> AsyncIterator[dict[str, int]]:
+    async def page(connection: Any, after: int) -> tuple[list[int], int | None]:
         nonlocal read
-        for number in range(ITEMS):
-            read += 1
-            yield {"number": number}
+        read += 1
+        await connection.execute("SELECT 1")
+        upto = after + ITEMS // PAGES
+        return [*range(after, upto)], upto if upto < ITEMS else None
 
-    async def sent() -> tuple[int, int, int]:
-        response = await json_array_response(items())
-        assert isinstance(response, StreamingResponse)
-        read_at_first, longest, whole = read, 0, 0
-        async for chunk in response.body_iterator:
-            longest, whole = max(longest, len(chunk)), whole + len(chunk)
-        return read_at_first, longest, whole
+    async def send(message: Message) -> None:
+        await asyncio.sleep(0.01)  # long enough to read more than one page ahead
+        sent.append(message)
+        ahead.append(read - len(sent))
 
-    read_at_first, longest, whole = asyncio.run(sent())
-    assert read == ITEMS
-    assert read_at_first < ITEMS / 20, "it is read while it is sent"
-    assert longest < 70_000
-    assert whole == sum(len(f'{{"number":{number}}},') for number in range(ITEMS)) + 1
+    async def answered() -> None:
+        async with reading_pool(database.service, size=1) as pool:
+            response = await Lists(pool).answer("O", page, 0)
+            assert read == 1, "it is read while it is sent"
+            await response({"type": "http"}, no_request, send)
+
+    asyncio.run(answered())
+    assert read == PAGES
+    assert max(ahead) <= 1
+    assert b"".join(message.get("body", b"") for message in sent) == encoded([*range(ITEMS)])
+
+
+async def no_request() -> Message:
+    await asyncio.sleep(3600)
+    raise AssertionError("nobody waits so long")
 
 
 def test_a_large_body_is_worked_on_beside_the_loop() -> None:

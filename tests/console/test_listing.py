@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from console.listing import CSV_COLUMNS, Asked, as_csv, command_line, import_address, neutral
+from console.listing import CSV, CSV_COLUMNS, Asked, as_csv, command_line, import_address, neutral
 from projections.import_list import ListedRow
 
 
@@ -36,9 +36,8 @@ def test_rows_are_written_as_csv() -> None:
         supplier="S", external_account_number='=A,"1"', status="ERRORED", account_number=None, created_at=at,
         modified_at=at, error_code="blank", attempt=1, place=7,
     )  # fmt: skip
-    lines = as_csv([row], has_head=True).splitlines()
-    assert lines[0] == ",".join(CSV_COLUMNS)
-    assert lines[1] == 'S,"\'=A,""1""",ERRORED,,blank,2026-11-22T09:00:00Z,2026-11-22T09:00:00Z'
+    assert CSV.head == b"\xef\xbb\xbf" + ",".join(CSV_COLUMNS).encode() + b"\r\n"
+    assert as_csv([row]).decode() == 'S,"\'=A,""1""",ERRORED,,blank,2026-11-22T09:00:00Z,2026-11-22T09:00:00Z\r\n'
     assert neutral("NO-1") == "NO-1"
 
 
