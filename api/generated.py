@@ -106,7 +106,7 @@ def contract_changes(released: Any, present: Any) -> Iterator[str]:
     Nothing may be missing or different, except what `RESTATED` lists.
 
     - Requests must not be bound further: no field becomes required, bounds and patterns stay, and none are new.
-      A new value of an enumeration is an addition.
+      A longer text and a new value of an enumeration are additions.
     - Answers must not be bound less: fields may become required, bounds may be new, and enumerations stay.
     """
     yield from _changes(released, present, "", _Sides(frozenset(_components_sent(released))))
@@ -131,7 +131,7 @@ def _components_sent(document: dict[str, Any]) -> set[str]:
 
 
 def _changes(released: Any, present: Any, place: str, sides: _Sides) -> Iterator[str]:
-    if _is_restated(released, present, place):
+    if _is_restated(released, present, place) or _is_longer(released, present, place, sides):
         return
     match released, present:
         case dict(), dict():
@@ -153,18 +153,23 @@ def _changes(released: Any, present: Any, place: str, sides: _Sides) -> Iterator
 
 
 def _changes_of_object(released: dict[str, Any], present: dict[str, Any], place: str, sides: _Sides) -> Iterator[str]:
-    for name in (name for name in released if name not in _FOR_PEOPLE):
+    are_properties = place.endswith(_NAMED_THINGS)
+    for name in (name for name in released if are_properties or name not in _FOR_PEOPLE):
         if name in present:
             yield from _changes(released[name], present[name], f"{place}/{name}", sides)
         elif not (name in _BOUNDS and _is_restated(released[name], None, f"{place}/{name}")):
             yield f"{place}/{name} is gone"
-    if not place.endswith(_NAMED_THINGS) and not sides.is_answer(place):
+    if not are_properties and not sides.is_answer(place):
         new = (present.keys() - released.keys()) & _BOUNDS
         if "enum" in released:
             new -= {"type"}  # it repeats what the values are
         yield from (
             f"{place}/{name} is new" for name in new if not _is_restated(None, present[name], f"{place}/{name}")
         )
+
+
+def _is_longer(was: Any, now: Any, place: str, sides: _Sides) -> bool:
+    return place.endswith("/maxLength") and not sides.is_answer(place) and bool(was < now)
 
 
 def _is_restated(was: Any, now: Any, place: str) -> bool:

@@ -37,15 +37,16 @@ class Formats:
         """`22.11.2026, 14:03:07 MEZ`."""
         if at is None:
             return NOTHING
-        local = at.astimezone(MARKET_TIME)
+        local = _in_market_time(at)
         time = f"{local:%H:%M:%S}" if seconds else f"{local:%H:%M}"
-        return f"{self._day(local)}, {time} {_ZONES[self._language][bool(local.dst())]}"
+        zone = _ZONES[self._language][bool(local.dst())] if local.tzinfo is MARKET_TIME else local.tzname()
+        return f"{self._day(local)}, {time} {zone}"
 
     def day(self, on: date | datetime | None) -> str:
         """`22.11.2026`, of a time its day in the market."""
         if on is None:
             return NOTHING
-        day = on.astimezone(MARKET_TIME).date() if isinstance(on, datetime) else on
+        day = _in_market_time(on).date() if isinstance(on, datetime) else on
         return self._day(day)
 
     def _day(self, day: date) -> str:
@@ -105,3 +106,11 @@ class Formats:
     def said(self, value: Any) -> str:
         """A sentence of the API, which knows itself in German; any other text as it is."""
         return NOTHING if value is None else str(german_of(value) if self._language == "de" else value)
+
+
+def _in_market_time(at: datetime) -> datetime:
+    """The moment in German time; at the ends of the calendar, which that would leave, as it is."""
+    try:
+        return at.astimezone(MARKET_TIME)
+    except OverflowError:
+        return at

@@ -1,7 +1,7 @@
 """Checks over dates: order within one period, gaps and overlaps between periods."""
 
 from collections.abc import Callable, Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from itertools import pairwise
 from operator import attrgetter
 from typing import Any
@@ -39,7 +39,7 @@ def follow_each_other(periods: Sequence[Any], gaps_until: date) -> bool:
 def _meets(end: date | None, start: date, gaps_until: date) -> bool:
     if not end:
         return False
-    return end <= start and (start <= end + timedelta(days=1) or start <= gaps_until)
+    return end <= start and (start.toordinal() - end.toordinal() <= 1 or start <= gaps_until)
 
 
 @inlined("{v} <= now")

@@ -128,14 +128,20 @@ def _fits_its_digits(register: Register) -> bool:
     return all(len(r.value) <= digits or abs(int(Decimal(r.value))) < 10**digits for r in register.readings)
 
 
-@reading("readings[].value", "readings[].read_at")
+@reading("digits", "readings[].value", "readings[].read_at")
 def _runs_forward(register: Register) -> bool:
-    readings = register.readings
+    """Whether no reading is smaller than the one before, unless the register has turned over between them.
+
+    It has where that explains the later reading with less than half of what the register can count.
+    """
+    readings, digits = register.readings, register.digits
     if len(readings) < 2:
         return True
     in_order = sorted(readings, key=_read_at)
     return all(
-        float(earlier.value) < float(later.value) or Decimal(earlier.value) <= Decimal(later.value)
+        float(earlier.value) < float(later.value)
+        or (back := Decimal(earlier.value) - Decimal(later.value)) <= 0
+        or (digits is not UNSET and 2 * back > 10**digits)
         for earlier, later in pairwise(in_order)
     )
 

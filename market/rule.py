@@ -17,7 +17,7 @@ from msgspec import UNSET
 from schemas.base import Problem, Wire
 from schemas.problems import MAX_PROBLEMS, UNKNOWN_FIELD, is_truncated, left_out
 from schemas.sentence import Sentence
-from schemas.shape import derived_checks, is_not_blank
+from schemas.shape import derived_checks, is_in_calendar, is_not_blank
 from schemas.work import MAX_RULES_S, TooMuchWork, Work
 
 _LOOK_EVERY = 64
@@ -273,7 +273,7 @@ def _write_place(
             _write_place(below, depth + 1, steps, lines, names, is_careful=is_careful)
 
 
-_INLINED: dict[Any, str] = {is_not_blank: "{v}.strip()"}
+_INLINED: dict[Any, str] = {is_not_blank: "{v}.strip()", is_in_calendar: "1 < {v}.year < 9999 or {holds}({v})"}
 """Checks of the shape, as `inlined` says it of the market's."""
 
 

@@ -78,7 +78,7 @@ SUPPLY: tuple[Rule, ...] = (
     Rule(
         code="duplicate_supply_addresses_found",
         at="supply_addresses",
-        holds=unique_by("supply_address1", "supply_address2", "supply_postcode"),
+        holds=unique_by("supply_address1", "supply_address2", "supply_address3", "supply_address4", "supply_postcode"),
         says=Sentence("No supply address is given twice.", "Keine Lieferstelle wird zweimal angegeben."),
         source=_CONTRACT,
     ),
@@ -135,8 +135,8 @@ SUPPLY: tuple[Rule, ...] = (
         at=f"{_MELO}.melo_number",
         holds=is_metering_location_id,
         says=Sentence(
-            "A metering location id has 33 characters: the country and 31 letters or digits.",
-            "Eine MeLo-ID hat 33 Zeichen: das Land und 31 Buchstaben oder Ziffern.",
+            "A metering location id must have 33 characters: DE, 11 digits, then 20 capital letters or digits.",
+            "Eine MeLo-ID muss 33 Zeichen haben: DE, 11 Ziffern, dann 20 Großbuchstaben oder Ziffern.",
         ),
         source=_IDENTIFIERS,
         severity=Severity.WARNING,

@@ -11,6 +11,7 @@ from schemas.base import (
     ExternalNumber,
     LongText,
     Moment,
+    Prose,
     Required,
     Required32,
     Text,
@@ -22,16 +23,16 @@ from schemas.supply import SupplyAddress
 
 
 class Reference(Wire, frozen=True, kw_only=True):
-    namespace: Annotated[str, Meta(min_length=1, max_length=50)]
+    namespace: Required
     """Which system or kind the reference is of (Namensraum)."""
-    value: Annotated[str, Meta(min_length=1, max_length=100)]
+    value: Required
     """The reference itself (Wert)."""
 
 
 class AccountCampaign(Wire, frozen=True, kw_only=True):
     slug: Required
     """Short name of the campaign (Kampagne)."""
-    campaign_note: Text = ""
+    campaign_note: Prose = ""
     """A note on it (Bemerkung zur Kampagne)."""
 
 

@@ -50,11 +50,9 @@ def code_and_path(name: str) -> tuple[str, str]:
 
 Required32 = Annotated[str, Meta(min_length=1, max_length=32)]
 Required = Annotated[str, Meta(min_length=1, max_length=512)]
-Text20 = Annotated[str, Meta(max_length=20)]
-Text32 = Annotated[str, Meta(max_length=32)]
-Text128 = Annotated[str, Meta(max_length=128)]
-Text255 = Annotated[str, Meta(max_length=255)]
 Text = Annotated[str, Meta(max_length=512)]
+"""The specification gives no lengths: this one stands above what old systems and EDIFACT messages hold."""
+Prose = Annotated[str, Meta(max_length=65_536)]
 LongText = Annotated[str, Meta(min_length=1, max_length=65_536)]
 DecimalText = Annotated[str, Meta(pattern=DECIMAL_PATTERN)]
 """An exact decimal, kept as the text that was submitted, so that its scale survives."""

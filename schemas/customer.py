@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from schemas.base import MAX_ITEMS, Moment, Required, Text20, Text32, Text128, Text255, Wire
+from schemas.base import MAX_ITEMS, Moment, Prose, Required, Text, Wire
 
 
 class Consent(Wire, frozen=True, kw_only=True):
@@ -13,28 +13,28 @@ class Consent(Wire, frozen=True, kw_only=True):
     """What is consented to (Art der Einwilligung)."""
     value: Literal["ACCEPTED", "REJECTED", "UNKNOWN", "PENDING"]
     """The answer (Einwilligung erteilt, abgelehnt, unbekannt, ausstehend)."""
-    description: Text255 = ""
+    description: Prose = ""
     """The consent in words (Beschreibung der Einwilligung)."""
     signed_at: Moment | UnsetType = UNSET
     """When it was signed (Zeitpunkt der Unterschrift)."""
 
 
 class Customer(Wire, frozen=True, kw_only=True):
-    given_name: Text255 = ""
+    given_name: Text = ""
     """Given name (Vorname)."""
-    family_name: Text255 = ""
+    family_name: Text = ""
     """Family name (Nachname); at least one customer has one."""
     email: Annotated[str, Meta(max_length=254)] | None = None
     """E-mail address (E-Mail-Adresse), or null."""
-    mobile: Text32 | None = None
+    mobile: Text | None = None
     """Mobile phone number (Mobilnummer), or null."""
-    landline: Text32 | None = None
+    landline: Text | None = None
     """Fixed-line number (Festnetznummer), or null."""
     date_of_birth: date | UnsetType = UNSET
     """Date of birth (Geburtsdatum)."""
-    title: Text20 = ""
+    title: Text = ""
     """Title (Titel), such as Dr."""
-    salutation: Text128 = ""
+    salutation: Text = ""
     """Salutation (Anrede)."""
     consents: Annotated[tuple[Consent, ...], Meta(max_length=MAX_ITEMS)] = ()
     """What the customer consented to (Einwilligungen)."""

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from schemas.base import MAX_ITEMS, DecimalText, ExternalNumber, Moment, Required, Required32, Text, Text128, Wire
+from schemas.base import MAX_ITEMS, DecimalText, ExternalNumber, Moment, Required, Required32, Text, Wire
 
 
 class EnergyAmount(Wire, frozen=True, kw_only=True):
@@ -42,7 +42,7 @@ class EnergyAmount(Wire, frozen=True, kw_only=True):
     """Whether the message was cancelled (Storno)."""
     cancelled_at: Moment | None = None
     """When it was cancelled (Zeitpunkt des Stornos), or null."""
-    cancelled_reference: Text128 | None = None
+    cancelled_reference: Text | None = None
     """Reference of the cancellation (Stornoreferenz), or null."""
     plausibility_indications: Annotated[tuple[Text, ...], Meta(max_length=MAX_ITEMS)] = ()
     """Remarks on plausibility (Plausibilisierungshinweise)."""

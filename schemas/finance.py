@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from schemas.base import MAX_ITEMS, DecimalText, Required, SupplyType, Text, Text255, WholeNumber, Wire
+from schemas.base import MAX_ITEMS, DecimalText, Required, SupplyType, Text, WholeNumber, Wire
 
 
 class Statement(Wire, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ class Ledger(Wire, frozen=True, kw_only=True):
 
 
 class BankAccount(Wire, frozen=True, kw_only=True):
-    account_holder: Annotated[Text255, Meta(min_length=1)]
+    account_holder: Required
     """Who holds the bank account (Kontoinhaber)."""
     account_number: Text = ""
     """Number of the bank account (Kontonummer), where there is no IBAN."""

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from schemas.base import MAX_ITEMS, Moment, Required, Text, Text255, Wire
+from schemas.base import MAX_ITEMS, Moment, Required, Text, Wire
 
 ParticipantCode = Annotated[int, Meta(ge=1, le=9_999_999_999_999)]
 """The market partner code (MP-ID): 13 digits, an integer on the wire."""
@@ -13,7 +13,7 @@ ParticipantCode = Annotated[int, Meta(ge=1, le=9_999_999_999_999)]
 class ContactDetails(Wire, frozen=True, kw_only=True):
     category: Required
     """What the contact is for (Kontaktkategorie)."""
-    name: Text255 = ""
+    name: Text = ""
     """Name of the contact (Ansprechpartner)."""
     email: Annotated[str, Meta(max_length=254)] = ""
     """E-mail address of the contact (E-Mail-Adresse)."""

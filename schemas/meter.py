@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from schemas.base import MAX_ITEMS, DecimalText, LocalMoment, Moment, Required, Required32, Text, Wire
+from schemas.base import MAX_ITEMS, DecimalText, LocalMoment, Moment, Required, Text, Wire
 
 
 class Reading(Wire, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ class Register(Wire, frozen=True, kw_only=True):
 
 
 class Meter(Wire, frozen=True, kw_only=True):
-    meter_number: Required32
+    meter_number: Required
     """Number of the meter (Zählernummer)."""
     meter_type: Text = ""
     """Kind of meter (Zählertyp)."""

@@ -31,6 +31,9 @@ TOO_MANY_DIGITS_ON_READING = Sentence(
 )
 """The same, of a number in its shape."""
 OUT_OF_RANGE = Sentence("This number is out of range.", "Diese Zahl liegt außerhalb des Wertebereichs.")
+OUTSIDE_CALENDAR = Sentence(
+    "A moment must lie in the years 1 to 9999, in UTC.", "Ein Zeitpunkt muss in UTC in den Jahren 1 bis 9999 liegen."
+)
 NO_SUCH_TIME = Sentence(
     "This local time does not exist: the clocks were put forward.",
     "Diese Ortszeit gibt es nicht: Die Uhren wurden vorgestellt.",

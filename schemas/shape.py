@@ -43,6 +43,7 @@ _DECIMAL = re.compile(DECIMAL_PATTERN)
 _MOMENT = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2})(:[0-9]{2}(?:\.[0-9]+)?)?([Zz]|[+-][0-9]{2}(?::?[0-9]{2})?)?\Z"
 )
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 _untyped = msgspec.json.Decoder(float_hook=exact_number)
 
 
@@ -202,19 +203,22 @@ def shape_problems(value: Any, wire_type: type) -> list[Problem]:
     return _fitted(value, wire_type, ASKED)[1]
 
 
+def is_in_calendar(moment: datetime) -> bool:
+    """Whether the moment lies in the years 1 to 9999 in UTC: neither Python nor the views know others."""
+    zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=MARKET_TIME)
+    return _FIRST <= zoned <= _LAST
+
+
 @lru_cache(4096)
 def is_real_moment(moment: datetime) -> bool:
-    """False for a local time that the switch to summer time leaves out, or at the very ends of the calendar.
+    """False for a local time that the switch to summer time leaves out. The doubled hour is the first of the two.
 
-    The doubled hour is the first of the two.
+    True at the ends of the calendar, which `is_in_calendar` looks at.
     """
-    if moment.tzinfo is not None:
+    if moment.tzinfo is not None or not is_in_calendar(moment):
         return True
     local = moment.replace(tzinfo=MARKET_TIME)
-    try:
-        return local.astimezone(UTC).astimezone(MARKET_TIME).replace(tzinfo=None) == moment
-    except OverflowError:
-        return False
+    return local.astimezone(UTC).astimezone(MARKET_TIME).replace(tzinfo=None) == moment
 
 
 _CERTAINLY_FITS = len("0.") + 10
@@ -258,8 +262,10 @@ def _derived(node: inspect.Type, at: str) -> Iterator[Check]:
                 yield from _derived(field.type, f"{at}.{field.name}" if at else field.name)
         case inspect.VarTupleType(item_type=item):
             yield from _derived(item, f"{at}[]")
-        case inspect.DateTimeType(tz=None):
-            yield Check(at, is_real_moment, "invalid", misfits.NO_SUCH_TIME)
+        case inspect.DateTimeType(tz=zone):
+            yield Check(at, is_in_calendar, "invalid", misfits.OUTSIDE_CALENDAR)
+            if zone is None:
+                yield Check(at, is_real_moment, "invalid", misfits.NO_SUCH_TIME)
         case inspect.StrType(min_length=1, pattern=None):
             yield Check(at, is_not_blank, "blank", misfits.BLANK)
         case inspect.DecimalType():
@@ -438,6 +444,9 @@ class _Walk:
         except msgspec.ValidationError:
             self.note(path, "invalid", misfits.not_valid(wanted))
             return value
+        if not is_in_calendar(moment):
+            self.note(path, "invalid", misfits.OUTSIDE_CALENDAR)
+            return value
         if moment.tzinfo is not None:
             return value
         if not is_real_moment(moment):
@@ -493,10 +502,13 @@ def _cheap_look(node: inspect.Type) -> Callable[[Any], bool]:
 
 
 def _is_moment_with_zone(value: Any) -> bool:
+    if type(value) is not str:
+        return False
     try:
-        return type(value) is str and msgspec.convert(value, datetime).tzinfo is not None
+        moment = msgspec.convert(value, datetime)
     except msgspec.ValidationError:
         return False
+    return moment.tzinfo is not None and is_in_calendar(moment)
 
 
 def _completed(text: str) -> str:

@@ -165,7 +165,7 @@ class SupplyAddress(Wire, frozen=True, kw_only=True):
     """Third line of the supply address (Lieferstelle)."""
     supply_address4: Text = ""
     """Fourth line of the supply address (Lieferstelle)."""
-    supply_postcode: Annotated[str, Meta(min_length=1, max_length=10)]
+    supply_postcode: Required
     """Postcode of the supply address (Postleitzahl): five digits."""
     customer_at_supply_address_from_date: date
     """Since when the customer is there (Einzugsdatum)."""

@@ -63,7 +63,13 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
         ("9" * 40, "max_digits"),
     ],
     "date": [("2023-02-29", "invalid"), ("01.02.2023", "invalid"), (20230101, "invalid"), (False, "invalid")],
-    "datetime": [("2023-02-29T00:00:00Z", "invalid"), ("2023-01-01", "invalid"), (1672531200, "invalid")],
+    "datetime": [
+        ("2023-02-29T00:00:00Z", "invalid"),
+        ("2023-01-01", "invalid"),
+        (1672531200, "invalid"),
+        ("0001-01-01T00:00:00+01:00", "invalid"),
+        ("9999-12-31T23:59:59-01:00", "invalid"),
+    ],
     "object": [("x", "invalid"), ([], "invalid"), (5, "invalid")],
     "array": [({}, "not_a_list"), ("x", "not_a_list"), (5, "not_a_list")],
     "any": [],
@@ -73,7 +79,13 @@ RIGHT: dict[str, list[Any]] = {
     "boolean": [True, False],
     "decimal": ["1.50", 1.5, 7, "-0.0000000001"],
     "date": ["2024-02-29"],
-    "datetime": ["2024-02-29T12:00:00Z", "2024-02-29T12:00:00+01:00", "2024-02-29T12:00:00"],
+    "datetime": [
+        "2024-02-29T12:00:00Z",
+        "2024-02-29T12:00:00+01:00",
+        "2024-02-29T12:00:00",
+        "0001-01-01T00:00:00Z",
+        "9999-12-31T23:59:59Z",
+    ],
     "any": [None, "x", 1.5, {"a": [1]}],
 }
 """By type: values of it that fit any field, however it is bounded."""

@@ -13,8 +13,8 @@ import msgspec
 
 from api.admission import Call
 from api.bulk.judging import INVALID, Judged, Question
-from api.bulk.lines import Line, typed_number_of
-from api.bulk.receipts import TOO_LONG, Receipt, refusals_of, refused, whole
+from api.bulk.lines import Line
+from api.bulk.receipts import TOO_LONG, Receipt, numbered, refusals_of, refused, whole
 from api.bulk.workshop import Workshop
 from api.directory import Directory
 from api.languages import Language
@@ -136,7 +136,7 @@ class AccountWork:
             await self._judge(doubtful, prepared.suppliers)
             outcomes = await self._staged([item for item in wave if self._is_to_stage(item, prepared.suppliers)])
             changed.update(stream for stream, outcome in outcomes.items() if outcome.recorded)
-            receipts += [self._receipt(item, prepared.suppliers, outcomes) for item in wave]
+            receipts += [await numbered(self._receipt(item, prepared.suppliers, outcomes), item.line) for item in wave]
         await self._count(prepared, receipts)
         return receipts
 
@@ -271,8 +271,8 @@ class AccountWork:
             if receipt.status == "REFUSED":
                 refusal = refusals[receipt.line]
                 self._counts.refuse(supplier, self._run, self._mode, refusal.places)
-                external = receipt.external_account_number or await typed_number_of(item.line)
-                self._attempts.note(OPERATION, supplier, external, receipt.code or "", refusal.names)
+                number = receipt.external_account_number
+                self._attempts.note(OPERATION, supplier, number, receipt.code or "", refusal.names)
             elif receipt.status == "VALID":
                 self._counts.validate(supplier, self._run)
 

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from api.bulk.lines import Line, typed_number_of
 from api.languages import JSON, Language
 from api.refusal_counts import places_of
 from api.refused_attempts import names_of
@@ -94,6 +95,13 @@ def refused(
         warnings=warnings,
         errors=errors,
     )
+
+
+async def numbered(receipt: Receipt, line: Line) -> Receipt:
+    """The receipt, of a refused line with the account number as the line writes it, whatever else is wrong with it."""
+    if receipt.external_account_number or receipt.status != "REFUSED":
+        return receipt
+    return msgspec.structs.replace(receipt, external_account_number=await typed_number_of(line))
 
 
 def whole(code: str, detail: Sentence) -> tuple[Problem, ...]:

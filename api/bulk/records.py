@@ -9,8 +9,8 @@ import structlog
 from api.admission import Call
 from api.bulk.accounts import TOO_LONG_DETAIL
 from api.bulk.judging import unexpected
-from api.bulk.lines import Line, typed_number_of
-from api.bulk.receipts import TOO_LONG, Receipt, refusals_of, refused, whole
+from api.bulk.lines import Line
+from api.bulk.receipts import TOO_LONG, Receipt, numbered, refusals_of, refused, whole
 from api.bulk.workshop import Workshop
 from api.directory import Directory
 from api.limits import problems_listed
@@ -106,15 +106,16 @@ class RecordWork:
 
     async def settle(self, prepared: PreparedRecords) -> list[Receipt]:
         """Attach what is new, and say what became of each line."""
-        receipts = await self._workshop.in_thread(self._settled, prepared)
+        settled = await self._workshop.in_thread(self._settled, prepared)
+        receipts = [await numbered(receipt, item.line) for item, receipt in zip(prepared.items, settled, strict=True)]
         refusals = await self._workshop.in_thread(refusals_of, receipts)
         for item, receipt in zip(prepared.items, receipts, strict=True):
             supplier = item.supplier if item.supplier in prepared.suppliers else self._call.key.only_supplier
             if receipt.status == "REFUSED" and supplier:
                 refusal = refusals[receipt.line]
                 self._counts.refuse(supplier, self._run, "create", refusal.places)
-                external = item.external or await typed_number_of(item.line)
-                self._attempts.note(self._operation, supplier, external, receipt.code or "", refusal.names)
+                number = receipt.external_account_number
+                self._attempts.note(self._operation, supplier, number, receipt.code or "", refusal.names)
         return receipts
 
     async def finish(self) -> None:

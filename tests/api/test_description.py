@@ -192,6 +192,7 @@ CONSENTS = [*DOCUMENT["components"]["schemas"]["Consent"]["properties"]["value"]
 ACCOUNT = ("components", "schemas", "Account")
 STATUS = ("components", "schemas", "ImportStatus")
 STATES = DOCUMENT["components"]["schemas"]["ImportStatus"]["properties"]["status"]["enum"]
+TITLE = ("components", "schemas", "Customer", "properties", "title", "maxLength")
 CREATE = ("paths", "/v2/data-import/accounts/", "post")
 
 
@@ -203,6 +204,7 @@ CREATE = ("paths", "/v2/data-import/accounts/", "post")
         changed(*ACCOUNT, "properties", "notes"),
         changed(*ACCOUNT, "required", value=["import_supplier", "external_account_number", "customers"]),
         changed(*ACCOUNT, "properties", "notes", "maxItems", value=5),
+        changed(*TITLE, value=35),
         changed(*ACCOUNT, "properties", "sales_channel", "pattern", value="^A"),
         changed("components", "schemas", "Consent", "properties", "value", "enum", value=["ACCEPTED"]),
         changed("components", "schemas", "ImportStatus", "properties", "status", "type", value="integer"),
@@ -227,6 +229,7 @@ def test_a_change_that_is_no_addition_is_found(document: dict[str, Any]) -> None
         changed("components", "schemas", "Consent", "properties", "value", "enum", value=CONSENTS),
         changed(*STATUS, "properties", "service_identifier", "maxLength", value=10),
         changed("components", "schemas", "Empty", "required", value=["status"]),
+        changed(*TITLE, value=DOCUMENT["components"]["schemas"]["Customer"]["properties"]["title"]["maxLength"] + 1),
     ],
 )
 def test_an_addition_is_no_change(document: dict[str, Any]) -> None:

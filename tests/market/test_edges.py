@@ -1,6 +1,7 @@
 """Each limit has an example just inside and one just outside."""
 
-from datetime import UTC, date, datetime, timedelta
+import re
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
@@ -8,6 +9,8 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import UNSET
 
 import market
@@ -15,14 +18,15 @@ from market.identifiers import is_obis_code, is_phone_number
 from market.judging import MAX_WINDOW, Occasion, Terms, judge
 from market.participant import FEE_BOOK, is_possible_phone_number
 from market.periods import follow_each_other, is_past, ordered
-from market.plausibility import today_in_germany
+from market.plausibility import PLAUSIBILITY, today_in_germany
+from market.rule import RuleBook
 from schemas.base import code_and_path
 from schemas.price_sheet import FeeImport
 from schemas.sentence import german_of
 from schemas.shape import fits_decimal
 from schemas.submission import read_submission
 from tests.support.german import is_german
-from tests.support.make import an_account, changed, encoded
+from tests.support.make import an_account, changed, encoded, places, value_at
 from tests.support.pre_account import a_sheet
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -129,6 +133,82 @@ def test_periods_meet_on_the_same_or_the_next_day(end: int | None, start: int, g
     later = SimpleNamespace(effective_from=base + start * DAY, effective_to=None)
     assert follow_each_other([later, earlier], base + gaps_until * DAY) is holds
     assert follow_each_other([earlier], base)
+
+
+DATES = st.dates() | st.sampled_from([date.min, date.min + DAY, date.max - DAY, date.max])
+OFFSETS = st.integers(-23 * 60 - 59, 23 * 60 + 59).map(lambda minutes: timezone(timedelta(minutes=minutes)))
+MOMENTS = st.builds(
+    datetime.combine, DATES, st.sampled_from([time.min, time(12), time(23, 59, 59, 999_999)]), OFFSETS
+).map(datetime.isoformat)
+DATED = [path for path in places(an_account()) if re.match(r"\d{4}-\d\d-\d\d", str(value_at(an_account(), path)))]
+
+
+@pytest.mark.slow
+@given(st.data())
+def test_rules_never_raise_for_any_dates(data: st.DataObject) -> None:
+    account = an_account()
+    for path in DATED:
+        is_day = len(value_at(account, path)) == len("2026-11-21")
+        value = data.draw(st.just(value_at(account, path)) | (DATES.map(date.isoformat) if is_day else MOMENTS))
+        account = changed(account, value, *path)
+    submission = read_submission(encoded(account))
+    for occasion in Occasion:
+        judge(submission, Terms(), NOW, occasion)
+    breaches = RuleBook(PLAUSIBILITY).breaches(submission.account, NOW)
+    assert all(is_german(german_of(breach.problem.detail)) for breach in breaches)
+
+
+def test_an_agreement_may_be_open_until_9999() -> None:
+    """SAP writes an open end so, and the agreement after one that never ends begins on that day, or not at all."""
+    listed: list[dict[str, Any]] = [
+        {"product_code": "P", "effective_from": "2022-01-01", "effective_to": "9999-12-31"},
+        {"product_code": "P", "effective_from": "9999-12-31", "effective_to": None},
+    ]
+    agreements = ("supply_addresses", 0, "supply_points", 0, "agreements")
+    assert "gaps_or_overlaps_in_agreement_dates" not in codes(changed(an_account(), listed, *agreements))
+    overlapping = [listed[0], listed[1] | {"effective_from": "9999-12-30"}]
+    assert "gaps_or_overlaps_in_agreement_dates" in codes(changed(an_account(), overlapping, *agreements))
+
+
+FLAT = ("supply_addresses", 1)
+
+
+@pytest.mark.parametrize("line", ["supply_address3", "supply_address4"])
+def test_two_flats_in_one_building_are_two_addresses(line: str) -> None:
+    [address] = an_account()["supply_addresses"]
+    account = changed(an_account(), [address, address | {"supply_points": []}], "supply_addresses")
+    assert "duplicate_supply_addresses_found" in codes(account)
+    assert "duplicate_supply_addresses_found" not in codes(changed(account, "3. OG rechts", *FLAT, line))
+
+
+@pytest.mark.parametrize("title", ["Prof. Dr. Dr. h.c. mult.", "x" * 35])
+def test_a_title_may_have_35_characters(title: str) -> None:
+    assert codes(changed(an_account(), title, "customers", 0, "title")) == []
+
+
+METER = ("supply_addresses", 0, "supply_points", 0, "melos", 0, "meters", 0)
+
+
+@pytest.mark.parametrize(
+    ("digits", "first", "second", "is_warned"),
+    [
+        (5, "99987", "00012", False),
+        (5, "99987.9", "0", False),
+        (5, "75000.0", "24999.9", False),
+        (5, "75000", "25000", True),
+        (6, "99987", "00012", True),
+        (..., "99987", "00012", True),
+        (5, "47232", "47231", True),
+    ],
+)
+def test_a_register_that_turns_over_is_not_warned_of(digits: Any, first: str, second: str, is_warned: bool) -> None:
+    readings = [
+        {"value": first, "read_at": "2022-06-01T00:00:00Z"},
+        {"value": second, "read_at": "2023-01-01T00:00:00Z"},
+    ]
+    register = (*METER, "registers", 0)
+    account = changed(changed(an_account(), readings, *register, "readings"), digits, *register, "digits")
+    assert ("readings_run_backwards" in codes(account)) is is_warned
 
 
 @pytest.mark.parametrize(("code", "holds"), [("1-0:1.8.255", True), ("1-0:1.8.256", False), ("1", False)])

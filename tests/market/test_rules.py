@@ -321,7 +321,7 @@ IMPLAUSIBLE: list[tuple[str, str, Path, Any]] = [
     ("negative_reading", "", (*READING, "value"), "-1"),
     ("date_in_future", "", (*READING, "read_at"), "2027-01-01T00:00:00Z"),
     ("reading_exceeds_digits", "non_field_errors", (*REGISTER, "digits"), 3),
-    ("readings_run_backwards", "../../non_field_errors", (*READING, "value"), "999999.9"),
+    ("readings_run_backwards", "../../non_field_errors", (*READING, "value"), "49000"),
     ("reading_outside_active_period", "../../non_field_errors", (*READING, "read_at"), "2021-12-30T00:00:00Z"),
     ("reading_outside_active_period", "non_field_errors", (*REGISTER, "active_to"), "2023-01-01T00:00:00Z"),
     ("date_in_future", "", ("statements", 0, "bill_period_to_date"), "2027-01-01"),

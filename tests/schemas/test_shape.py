@@ -42,7 +42,7 @@ def problems(account: Any) -> list[tuple[str, str]]:
         ("", ("import_supplier",), "blank"),
         (" X", ("external_account_number",), "invalid"),
         ("x" * 129, ("external_account_number",), "max_length"),
-        ("x" * 256, ("customers", 0, "family_name"), "max_length"),
+        ("x" * 513, ("customers", 0, "family_name"), "max_length"),
         ([{"slug": "x"}] * 10_001, ("account_campaigns",), "max_length"),
         (5, ("customers", 0, "landline"), "invalid"),
         (True, ("transfer_balance",), "invalid"),

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from msgspec import Meta
 
+from market.rule import RuleBook
 from schemas import misfits
 from schemas.base import DecimalText, LocalMoment, Moment, Problem, Wire
 from schemas.misfits import MAX_DEPTH
@@ -20,11 +21,13 @@ from schemas.shape import (
     _fields,
     derived_checks,
     fits_decimal,
+    is_in_calendar,
     is_real_moment,
     shape_problems,
     untyped,
 )
 from schemas.work import STORED, Bounds, TooMuchWork
+from tests.support.make import NOON, encoded
 
 LARGE_BYTES = 300_000
 """The largest body that is read without asking how much it holds."""
@@ -385,11 +388,36 @@ def test_a_decimal_has_18_digits_before_the_point_and_10_after_it(value: Decimal
         ("2026-03-29T02:59:59", False),
         ("2026-03-29T03:00:00", True),
         ("2026-03-29T02:30:00+00:00", True),
-        ("0001-01-01T00:00:00", False),
     ],
 )
 def test_a_local_time_that_the_clocks_leave_out_is_none(text: str, is_real: bool) -> None:
     assert is_real_moment(datetime.fromisoformat(text)) is is_real
+
+
+@pytest.mark.parametrize(
+    ("inside", "outside"),
+    [
+        ("0001-01-01T01:00:00+01:00", "0001-01-01T00:59:59.999999+01:00"),
+        ("9999-12-31T22:59:59.999999-01:00", "9999-12-31T23:00:00-01:00"),
+        ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00+00:01"),
+        ("9999-12-31T23:59:59Z", "9999-12-31T23:59:59-00:01"),
+        ("0001-01-01T00:53:28", "0001-01-01T00:53:27"),  # in Berlin's mean time, 53 minutes 28 seconds ahead
+        ("9999-12-31T23:59:59", "9999-12-31T23:59:59-12:00"),
+    ],
+)
+def test_a_moment_outside_the_years_1_to_9999_in_utc_is_refused_by_name(inside: str, outside: str) -> None:
+    assert is_in_calendar(datetime.fromisoformat(inside))
+    assert not is_in_calendar(datetime.fromisoformat(outside))
+    for field in ("moment", "local"):
+        for walked in ({}, {"text": 5}):  # a misfit elsewhere has the body walked
+            read, problems = Shape(Sample).examine(encoded({field: inside} | walked))
+            at_fault = {problem.attr for problem in problems}
+            assert at_fault == set(walked)
+            assert RuleBook.of(Sample, ()).breaches(read, NOON) == []
+            read, problems = Shape(Sample).examine(encoded({field: outside} | walked))
+            found = [*problems, *(b.problem for b in RuleBook.of(Sample, ()).breaches(read, NOON, problems))]
+            [problem] = [problem for problem in found if problem.attr not in walked]
+            assert problem == Problem(field, "invalid", misfits.OUTSIDE_CALENDAR)
 
 
 def test_what_the_decoder_does_not_look_at_is_checked_afterwards() -> None:
@@ -398,6 +426,8 @@ def test_what_the_decoder_does_not_look_at_is_checked_afterwards() -> None:
         ("named", "blank", misfits.BLANK),
         ("exact", "invalid", misfits.NO_NUMBER),
         ("exact", "max_digits", misfits.TOO_MANY_DIGITS_ON_READING),
+        ("moment", "invalid", misfits.OUTSIDE_CALENDAR),
+        ("local", "invalid", misfits.OUTSIDE_CALENDAR),
         ("local", "invalid", misfits.NO_SUCH_TIME),
         ("called", "blank", misfits.BLANK),
     ]

@@ -114,6 +114,11 @@ class Given:
         raise AssertionError(f"{error.__name__} was expected, not {event}")
 
 
+def value_at(value: Any, path: tuple[str | int, ...]) -> Any:
+    """What stands at a path."""
+    return reduce(lambda place, step: place[step], path, value)
+
+
 def places(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
     """Every path in a value."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()

@@ -1,9 +1,10 @@
 """Imports are brought to their end: in batches, each exactly once, and a bad one hurts only itself."""
 
 import contextlib
+import re
 import threading
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -25,7 +26,7 @@ from eventstore.log.ledger import Decision, Ledger, Loaded
 from projections import INLINE
 from projections.platform.rows import undated_rows_of
 from schemas.account import Account
-from tests.support.make import an_account, changed
+from tests.support.make import an_account, changed, places, value_at
 from tests.support.staging import SUPPLIER, stage, status
 from workers import process_imports
 from workers.process_imports import LEASE, ImportProcessor, Ready, Started
@@ -65,6 +66,34 @@ def test_an_import_becomes_platform_records_and_an_account_number(
     points = account["supply_addresses"][0]["supply_points"]
     assert {row["identifier"] for row in joined} == {point["identifier"] for point in points}
     assert {str(row["ledger_balance"]) for row in joined} == {account["ledgers"][0]["ledger_balance"]}
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
+def test_an_import_whose_moments_stand_at_the_ends_of_the_calendar_is_processed(
+    ledger: Ledger, processor: ImportProcessor, connection: psycopg.Connection[Any], moment: str
+) -> None:
+    account = an_account(SUPPLIER)
+    for path in places(account):
+        if isinstance(value := value_at(account, path), str) and re.match(r"\d{4}-\d\d-\d\dT", value):
+            account = changed(account, ... if path[-1] == "signed_at" else moment, *path)
+    stream = stage(ledger, account)
+    processor.process([stream])
+    assert status(ledger, stream) == "PROCESSED"
+    [row] = connection.execute("SELECT min(read_at) AS least, max(read_at) AS most FROM platform.reading").fetchall()
+    assert row["least"] == row["most"] == datetime.fromisoformat(moment)
+
+
+def test_an_import_with_a_moment_before_year_1_in_utc_fails_with_that_field_named(
+    ledger: Ledger, processor: ImportProcessor
+) -> None:
+    """Intake refuses it; what earlier versions have taken in fails at once, and the others of its batch go on."""
+    early = changed(an_account(SUPPLIER, 1), "0001-01-01T00:00:00+01:00", "notes", 0, "created_at")
+    streams = [stage(ledger, early), stage(ledger, an_account(SUPPLIER, 2))]
+    processor.process(streams)
+    failed = ledger.history(streams[0])[-1].event
+    assert isinstance(failed, ImportErrored)
+    assert "invalid@notes.0.created_at" in failed.problems
+    assert status(ledger, streams[1]) == "PROCESSED"
 
 
 def test_what_the_worker_has_started_it_does_not_read_again(

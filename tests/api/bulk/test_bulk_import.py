@@ -170,6 +170,32 @@ def test_a_line_that_is_too_long_is_refused_alone(
     assert answer.receipts[1]["code"] == "request_too_large"
 
 
+def nested(levels: int) -> Any:
+    return [nested(levels - 1)] if levels else []
+
+
+@pytest.mark.parametrize("path", [BULK, "/v1/data-import/delivery-note/bulk/"])
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        {"import_supplier": 5},
+        {"import_supplier": "NOBODY"},
+        {"customers": [{"nonsense": 1}] * 2_000},
+        {"references": [[]] * 400_000},
+        {"metadata": [{"key": "deep", "value": nested(70)}]},
+        {"external_account_number": " F-1 "},
+        {"external_account_number": "", "payload": {"external_account_number": "F-1"}},
+    ],
+    ids=["supplier", "unknown", "many problems", "too large", "too deep", "outer blanks", "wrapped"],
+)
+def test_a_receipt_keeps_its_account_number_whenever_the_line_can_be_parsed(
+    service: RunningService, importer: Importer, spoilt: dict[str, Any], path: str
+) -> None:
+    line = {"external_account_number": "F-1", "import_supplier": importer.supplier} | spoilt
+    [receipt] = bulk(service, importer, ndjson(line), path=path).receipts
+    assert (receipt["status"], receipt["external_account_number"]) == ("REFUSED", "F-1")
+
+
 @pytest.mark.parametrize("query", ["?mode=nonsense", "?mode=", "?run=", "?run=a%20b", "?run=" + "x" * 65, "?run=ä"])
 def test_an_unknown_mode_or_a_malformed_run_is_400(service: RunningService, importer: Importer, query: str) -> None:
     assert bulk(service, importer, b"", query.replace("ä", "%C3%A4")).status == 400
