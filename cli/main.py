@@ -23,18 +23,30 @@ def importledger() -> None:
 show_examples(importledger)
 
 
+INTERRUPTED = 130
+"""Exit code of a process that SIGINT ends, as shells have it."""
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Return whether Ctrl-C caused it. click raises Abort for that, for the end of its input and for a "no" alike."""
+    return isinstance(error, KeyboardInterrupt) or isinstance(error.__context__, KeyboardInterrupt)
+
+
 def main() -> None:
-    """Run a verb; what goes wrong is one sentence and exit code 1."""
-    configure_logging("warning")
-    trace_without_values()
-    guard_terminal()
+    """Run a verb; what goes wrong is one sentence and exit code 1; an interrupted verb ends with 130."""
     try:
+        configure_logging("warning")
+        trace_without_values()
+        guard_terminal()
         code = importledger(standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         say(error.format_message())
         sys.exit(0)
-    except (click.Abort, KeyboardInterrupt):
-        say("importledger: Given up: nobody has said yes.", err=True)
+    except (click.Abort, KeyboardInterrupt) as error:
+        if is_interrupt(error):
+            say("importledger: Interrupted.", err=True)
+            sys.exit(INTERRUPTED)
+        say("importledger: Not confirmed: nothing was done.", err=True)
         sys.exit(1)
     except BrokenPipeError:  # whoever reads our output has heard enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""A verb of importbook in a terminal, as people see it."""
+"""A verb in a terminal, as people see it."""
 
 import os
 import pty
@@ -6,7 +6,7 @@ import re
 import select
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.support.importbook import COMMAND, environment
@@ -22,12 +22,13 @@ class Terminal:
         access: Mapping[str, str],
         width: int = 100,
         more: Mapping[str, str] | None = None,
+        command: Sequence[str] = COMMAND,
     ) -> None:
         self._ours, theirs = pty.openpty()
         size = {"COLUMNS": str(width), "LINES": "30", "TERM": "xterm-256color"}
         kept = {name: value for name, value in environment(access).items() if name != "NO_COLOR"}
         self.process = subprocess.Popen(
-            [*COMMAND, *arguments],
+            [*command, *arguments],
             cwd=at,
             env=kept | size | dict(more or {}),
             stdin=theirs,
@@ -55,6 +56,10 @@ class Terminal:
         while re.search(pattern, self.shown) is None:
             assert self.read(0.1), self.shown.decode()
             assert time.monotonic() < deadline, self.shown.decode()
+
+    def type(self, keys: bytes) -> None:
+        """Press these keys."""
+        os.write(self._ours, keys)
 
     def end(self, timeout_s: float = 60.0) -> int:
         """Its exit code, when everything it shows has been read."""

@@ -30,7 +30,8 @@ def run(words: Sequence[str] | None = None) -> int:
 
     try:
         code = importbook(words, standalone_mode=False)
-    except click.exceptions.Abort:
+    except click.exceptions.Abort:  # click raises it for Ctrl-C
+        click.echo("importbook: Interrupted.", err=True)
         return INTERRUPTED
     except click.ClickException as error:
         error.show()

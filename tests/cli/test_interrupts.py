@@ -1,0 +1,98 @@
+"""Ctrl-C ends a verb with one word and exit code 130, also while it asks something."""
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from cli.main import importledger
+from cli.verbs import EXAMPLES
+from tests.support.importbook import COMMAND
+from tests.support.terminal import Terminal
+
+LEDGER = [sys.executable, "-m", "cli.main"]
+ARGUMENTS = {"erase": ("NORDWIND", "NW-1", "--reason", "x"), "user erase": ("anna@example.org",)}
+
+
+def prompting(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[str]:
+    """The verbs below a command that ask something."""
+    if isinstance(command, click.Group):
+        for name in command.list_commands(click.Context(command)):
+            verb = command.get_command(click.Context(command), name)
+            assert verb is not None
+            yield from prompting(verb, (*words, name))
+    elif any(isinstance(one, click.Option) and one.prompt for one in command.params):
+        yield " ".join(words)
+
+
+PROMPTING = list(prompting(importledger))
+
+
+def test_the_verbs_that_ask_are_known() -> None:
+    assert sorted(PROMPTING) == sorted(ARGUMENTS)
+
+
+@pytest.mark.parametrize("verb", PROMPTING)
+def test_ctrl_c_at_a_prompt_says_interrupted(verb: str, folder: Path) -> None:
+    terminal = Terminal(*verb.split(), *ARGUMENTS[verb], at=folder, access={}, command=LEDGER)
+    terminal.until(rb"Go on\?")
+    while terminal.process.poll() is None:  # one that comes before the process reads is seen at the next
+        terminal.process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            terminal.process.wait(2.0)
+    assert terminal.end() == 130
+    assert b"importledger: Interrupted." in terminal.shown
+
+
+@pytest.mark.parametrize("verb", PROMPTING)
+def test_a_no_at_a_prompt_says_that_nothing_was_done(verb: str, folder: Path) -> None:
+    terminal = Terminal(*verb.split(), *ARGUMENTS[verb], at=folder, access={}, command=LEDGER)
+    terminal.until(rb"Go on\?")
+    terminal.type(b"n\n")
+    assert terminal.end() == 1
+    assert b"importledger: Not confirmed: nothing was done." in terminal.shown
+
+
+@pytest.fixture
+def silent() -> Iterator[socket.socket]:
+    """Takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening
+
+
+def interrupted(command: list[str], listening: socket.socket, environment: dict[str, str]) -> tuple[int, str]:
+    """Exit code and standard error of a process that gets SIGINT as soon as it has connected."""
+    with subprocess.Popen(
+        command, env=os.environ | environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert select.select([listening], [], [], 30)[0]
+            process.send_signal(signal.SIGINT)
+            _, complained = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    return process.returncode, complained
+
+
+@pytest.mark.parametrize(
+    "verb", ["history", "key list", "migrate", "projections", "retry", "supplier list", "user list"]
+)
+def test_an_interrupted_verb_says_so(verb: str, silent: socket.socket, folder: Path) -> None:
+    address = f"postgresql://nobody@127.0.0.1:{silent.getsockname()[1]}/none?sslmode=disable"
+    environment = {"DATABASE_URL": address, "DATABASE_ADMIN_URL": address, "IMPORTLEDGER_DATA_DIR": str(folder)}
+    code, complained = interrupted([*LEDGER, *EXAMPLES[verb].split()[1:]], silent, environment)
+    assert (code, complained.strip().splitlines()[-1]) == (130, "importledger: Interrupted.")
+
+
+def test_an_interrupted_importbook_says_so(silent: socket.socket) -> None:
+    access = {"IMPORTLEDGER_URL": f"http://127.0.0.1:{silent.getsockname()[1]}", "IMPORTLEDGER_KEY": "none"}
+    code, complained = interrupted([*COMMAND, "watch", "a-run", "--supplier", "NORDWIND"], silent, access)
+    assert (code, complained.strip().splitlines()[-1]) == (130, "importbook: Interrupted.")
