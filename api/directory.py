@@ -4,7 +4,6 @@ A name that is not known here is looked up at once, so that a supplier or key ca
 """
 
 import asyncio
-import time
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
@@ -16,6 +15,7 @@ from psycopg.rows import class_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from api.database import read
+from api.shared_turns import SharedTurns
 from eventstore.errors import StoreUnavailable
 from projections.access_key import SELECT_KEYS
 from projections.import_supplier import SELECT_CHANGED, KnownSupplier
@@ -62,10 +62,7 @@ class Directory:
         self._keys: dict[str, Key] = {}
         self._supplier_position = 0
         self._key_position = 0
-        self._began_at = 0.0
-        self._is_answered = True
-        """Whether the log has answered the question that began last."""
-        self._lock = asyncio.Lock()
+        self._turns = SharedTurns(self._read)
 
     async def supplier(self, code: str) -> KnownSupplier | None:
         """The supplier; None for one that does not exist, of which the log has been asked."""
@@ -81,22 +78,17 @@ class Directory:
         return self._keys.get(key_id)
 
     async def refresh(self) -> None:
-        """Read what is new. Who asks while that is being done shares the next turn. Raises StoreUnavailable."""
-        asked_at = time.monotonic()
-        async with self._lock:
-            if self._began_at > asked_at:
-                if not self._is_answered:
-                    raise StoreUnavailable("the log was asked for suppliers and keys, and has not answered")
-                return
-            self._began_at, self._is_answered = time.monotonic(), False
-            suppliers, keys = await read(self._pool, _news, self._supplier_position, self._key_position)
-            for supplier in suppliers:
-                self._suppliers[supplier.code] = supplier
-                self._supplier_position = max(self._supplier_position, supplier.position)
-            for key in keys:
-                self._keys[key.key_id] = key
-                self._key_position = max(self._key_position, key.position)
-            self._is_answered = True
+        """Read what is new. Raises StoreUnavailable."""
+        await self._turns.turn()
+
+    async def _read(self) -> None:
+        suppliers, keys = await read(self._pool, _news, self._supplier_position, self._key_position)
+        for supplier in suppliers:
+            self._suppliers[supplier.code] = supplier
+            self._supplier_position = max(self._supplier_position, supplier.position)
+        for key in keys:
+            self._keys[key.key_id] = key
+            self._key_position = max(self._key_position, key.position)
 
     async def keep_fresh(self) -> None:
         """Refresh for ever; the loss of the database is waited out."""

@@ -1,15 +1,12 @@
-"""Counts what is refused, by supplier, and appends it to the log once a minute at most."""
+"""Count what is refused, by supplier, and append it to the log once a minute at most."""
 
-import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-import structlog
-
-from api.database import in_thread
+from api.count_appends import CountAppends, batch_name
+from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.refusals import CountRefusals, stream_of
 from eventstore.clock import now
-from eventstore.errors import LedgerError
 from eventstore.log.ledger import Ledger
 from schemas.base import Problem, problem_name
 from schemas.places import place_of
@@ -18,20 +15,17 @@ INTERVAL_S = 60.0
 MAX_PLACES = 500
 OTHER = "other"
 
-logger = structlog.get_logger()
-
 
 def places_of(problems: Iterable[Problem]) -> set[str]:
     """The problems of one request by code and place, as they are counted."""
     return {problem_name(problem.code, place_of(problem.attr)) for problem in problems}
 
 
-class RefusalCounts:
+class RefusalCounts(CountAppends):
     """The counts of one api process; a crash loses the last minute's."""
 
     def __init__(self, ledger: Ledger, *, interval_s: float = INTERVAL_S) -> None:
-        self._ledger = ledger
-        self._interval_s = interval_s
+        super().__init__(ledger, self._taken, interval_s=interval_s)
         self._counts: dict[str, Counter[str]] = {}
         self._since = now()
 
@@ -41,21 +35,10 @@ class RefusalCounts:
         for name in places:
             counts[name if name in counts or len(counts) < MAX_PLACES else OTHER] += 1
 
-    async def keep_appending(self) -> None:
-        """Append what has been counted, again and again."""
-        while True:
-            await asyncio.sleep(self._interval_s)
-            await self.append()
-
-    async def append(self) -> None:
-        """Append what has been counted since the last time. What cannot be stored is kept for the next time."""
+    def _taken(self) -> Mapping[str, Command]:
         counted, since = self._counts, self._since
         self._counts, self._since = {}, now()
-        for supplier, counts in counted.items():
-            command = CountRefusals(since=since, counts=dict(counts.most_common()))
-            try:
-                await in_thread(self._ledger.execute, stream_of(supplier), command, at=now(), by="api")
-            except LedgerError as error:
-                logger.warning("refusals are appended later", supplier=supplier, reason=type(error).__name__)
-                self._counts.setdefault(supplier, Counter()).update(counts)
-                self._since = min(self._since, since)
+        return {
+            stream_of(supplier, batch_name()): CountRefusals(since=since, counts=dict(counts.most_common()))
+            for supplier, counts in counted.items()
+        }

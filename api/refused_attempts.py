@@ -4,7 +4,9 @@ A crash loses the last second's. A flood is bounded: what does not fit into a se
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from uuid import UUID, uuid4
 
 import psycopg
 import structlog
@@ -37,7 +39,7 @@ class RefusedAttempts:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._waiting: list[Attempt] = []
+        self._waiting: dict[UUID, Attempt] = {}
         self._left_out = 0
 
     def note(self, operation: str, supplier: str, external: str, code: str, problems: Sequence[str]) -> None:
@@ -51,15 +53,13 @@ class RefusedAttempts:
         if len(self._waiting) >= ROOM:
             self._left_out += 1
             return
-        self._waiting.append(
-            Attempt(
-                supplier=supplier,
-                external_account_number=number,
-                attempted_at=now(),
-                operation=operation,
-                code=code,
-                problems=tuple(problems),
-            )
+        self._waiting[uuid4()] = Attempt(
+            supplier=supplier,
+            external_account_number=number,
+            attempted_at=now(),
+            operation=operation,
+            code=code,
+            problems=tuple(problems),
         )
 
     async def keep_writing(self) -> None:
@@ -69,8 +69,11 @@ class RefusedAttempts:
             await self.write()
 
     async def write(self) -> None:
-        """Store what has been noted since the last time. What cannot be stored is kept for the next time."""
-        waiting, self._waiting = self._waiting, []
+        """Store what has been noted since the last time. What cannot be stored is kept for the next time.
+
+        An attempt keeps its id, so that one whose write has an unknown outcome is stored once.
+        """
+        waiting, self._waiting = self._waiting, {}
         if self._left_out:
             logger.warning("refused attempts are left out", attempts=self._left_out)
             self._left_out = 0
@@ -80,10 +83,10 @@ class RefusedAttempts:
             await in_thread(self._store, waiting)
         except LedgerError as error:
             logger.warning("refused attempts are stored later", reason=type(error).__name__)
-            self._waiting = (waiting + self._waiting)[:ROOM]
+            self._waiting = dict(islice((waiting | self._waiting).items(), ROOM))
         except psycopg.Error as error:
             logger.warning("refused attempts cannot be stored", attempts=len(waiting), reason=type(error).__name__)
 
-    def _store(self, attempts: Sequence[Attempt]) -> None:
+    def _store(self, attempts: Mapping[UUID, Attempt]) -> None:
         with self._ledger.connection() as connection:
             write_attempts(connection, attempts)

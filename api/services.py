@@ -117,8 +117,8 @@ class Services:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
-            await self.runs.append()
-            await self.refusals.append()
+            await self.runs.append_or_log()
+            await self.refusals.append_or_log()
             await self.attempts.write()
             await self.workshop.close()
         await self.limit.close()

@@ -4,7 +4,6 @@ import contextlib
 import getpass
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,14 +20,13 @@ from cli.supplier_settings import HELP, parsed_setting
 from cli.tell import json_option, tell, text_of
 from console.users import ORGANISATION_NAME, SUPPLIER_CODE
 from eventstore.aggregates import organisation
-from eventstore.aggregates import refusals as refused
 from eventstore.aggregates import supplier as suppliers
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from projections import INLINE
 from projections.access_key import SELECT_KEYS
+from projections.error_statistics import SELECT_REFUSALS
 from projections.import_supplier import SELECT_SUPPLIERS
-from schemas.base import code_and_path
 
 RATE = re.compile(r"([1-9][0-9]{0,4}|100000)/s\Z")
 
@@ -218,17 +216,10 @@ def revoke_key(key_id: str, reason: str, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def refusals(supplier_code: str, as_json: bool) -> None:
     """What requests for SUPPLIER were refused for, most frequent first: number, code, path."""
-    with open_ledger() as ledger:
-        _require(ledger, supplier_code)
-        events = ledger.history(refused.stream_of(supplier_code))
-    counts: Counter[str] = Counter()
-    for recorded in events:
-        if isinstance(recorded.event, refused.RequestsRefused):
-            counts.update(recorded.event.counts)
-    for name, number in counts.most_common():
-        code, path = code_and_path(name)
-        shown = {"number": number, "code": code, "path": path}
-        say(msgspec.json.encode(shown) if as_json else f"{number:>8}  {code}  {path}")
+    with open_ledger() as ledger, ledger.connection() as connection:
+        require_supplier(connection, supplier_code)
+        for row in connection.execute(SELECT_REFUSALS, (supplier_code,)):
+            say(msgspec.json.encode(row) if as_json else "{number:>8}  {code}  {path}".format(**row))
 
 
 def _require(ledger: Ledger, *codes: str) -> None:

@@ -107,6 +107,15 @@ class RefusalCount(CountByDay, frozen=True, kw_only=True):
 RefusalPlace = tuple[int, str, str, str]
 """What the list is sorted by: how often, supplier, code, path."""
 
+SELECT_REFUSALS = b"""
+SELECT sum(number)::bigint AS number, code, path
+FROM error_statistics
+WHERE supplier = %s AND source = 'request'
+GROUP BY code, path
+ORDER BY number DESC, code, path
+"""
+"""What requests for a supplier were refused for, the most frequent first."""
+
 _SELECT_REFUSED = """
 SELECT * FROM (
     SELECT supplier, code, path, sum(number)::bigint AS number, array_agg(day), array_agg(number)

@@ -15,6 +15,7 @@ from api.admission import Call
 from api.bulk.judging import INVALID, Judged, Question
 from api.bulk.lines import Line
 from api.bulk.receipts import TOO_LONG, Receipt, numbered, refusals_of, refused, whole
+from api.bulk.work import COUNT_PATIENCE_S
 from api.bulk.workshop import Workshop
 from api.directory import Directory
 from api.languages import Language
@@ -29,6 +30,7 @@ from eventstore.aggregates.run import Mode
 from eventstore.clock import now
 from eventstore.errors import AccountErased, AlreadyImported, ImportInProgress, Refused, StreamUnreadable
 from eventstore.log.ledger import Decision, Ledger, Loaded
+from projections.import_run import not_in_run
 from projections.import_supplier import KnownSupplier
 from schemas.base import Problem
 from schemas.sentence import Sentence
@@ -109,6 +111,8 @@ class AccountWork:
         self._counts = counts
         self._attempts = attempts
         self._changed: deque[set[str]] = deque(maxlen=_REMEMBERED_BATCHES)
+        self._joining: dict[str, list[str]] = {}
+        """Accounts by supplier that were there before, and may be new in the run."""
 
     async def prepare(self, lines: Sequence[Line]) -> PreparedAccounts:
         """Find out whom the lines concern and what is there, and judge what is not there already."""
@@ -139,10 +143,6 @@ class AccountWork:
             receipts += [await numbered(self._receipt(item, prepared.suppliers, outcomes), item.line) for item in wave]
         await self._count(prepared, receipts)
         return receipts
-
-    async def finish(self) -> None:
-        """What was counted is seen soon after the last receipt."""
-        await self._counts.append()
 
     def _look(self, items: Sequence[AccountItem]) -> None:
         """Read the state of the items' accounts. An item whose bytes were accepted before is a replay."""
@@ -248,7 +248,7 @@ class AccountWork:
 
     def _replayed(self, item: AccountItem, state: ImportProcess, warnings: tuple[Problem, ...]) -> Receipt:
         if self._run and (state.staged is None or state.staged.run != self._run):
-            self._counts.join(item.supplier, self._run, self._mode, item.external)
+            self._joining.setdefault(item.supplier, []).append(item.external)
         return Receipt(
             line=item.line.number,
             external_account_number=item.external,
@@ -259,7 +259,10 @@ class AccountWork:
         )
 
     async def _count(self, prepared: PreparedAccounts, receipts: Sequence[Receipt]) -> None:
-        """Refusals by supplier; a line that names none of the caller's is counted for the caller's only one."""
+        """Refusals by supplier; a line that names none of the caller's is counted for the caller's only one.
+
+        What is counted of a run is stored at the end, since its receipts follow.
+        """
         of_line = {item.line.number: item for item in prepared.items}
         refusals = await self._workshop.in_thread(refusals_of, receipts)
         for receipt in receipts:
@@ -275,6 +278,17 @@ class AccountWork:
                 self._attempts.note(OPERATION, supplier, number, receipt.code or "", refusal.names)
             elif receipt.status == "VALID":
                 self._counts.validate(supplier, self._run)
+        joining, self._joining = self._joining, {}
+        for supplier, externals in joining.items():
+            for external in await self._workshop.in_thread(self._new_in_run, supplier, externals):
+                self._counts.join(supplier, self._run, self._mode, external)
+        if self._run and (joining or any(receipt.status in ("VALID", "REFUSED") for receipt in receipts)):
+            await self._counts.append(patience_s=COUNT_PATIENCE_S)
+
+    def _new_in_run(self, supplier: str, externals: Sequence[str]) -> list[str]:
+        """The accounts that are not known to belong to the run. One may be named twice."""
+        with self._ledger.connection() as connection:
+            return not_in_run(connection, supplier, self._run, externals)
 
     def _measure(self, receipt: Receipt) -> None:
         if receipt.status == "REFUSED":

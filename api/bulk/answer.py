@@ -61,24 +61,16 @@ class BulkAnswer(Response):
             async with contextlib.aclosing(self._receipts(body, tally)) as chunks:
                 async for chunk in chunks:
                     await self._send(send, chunk)
-            await self._work.finish()
             await self._send(send, encode_line(tally.end(body.count)) + b"\n")
         except BodyCut as cut:
             logger.info("a bulk body was cut", reason=str(cut), lines=body.count)
-            await self._work.finish()
         except (ApiError, LedgerError, psycopg.Error, PoolTimeout) as error:
-            await self._finish_after(error)
             if not self._has_begun:
                 raise
             logger.warning("a bulk request was given up", reason=type(error).__name__, lines=body.count)
         except OSError:  # the client has gone
-            await self._work.finish()
             return
         await self._send(send, b"", is_last=True)
-
-    async def _finish_after(self, error: Exception) -> None:
-        with contextlib.suppress(LedgerError):
-            await self._work.finish()
 
     async def _send(self, send: Send, chunk: bytes, *, is_last: bool = False) -> None:
         if not self._has_begun:

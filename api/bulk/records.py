@@ -11,6 +11,7 @@ from api.bulk.accounts import TOO_LONG_DETAIL
 from api.bulk.judging import unexpected
 from api.bulk.lines import Line
 from api.bulk.receipts import TOO_LONG, Receipt, numbered, refusals_of, refused, whole
+from api.bulk.work import COUNT_PATIENCE_S
 from api.bulk.workshop import Workshop
 from api.directory import Directory
 from api.limits import problems_listed
@@ -116,10 +117,9 @@ class RecordWork:
                 self._counts.refuse(supplier, self._run, "create", refusal.places)
                 number = receipt.external_account_number
                 self._attempts.note(self._operation, supplier, number, receipt.code or "", refusal.names)
+        if self._run and refusals:
+            await self._counts.append(patience_s=COUNT_PATIENCE_S)
         return receipts
-
-    async def finish(self) -> None:
-        await self._counts.append()
 
     def _read(self, lines: Sequence[Line]) -> list[RecordItem]:
         return [self._item(line) for line in lines]

@@ -6,6 +6,9 @@ from typing import Any, Protocol
 from api.bulk.lines import Line
 from api.bulk.receipts import Receipt
 
+COUNT_PATIENCE_S = 15.0
+"""Longest wait of receipts for the counts of their run, in seconds. Afterwards the request ends without them."""
+
 
 class BulkWork(Protocol):
     """One request's work."""
@@ -15,6 +18,3 @@ class BulkWork(Protocol):
 
     async def settle(self, prepared: Any) -> list[Receipt]:
         """Carry the batch out, in order; a receipt for each line. What receipts say is durable."""
-
-    async def finish(self) -> None:
-        """Called at the end, also of a request that was cut."""

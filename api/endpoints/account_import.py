@@ -15,7 +15,7 @@ from starlette.responses import Response
 from api.admission import Call
 from api.auth import READERS, WRITERS
 from api.beside import in_steps
-from api.database import in_thread, read
+from api.database import in_thread, in_time, read
 from api.endpoints.history_queries import AS_OF, as_of
 from api.errors import NotValid, not_found
 from api.languages import language_headers, language_of
@@ -112,6 +112,7 @@ class AccountImport:
             return told
         if command.run:
             self._runs.join(staging.supplier, command.run, _mode_of(command), staging.external)
+            await in_time(self._runs.append())
         present = await self._statuses.read((staging.supplier, staging.external))
         return body(present.status if present is not None else "PENDING", "unchanged")
 

@@ -1,6 +1,7 @@
 """What a supplier's requests were refused for, counted: support can see what importers run into. Pure.
 
-Refused requests leave nothing else behind: no payload, no value, only codes and places.
+Refused requests leave nothing else behind: no payload, no value, only codes and places. A stream is a batch of counts
+and takes one event, so that a batch that is appended twice counts once.
 """
 
 from datetime import datetime
@@ -27,27 +28,29 @@ class CountRefusals(Command, frozen=True):
 
 
 class Refusals(State, frozen=True):
-    """A state without content: no decision depends on what was refused before."""
+    """Whether the batch is in the log."""
+
+    is_counted: bool = False
 
 
 def decide(command: CountRefusals, refusals: Refusals, at: datetime) -> RequestsRefused | None:
-    """The event that follows; none for no counts."""
+    """The event that follows; none for no counts, and none for a batch that is in the log."""
     match command:
         case CountRefusals(since=since, counts=counts):
-            return RequestsRefused(since=since, counts=counts) if counts else None
+            return RequestsRefused(since=since, counts=counts) if counts and not refusals.is_counted else None
 
 
 def evolve(refusals: Refusals, event: RequestsRefused) -> Refusals:
     """The state after the event."""
     match event:
         case RequestsRefused():
-            return refusals
+            return Refusals(is_counted=True)
         case _:
             assert_never(event)
 
 
-def stream_of(supplier: str) -> str:
-    return f"refusals/{supplier}"
+def stream_of(supplier: str, batch: str) -> str:
+    return f"refusals/{supplier}/{batch}"
 
 
 COMMANDS: dict[type[Event], type[Command]] = {

@@ -1,7 +1,8 @@
 """A run: what an importer sends under one name, over any number of requests. Pure.
 
-Which accounts are staged under a run is said by their own streams. Here stands what no account says: how many lines
-were refused or only validated, and which accounts were there before.
+The streams of accounts hold which of them were staged under a run. A stream here is a batch of what no account holds:
+how many lines were refused or only validated, or which accounts were there before. It takes one event, so that a batch
+that is appended twice counts once.
 """
 
 from datetime import datetime
@@ -53,11 +54,15 @@ class ReplayAccounts(Command, frozen=True):
 
 
 class Run(State, frozen=True):
-    """A state without content: no decision depends on what was sent before."""
+    """Whether the batch is in the log."""
+
+    is_counted: bool = False
 
 
 def decide(command: CountRun | ReplayAccounts, run: Run, at: datetime) -> RunCounted | AccountsReplayed | None:
-    """The event that follows; none for nothing."""
+    """The event that follows; none for nothing, and none for a batch that is in the log."""
+    if run.is_counted:
+        return None
     match command:
         case CountRun(since=since, mode=mode, valid=valid, refused=refused, counts=counts):
             event = RunCounted(since=since, mode=mode, valid=valid, refused=refused, counts=counts)
@@ -70,19 +75,19 @@ def evolve(run: Run, event: RunCounted | AccountsReplayed) -> Run:
     """The state after the event."""
     match event:
         case RunCounted() | AccountsReplayed():
-            return run
+            return Run(is_counted=True)
         case _:
             assert_never(event)
 
 
-def stream_of(supplier: str, run: str) -> str:
-    return f"run/{supplier}/{run}"
+def stream_of(supplier: str, run: str, batch: str) -> str:
+    return f"run/{supplier}/{run}/{batch}"
 
 
 def run_of(stream: str) -> tuple[str, str]:
     """(supplier code, name) of a run's stream."""
-    _, supplier, run = stream.split("/", 2)
-    return supplier, run
+    _, supplier, batch = stream.split("/", 2)
+    return supplier, batch.rsplit("/", 1)[0]
 
 
 COMMANDS: dict[type[Event], type[Command]] = {

@@ -3,9 +3,10 @@
 Kept for 90 days, at most a million of a supplier, the newest; erasing a person deletes theirs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import msgspec
 from psycopg import AsyncConnection, Connection
@@ -36,9 +37,10 @@ class ListedAttempt(Attempt, frozen=True, kw_only=True):
 
 
 _INSERT = """
-INSERT INTO refused_attempts (supplier, external_account_number, attempted_at, operation, code, problems)
-SELECT %(supplier)s, %(external_account_number)s, %(attempted_at)s, %(operation)s, %(code)s, %(problems)s
+INSERT INTO refused_attempts (id, supplier, external_account_number, attempted_at, operation, code, problems)
+SELECT %(id)s, %(supplier)s, %(external_account_number)s, %(attempted_at)s, %(operation)s, %(code)s, %(problems)s
 WHERE NOT EXISTS (SELECT FROM payload_keys WHERE stream = %(stream)s AND erased_at >= %(attempted_at)s)
+ON CONFLICT (id) DO NOTHING
 """
 """What was refused before its person was erased is not written afterwards."""
 
@@ -80,18 +82,19 @@ WHERE supplier = %(supplier)s AND number <= (
 """
 
 
-def write_attempts(connection: Connection[Any], attempts: Sequence[Attempt]) -> None:
-    """Store them, in one transaction."""
+def write_attempts(connection: Connection[Any], attempts: Mapping[UUID, Attempt]) -> None:
+    """Store them, in one transaction. Those whose ids are there already stay as they are."""
     with connection.transaction(), connection.cursor() as cursor:
         cursor.executemany(
             _INSERT,
             [
                 msgspec.structs.asdict(attempt)
                 | {
+                    "id": number,
                     "problems": list(attempt.problems),
                     "stream": f"import/{attempt.supplier}/{attempt.external_account_number}",
                 }
-                for attempt in attempts
+                for number, attempt in attempts.items()
             ],
         )
 

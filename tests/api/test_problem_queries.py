@@ -21,11 +21,11 @@ from eventstore.log.refused_attempts import (
     Attempt,
     delete_old_attempts,
     find_refused_attempts,
-    write_attempts,
 )
 from schemas.base import Problem
 from tests.support.make import NOON, an_account, changed, encoded, staged
 from tests.support.post_account import PATHS
+from tests.support.refused import write
 from tests.support.running import Importer, RunningService, wait_for
 
 TOLD = {"Prefer": "return=representation"}
@@ -313,8 +313,8 @@ def attempt(external: str = "1", supplier: str = "S", **fields: Any) -> Attempt:
 
 def test_attempts_are_forgotten_after_ninety_days_and_beyond_a_number(database: Any) -> None:
     with psycopg.connect(database.service, autocommit=True) as connection:
-        write_attempts(connection, [attempt(attempted_at=NOON - KEPT_FOR - timedelta(seconds=1)), attempt()])
-        write_attempts(connection, [attempt(str(number), "T") for number in range(5)])
+        write(connection, attempt(attempted_at=NOON - KEPT_FOR - timedelta(seconds=1)), attempt())
+        write(connection, *(attempt(str(number), "T") for number in range(5)))
         assert delete_old_attempts(connection, NOON, limit=3) == 3
         assert [a.attempted_at for a in find_refused_attempts(connection, "1")] == [NOON]
         assert [len(find_refused_attempts(connection, str(number))) for number in range(5)] == [0, 1, 1, 1, 1]
@@ -323,7 +323,7 @@ def test_attempts_are_forgotten_after_ninety_days_and_beyond_a_number(database: 
 def test_an_attempt_from_before_an_erasure_is_not_written_after_it(database: Any) -> None:
     with psycopg.connect(database.admin, autocommit=True) as connection:
         connection.execute("INSERT INTO payload_keys (stream, erased_at) VALUES ('import/S/1', %s)", (NOON,))
-        write_attempts(connection, [attempt(), attempt(attempted_at=NOON + timedelta(seconds=1))])
+        write(connection, attempt(), attempt(attempted_at=NOON + timedelta(seconds=1)))
         assert [a.attempted_at for a in find_refused_attempts(connection, "1")] == [NOON + timedelta(seconds=1)]
 
 

@@ -5,10 +5,11 @@ import asyncio
 import pytest
 
 from api.refusal_counts import MAX_PLACES, OTHER, RefusalCounts, places_of
-from eventstore.aggregates.refusals import RequestsRefused, stream_of
+from eventstore.aggregates.refusals import REFUSALS, RequestsRefused
 from eventstore.log.ledger import Ledger
 from schemas.base import Problem
 from schemas.places import documented_path, place_of
+from tests.support.following import events_of
 from tests.support.make import an_account, changed, encoded
 from tests.support.running import RunningService
 
@@ -25,7 +26,7 @@ def test_refusals_are_counted_by_code_and_place(ledger: Ledger) -> None:
     counts.count("S", places_of([Problem("customers.0.secret", "unknown_field", "x")]))
     asyncio.run(counts.append())
     asyncio.run(counts.append())
-    [recorded] = ledger.history(stream_of("S"))
+    [recorded] = events_of(ledger, REFUSALS)
     assert isinstance(recorded.event, RequestsRefused)
     assert recorded.event.counts == {"invalid@customers[].email": 3, "unknown_field@customers[].*": 1}
     assert recorded.supplier == "S"
@@ -35,7 +36,7 @@ def test_the_number_of_places_is_bounded(ledger: Ledger) -> None:
     counts = RefusalCounts(ledger)
     counts.count("S", places_of([Problem("email", f"code{number}", "x") for number in range(2 * MAX_PLACES)]))
     asyncio.run(counts.append())
-    [recorded] = ledger.history(stream_of("S"))
+    [recorded] = events_of(ledger, REFUSALS)
     assert isinstance(recorded.event, RequestsRefused)
     assert len(recorded.event.counts) == MAX_PLACES + 1
     assert recorded.event.counts[OTHER] == MAX_PLACES

@@ -21,7 +21,7 @@ from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
-from eventstore.log.refused_attempts import Attempt, write_attempts
+from eventstore.log.refused_attempts import Attempt
 from eventstore.proof.checkpoints import LogKey, Outside
 from eventstore.proof.sealing import seal
 from eventstore.proof.verifier import check
@@ -29,6 +29,7 @@ from projections.owner_task import owner_tasks
 from tests.support.console import console_app, csrf_in, send, signed_in, visitor, words_of
 from tests.support.following import follow
 from tests.support.make import an_account, changed, start
+from tests.support.refused import write
 from tests.support.staging import SUPPLIER, stage
 
 CANARY = "<script>alert(1)</script>"
@@ -63,7 +64,7 @@ def book(ledger: Ledger) -> Ledger:
             supplier=SUPPLIER, external_account_number="R-1", attempted_at=now(), operation="create_account",
             code="account_failed_validation", problems=("blank@customers.0.family_name",),
         )  # fmt: skip
-        write_attempts(connection, [attempt])
+        write(connection, attempt)
     follow(ledger)
     return ledger
 

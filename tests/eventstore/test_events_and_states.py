@@ -454,7 +454,7 @@ def test_a_mail_is_due_at_its_very_moment() -> None:
 @pytest.mark.parametrize("external", ["a/b", "a/b/c", "/"])
 def test_an_account_number_may_hold_slashes(external: str) -> None:
     assert imports.identity_of(imports.stream_of("S", external)) == ("S", external)
-    assert run.run_of(run.stream_of("S", external)) == ("S", external)
+    assert run.run_of(run.stream_of("S", external, "b")) == ("S", external)
 
 
 def test_the_reference_of_a_record_is_32_hexadecimal_digits() -> None:
@@ -480,8 +480,8 @@ def test_a_stream_s_name_begins_with_its_kind_for_good() -> None:
         "organisation": (organisation.ORGANISATION, organisation.stream_of("O")),
         "participant": (participant.PARTICIPANT, participant.stream_of(1)),
         "price-sheet": (price_sheet.PRICE_SHEET, price_sheet.stream_of(1, "D")),
-        "refusals": (refusals.REFUSALS, refusals.stream_of("S")),
-        "run": (run.RUN, run.stream_of("S", "R")),
+        "refusals": (refusals.REFUSALS, refusals.stream_of("S", "b")),
+        "run": (run.RUN, run.stream_of("S", "R", "b")),
         "supplier": (supplier.SUPPLIER, supplier.stream_of("S")),
         "user": (user.USER, user.stream_of("u_1")),
         "owner-task": (owner_task.OWNER_TASK, owner_task.stream_of("t_1")),

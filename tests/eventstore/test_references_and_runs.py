@@ -39,7 +39,8 @@ def test_a_run_counts_what_it_has_and_nothing_for_nothing() -> None:
     for valid, refused in ((1, 0), (0, 1)):
         counted = RunCounted(since=NOON, mode="validate", valid=valid, refused=refused, counts={})
         Given(RUN, ()).when(count(valid, refused)).then(counted)
-        Given(RUN, (counted,)).when(count(0, 0)).then()
+        Given(RUN, (counted,)).when(count(valid, refused)).then()
+    Given(RUN, ()).when(count(0, 0)).then()
     Given(RUN, ()).when(ReplayAccounts(accounts=("7",), mode="validate")).then(
         AccountsReplayed(accounts=("7",), mode="validate")
     )
@@ -49,7 +50,7 @@ def test_a_run_counts_what_it_has_and_nothing_for_nothing() -> None:
 def test_streams_are_named_for_what_they_are_about() -> None:
     assert participant.stream_of(99) == "participant/99"
     assert price_sheet.stream_of(99, "D-1") == "price-sheet/99/D-1"
-    assert run.stream_of("NORD", "1/2") == "run/NORD/1/2"
-    assert run.run_of("run/NORD/1/2") == ("NORD", "1/2")
+    assert run.stream_of("NORD", "1/2", "b") == "run/NORD/1/2/b"
+    assert run.run_of("run/NORD/1/2/b") == ("NORD", "1/2")
     assert supplier.stream_of("NORD") == "supplier/NORD"
     assert customer_mail.stream_of("NORD", "7") == "customer-mail/NORD/7"

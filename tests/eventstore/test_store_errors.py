@@ -2,7 +2,6 @@
 
 import asyncio
 import secrets
-import select
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -86,8 +85,9 @@ def test_a_statement_of_its_own_waits_for_its_standby_as_well(ledger: Ledger, da
 
 @WRITES
 def test_a_deadlock_inside_the_append_is_tried_again(ledger: Ledger, database: PostgresUrls, write: Write) -> None:
-    """Another transaction holds the log's lock and waits for the payload that the append has inserted."""
+    """Another transaction holds the log's lock and waits for the append's payload. It looks for deadlocks later."""
     with psycopg.connect(database.admin) as other, ThreadPoolExecutor(1) as pool:
+        other.execute("SET deadlock_timeout = '60s'")
         other.execute("SELECT pg_advisory_xact_lock(7015001)")
         writing = pool.submit(write, ledger)
         with psycopg.connect(database.admin, autocommit=True) as watching:
@@ -140,13 +140,9 @@ def test_a_missing_right_is_no_unavailable_store(ledger: Ledger, owner: Ledger) 
 
 
 def test_a_session_that_the_server_ends_is_an_unavailable_store_whatever_the_code(database: PostgresUrls) -> None:
-    with psycopg.connect(database.service) as connection:
-        connection.execute("SET idle_in_transaction_session_timeout = '1ms'")
-        connection.execute("SELECT 1")
-        assert select.select([connection.fileno()], [], [], 30)[0], "the server has ended it"
-        with pytest.raises(StoreUnavailable) as caught, store_errors():
-            connection.execute("SELECT 1")
-    assert isinstance(caught.value.__cause__, errors.IdleInTransactionSessionTimeout)
+    with psycopg.connect(database.service) as connection, pytest.raises(StoreUnavailable) as caught, store_errors():
+        connection.execute("SET LOCAL transaction_timeout = '50ms'; SELECT pg_sleep(60)")
+    assert isinstance(caught.value.__cause__, errors.TransactionTimeout)
 
 
 def test_a_damaged_page_is_an_unavailable_store(database: PostgresUrls) -> None:

@@ -1,5 +1,7 @@
 """The service is killed, starved and restarted while a book arrives: nothing acknowledged is lost, nothing doubled."""
 
+import contextlib
+import http.client
 import signal
 import threading
 import time
@@ -11,10 +13,11 @@ import pytest
 
 from embedded.postgres import MALLOC
 from importledger_client.book import book
+from tests.support.bulk import BULK, bulk, ndjson
 from tests.support.folders import temporary_folder
 from tests.support.importing import Answer
 from tests.support.make import an_account, encoded
-from tests.support.running import Importer, RunningService, free_port, processed, start_service, wait_for
+from tests.support.running import Importer, RunningService, free_port, is_ready, processed, start_service, wait_for
 from tests.support.whole import assert_whole
 
 ACCOUNTS = 120
@@ -58,6 +61,44 @@ def test_killing_one_process_under_load_loses_nothing(running: RunningService, r
     assert_whole(running, importer, acknowledged)
     [replacement] = running.processes(role)
     assert replacement.pid != processes[0].pid
+
+
+def test_a_run_loses_no_member_when_the_api_is_killed_after_its_receipts(running: RunningService) -> None:
+    """The body is still open then, so that nothing was stored at its end."""
+    importer = running.importer()
+    accounts = [an_account(importer.supplier, number) for number in range(1, 41)]
+    assert bulk(running, importer, ndjson(*accounts)).statuses == ["PENDING"] * len(accounts)
+    [process] = running.processes("api")
+    connection = http.client.HTTPConnection(running.base_url.removeprefix("http://"), timeout=60)
+
+    def lines_until_all_have_receipts() -> Iterator[bytes]:
+        yield ndjson(*accounts[:-1])
+        received = b""
+        while received.count(b'"replayed":true') < len(accounts) - 1:
+            received += connection.sock.recv(65_536)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+    headers = {"Authorization": f"Token {importer.api_key}"}
+    with contextlib.suppress(OSError):
+        connection.request("POST", f"{BULK}?run=again", lines_until_all_have_receipts(), headers, encode_chunked=True)
+    connection.close()
+    wait_for(lambda: is_ready(running.base_url), "the api is started again")
+    [process] = running.processes("api")
+    headers |= {"Content-Type": "application/json"}
+    single, _ = running.request("POST", "/v2/data-import/accounts/?run=again", encoded(accounts[-1]), headers)
+    process.send_signal(signal.SIGKILL)
+    assert single.status in (201, 400), "it is a repeat"
+    expected = len(accounts) - (single.status == 400)
+
+    def members() -> int:
+        path = f"/v2/data-import/runs/{importer.supplier}/again/"
+        answer, _ = running.request("GET", path, None, headers)
+        return int(answer.body["total"]) if answer.status == 200 else 0
+
+    wait_for(lambda: is_ready(running.base_url), "the api is started again")
+    wait_for(lambda: members() >= expected, "all accounts belong to the run")
+    assert members() == expected
 
 
 def test_after_a_kill_of_the_whole_tree_the_next_start_just_works_and_stops_cleanly_when_it_is_asked(

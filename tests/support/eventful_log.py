@@ -65,7 +65,7 @@ def fill(ledger: Ledger, owner: Ledger, database: PostgresUrls) -> None:
     attach(ledger, database, 2, is_cancelled=True)
     import_market_records(ledger)
     counts = CountRefusals(since=now(), counts={"required@customers.[].family_name": 3})
-    ledger.execute(f"refusals/{SUPPLIER}", counts, at=now(), by="t")
+    ledger.execute(f"refusals/{SUPPLIER}/1", counts, at=now(), by="t")
     send_runs(ledger, processor, wrong)
     let_people_in(ledger)
     for number in (1, 5):
@@ -139,5 +139,5 @@ def send_runs(ledger: Ledger, processor: ImportProcessor, wrong: dict[str, Any])
     accounts = tuple(an_account(SUPPLIER, number)["external_account_number"] for number in (1, 2, 3))
     counts = {"required@customers.[].family_name": 1}
     count = CountRun(since=now(), mode="validate", valid=3, refused=1, counts=counts)
-    ledger.execute(run_stream(SUPPLIER, "r2"), count, at=now(), by="t")
-    ledger.execute(run_stream(SUPPLIER, "r2"), ReplayAccounts(accounts=accounts, mode="create"), at=now(), by="t")
+    ledger.execute(run_stream(SUPPLIER, "r2", "1"), count, at=now(), by="t")
+    ledger.execute(run_stream(SUPPLIER, "r2", "2"), ReplayAccounts(accounts=accounts, mode="create"), at=now(), by="t")

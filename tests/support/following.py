@@ -1,11 +1,14 @@
-"""What following projections need to be brought up to date."""
+"""Events as followers see them, and what following projections need to be brought up to date."""
 
 import psycopg
 
 from embedded.postgres import PostgresUrls
+from eventstore.aggregates.aggregate import Aggregate
 from eventstore.aggregates.post_account import DELIVERY_NOTE, ImportRecord
 from eventstore.aggregates.post_account import stream_of as record_stream
 from eventstore.clock import now
+from eventstore.events import Recorded, recorded_of
+from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
 from projections import FOLLOWING
@@ -17,6 +20,13 @@ from tests.support.make import an_account, encoded
 from tests.support.post_account import RECORDS
 from tests.support.staging import SUPPLIER
 from workers.projector import Projector
+
+
+def events_of(ledger: Ledger, aggregate: Aggregate) -> list[Recorded]:
+    """All events of a kind of stream, in the order of the log."""
+    query = f"{SELECT_EVENTS} WHERE topic = ANY(%s) ORDER BY position"
+    with ledger.connection() as connection, connection.cursor(binary=True) as cursor:
+        return [recorded_of(row) for row in cursor.execute(query.encode(), (list(aggregate.topics),))]
 
 
 def attach(ledger: Ledger, database: PostgresUrls, number: int, *, is_cancelled: bool) -> None:

@@ -1,0 +1,73 @@
+"""Append counts to the log, each batch exactly once, also where the outcome of an append is unknown.
+
+A batch of counts is a stream of its own, under a name that is drawn when it is taken. It is repeated under the same
+name until it is certain that it is stored: a stream that has its batch takes no second one.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping
+
+import psycopg
+import structlog
+
+from api.shared_turns import SharedTurns
+from eventstore.aggregates.aggregate import Command
+from eventstore.clock import now
+from eventstore.errors import LedgerError, StoreUnavailable
+from eventstore.log.ledger import Ledger
+
+RETRY_S = 0.2
+
+logger = structlog.get_logger()
+
+
+def batch_name() -> str:
+    """A name for a batch of counts that no other batch has."""
+    return secrets.token_hex(8)
+
+
+class CountAppends:
+    """Appends what `take` returns, by stream; `take` is called when everything before is stored."""
+
+    def __init__(self, ledger: Ledger, take: Callable[[], Mapping[str, Command]], *, interval_s: float) -> None:
+        self._ledger = ledger
+        self._take = take
+        self._interval_s = interval_s
+        self._doubtful: Mapping[str, Command] = {}
+        """Batches that were taken and may or may not be stored."""
+        self._turns = SharedTurns(self._append)
+
+    async def append(self, *, patience_s: float = 0.0) -> None:
+        """Return when everything that was counted before this call is stored. Raises LedgerError.
+
+        While the store is unavailable, it is tried again for so many seconds.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + patience_s
+        while True:
+            try:
+                return await self._turns.turn()
+            except StoreUnavailable:
+                if loop.time() >= until:
+                    raise
+                await asyncio.sleep(RETRY_S)
+
+    async def keep_appending(self) -> None:
+        """Append at every interval."""
+        while True:
+            await asyncio.sleep(self._interval_s)
+            await self.append_or_log()
+
+    async def append_or_log(self) -> None:
+        """Append; what cannot be stored now is kept for the next time."""
+        try:
+            await self.append()
+        except (LedgerError, psycopg.Error) as error:
+            logger.warning("counts are appended later", reason=type(error).__name__)
+
+    async def _append(self) -> None:
+        while commands := self._doubtful or self._take():
+            self._doubtful = commands
+            await asyncio.to_thread(self._ledger.execute_many, commands, at=now(), by="api")
+            self._doubtful = {}

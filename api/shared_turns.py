@@ -1,0 +1,35 @@
+"""Turns of one piece of work, one at a time: callers that come during a turn share the next one."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+
+class SharedTurns:
+    """Runs the work as often as needed, and never twice at a time."""
+
+    def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
+        self._work = work
+        self._running: asyncio.Task[None] | None = None
+        self._next: asyncio.Task[None] | None = None
+
+    async def turn(self) -> None:
+        """Return after a turn that began after this call. Raises what the work raises there.
+
+        A caller that stops waiting does not end the turn.
+        """
+        if self._next is None:
+            self._next = asyncio.create_task(self._after(self._running))
+            self._next.add_done_callback(_retrieve)
+        await asyncio.shield(self._next)
+
+    async def _after(self, previous: asyncio.Task[None] | None) -> None:
+        if previous is not None and not previous.done():
+            await asyncio.wait({previous})
+        self._running, self._next = self._next, None
+        await self._work()
+
+
+def _retrieve(turn: asyncio.Task[None]) -> None:
+    """Read the error, so that asyncio does not report one that nobody waits for any more."""
+    if not turn.cancelled():
+        turn.exception()
