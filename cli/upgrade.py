@@ -30,7 +30,7 @@ class Plan(msgspec.Struct, frozen=True):
         """Why processes of the version before cannot go on beside this one; nothing where they can."""
         reasons = [f"{one.name}: {one.why_not_rolled}" for one in self.pending if one.why_not_rolled]
         anew = [one.says for one in self.projections if not one.can_be_rolled]
-        return reasons + [f"{says}, and workers of the version before cannot write to it" for says in anew]
+        return reasons + [f"{says}, and processes of the version before do not write to it" for says in anew]
 
     @property
     def has_work(self) -> bool:
@@ -68,7 +68,11 @@ class Plan(msgspec.Struct, frozen=True):
         told += [f"  {one.says}" for one in self.projections]
         told.append(f"Estimated from measured rates and the tables' sizes: {duration(self.seconds)}.")
         if self.why_not_rolled:
-            told.append("It cannot be rolled: stop relay and workers before, and start them with the new version.")
+            is_api_too = any(one.change == "new" and not one.can_be_rolled for one in self.projections)
+            told.append(
+                f"It cannot be rolled: stop {'api, ' if is_api_too else ''}relay and workers before,"
+                " and start them with the new version."
+            )
             told += [f"  {reason}" for reason in self.why_not_rolled]
         else:
             told.append("It can be rolled: migrate while the service runs, then replace one process after the other.")
@@ -101,7 +105,7 @@ def upgrade_check(as_json: bool) -> int:
     """What this version will do to the database, how long, and whether it can be rolled. Changes nothing.
 
     Exit code 0: nothing to do. 2: something is, and processes of the version before may go on beside it. 3: something
-    is, and they have to be stopped. 1: it could not be told, or the database is newer than this version.
+    is, and they must be stopped. 1: it could not be told, or the database is newer than this version.
     """
     settings = Settings.from_environment()
     if settings.database_admin_url or settings.database_url:

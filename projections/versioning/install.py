@@ -16,78 +16,43 @@ from eventstore.log import locks
 from eventstore.operations.migrate import migrate, patiently
 from projections import PROJECTIONS
 from projections.platform.account_numbers import ACCOUNT_NUMBERS
-from projections.versioning.build import administrator, build
+from projections.versioning.build import administrator
 from projections.versioning.projection import Platform, Projection
 from projections.versioning.reading import head
-from projections.versioning.versions import (
-    add_version,
-    advance,
-    alone,
-    build_version,
-    grant,
-    live_version,
-    park,
-    switch,
-    versions,
-)
+from projections.versioning.versions import add_version, alone, build_version, grant, has_live, switch, versions
 
 logger = structlog.get_logger()
 
 
 def migrate_all(admin_url: str, *, service_role: str | None = None) -> list[str]:
-    """Migrate, and set up projections that are new; the migrations that were applied. Two at once are safe.
+    """Migrate, and set up projections that are new; return the migrations that were applied. Two at once are safe.
 
-    Whoever kills it types it again: what was ready is used, what was not is begun anew.
+    After a kill, the next run continues: a version that was ready is used, an unfinished one is built again.
     """
     applied = migrate(admin_url, service_role=service_role)
     with administrator(admin_url) as connection:
-        _add_columns_beside(connection, PROJECTIONS)
-        for projection in PROJECTIONS:
-            if not fits(connection, projection) and head(connection):
-                make_anew_beside(admin_url, connection, projection)
         install(connection, PROJECTIONS, service_role)
     return applied
 
 
-def make_anew_beside(admin_url: str, connection: Connection[Any], projection: Projection) -> None:
-    """Build declared tables from the log beside live ones of another form, and switch to them; those are retired.
-
-    The service goes on meanwhile, its workers with the former tables until the switch.
-    """
-    with alone(connection, projection, waits=True):
-        if fits(connection, projection):
-            return  # somebody else has migrated meanwhile
-        present = versions(connection, projection.name)
-        if not present:
-            add_version(connection, projection, 1, "live", 0)
-        ready = [one for one in present if one.state == "ready" and one.definition == projection.definition]
-        if not ready:
-            logger.info("projection is made anew", projection=projection.name, reason="its tables are of another form")
-            ready = [build_version(admin_url, connection, projection)]
-        switch(connection, projection, ready[-1].version)
-
-
 def install(connection: Connection[Any], projections: Sequence[Projection], service_role: str | None) -> None:
-    """Set up what is new among these: a live version 1, its tables, and columns of tables that there are; and rights.
+    """Set up what is new among these: tables, columns and rights, and the rows that follow from the log.
 
-    One that is written with the append gets what the log already says. What a migration or this has changed is live as
-    it is declared now. Versions that were retired before are not, and cannot be switched in any more. Tables of the
-    platform that are of another form are thrown away: the log is empty then, or `make_anew_beside` has retired them.
+    The connection must be in autocommit. The service may run meanwhile: whatever is written with the append is built
+    beside it and switched in. A migrated live version gets the definition of this code; versions that were retired
+    before keep theirs, and cannot be switched in any more.
     """
+    _add_columns_beside(connection, projections)
+    for projection in projections:
+        if projection.is_inline and not is_whole(connection, projection):
+            _build_beside(connection, projection)
     with connection.transaction():
-        connection.execute("SET LOCAL statement_timeout = 0")
         connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (locks.VERSIONS,))
         for projection in projections:
-            is_new = not versions(connection, projection.name)
-            if not fits(connection, projection):
-                if is_new:
-                    add_version(connection, projection, 1, "live", 0)
-                _declare_anew(connection, projection)
-            elif is_new:
-                _set_up(connection, projection)
-            elif projection.is_inline:
+            if projection.is_inline:
                 connection.execute(_DECLARE_LIVE, (projection.definition, projection.name))
-            _add_columns(connection, projection)
+            elif not versions(connection, projection.name):
+                _make_empty(connection, projection)
             for table in projection.tables if service_role else ():
                 _grant(connection, projection.home, table, service_role or "", projection.rights)
         if service_role:
@@ -100,17 +65,34 @@ WHERE name = %s AND state = 'live'
 """
 
 
-def _set_up(connection: Connection[Any], projection: Projection) -> None:
+def _build_beside(connection: Connection[Any], projection: Projection) -> None:
+    """Build declared tables from the log beside what there is, and switch to them; a former live version is retired."""
+    with alone(connection, projection, waits=True):
+        if is_whole(connection, projection):
+            return  # another `migrate` has built it meanwhile
+        present = versions(connection, projection.name)
+        ready = [one for one in present if one.state == "ready" and one.definition == projection.definition]
+        if not ready:
+            if head(connection):
+                logger.info("projection is built beside the service", projection=projection.name)
+            ready = [build_version("", connection, projection)]
+        switch(connection, projection, ready[-1].version)
+
+
+def _make_empty(connection: Connection[Any], projection: Projection) -> None:
+    """Make the tables of a projection that follows the log, from its beginning on."""
     missing = [table for table in projection.tables if not _columns(connection, projection.home, table)]
     if missing:
         projection.create(connection, projection.home)
         for table in missing:
             projection.index(connection, projection.home, table)
     add_version(connection, projection, 1, "live", 0)
-    if projection.is_inline and (missing or projection.home == "platform"):
-        lock = locks.PLATFORM if projection.home == "platform" else locks.LOG
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", (lock,))
-        advance(connection, projection, projection.home, 1, after=0, upto=head(connection))
+
+
+def is_whole(connection: Connection[Any], projection: Projection) -> bool:
+    """Return whether there is a live version with all its tables, in the declared form."""
+    has_tables = all(_columns(connection, projection.home, table) for table in projection.tables)
+    return has_tables and has_live(connection, projection.name) and fits(connection, projection)
 
 
 def fits(connection: Connection[Any], projection: Projection) -> bool:
@@ -123,16 +105,6 @@ def fits(connection: Connection[Any], projection: Projection) -> bool:
         if any(declared.get(name) != kind for name, kind in present.items()):
             return False
     return True
-
-
-def _declare_anew(connection: Connection[Any], projection: Projection) -> None:
-    """Drop tables of another form and make declared ones, with what was appended since the log was found empty."""
-    version, upto = live_version(connection, projection.name).version, head(connection)
-    for table in (*projection.tables, *projection.former_tables):
-        connection.execute(SQL("DROP TABLE IF EXISTS {}").format(Identifier(projection.home, table)))
-    projection.create(connection, projection.home)
-    park(connection, projection.name, version, build("", connection, projection, projection.home, upto=upto))
-    connection.execute(_DECLARE_LIVE, (projection.definition, projection.name))
 
 
 def _add_columns_beside(connection: Connection[Any], projections: Sequence[Projection]) -> None:

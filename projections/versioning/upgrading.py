@@ -47,8 +47,11 @@ def _changes(connection: Connection[Any], projection: Projection, events: int) -
         return [ProjectionChange(name, "made anew", says, whole, can_be_rolled=not events)]
     if not versions(connection, name):
         is_waited_for = projection.is_inline
-        says = f"{name} is new" + ("" if is_waited_for else "; the relay fills it while the service runs")
-        return [ProjectionChange(name, "new", says, whole if is_waited_for else 0.0, can_be_rolled=True)]
+        says = f"{name} is new; " + (
+            "it is built beside the service" if is_waited_for else "the relay fills it while the service runs"
+        )
+        is_complete = not (is_waited_for and events)  # processes of the version before append without writing to it
+        return [ProjectionChange(name, "new", says, whole if is_waited_for else 0.0, can_be_rolled=is_complete)]
     missing = [f"{table}.{column}" for table, column, _ in missing_columns(connection, projection)]
     if missing:
         says = f"{name} gets the columns {', '.join(missing)}"

@@ -27,7 +27,8 @@ KEPT = timedelta(days=7)
 AT_ONCE = 5_000
 """Events that are caught up with in one transaction: erasures wait for its end."""
 CLOSE = 500
-"""Events behind the log at which a version is close enough to be switched in."""
+"""Events behind the log at which a version is close enough to be switched in, and most that a switch applies while
+writers wait."""
 SWITCH_TRIES = 40
 VACUUM_TIMEOUT = "10s"
 """How long a switch waits for a vacuum, while nobody waits for it; Postgres ends its own vacuum after a second."""
@@ -86,6 +87,11 @@ def live_version(connection: Connection[Any], name: str) -> ProjectionVersion:
         if version.state == "live":
             return version
     raise NotPossible(_NOT_SET_UP.format(name))
+
+
+def has_live(connection: Connection[Any], name: str) -> bool:
+    """Return whether the projection has a live version."""
+    return any(one.state == "live" for one in versions(connection, name))
 
 
 def held(connection: Connection[Any], name: str) -> ProjectionVersion:
@@ -228,10 +234,10 @@ def switch(
     retires: bool = True,
     tries: Callable[[int], None] = lambda number: None,
 ) -> int:
-    """Put a version that is ready or retired in the place of the live one; the position that it has then.
+    """Replace the live version, if any, with one that is ready or retired; return its position then.
 
-    The caller must hold `alone`. It is one transaction, in which writers wait while the last few events are taken in.
-    When readers would have to wait for long, it steps back and tries again. Raises NotPossible.
+    The caller must hold `alone`. It is one transaction, in which writers wait while at most `CLOSE` events are applied.
+    When others would wait for long, it gives everything back and tries again. Raises NotPossible.
     """
     chosen = next((one for one in versions(connection, projection.name) if one.version == version), None)
     if chosen is None or chosen.state not in ("ready", "retired"):
@@ -245,9 +251,21 @@ def switch(
         try:
             with connection.transaction():
                 return _switch(connection, projection, chosen, position, retires=retires)
-        except (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled, psycopg.errors.DeadlockDetected):
+        except _STEPPED_BACK:
             tries(number + 1)
     raise NotPossible(f"{projection.name} is read or vacuumed all the time: the switch was tried {SWITCH_TRIES} times.")
+
+
+class _Behind(Exception):
+    """Too many events were appended while the switch waited for its locks."""
+
+
+_STEPPED_BACK = (
+    _Behind,
+    psycopg.errors.LockNotAvailable,
+    psycopg.errors.QueryCanceled,
+    psycopg.errors.DeadlockDetected,
+)
 
 
 def _switch(
@@ -255,12 +273,13 @@ def _switch(
 ) -> int:
     """Tables before the log, as writers take them: their statement locks the view's table before the log.
 
-    Live tables may be of another form: one that is declared now may be missing, one of before may be there.
+    Live tables may be of another form: one that is declared now may be missing, one of before may be there. Tables that
+    belong to no version are dropped.
     """
     name = projection.name
     present = _present(connection, projection.home, (*projection.tables, *projection.former_tables))
     connection.execute(f"SET LOCAL lock_timeout = '{VACUUM_TIMEOUT}'")
-    live = held(connection, name)
+    live = held(connection, name) if has_live(connection, name) else None
     # Against vacuums only: a long one would outlast every try.
     for schema, tables in ((projection.home, present), (chosen.schema, projection.tables)):
         for table in tables:
@@ -279,14 +298,42 @@ def _switch(
     if projection.is_inline and projection.home == "public":
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.LOG,))
     reached = head(connection)
+    if reached - meanwhile > CLOSE:
+        raise _Behind
     advance(connection, projection, chosen.schema, chosen.version, after=meanwhile, upto=reached)
-    if retires:
-        connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(live.schema)))
+    _move_tables(connection, projection, chosen, present, retired=live.schema if live and retires else None)
+    if live:
+        at = reached if projection.is_inline else live.position
+        connection.execute(
+            "UPDATE projection_versions SET state = 'retired', retired_at = %s, position = %s"
+            " WHERE name = %s AND version = %s",
+            (now(), at, name, live.version),
+        )
+    connection.execute(
+        "UPDATE projection_versions SET state = 'live', retired_at = NULL WHERE name = %s AND version = %s",
+        (name, chosen.version),
+    )
+    if not retires and live:
+        _forget(connection, projection, live.version)
+    return reached
+
+
+def _move_tables(
+    connection: Connection[Any],
+    projection: Projection,
+    chosen: ProjectionVersion,
+    present: Sequence[str],
+    *,
+    retired: str | None,
+) -> None:
+    """Replace the tables that are there with a version's; they are moved to a schema or dropped."""
+    if retired:
+        connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(retired)))
     rights = {table: _rights(connection, projection.home, table) for table in present}
     for table in present:
-        if retires:
+        if retired:
             move = SQL("ALTER TABLE {} SET SCHEMA {}")
-            connection.execute(move.format(Identifier(projection.home, table), Identifier(live.schema)))
+            connection.execute(move.format(Identifier(projection.home, table), Identifier(retired)))
         else:
             connection.execute(SQL("DROP TABLE {}").format(Identifier(projection.home, table)))
     for table in projection.tables:
@@ -296,19 +343,6 @@ def _switch(
         connection.execute(vacuuming.format(Identifier(projection.home, table)))
         grant(connection, projection.home, table, rights.get(table, ()))
     connection.execute(SQL("DROP SCHEMA {}").format(Identifier(chosen.schema)))
-    at = reached if projection.is_inline else live.position
-    connection.execute(
-        "UPDATE projection_versions SET state = 'retired', retired_at = %s, position = %s"
-        " WHERE name = %s AND version = %s",
-        (now(), at, name, live.version),
-    )
-    connection.execute(
-        "UPDATE projection_versions SET state = 'live', retired_at = NULL WHERE name = %s AND version = %s",
-        (name, chosen.version),
-    )
-    if not retires:
-        _forget(connection, projection, live.version)
-    return reached
 
 
 def drop_versions(connection: Connection[Any], projection: Projection, *, unfinished: bool) -> None:

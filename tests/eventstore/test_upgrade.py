@@ -69,7 +69,7 @@ def test_tables_that_are_made_anew_cannot_be_rolled(database: PostgresUrls, ledg
     plan = json.loads(told.stdout)
     assert [(one["name"], one["change"]) for one in plan["projections"]] == [("platform", "made anew")]
     assert not plan["can_be_rolled"]
-    assert "workers of the version before cannot write to it" in plan["why_not_rolled"][0]
+    assert "processes of the version before do not write to it" in plan["why_not_rolled"][0]
 
 
 def test_a_database_that_is_still_empty_is_told_everything(database: PostgresUrls) -> None:

@@ -1,6 +1,8 @@
 """Projections bring their own tables, columns and rights."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import msgspec
 import psycopg
@@ -16,6 +18,7 @@ from eventstore.operations.migrate import role_of
 from projections import PLATFORM
 from projections.import_supplier import IMPORT_SUPPLIER, SupplierRow
 from projections.versioning.install import install
+from projections.versioning.versions import alone, begin_version, build_version, versions
 from projections.versioning.view import View
 from tests.support.make import NOON
 
@@ -66,6 +69,53 @@ def test_a_new_view_needs_no_migration(database: PostgresUrls, ledger: Ledger, a
         ("A", 2),
         ("B", 3),
     ]
+
+
+class Waiting:
+    """Makes rows of the new view, and waits at one event."""
+
+    def __init__(self, last: int) -> None:
+        self.last = last
+        self.has_come, self.may_go_on = Event(), Event()
+
+    def row(self, recorded: Recorded, position: int) -> Seen:
+        if position == self.last:
+            self.has_come.set()
+            assert self.may_go_on.wait(30)
+        return _row(recorded, position)
+
+
+def test_creates_go_on_while_a_new_inline_view_takes_in_the_log(
+    database: PostgresUrls, ledger: Ledger, admin: Connection[TupleRow]
+) -> None:
+    for number in range(3):
+        ledger.execute(f"supplier/{number}", CreateSupplier(), at=NOON, by="t")
+    waiting = Waiting(last=3)
+    view = View(
+        "supplier_seen", Seen, waiting.row, events=SUPPLIER.topics.values(), key=("code",), key_of=_key_of
+    )  # fmt: skip
+    with ThreadPoolExecutor(1) as pool:
+        installing = pool.submit(install, admin, (view,), role_of(database.service))
+        assert waiting.has_come.wait(30)
+        ledger.execute("supplier/meanwhile", CreateSupplier(), at=NOON, by="t")
+        waiting.may_go_on.set()
+        installing.result(timeout=30)
+    assert admin.execute("SELECT code FROM supplier_seen ORDER BY position").fetchall() == [
+        ("0",), ("1",), ("2",), ("meanwhile",),
+    ]  # fmt: skip
+    assert [(one.version, one.state) for one in versions(admin, "supplier_seen")] == [(1, "live")]
+
+
+def test_a_new_inline_view_that_was_built_before_a_kill_is_switched_in(
+    ledger: Ledger, admin: Connection[TupleRow]
+) -> None:
+    ledger.execute("supplier/A", CreateSupplier(), at=NOON, by="t")
+    with alone(admin, NEW):
+        begin_version(admin, NEW)  # and killed
+        build_version("", admin, NEW)  # and killed before the switch
+    install(admin, (NEW,), None)
+    assert admin.execute("SELECT code FROM supplier_seen").fetchall() == [("A",)]
+    assert [(one.version, one.state) for one in versions(admin, NEW.name)] == [(1, "live")]
 
 
 def test_a_column_that_is_declared_later_is_added_with_its_default(ledger: Ledger, admin: Connection[TupleRow]) -> None:

@@ -6,6 +6,9 @@ from click.testing import CliRunner
 
 from cli.support import projections
 from embedded.postgres import PostgresUrls
+from eventstore.aggregates.supplier import CreateSupplier
+from eventstore.clock import now
+from eventstore.log.ledger import Ledger
 from projections.versioning.upgrading import projection_changes
 
 
@@ -19,6 +22,17 @@ def test_a_projection_that_is_new_or_behind_is_told(database: PostgresUrls) -> N
     assert changes["error_statistics"].change == "outdated"
     assert "projections rebuild error_statistics" in changes["error_statistics"].says
     assert all(one.can_be_rolled for one in changes.values())
+
+
+def test_an_inline_view_that_is_new_cannot_be_rolled_once_there_are_events(
+    database: PostgresUrls, ledger: Ledger
+) -> None:
+    """Processes of the version before append without writing to it: their events would be missing."""
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        connection.execute("DROP TABLE disclosure; DELETE FROM projection_versions WHERE name = 'disclosure'")
+        assert [(one.change, one.can_be_rolled) for one in projection_changes(connection)] == [("new", True)]
+        ledger.execute("supplier/A", CreateSupplier(), at=now(), by="t")
+        assert [(one.change, one.can_be_rolled) for one in projection_changes(connection)] == [("new", False)]
 
 
 def test_what_an_upgrade_has_left_outdated_is_rebuilt_together(

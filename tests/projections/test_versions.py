@@ -11,9 +11,10 @@ from psycopg import Connection
 
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.organisation import CreateKey
+from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
-from projections import PROJECTIONS
+from projections import INLINE, PROJECTIONS
 from projections.import_progress import IMPORT_PROGRESS
 from projections.versioning.build import administrator
 from projections.versioning.compare import verify
@@ -31,6 +32,7 @@ from projections.versioning.versions import (
 )
 from tests.support.following import follow
 from tests.support.make import an_account
+from tests.support.running import wait_for
 from tests.support.staging import SUPPLIER, stage
 from workers.process_imports import ImportProcessor
 from workers.projector import Projector
@@ -59,6 +61,31 @@ def test_a_switch_waits_for_a_vacuum_that_outlasts_its_patience_with_readers(
             vacuum.commit()
             assert switching.result(timeout=30) == head(admin)
     assert live_version(admin, STATUS.name).version == built.version
+
+
+def test_a_switch_that_falls_behind_while_it_waits_lets_writers_go_first(
+    admin: Connection[Any], database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader keeps the view's table, and meanwhile events are appended that do not write to it."""
+    monkeypatch.setattr("projections.versioning.versions.CLOSE", 3)
+    monkeypatch.setattr("eventstore.log.locks.WAIT_MS", 20_000)
+    tries: list[int] = []
+    waiting = "SELECT FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'"
+    with alone(admin, STATUS), psycopg.connect(database.admin) as reader, ThreadPoolExecutor(1) as pool:
+        built = build_version(database.admin, admin, STATUS)
+        reader.execute("SELECT FROM import_status")
+        switching = pool.submit(switch, admin, STATUS, built.version, tries=tries.append)
+        with psycopg.connect(database.admin, autocommit=True) as other:
+            wait_for(lambda: bool(other.execute(waiting).rowcount), "it waits for the reader")
+        ledger = Ledger(database.service, views=[view for view in INLINE if view is not STATUS])
+        try:
+            for number in range(4):
+                ledger.execute(f"supplier/{number}", CreateSupplier(), at=now(), by="t")
+        finally:
+            ledger.close()
+        reader.rollback()
+        assert switching.result(timeout=30) == head(admin)
+    assert tries == [1]
 
 
 @each
