@@ -110,8 +110,8 @@ sbom: setup $(VENV)-runtime/.ready ## what the service consists of: dist/sbom.cd
 audit: setup ## known holes of what the service consists of; exit code 2 where the source cannot be asked
 	$(BIN)/python deploy/audit.py requirements/runtime.txt
 
-release-check: setup ## what takes minutes: image and wheel, built, installed and started
-	$(BIN)/python -m pytest -q --release tests/deploy/test_image.py tests/deploy/test_wheel.py tests/deploy/test_supply.py $(ARGS)
+release-check: setup ## what takes minutes: image and wheel, built, installed and started; clients that generators make
+	$(BIN)/python -m pytest -q --release tests/deploy/test_image.py tests/deploy/test_wheel.py tests/deploy/test_supply.py tests/clients $(ARGS)
 
 fmt: setup ## format the code
 	$(BIN)/ruff format .
@@ -123,6 +123,7 @@ lock: setup ## resolve the requirements anew; needs uv
 	uv pip compile --no-strip-extras --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q requirements/mutants.in -c requirements/dev.txt -o requirements/mutants.txt
 	uv pip compile --no-strip-extras --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q requirements/failover.in -c requirements/dev.txt -o requirements/failover.txt
 	uv pip compile --no-strip-extras --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q requirements/bench.in -c requirements/dev.txt -o requirements/bench.txt
+	uv pip compile --no-strip-extras --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q requirements/clients.in -o requirements/clients.txt
 
 clean: ## throw the environment away
 	rm -rf $(VENV) $(VENV)-runtime dist .mypy_cache .ruff_cache .pytest_cache *.egg-info build api/guide

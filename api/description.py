@@ -15,7 +15,7 @@ from msgspec import inspect
 from api.catalogue import CATALOGUE, ErrorCode
 from api.errors import tree_of
 from api.field_descriptions import field_descriptions, structs_of
-from api.operation import TAGS, Operation, Parameter
+from api.operation import EVENTS, TAGS, Operation, Parameter
 from api.responses import encoded
 from api.status_codes import CODES
 from schemas import misfits
@@ -42,6 +42,7 @@ _LINES = {"type": "string", "format": "binary"}
 """Any number of lines: no schema of JSON describes the body as a whole."""
 _LINES_SENT = "One object a line, plain or with Content-Encoding gzip or zstd. `x-itemSchema` is the schema of a line."
 _LINES_ANSWERED = "One object a line. `x-itemSchema` is the schema of a line."
+_EVENTS_ANSWERED = "`x-itemSchema` is the schema of the data of an event."
 _ALWAYS_POSSIBLE = (405, 414, 431, 500)
 _WITH_TOKEN = (401, 403, 429, 503)
 _WITH_BODY = (400, 408, 409, 413, 415, 422)
@@ -179,6 +180,9 @@ def _answer(operation: Operation, status: int, of: Any, schemas: dict[str, Any])
         schema = {"anyOf": [schema, _said(schemas[repr(operation.last_line)])]}
     if kind == _NDJSON:
         return {"description": f"{description} {_LINES_ANSWERED}", "content": {kind: _lines(schema)}}
+    if kind == EVENTS:
+        media = {"schema": {"type": "string"}, "x-itemSchema": schema}
+        return {"description": f"{description} {_EVENTS_ANSWERED}", "content": {kind: media}}
     told: dict[str, Any] = {"description": description, "content": {kind: {"schema": schema}}}
     is_paged = any(parameter.name == "after" for parameter in operation.query)
     return told | ({"headers": {"Link": _LINK}} if is_paged else {})
@@ -260,7 +264,8 @@ def _said(schema: Any, *, is_sent: bool = False) -> Any:
             return rest | {"pattern": _TRIMMED}
         case {"properties": properties, **rest}:
             told = {name: _without_default(said(inner)) for name, inner in properties.items()}
-            return {"additionalProperties": True} | rest | {"properties": told}
+            told_of_others = {} if "additionalProperties" in rest else {"additionalProperties": True}
+            return rest | told_of_others | {"properties": told}
         case dict():
             return {name: said(inner) for name, inner in schema.items()}
         case list():

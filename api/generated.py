@@ -50,6 +50,12 @@ RESTATED: tuple[Restated, ...] = (
     Restated(r"^[!-~]{1,254}$", r"^[\s\S]{1,254}$", "a search takes any text, names with umlauts first of all"),
     Restated("^[A-Za-z0-9_-]{1,32}$", None, "a search takes any text as a supplier, and finds nothing for most"),
     Restated(_ACCOUNT, _LINES, _ONE_LINE, "/application/x-ndjson/schema"),
+    Restated(
+        {"$ref": "#/components/schemas/RunRecord"},
+        {"type": "string"},
+        "a stream of events was described as if it were the data of one",
+        "/text/event-stream/schema",
+    ),
     Restated(False, True, "installations may say more of their health", "/schemas/Health/additionalProperties"),
     Restated(
         None, MOMENT_PATTERN, "a moment was described as any text", "/SmgwConfiguration/properties/valid_from/pattern"

@@ -22,6 +22,8 @@ TAGS = {
 }
 """The groups of the description, with what each holds."""
 
+EVENTS = "text/event-stream"
+
 _EXAMPLES = Path(__file__).parent / "examples"
 
 

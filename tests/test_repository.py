@@ -53,7 +53,9 @@ def test_every_error_of_the_log_has_an_answer() -> None:
         assert any(handled in HANDLERS for handled in error.__mro__[:-2]), error
 
 
-@pytest.mark.parametrize("name", ["dev.txt", "runtime.txt", "build.txt", "mutants.txt", "bench.txt", "failover.txt"])
+@pytest.mark.parametrize(
+    "name", ["dev.txt", "runtime.txt", "build.txt", "mutants.txt", "bench.txt", "failover.txt", "clients.txt"]
+)
 def test_requirements_are_pinned_and_hashed_and_name_no_address(name: str) -> None:
     text = (ROOT / "requirements" / name).read_text()
     assert "://" not in text

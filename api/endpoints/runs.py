@@ -19,7 +19,7 @@ from api.known_runs import RUN_PATH, KnownRuns, run_not_valid
 from api.languages import Language, language_headers, language_of
 from api.limits import MAX_FOLLOWING_AT_ONCE, MAX_FOLLOWING_OF_ONE
 from api.lists import ListFormat
-from api.operation import STATUS, V2, Operation, Parameter
+from api.operation import EVENTS, STATUS, V2, Operation, Parameter
 from api.paths import identifier
 from api.problem_sentences import with_sentence
 from api.responses import encoded, json_response
@@ -167,7 +167,7 @@ OPERATIONS = (
         answers={200: RunRecord},
         roles=READERS,
         refuses=(404,),
-        media="text/event-stream",
+        media=EVENTS,
     ),
     Operation(
         handler=Runs.imports,
