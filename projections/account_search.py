@@ -8,6 +8,7 @@ import base64
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, LiteralString
 
 import msgspec
@@ -90,16 +91,39 @@ class _Wrapped(msgspec.Struct, frozen=True):
 _decode, _decode_wrapped = msgspec.json.Decoder(_Account).decode, msgspec.json.Decoder(_Wrapped).decode
 _PLAIN = str.maketrans(
     {"ä": "ae", "ö": "oe", "ü": "ue", "æ": "ae", "œ": "oe", "ø": "o", "ı": "i", "ł": "l", "đ": "d", "ð": "d", "þ": "th"}
+    | dict.fromkeys("’‘‛ʼʻʹ′´＇", "'")
 )
 """Letters as people type them who do not have them on their keyboard, where they are no letter and an accent."""
+_without_e = partial(re.compile("(?<=[aou])e+").sub, "")
 
 
 def folded(text: str) -> str:
-    """The text as it is compared, in what is searched and in what is searched for: the one place that says so.
+    """Return the text as it is compared: the one rule for what is searched and for what is searched for.
 
-    Without case and accents, with umlauts as two letters and single blanks: "Müller" is "mueller", "Groß" "gross",
-    "Yılmaz" and "YILMAZ" are "yilmaz", "Sørensen" is "sorensen".
+    Case, accents and further blanks do not count. In words, neither do apostrophes and an e after a, o or u, since an
+    umlaut is written as itself, with an e or without: "Müller", "Mueller" and "Muller" are "muller", "O’Brien" is
+    "obrien", "Groß" "gross", "Yılmaz" "yilmaz". Numbers and e-mail addresses keep their letters.
     """
+    plain = _plain(text)
+    if " " not in plain:
+        return plain if _is_code(plain) else _as_name(plain)
+    words = [word if _is_code(word) else _as_name(word) for word in plain.split()]
+    return " ".join([word for word in words if word])
+
+
+def _as_name(plain: str) -> str:
+    if "'" in plain or "`" in plain:
+        plain = " ".join(plain.replace("'", "").replace("`", "").split())
+    return _without_e(plain) if "ae" in plain or "oe" in plain or "ue" in plain else plain
+
+
+def _is_code(plain: str) -> bool:
+    """Return whether a text is, or has in it, something that is compared letter by letter."""
+    return plain[-1:].isdecimal() or "@" in plain or _digit_in(plain) is not None
+
+
+def _plain(text: str) -> str:
+    """Return the text without case and accents, with umlauts as two letters and single blanks."""
     if text.isascii():  # most terms are; nothing is taken apart or replaced in them
         return text.lower() if text.isprintable() and " " not in text else " ".join(text.lower().split())
     plain = unicodedata.normalize("NFC", text).casefold().translate(_PLAIN)
@@ -121,7 +145,7 @@ class SearchTerms(msgspec.Struct, frozen=True):
 def search_terms(account: Any, external: str) -> SearchTerms:
     """Of an account in any of its shapes: what is absent is none, or empty. Pure."""
     customers = account.customers[:MOST_CUSTOMERS]
-    names = [_cut(folded(f"{one.given_name or ''} {one.family_name or ''}")) for one in customers]
+    names = [_cut(_as_name(_plain(f"{one.given_name or ''} {one.family_name or ''}"))) for one in customers]
     words = " ".join(names).replace(",", " ").split()
     terms = {folded(term)[:MOST_LETTERS] for term in (*_terms(account), external) if term}
     terms.update(words)
@@ -222,7 +246,8 @@ ACCOUNT_SEARCH = _SearchIndex(
     indexes=("USING gin (terms) WITH (gin_pending_list_limit = 16384)",),  # kB; see `put_in_order`
     project=project,
     reads_payloads=True,
-    edition="7: own terms first, in parts of the log; long ones in part; a payload only where it is first",
+    edition="8: own terms first, in parts of the log; long ones in part; a payload only where it is first;"
+    " names without apostrophes, and without e after a, o and u",
 )
 
 
@@ -328,7 +353,8 @@ def search_parameters(text: str, suppliers: Sequence[str] | None, after: str, li
     """The parameters of SELECT_FOUND. Raises ValueError for an `after` that no page has given."""
     whole = folded(text)
     words = [word[:MOST_LETTERS] for word in whole.replace(",", " ").split()]
-    forms = [*{form[:MOST_LETTERS] for form in (whole, whole.replace(" ", ""))}]
+    forms = [*{form[:MOST_LETTERS] for form in (whole, folded("".join(text.split())))}]
+    parts_of_names = [part for word in words if (part := _as_name(word))]
     own_word = [word for word in words if _is_own(word)][:1] if words != [whole] else []
     rank, stream = _place(after)
     return {
@@ -339,9 +365,9 @@ def search_parameters(text: str, suppliers: Sequence[str] | None, after: str, li
         "plain_words": _NO_TERM if own_word or words in ([], [whole]) else words,
         "own_word": own_word,
         "words": words,
-        "fragments": ["%" + _escaped(word) + "%" for word in words],
-        "parts": sorted({part for word in words for part in _parts_of(word)}),
-        "is_long_enough": any(len(word) >= MIN_LETTERS for word in words),
+        "fragments": ["%" + _escaped(word) + "%" for word in parts_of_names],
+        "parts": sorted({part for word in parts_of_names for part in _parts_of(word)}),
+        "is_long_enough": any(len(word) >= MIN_LETTERS for word in parts_of_names),
         "rank": rank,
         "after": stream,
         "limit": limit + 1,

@@ -177,7 +177,7 @@ def _day_parameter(name: str) -> Parameter:
 
 _TEXT = Parameter(
     name="q",
-    description="What is looked for, without regard to case, accents and umlauts; at least 3 letters of a name.",
+    description="Text to find, without regard to case, accents, apostrophes and umlauts; at least 3 letters of a name.",
     schema={"type": "string", "pattern": r"^[\s\S]{1,254}$"},
     is_required=True,
 )
