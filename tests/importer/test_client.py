@@ -1,7 +1,11 @@
 """The clients for programs: the same verbs, waiting and awaited, against a service."""
 
 import asyncio
-from typing import Any
+import contextlib
+import http.server
+import threading
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
 import pytest
 
@@ -21,7 +25,7 @@ from importledger_client import (
 )
 from importledger_client.batches import Batch
 from importledger_client.protocol import TryLater
-from tests.support.importbook import access_to
+from tests.support.importbook import access_to, importbook
 from tests.support.make import an_account, changed, encoded
 from tests.support.running import RunningService, free_port
 
@@ -138,3 +142,86 @@ def test_an_answer_that_lacks_lines_is_not_asked_for_again() -> None:
     batch.take(b'{"summary":{"lines":1,"accepted":1,"replayed":0,"refused":0}}')
     with pytest.raises(ImportLedgerError, match="fewer lines"):
         batch.check()
+
+
+@pytest.mark.parametrize("client", [Client, AsyncClient])
+@pytest.mark.parametrize(
+    ("url", "is_taken"),
+    [
+        ("http://127.0.0.1:8000", True),
+        ("http://127.8.9.1", True),
+        ("http://[::1]:8000", True),
+        ("http://localhost:8000/", True),
+        ("https://ledger.example.org", True),
+        ("http://ledger.example.org", False),
+        ("http://10.0.0.5:8000", False),
+        ("http://[fe80::1]", False),
+        ("http://localhost.example.org", False),
+        ("http://localhost@ledger.example.org", False),
+        ("http://127.0.0.1.example.org", False),
+        ("http://", False),
+    ],
+)
+def test_a_key_is_not_sent_over_plain_http_to_another_machine(
+    client: type[Client | AsyncClient], url: str, *, is_taken: bool
+) -> None:
+    if is_taken:
+        client(url, "ilk_x")
+    else:
+        with pytest.raises(Misconfigured, match="must begin with https://"):
+            client(url, "ilk_x")
+        client(url, "ilk_x", insecure_http=True)
+
+
+def test_importbook_refuses_plain_http_to_another_machine_without_its_option() -> None:
+    access = {"IMPORTLEDGER_URL": "http://192.0.2.1:8000", "IMPORTLEDGER_KEY": "ilk_x"}
+    refused = importbook("errors", "go-live", "--supplier", "S", access=access)
+    assert refused.returncode == 2
+    assert "--insecure-http" in refused.stderr
+
+
+class Redirecting(http.server.BaseHTTPRequestHandler):
+    """Answers everything with a redirect, and remembers what was sent."""
+
+    seen: ClassVar[list[str]] = []
+
+    def do_POST(self) -> None:
+        self.seen.append(self.path)
+        self.send_response(307)
+        self.send_header("Location", f"http://127.0.0.2:{self.server.server_port}/elsewhere")  # type: ignore[attr-defined]
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        self.do_POST()
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def redirecting() -> Iterator[int]:
+    Redirecting.seen.clear()
+    with http.server.ThreadingHTTPServer(("", 0), Redirecting) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
+def test_a_redirect_takes_no_key_along() -> None:
+    with redirecting() as port, Client(f"http://127.0.0.1:{port}", "ilk_x") as client:
+        with pytest.raises(ImportLedgerError):
+            client.status("S", "1")
+        assert Redirecting.seen == ["/v1/graphql/"]
+
+
+def test_what_stays_on_this_machine_is_sent_to_no_proxy(
+    service: RunningService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    importer = service.importer()
+    with redirecting() as port:
+        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{port}")
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.delenv("no_proxy", raising=False)
+        with Client(service.base_url, importer.api_key) as client, pytest.raises(NotFound):
+            client.status(importer.supplier, "none")
+        assert Redirecting.seen == []

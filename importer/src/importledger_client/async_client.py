@@ -33,9 +33,11 @@ class AsyncClient:
         first_patience_s: float = protocol.FIRST_PATIENCE_S,
         on_wait: Callable[[str, float], None] | None = None,
         traceparent: protocol.TraceParent = None,
+        insecure_http: bool = False,
     ) -> None:
         self._transport = AsyncTransport(
-            Settings.of(url, key, traceparent), Waits(patience_s, first_patience_s, on_wait)
+            Settings.of(url, key, traceparent, insecure_http=insecure_http),
+            Waits(patience_s, first_patience_s, on_wait),
         )
 
     async def __aenter__(self) -> Self:
@@ -174,7 +176,9 @@ class AsyncTransport:
     def __init__(self, settings: Settings, waits: Waits) -> None:
         self._settings = settings
         self._waits = waits
-        self._http = httpx.AsyncClient(base_url=settings.url, timeout=TIMEOUT, limits=LIMITS)
+        self._http = httpx.AsyncClient(
+            base_url=settings.url, timeout=TIMEOUT, limits=LIMITS, trust_env=settings.uses_proxies
+        )
         self._token = Token()
         self._token_lock = asyncio.Lock()
         self._is_known = False

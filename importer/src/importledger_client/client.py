@@ -27,6 +27,7 @@ class Client:
     `first_patience_s` while the service has never answered). All of it is safe to repeat: a create carries an
     idempotency key, and the service knows an account by its number and content. `on_wait` hears of each pause: why,
     and how many seconds. `traceparent` goes along with every request: a text, or what gives one.
+    Plain HTTP to another machine needs `insecure_http`: others can read the key on its way. Redirects are not followed.
     """
 
     def __init__(
@@ -38,8 +39,12 @@ class Client:
         first_patience_s: float = protocol.FIRST_PATIENCE_S,
         on_wait: Callable[[str, float], None] | None = None,
         traceparent: protocol.TraceParent = None,
+        insecure_http: bool = False,
     ) -> None:
-        self._transport = Transport(Settings.of(url, key, traceparent), Waits(patience_s, first_patience_s, on_wait))
+        self._transport = Transport(
+            Settings.of(url, key, traceparent, insecure_http=insecure_http),
+            Waits(patience_s, first_patience_s, on_wait),
+        )
 
     def close(self) -> None:
         """End all connections; what is waiting ends with Unavailable."""

@@ -4,8 +4,9 @@ import os
 import random
 import time
 from collections.abc import Callable, Mapping
+from ipaddress import ip_address
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import msgspec
 
@@ -100,7 +101,9 @@ class Settings(msgspec.Struct, frozen=True):
     traceparent: TraceParent = None
 
     @classmethod
-    def of(cls, url: str | None, key: str | None, traceparent: TraceParent = None) -> "Settings":
+    def of(
+        cls, url: str | None, key: str | None, traceparent: TraceParent = None, *, insecure_http: bool = False
+    ) -> "Settings":
         """What was given, else the environment. Raises Misconfigured."""
         url = url or os.environ.get("IMPORTLEDGER_URL")
         key = key or os.environ.get("IMPORTLEDGER_KEY")
@@ -109,14 +112,33 @@ class Settings(msgspec.Struct, frozen=True):
         if not key:
             raise Misconfigured("No key was given: set IMPORTLEDGER_KEY, or say --key.")
         if not url.startswith(("http://", "https://")):
-            raise Misconfigured("The address of the service begins with http:// or https://.")
+            raise Misconfigured("The address of the service must begin with http:// or https://.")
+        if url.startswith("http://") and not (insecure_http or is_loopback(url)):
+            raise Misconfigured(
+                "The address of the service must begin with https://, because others can read the key and the accounts "
+                "on their way. For http:// to another machine, pass --insecure-http, or insecure_http=True in Python."
+            )
         return cls(url.rstrip("/"), key.strip(), traceparent)
+
+    @property
+    def uses_proxies(self) -> bool:
+        """Whether proxies of the environment are used. What stays on this machine is sent to none."""
+        return not (self.url.startswith("http://") and is_loopback(self.url))
 
     def fields(self, token: str, headers: Mapping[str, str] | None) -> dict[str, str]:
         """The header of a request: with the caller's place in a trace, where there is one."""
         traceparent = self.traceparent() if callable(self.traceparent) else self.traceparent
         traced = {"traceparent": traceparent} if traceparent else {}
         return {"Authorization": f"Token {token}", "Content-Type": "application/json", **traced, **(headers or {})}
+
+
+def is_loopback(url: str) -> bool:
+    """Whether the address is of this machine."""
+    try:
+        host = urlsplit(url).hostname or ""
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class Token:

@@ -25,7 +25,9 @@ class Transport:
     def __init__(self, settings: Settings, waits: "Waits") -> None:
         self._settings = settings
         self._waits = waits
-        self._http = httpx.Client(base_url=settings.url, timeout=TIMEOUT, limits=LIMITS)
+        self._http = httpx.Client(
+            base_url=settings.url, timeout=TIMEOUT, limits=LIMITS, trust_env=settings.uses_proxies
+        )
         self._token = Token()
         self._token_lock = threading.Lock()
         self._closing = threading.Event()

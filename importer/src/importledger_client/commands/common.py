@@ -41,21 +41,28 @@ class Stop(Exception):
 class Access:
     """Where the service is, as the options say."""
 
-    def __init__(self, url: str | None, key: str | None) -> None:
-        self.url, self.key = url, key
+    def __init__(self, url: str | None, key: str | None, *, insecure_http: bool = False) -> None:
+        self.url, self.key, self._insecure_http = url, key, insecure_http
 
     def client(self, on_wait: Callable[[str, float], None] | None = None) -> "Client":
         """A client until the verb ends. Loaded here: verbs that send nothing start without an HTTP library."""
         from importledger_client.client import Client
 
-        client = Client(self.url, self.key, traceparent=traceparent_of_shell(), on_wait=on_wait)
+        client = Client(
+            self.url,
+            self.key,
+            traceparent=traceparent_of_shell(),
+            on_wait=on_wait,
+            insecure_http=self._insecure_http,
+        )
         click.get_current_context().call_on_close(client.close)
         return client
 
     @property
     def words(self) -> list[str]:
         """To repeat in a command that is printed; a key never is."""
-        return ["--url", self.url] if self.url and self.url != os.environ.get("IMPORTLEDGER_URL") else []
+        url = ["--url", self.url] if self.url and self.url != os.environ.get("IMPORTLEDGER_URL") else []
+        return [*url, "--insecure-http"] if self._insecure_http else url
 
 
 def traceparent_of_shell() -> str | None:
@@ -65,13 +72,14 @@ def traceparent_of_shell() -> str | None:
 
 
 def reaches_the_service(verb: F) -> F:
-    """Gives a verb the options --url and --key, as `access`."""
+    """Gives a verb the options --url, --key and --insecure-http, as `access`."""
 
     @click.option("--url", help="The service's address; else IMPORTLEDGER_URL.")
     @click.option("--key", help="The organisation's key; else IMPORTLEDGER_KEY, which does not show in process lists.")
+    @click.option("--insecure-http", is_flag=True, help="Send the key over plain HTTP to another machine.")
     @functools.wraps(verb)
-    def wrapped(*arguments: Any, url: str | None, key: str | None, **options: Any) -> Any:
-        return verb(*arguments, access=Access(url, key), **options)
+    def wrapped(*arguments: Any, url: str | None, key: str | None, insecure_http: bool, **options: Any) -> Any:
+        return verb(*arguments, access=Access(url, key, insecure_http=insecure_http), **options)
 
     return wrapped  # type: ignore[return-value]
 

@@ -3,13 +3,18 @@
 import os
 import signal
 import sys
+import threading
+import traceback
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 OK, SOMETHING_WRONG, NOTHING_DONE, INTERRUPTED = 0, 1, 2, 130
 
 
 def main() -> None:
     """Run a verb: 0 all went well, 1 something is not as it should be, 2 wrong use or nothing done, 130 interrupted."""
+    fail_without_values()
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
@@ -42,7 +47,33 @@ def run(words: Sequence[str] | None = None) -> int:
     except (ImportLedgerError, Unreadable, OSError) as error:
         click.echo(f"importbook: {visible(str(error))}", err=True)
         return NOTHING_DONE
+    except Exception as error:
+        click.echo(f"importbook: {unforeseen(error)}", err=True)
+        return NOTHING_DONE
     return code if isinstance(code, int) else OK
+
+
+def fail_without_values() -> None:
+    """Print where an error that nobody expected came from, and nothing of its text: that may quote accounts."""
+
+    def report(error: BaseException | None) -> None:
+        if error is not None:
+            print(f"importbook: {unforeseen(error)}", file=sys.stderr, flush=True)
+
+    def main_thread(kind: Any, error: BaseException, trace: Any) -> None:
+        report(error)
+
+    def elsewhere(unhandled: Any) -> None:
+        report(unhandled.exc_value)
+
+    sys.excepthook, threading.excepthook, sys.unraisablehook = main_thread, elsewhere, elsewhere
+
+
+def unforeseen(error: BaseException) -> str:
+    """The sentence for an error that nobody expected."""
+    frames = traceback.extract_tb(error.__traceback__)
+    places = ", ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames[-6:])
+    return f"Unexpected {type(error).__name__} at {places}. Please report this line: it holds no data of accounts."
 
 
 def _end(code: int) -> None:
