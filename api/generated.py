@@ -15,6 +15,7 @@ from api.catalogue import CATALOGUE
 from api.description import MOMENT_PATTERN, names_within, openapi
 from api.limits import limits_table
 from api.operations import OPERATIONS
+from telemetry.log import begin_process
 
 DOCS = Path(__file__).parent.parent / "docs"
 CONTRACT = DOCS / "openapi.json"
@@ -194,4 +195,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    begin_process("warning")
     main()

@@ -17,7 +17,6 @@ import click
 from rich.console import Console
 
 from api.api_key import new_api_key
-from cli.log import configure_logging
 from cli.operator import caused_by
 from cli.roles import run_service
 from cli.settings import Settings
@@ -30,6 +29,7 @@ from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from eventstore.log.user_details import find_user_details
 from projections import INLINE
+from telemetry.log import begin_process
 
 SUPPLIER = "NORDWIND"
 ORGANISATION = "Nordwind Energie"
@@ -47,7 +47,7 @@ REHEARSAL, RUN = "rehearsal", "go-live"
 def demo(port: int, accounts: int, seed: int, data_dir: Path | None, is_to_exit: bool) -> None:
     """Start the service, and bring a sample book of German accounts onto it: rehearsal, import, certificate."""
     settings = Settings.from_environment()
-    configure_logging("error")
+    begin_process("error")
     stop = stop_on_signals()
     console = Console(highlight=False)
     folder = data_dir or Path(tempfile.mkdtemp(prefix="importledger-demo-"))

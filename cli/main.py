@@ -6,12 +6,14 @@ import sys
 import click
 
 from cli.ending import Ending
-from cli.log import configure_logging
 from cli.say import guard_terminal, say
 from cli.verbs import Verbs, show_examples
-from discretion.traced import trace_without_values
 from eventstore.errors import DamagedInstallation
 from runtime.interpreter import load_without_searching
+from telemetry.log import begin_process
+
+ROLES = (["up"], ["api"], ["relay"], ["worker"])
+"""Verbs that continue until they are stopped, and whose lines a program reads."""
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
@@ -35,8 +37,9 @@ def is_interrupt(error: BaseException) -> bool:
 def main() -> None:
     """Run a verb; what goes wrong is one sentence and exit code 1; an interrupted verb ends with 130."""
     try:
-        configure_logging("warning")
-        trace_without_values()
+        is_role = sys.argv[1:2] in ROLES
+        form = os.environ.get("IMPORTLEDGER_LOG_FORMAT", "auto") if is_role else "auto"
+        begin_process("warning", form, is_role=is_role)
         guard_terminal()
         code = importledger(standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:

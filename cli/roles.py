@@ -14,7 +14,6 @@ import click
 import psycopg
 
 from cli.listening import METRICS, base_url_of, listening_on, metrics_sockets, refuse_taken
-from cli.log import configure_logging
 from cli.next_steps import next_lines
 from cli.reach import reach, reach_redis
 from cli.say import say
@@ -31,6 +30,7 @@ from eventstore.proof.checkpoints import LogKey
 from projections.versioning.install import migrate_all
 from runtime.connections import of_service
 from runtime.processors import usable_cores
+from telemetry.log import begin_process
 
 READY_TIMEOUT_S = 60.0
 MAX_API_PROCESSES = 32
@@ -147,7 +147,7 @@ def migrate(as_json: bool) -> None:
     Needs DATABASE_URL, or DATABASE_ADMIN_URL and DATABASE_URL. The service may run meanwhile, unless `upgrade-check`
     says otherwise. Whoever kills it may start it again: it goes on where it was.
     """
-    settings = role_settings()
+    settings = role_settings(is_role=False)
     url = required(settings.database_url, "DATABASE_URL")
     if settings.database_admin_url is None:
         reach(url, "DATABASE_URL", needs_schema=False)
@@ -179,10 +179,10 @@ def _refuse_unusable(settings: Settings, folder: DataFolder, host: str, port: in
         reach_redis(settings.redis_url, "REDIS_URL")
 
 
-def role_settings() -> Settings:
-    """The settings of a process that goes on, which logs and sees the time as they say."""
+def role_settings(*, is_role: bool = True) -> Settings:
+    """Settings of a process that logs and sees the time as they say. `is_role`: it continues until it is stopped."""
     settings = Settings.from_environment()
-    configure_logging(settings.log_level, settings.log_format)
+    begin_process(settings.log_level, settings.log_format, is_role=is_role)
     shift_clock(timedelta(seconds=settings.clock_offset_s))
     return settings
 

@@ -11,7 +11,6 @@ from api.app import create_app
 from api.request_log import RequestLog
 from api.server import SANDBOX_HEADERS, serve
 from cli.listening import metrics_sockets, refuse_taken
-from cli.log import tells, write_lines
 from cli.observing import Observed
 from cli.opening import opener
 from cli.roles import role_settings, service_database
@@ -20,6 +19,7 @@ from console.routes import console_routes
 from console.settings import ConsoleSettings
 from embedded.folder import DataFolder
 from runtime.shared_counts import SharedCounts
+from telemetry.log import tells, write_lines
 
 
 @click.command()

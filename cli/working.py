@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from cli.listening import metrics_sockets
-from cli.log import tells, write_lines
 from cli.log_check import log_verifier
 from cli.observing import Observed
 from cli.opening import opener
@@ -20,6 +19,7 @@ from cli.signals import stop_on_signals
 from eventstore.log.ledger import Ledger
 from projections import FOLLOWING, INLINE
 from runtime import connections
+from telemetry.log import tells, write_lines
 from workers.ended_imports import EndedImports
 from workers.owner_tasks import OwnerTasks
 from workers.projector import Projector

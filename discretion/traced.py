@@ -3,6 +3,7 @@
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 from discretion.shown import said_by
@@ -27,26 +28,22 @@ def traced(error: BaseException) -> str:
     return "Traceback (most recent call last):\n" + "\n".join(lines)
 
 
-def trace_without_values() -> None:
-    """What nobody catches, in any thread, is printed as `traced` has it."""
+def trace_without_values(report: Callable[[str, BaseException], None]) -> None:
+    """Report what nobody catches, in any thread, in place of Python's own printing."""
 
     def main(kind: type[BaseException], error: BaseException, trace: Any) -> None:
         if issubclass(kind, KeyboardInterrupt):
             sys.__excepthook__(kind, error, trace)
         else:
-            _print(traced(error))
+            report("uncaught exception", error)
 
     def thread(arguments: Any) -> None:
         if arguments.exc_value is not None and not isinstance(arguments.exc_value, SystemExit):
             name = arguments.thread.name if arguments.thread else "?"
-            _print(f"Exception in thread {name}:\n{traced(arguments.exc_value)}")
+            report(f"uncaught exception in thread {name}", arguments.exc_value)
 
     def unraisable(arguments: Any) -> None:
         if arguments.exc_value is not None:
-            _print(f"Exception ignored:\n{traced(arguments.exc_value)}")
+            report("exception ignored", arguments.exc_value)
 
     sys.excepthook, threading.excepthook, sys.unraisablehook = main, thread, unraisable
-
-
-def _print(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

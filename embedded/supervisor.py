@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
@@ -22,6 +21,7 @@ import structlog
 from discretion.private_files import open_private
 from discretion.shown import cleaned, cleaned_line, shown
 from embedded.user import RunAs
+from telemetry.log import line_as_json
 
 FIRST_RESTART_S = 0.1
 MAX_RESTART_S = 5.0
@@ -143,7 +143,7 @@ class _Child:
                         file.write(cleaned_line(line).encode() + b"\n")
                         file.flush()
                     elif line.strip():
-                        sys.stderr.write((line if is_terminal else line_as_json(program.name, line)) + "\n")
+                        sys.stderr.write((line if is_terminal else line_as_json(line, role=program.name)) + "\n")
                         sys.stderr.flush()
 
 
@@ -199,14 +199,6 @@ class Supervisor:
             for child in tier:
                 child.wait_until_stopped(asked_at)
         self._tiers.clear()
-
-
-def line_as_json(role: str, line: str) -> str:
-    """A line of JSON as it is; any other as one, without what a log must not hold."""
-    if line.startswith("{") and line.endswith("}"):
-        return line
-    at = datetime.now(UTC).isoformat().replace("+00:00", "Z")
-    return json.dumps({"event": cleaned(line), "level": "warning", "role": role, "timestamp": at})
 
 
 def last_words(line: str) -> str:

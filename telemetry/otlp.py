@@ -104,4 +104,8 @@ def traceparent_of(span: Span) -> str:
 
 def exporter_of(kind: Literal["otlp", "console"]) -> SpanExporter:
     """Sends by OTLP over HTTP, or prints."""
-    return OTLPSpanExporter() if kind == "otlp" else ConsoleSpanExporter()
+    return (
+        OTLPSpanExporter()
+        if kind == "otlp"
+        else ConsoleSpanExporter(formatter=lambda span: f"{span.to_json(indent=None)}\n")
+    )

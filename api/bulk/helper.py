@@ -10,14 +10,16 @@ import sys
 
 from api.bulk.judging import decode_question, encode_judged, judge_lines
 from runtime.interpreter import tune_interpreter
+from telemetry.log import begin_process
 
 SIZE = struct.Struct("!I")
 NICENESS = 2
 """A book that comes in keeps neither workers nor other requests from a processor; it waits for them."""
 
 
-def main() -> None:
+def main(level: str, form: str) -> None:
     """Answers go to the standard output that the process was started with; nothing else is written there."""
+    begin_process(level, form, is_role=True)
     os.nice(NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the api tells us when to end
     questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
@@ -32,4 +34,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

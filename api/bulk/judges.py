@@ -13,6 +13,7 @@ from api.bulk.helper import SIZE
 from api.bulk.judging import Judged, Question, decode_judged, encode_question, judge_lines
 from api.limits import MAX_JUDGING_S
 from runtime.processors import usable_cores
+from telemetry.log import arguments_for_children
 
 HELPERS = min(2, usable_cores())
 WORTH_IT = 3
@@ -78,7 +79,7 @@ class Judges:
 
     async def _started(self) -> None:
         helper = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "api.bulk.helper", stdin=PIPE, stdout=PIPE, limit=2**20
+            *(sys.executable, "-m", "api.bulk.helper", *arguments_for_children()), stdin=PIPE, stdout=PIPE, limit=2**20
         )
         try:
             await _asked(helper, encode_question(_NOTHING))  # it is there when it answers

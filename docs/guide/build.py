@@ -23,4 +23,8 @@ def build(target: Path = TARGET, *, is_strict: bool = False) -> None:
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(SOURCES.parent))
+    from telemetry.log import begin_process
+
+    begin_process("warning")
     build(is_strict="--strict" in sys.argv)

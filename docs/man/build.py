@@ -65,5 +65,8 @@ def roff(text: str) -> str:
 if __name__ == "__main__":
     import tomllib
 
+    from telemetry.log import begin_process
+
+    begin_process("warning")
     written = build(Path(sys.argv[1]), tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"])
     print(f"{len(written)} files in {sys.argv[1]}")

@@ -11,7 +11,7 @@ import pytest
 from api import request_log
 from api.app import create_app
 from api.request_log import GATHER_S, ORGANISATION, RequestLine, RequestLog
-from cli.log import write_lines
+from telemetry.log import write_lines
 from telemetry.measures import Measures
 
 

@@ -24,12 +24,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from api.errors import HANDLERS
-from cli.log import configure_logging
-from discretion.traced import trace_without_values
 from embedded.postgres import PostgresUrls
 from embedded.supervisor import Program, Supervisor
 from eventstore.errors import LedgerError, StoreUnavailable  # noqa: F401 - the first for the program below
 from schemas.account import Account
+from telemetry.log import begin_process
 from tests.support.running import wait_for
 from workers import process_imports
 from workers.broker import IMPORTS, BrokerDoorbell, declare_actor, in_process_broker, start_workers
@@ -69,8 +68,7 @@ def output() -> io.StringIO:
     stream = io.StringIO()
     logging.getLogger().handlers[:] = []
     with contextlib.redirect_stderr(stream):
-        configure_logging("debug")
-        trace_without_values()
+        begin_process("debug")
     return stream
 
 

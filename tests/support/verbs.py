@@ -93,6 +93,7 @@ def logging_as_before() -> Iterator[None]:
         yield
     finally:
         structlog.configure(**configuration)
+        logging.captureWarnings(False)
         root.handlers[:] = handlers
         root.setLevel(level)
         sys.excepthook, threading.excepthook, sys.unraisablehook = hooks

@@ -122,7 +122,7 @@ class Settings(msgspec.Struct, frozen=True):
 
     @property
     def uses_proxies(self) -> bool:
-        """Whether proxies of the environment are used. What stays on this machine is sent to none."""
+        """True where proxies of the environment are used: for all but plain HTTP on this machine."""
         return not (self.url.startswith("http://") and is_loopback(self.url))
 
     def fields(self, token: str, headers: Mapping[str, str] | None) -> dict[str, str]:
@@ -133,7 +133,7 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 def is_loopback(url: str) -> bool:
-    """Whether the address is of this machine."""
+    """Return True for an address of this machine."""
     try:
         host = urlsplit(url).hostname or ""
         return host == "localhost" or ip_address(host).is_loopback

@@ -1,0 +1,217 @@
+"""Every program of ours fails without telling what its variables and errors hold, and its log is JSON where asked."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from api.bulk.helper import SIZE
+from api.bulk.judging import Question, encode_question
+from embedded.postgres import PostgresUrls
+from market.judging import Terms
+from tests.support.importing import ImportClient
+from tests.support.make import an_account, changed, encoded
+from tests.support.running import cli, free_port, is_ready, start_role, start_service, wait_for
+from tests.support.sealed_log import Log
+
+ROOT = Path(__file__).parents[2]
+CANARY = "Vogelsang-Canary"
+ALONE = {"eventstore/proof/verifier.py": "is part of every proof, and runs without the service"}
+"""Programs that cannot share the function, and why."""
+BREAKING = """
+import importlib, os
+
+place = os.environ.get("BROKEN_PLACE", "")
+if place:
+    module, _, names = place.partition(":")
+    *above, name = names.split(".")
+    holder = importlib.import_module(module)
+    for one in above:
+        holder = getattr(holder, one)
+
+    def fail(*arguments, **named):
+        family_name = os.environ["BROKEN_VALUE"]
+        account = {"customers": [{"family_name": family_name}]}
+        raise ValueError(f"cannot take {family_name!r} of {account}")
+
+    setattr(holder, name, fail)
+"""
+"""Read by each Python that starts, as `sitecustomize`: the function at the place fails, with a person in its frame."""
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Path:
+    (tmp_path / "sitecustomize.py").write_text(BREAKING)
+    return tmp_path
+
+
+def breaking(broken: Path, place: str) -> dict[str, str]:
+    """The environment of a process in which the function at this place fails."""
+    return {"PYTHONPATH": f"{broken}:{ROOT}", "BROKEN_PLACE": place, "BROKEN_VALUE": CANARY}
+
+
+def run(
+    command: list[str], environment: Mapping[str, str], stdin: bytes = b"", at: Path = ROOT
+) -> subprocess.CompletedProcess[bytes]:
+    everything = os.environ | environment
+    return subprocess.run(
+        [sys.executable, *command], env=everything, input=stdin, capture_output=True, timeout=120, check=False, cwd=at
+    )
+
+
+def nothing_told(said: str) -> None:
+    assert "ValueError" in said, f"it has not failed: {said}"
+    assert CANARY not in said
+
+
+def test_every_program_starts_through_the_same_function() -> None:
+    folders = ("api", "cli", "console", "embedded", "eventstore", "projections", "workers", "docs", "telemetry")
+    files = [file for folder in folders for file in (ROOT / folder).rglob("*.py") if '"__main__"' in file.read_text()]
+    programs = {str(file.relative_to(ROOT)): file.read_text() for file in files}
+    assert {"cli/main.py", "api/bulk/helper.py", "docs/guide/build.py"} <= programs.keys()
+    assert {name for name, text in programs.items() if "begin_process(" not in text} == ALONE.keys()
+
+
+@pytest.mark.parametrize(
+    ("command", "place"),
+    [
+        (["-m", "cli.main", "history", "S", "1"], "eventstore.log.ledger:Ledger.__init__"),
+        (["-m", "cli.main", "worker"], "eventstore.log.ledger:Ledger.__init__"),
+        (["-m", "cli.main", "relay"], "eventstore.log.ledger:Ledger.__init__"),
+        (["-m", "cli.main", "api"], "eventstore.log.ledger:Ledger.__init__"),
+        (["-m", "cli.main", "up"], "embedded.service:Service.start_servers"),
+        (["-m", "cli.main", "demo", "--exit"], "embedded.service:Service.start_servers"),
+        (["-m", "api.generated"], "api.description:openapi"),
+        (["docs/guide/build.py"], "tempfile:TemporaryDirectory"),
+        (["docs/man/build.py", "nowhere"], "tomllib:loads"),
+        (
+            ["-m", "importledger_client", "errors", "go-live", "--supplier", "S"],
+            "importledger_client.client:Client.__init__",
+        ),
+        (["-m", "importledger_client", "profile", "BOOK"], "importledger_client.profile:PathProfile.__init__"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, list) else "",
+)
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_a_program_that_fails_tells_no_value(
+    database: PostgresUrls, broken: Path, folder: Path, command: list[str], place: str, form: str
+) -> None:
+    settings = {
+        "DATABASE_URL": database.service,
+        "REDIS_URL": "redis://127.0.0.1:1/0",
+        "IMPORTLEDGER_DATA_DIR": str(folder),
+        "IMPORTLEDGER_LOG_FORMAT": form,
+        "IMPORTLEDGER_URL": "http://127.0.0.1:1",
+        "IMPORTLEDGER_KEY": "ilk_x",
+    }
+    if "up" in command or "demo" in command:
+        del settings["REDIS_URL"]
+    (folder / "book.ndjson").write_bytes(encoded(an_account("S", 1)) + b"\n")
+    command = [word.replace("BOOK", str(folder / "book.ndjson")) for word in command]
+    ended = run(command, breaking(broken, place) | settings)
+    assert ended.returncode != 0
+    nothing_told((ended.stdout + ended.stderr).decode())
+
+
+def question() -> bytes:
+    account = changed(an_account("S", 1), CANARY, "customers", 0, "family_name")
+    asked = encode_question(Question([encoded(account)] * 8, {"S": Terms()}, "create", "", datetime.now(UTC)))
+    return SIZE.pack(len(asked)) + asked
+
+
+def test_a_helper_in_which_judging_fails_tells_no_value_and_answers(broken: Path) -> None:
+    environment = breaking(broken, "market.judging:judge")
+    ended = run(["-m", "api.bulk.helper", "info", "json"], environment, question())
+    assert ended.returncode == 0
+    assert ended.stdout.count(b"ValueError") == 8, "each line has its answer"
+    nothing_told((ended.stdout + ended.stderr).decode("utf-8", "replace"))
+    lines = [json.loads(line) for line in ended.stderr.splitlines()]
+    assert [line["event"] for line in lines] == ["a line could not be judged"], "the same failure is told once"
+
+
+def test_a_helper_that_fails_itself_tells_no_value(broken: Path) -> None:
+    ended = run(["-m", "api.bulk.helper", "info", "json"], breaking(broken, "api.bulk.judging:judge_lines"), question())
+    assert ended.returncode != 0
+    nothing_told((ended.stdout + ended.stderr).decode("utf-8", "replace"))
+    assert [json.loads(line)["event"] for line in ended.stderr.splitlines()] == ["uncaught exception"]
+
+
+def test_children_that_share_work_out_tell_no_value(broken: Path, log: Log) -> None:
+    environment = breaking(broken, "eventstore.proof.payload_verification:open_payloads")
+    environment |= {"DATABASE_URL": log.urls.service, "IMPORTLEDGER_SEALING_KEY": "A" * 43}
+    ended = run(["-m", "cli.main", "verify", "--all", "--jobs", "2"], environment)
+    assert ended.returncode != 0
+    nothing_told((ended.stdout + ended.stderr).decode())
+
+
+def test_a_supervisor_and_its_children_tell_no_value_and_only_json(broken: Path, folder: Path) -> None:
+    environment = breaking(broken, "workers.run:run_worker")
+    environment |= {"IMPORTLEDGER_LOG_FORMAT": "json", "IMPORTLEDGER_LOG_LEVEL": "info"}
+    with start_service(folder, environment=environment) as service:
+        wait_for(lambda: "program ended" in (folder / "up.log").read_text(), "the worker has failed")
+        assert service.raw("GET", "/livez")[0] == 200
+    said = (folder / "up.log").read_text()
+    nothing_told(said)
+    for line in said.splitlines():
+        assert line.startswith(("The import ledger listens", "Health:", "Console:")) or json.loads(line)
+
+
+def test_a_worker_without_redis_logs_json_and_repeats_nothing(database: PostgresUrls, folder: Path) -> None:
+    environment = {
+        "DATABASE_URL": database.service,
+        "REDIS_URL": f"redis://127.0.0.1:{free_port()}/0",
+        "IMPORTLEDGER_LOG_FORMAT": "json",
+        "IMPORTLEDGER_DATA_DIR": str(folder),
+        "PYTHONWARNINGS": "always",
+    }
+    log = folder / "worker.log"
+    with start_role("worker", environment=environment, log=log):
+        wait_for(lambda: log.exists() and log.read_text().count("\n") > 3, "it has logged")
+        time.sleep(3)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert all(isinstance(line, dict) for line in lines)
+    same = [json.dumps({name: line.get(name) for name in ("logger", "event", "exception")}) for line in lines]
+    assert len(same) == len(set(same)), "each thing is told once"
+    assert any("dramatiq" in line.get("logger", "") for line in lines)
+
+
+def test_a_role_that_cannot_start_says_why_in_json(folder: Path) -> None:
+    settings = {"IMPORTLEDGER_LOG_FORMAT": "json", "IMPORTLEDGER_DATA_DIR": str(folder)}
+    for command, reason in (
+        (["worker"], "DATABASE_URL"),
+        (["api", "--port", "none"], "--port"),
+        (["relay", "--bogus"], "--bogus"),
+    ):
+        ended = run(["-m", "cli.main", *command], settings)
+        assert ended.returncode == 1
+        lines = [json.loads(line) for line in ended.stderr.splitlines()]
+        assert any(reason in line["event"] for line in lines)
+
+
+def test_a_request_that_fails_tells_no_value(database: PostgresUrls, broken: Path, folder: Path) -> None:
+    access = {"DATABASE_URL": database.admin, "IMPORTLEDGER_DATA_DIR": str(folder)}
+    cli("supplier", "create", "S", environment=access)
+    made = cli("key", "create", "Testers", "--supplier", "S", "--json", environment=access)
+    environment = breaking(broken, "market.judging:judge_in_steps")
+    environment |= {"DATABASE_URL": database.service, "IMPORTLEDGER_DATA_DIR": str(folder)}
+    environment |= {"IMPORTLEDGER_LOG_FORMAT": "json"}
+    port, log = free_port(), folder / "api.log"
+    with start_role("api", "--port", str(port), environment=environment, log=log):
+        wait_for(lambda: is_ready(f"http://127.0.0.1:{port}"), "the api is ready")
+        client = ImportClient(f"http://127.0.0.1:{port}", json.loads(made.stdout)["api_key"], tries=1)
+        account = changed(an_account("S", 1), CANARY, "customers", 0, "family_name")
+        answer = client.create(encoded(account))
+        client.close()
+        wait_for(lambda: "unexpected error" in log.read_text(), "it has logged")
+    assert answer.status == 500
+    assert CANARY not in json.dumps(answer.body)
+    nothing_told(log.read_text())
+    assert all(json.loads(line) for line in log.read_text().splitlines())
+    assert re.search(r"account_import\.py", log.read_text()), "where it came from is told"
