@@ -3,14 +3,14 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
 from eventstore.errors import StoreUnavailable
-from eventstore.log.connecting import UNCHECKED_S, check_writable_async, is_read_only
+from eventstore.log.connecting import UNCHECKED_S, check_writable_async, is_read_only, noted_failures
 from eventstore.log.group_commit import ANSWER_TIMEOUT_S
 from eventstore.log.recorder import CONNECT_TIMEOUT_S, SESSION
 from eventstore.log.store_errors import store_errors
@@ -89,6 +89,11 @@ class _ReadingConnection(AsyncConnection[Any]):
     """A connection that remembers when it last answered."""
 
     answered_at = 0.0
+
+    @classmethod
+    async def connect(cls, conninfo: str = "", **named: Any) -> Self:
+        with noted_failures():
+            return await super().connect(conninfo, **named)
 
 
 class _Lost:

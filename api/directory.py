@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-import structlog
 from psycopg import AsyncConnection, Error
 from psycopg.rows import class_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
@@ -19,11 +18,12 @@ from api.shared_turns import SharedTurns
 from eventstore.errors import StoreUnavailable
 from projections.access_key import SELECT_KEYS
 from projections.import_supplier import SELECT_CHANGED, KnownSupplier
+from telemetry.supervision import supervision
 
 REFRESH_S = 0.5
 ALL_SUPPLIERS = "*"
-
-logger = structlog.get_logger()
+KEEPER = "directory"
+"""Name of the task that keeps it fresh."""
 
 
 class Key(msgspec.Struct, frozen=True):
@@ -95,8 +95,9 @@ class Directory:
         while True:
             try:
                 await self.refresh()
+                supervision.works(KEEPER)
             except (Error, PoolTimeout, StoreUnavailable) as error:
-                logger.warning("directory is stale", reason=type(error).__name__)
+                supervision.failed(KEEPER, error, is_waiting=True)
             await asyncio.sleep(REFRESH_S)
 
 

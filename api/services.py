@@ -11,7 +11,7 @@ from psycopg_pool import AsyncConnectionPool
 from api.auth import Authenticator
 from api.bulk.workshop import Workshop
 from api.database import reading_pool
-from api.directory import Directory
+from api.directory import KEEPER, Directory
 from api.gathered_reads import GatheredReads
 from api.lists import Lists
 from api.operation import Operation
@@ -26,6 +26,7 @@ from projections.import_status import import_statuses
 from runtime import connections
 from schemas.status import ImportStatus
 from telemetry.measures import measures
+from telemetry.supervision import supervision
 
 
 @dataclass(frozen=True)
@@ -105,13 +106,13 @@ class Services:
         look(self.ledger.look, self.look)
         self.open_ledger(self.ledger)
         async with self.pool, self.lists.pool:
-            keepers = (
-                self.directory.keep_fresh,
-                self.refusals.keep_appending,
-                self.attempts.keep_writing,
-                self.runs.keep_appending,
-            )
-            tasks = [asyncio.create_task(work()) for work in keepers]
+            keepers = {
+                KEEPER: self.directory.keep_fresh,
+                "refusals": self.refusals.keep_appending,
+                "refused attempts": self.attempts.keep_writing,
+                "counts of runs": self.runs.keep_appending,
+            }
+            tasks = [supervision.task(name, work) for name, work in keepers.items()]
             yield
             for task in tasks:
                 task.cancel()

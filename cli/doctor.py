@@ -12,10 +12,11 @@ from psycopg.rows import dict_row
 from cli.addresses import database_url
 from cli.checkup import CHECKS, WHILE_AWAY
 from cli.checkup.finding import Around, Finding, Grade, Looked
-from cli.reach import Unreachable, reason_of
+from cli.reach import Unreachable
 from cli.say import say
 from cli.settings import SettingError, Settings
 from discretion.shown import shown
+from eventstore.errors import reason_of
 from eventstore.log.recorder import CODE_VERSION
 
 _COLOURS: dict[Grade, str] = {"good": "green", "warned": "yellow", "wrong": "bold red"}

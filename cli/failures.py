@@ -10,13 +10,13 @@ from obstore.exceptions import BaseError
 from psycopg_pool import PoolTimeout
 
 from cli.known import NotThere
-from cli.reach import Unreachable, reason_of
+from cli.reach import Unreachable
 from cli.say import say
 from cli.settings import SettingError
 from discretion.shown import cleaned
 from embedded.folder import FolderInUse, FolderUnreachable
 from embedded.postgres import NotStarted
-from eventstore.errors import LedgerError, StoreUnavailable
+from eventstore.errors import LedgerError, StoreUnavailable, reason_of
 from eventstore.operations.backup import BackupError
 from eventstore.operations.export import ExportError
 from eventstore.operations.fitness import UnsafeStore

@@ -1,44 +1,51 @@
 """A role opens the log when its database has been judged: at once, or at the first contact with a node that writes."""
 
 import os
-import threading
 import time
 from collections.abc import Callable
-
-import structlog
+from functools import partial
 
 from eventstore.log.ledger import Ledger
-from eventstore.operations.fitness import Durability, refuse_unsafe
+from eventstore.operations.fitness import Durability, NotJudged, refuse_unsafe
+from telemetry.supervision import supervision
 
 RETRY_S = 0.5
-
-logger = structlog.get_logger()
+CONNECTING = "connection to the database"
 
 
 def opener(database_url: str, durability: Durability) -> Callable[[Ledger], None]:
-    """What opens a ledger on this database, for the start of a role. Raises UnsafeStore where it cannot be the log's.
+    """Return what opens a ledger on this database, for the start of a role. Raises UnsafeStore for an unfit database.
 
-    Where it is away or takes no writes, the ledger opens later; if the database turns out to be unfit then, or cannot
-    be judged for want of rights, the process says so and ends with exit code 1.
+    While the database is away or takes no writes, the reason is a trouble of the role, and the ledger opens later. If
+    the database turns out to be unfit then, or cannot be judged for want of rights, the process logs it and ends with
+    exit code 1.
     """
-    is_judged = refuse_unsafe(database_url, durability)
+
+    def is_judged() -> bool:
+        try:
+            refuse_unsafe(database_url, durability)
+        except NotJudged as away:
+            supervision.failed(CONNECTING, away, is_waiting=True)
+            return False
+        supervision.works(CONNECTING)
+        return True
 
     def open_ledger(ledger: Ledger) -> None:
-        if is_judged:
+        if was_judged:
             ledger.open()
-            return
-        logger.warning("the database is away or takes no writes: waiting for it")
-        threading.Thread(target=_open_later, args=(ledger,), name="opening", daemon=True).start()
+        else:
+            supervision.thread("opening", partial(_open_later, ledger))
 
     def _open_later(ledger: Ledger) -> None:
         try:
-            while not refuse_unsafe(database_url, durability):
+            while not is_judged():
                 time.sleep(RETRY_S)
             ledger.open()
-        except Exception as error:  # a thread that ends in silence leaves a role that waits for ever
+        except Exception as error:  # the role would wait forever
             from cli.failures import tell_failure  # it knows the errors of every verb, and so imports all of them
 
             tell_failure(error)
             os._exit(1)  # nothing has been acknowledged: the log was never open
 
+    was_judged = is_judged()
     return open_ledger

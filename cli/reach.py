@@ -6,6 +6,7 @@ A sentence names the setting, host, port, user and database of an address, and n
 from psycopg import Connection, OperationalError, ProgrammingError, connect
 from psycopg.conninfo import conninfo_to_dict
 
+from eventstore.errors import reason_of
 from eventstore.operations.migrate import refuse_newer
 
 CONNECT_TIMEOUT_S = 5
@@ -51,17 +52,6 @@ def address_of(url: str) -> str:
     host, port = parts.get("host") or "localhost", parts.get("port") or 5432
     user = f" as {parts['user']}" if parts.get("user") else ""
     return f"{host}:{port}/{parts.get('dbname') or parts.get('user') or ''}{user}"
-
-
-def reason_of(error: Exception) -> str:
-    """Why a connection failed: the driver's last words, without the address, on one line."""
-    lines = [line.strip() for line in str(error).splitlines() if "failed: " in line] or [_first_line(error)]
-    reason = lines[-1].rpartition("failed: ")[2].removeprefix("FATAL:").strip()
-    return reason.rstrip(".")
-
-
-def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__).rstrip(".")
 
 
 def _has_schema(connection: Connection) -> bool:

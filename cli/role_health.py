@@ -4,7 +4,6 @@ Off unless `IMPORTLEDGER_HEALTH_PORT` says where. Only the role's state is told,
 """
 
 import os
-import threading
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -12,10 +11,13 @@ from typing import Any
 import msgspec
 import psycopg
 
+from cli.opening import CONNECTING
 from cli.settings import SettingError
-from eventstore.errors import StoreUnavailable
+from discretion.shown import cleaned
+from eventstore.errors import StoreUnavailable, first_line
 from eventstore.log.ledger import Ledger
 from eventstore.operations.migrate import NEWEST
+from telemetry.supervision import supervision
 
 REQUEST_TIMEOUT_S = 5
 
@@ -35,11 +37,18 @@ class HealthServer(ThreadingHTTPServer):
             with self._ledger.connection() as connection:
                 query = "SELECT EXISTS (SELECT FROM schema_migrations WHERE name = %s) AS is_there"
                 row: Any = connection.execute(query, (NEWEST,)).fetchone()
-        except StoreUnavailable:
-            return "the database does not answer, or takes no writes"
+        except StoreUnavailable as error:
+            return f"the database does not answer, or takes no writes ({cleaned(self._reason(error))})"
         except psycopg.ProgrammingError:
             return "the schema is missing"
-        return None if row["is_there"] else "the schema is older than the code"
+        if not row["is_there"]:
+            return "the schema is older than the code"
+        return "; ".join(f"{one.name}: {cleaned(one.error)}" for one in supervision.troubles()) or None
+
+    def _reason(self, error: StoreUnavailable) -> str:
+        """Return why the database is away: for a log that is not open yet, why it could not be judged."""
+        judging = [one.error for one in supervision.troubles() if one.name == CONNECTING]
+        return judging[0] if judging else first_line(error)
 
 
 class _Answering(BaseHTTPRequestHandler):
@@ -83,4 +92,4 @@ def answer_health(ledger: Ledger, port: int | None) -> None:
         server = HealthServer(ledger, port)
     except OSError as error:
         raise SettingError(f"IMPORTLEDGER_HEALTH_PORT: port {port} cannot be used: {error.strerror}.") from None
-    threading.Thread(target=server.serve_forever, name="health", daemon=True).start()
+    supervision.thread("health", server.serve_forever)

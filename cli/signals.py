@@ -4,6 +4,8 @@ import signal
 import threading
 from queue import SimpleQueue
 
+from telemetry.supervision import supervision
+
 
 def stop_on_signals() -> threading.Event:
     """An event that SIGTERM and SIGINT set.
@@ -20,5 +22,5 @@ def stop_on_signals() -> threading.Event:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _: told.put(number))
-    threading.Thread(target=set_when_told, name="signals", daemon=True).start()
+    supervision.thread("signals", set_when_told)
     return stop

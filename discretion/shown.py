@@ -64,6 +64,8 @@ OURS = frozenset(
     }
 )
 """Packages whose errors are sentences of ours."""
+_WITHOUT_VALUES = ("25", "40", "42501", "42703", "42P01", "53", "55", "57", "58")
+"""Beginnings of SQLSTATEs whose first sentence names roles, tables and limits alone."""
 _QUOTED = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"|`[^`\n]*`")
 
 
@@ -116,13 +118,17 @@ def said_by(error: BaseException) -> str:
     """What an error may say of itself in a log: its kind, and its sentence without what it quotes.
 
     What libraries quote are values: of payloads, of rows, of parameters. What the database adds below the first line
-    are rows. The errors of our own code are sentences about ids, and quote nothing that they should not.
+    are rows. The errors of our own code are sentences about ids, and quote nothing that they should not. Postgres
+    quotes no values in its sentences about rights, names, room and time-outs.
     """
     kind, sentence = type(error).__name__, str(error).strip()
     diagnosis = getattr(error, "diag", None)
     if getattr(error, "sqlstate", None) and diagnosis is not None:
         places = (diagnosis.schema_name, diagnosis.table_name, diagnosis.column_name, diagnosis.constraint_name)
-        return " ".join((kind, str(error.sqlstate), *(place for place in places if place)))  # type: ignore[attr-defined]
+        state = str(error.sqlstate)  # type: ignore[attr-defined]
+        if state.startswith(_WITHOUT_VALUES) and diagnosis.message_primary:
+            return f"{kind}: {cleaned(diagnosis.message_primary)}"
+        return " ".join((kind, state, *(place for place in places if place)))
     if isinstance(error, KeyError | UnicodeError):
         return kind
     if type(error).__module__.split(".", 1)[0] not in OURS:

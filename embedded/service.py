@@ -5,6 +5,7 @@ import signal
 import socket
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO
@@ -16,7 +17,7 @@ from embedded.postgres import MALLOC, EmbeddedPostgres
 from embedded.redis import EmbeddedRedis, redis_program
 from embedded.supervisor import Program, Supervisor
 from embedded.user import server_user
-from eventstore.operations.fitness import Durability, refuse_unsafe
+from eventstore.operations.fitness import Durability, NotJudged, refuse_unsafe
 from eventstore.operations.migrate import role_of
 from projections.versioning.install import migrate_all
 from runtime.shared_counts import counts_file
@@ -60,7 +61,8 @@ class Service:
             database_url, admin_url = self._start_postgres(most_connections)
         if redis_url is None:
             redis_url = self._start_redis()
-        refuse_unsafe(database_url, durability)
+        with suppress(NotJudged):
+            refuse_unsafe(database_url, durability)
         migrate_all(admin_url or database_url, service_role=role_of(database_url))
         connections = Connections(database_url=database_url, admin_url=admin_url or database_url, redis_url=redis_url)
         self._folder.write_connections(

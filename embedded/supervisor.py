@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -22,6 +23,7 @@ from discretion.private_files import open_private
 from discretion.shown import cleaned, cleaned_line, shown
 from embedded.user import RunAs
 from telemetry.log import line_as_json
+from telemetry.supervision import supervision
 
 FIRST_RESTART_S = 0.1
 MAX_RESTART_S = 5.0
@@ -78,10 +80,9 @@ class _Child:
             **self.program.user.popen_arguments(),
         )
         assert self.process.stdout is not None
-        self._reader = threading.Thread(
-            target=self._take_output, args=(self.process.stdout,), name=self.program.name, daemon=True
+        self._reader = supervision.thread(
+            f"output of {self.program.name}", partial(self._take_output, self.process.stdout)
         )
-        self._reader.start()
         self.started_at = time.monotonic()
 
     def is_alive(self) -> bool:
@@ -131,7 +132,7 @@ class _Child:
     def _take_output(self, output: IO[bytes]) -> None:
         """Take a child's output until it ends: a pipe that nobody reads stops the child. What cannot be kept goes."""
         program, is_terminal = self.program, sys.stderr.isatty()
-        with output, contextlib.ExitStack() as stack:
+        with contextlib.ExitStack() as stack:
             file: IO[bytes] | None = None
             while raw := output.readline(MAX_LINE_BYTES):
                 line = raw.decode("utf-8", "replace").rstrip("\n")
@@ -145,6 +146,7 @@ class _Child:
                     elif line.strip():
                         sys.stderr.write((line if is_terminal else line_as_json(line, role=program.name)) + "\n")
                         sys.stderr.flush()
+        output.close()
 
 
 class Supervisor:

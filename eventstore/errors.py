@@ -113,3 +113,10 @@ class DamagedInstallation(LedgerError):
 def first_line(error: Exception) -> str:
     """What an error says in its first line: drivers add hints and addresses below it."""
     return next(iter(str(error).strip().splitlines()), "")
+
+
+def reason_of(error: Exception) -> str:
+    """Why a connection failed: the driver's last words, without the address, on one line."""
+    lines = [line.strip() for line in str(error).splitlines() if "failed: " in line]
+    reason = (lines[-1] if lines else first_line(error) or type(error).__name__).rpartition("failed: ")[2]
+    return reason.removeprefix("FATAL:").strip().rstrip(".")

@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
+from telemetry.supervision import supervision
+
 EVERY_S = 5.0
 
 logger = structlog.get_logger()
@@ -23,6 +25,4 @@ def start_pulse(looks: Sequence[Callable[[], None]], stop: threading.Event) -> t
             if stop.wait(EVERY_S):
                 return
 
-    thread = threading.Thread(target=look, name="pulse", daemon=True)
-    thread.start()
-    return thread
+    return supervision.thread("pulse", look, stop)

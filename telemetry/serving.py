@@ -1,11 +1,13 @@
 """A port of its own for `/metrics`, and nothing else: plain HTTP in a thread, for a network that only operators see."""
 
 import socket
-import threading
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from socketserver import ThreadingMixIn
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+from telemetry.supervision import supervision
 
 Expose = Callable[[str], tuple[bytes, str]]
 """The metrics and their media type, for an Accept header."""
@@ -49,4 +51,4 @@ def serve_metrics(listening: Sequence[socket.socket], expose: Expose) -> None:
     for one in listening:
         server = _Server(one)
         server.set_app(answer)
-        threading.Thread(target=server.serve_forever, args=(0.5,), name="metrics", daemon=True).start()
+        supervision.thread("metrics", partial(server.serve_forever, 0.5))

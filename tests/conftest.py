@@ -18,6 +18,7 @@ from embedded.supervisor import Program
 from embedded.user import server_user
 from eventstore.log.ledger import Ledger
 from projections import INLINE
+from telemetry.supervision import supervision
 from tests.support.bucket import bucket
 from tests.support.databases import cloned, drop
 from tests.support.distance import distance, is_fast, rank
@@ -91,6 +92,13 @@ def logging_is_given_back() -> Iterator[None]:
     """What an entry point sets for its process ends with the test that called it: its stream is closed by then."""
     with logging_as_before():
         yield
+
+
+@pytest.fixture(autouse=True)
+def nothing_fails_yet() -> None:
+    """Forget the troubles of the tests before."""
+    for trouble in supervision.troubles():
+        supervision.works(trouble.name)
 
 
 @pytest.fixture

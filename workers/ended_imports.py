@@ -22,6 +22,7 @@ from eventstore.events import Unreadable
 from eventstore.log import follow, locks
 from eventstore.log.ledger import Ledger
 from telemetry.measures import measures
+from telemetry.supervision import supervision
 from workers.leader import lead
 
 FOLLOWER = "ended imports"
@@ -73,18 +74,18 @@ class EndedImports:
         """The last position that this process has told of."""
 
     def start(self, stop: threading.Event) -> threading.Thread:
-        thread = threading.Thread(target=self.run, args=(stop,), name="ended imports", daemon=True)
-        thread.start()
-        return thread
+        return supervision.thread(FOLLOWER, lambda: self.run(stop), stop)
 
     def run(self, stop: threading.Event) -> None:
-        lead(self._ledger, locks.ENDED_IMPORTS, "follower of ended imports", self._follow, stop, listens=False)
+        lead(self._ledger, locks.ENDED_IMPORTS, FOLLOWER, self._follow, stop, listens=False)
 
     def _follow(self, connection: Connection[Any], stop: threading.Event) -> None:
         if not follow.checkpoint(connection, FOLLOWER):  # of an older log, what ended before is not told of
             follow.set_checkpoint(connection, FOLLOWER, follow.checkpoint(connection, "relay"))
         while not stop.is_set():
-            if not self.tell(connection):
+            has_more = self.tell(connection)
+            supervision.works(FOLLOWER)
+            if not has_more:
                 stop.wait(follow.POLL_S)
 
     def tell(self, connection: Connection[Any]) -> bool:

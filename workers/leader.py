@@ -4,17 +4,21 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import structlog
 from psycopg import Connection
+from psycopg.errors import ReadOnlySqlTransaction
 
-from eventstore.errors import StoreUnavailable, first_line
+from eventstore.errors import StoreUnavailable
 from eventstore.log import follow
 from eventstore.log.ledger import Ledger
+from telemetry.supervision import supervision
 
 RETRY_S = 1.0
 """How long one that stands by, or has lost the database, waits before it tries again."""
 
-logger = structlog.get_logger()
+
+def ends_work(connection: Connection[Any], *waits_for: type[Exception]) -> Callable[[Exception], bool]:
+    """Choose the errors of a part of a leader's work after which all of the work must start again."""
+    return lambda error: connection.closed or isinstance(error, (ReadOnlySqlTransaction, *waits_for))
 
 
 def lead(
@@ -29,8 +33,8 @@ def lead(
 ) -> None:
     """Until `stop` is set: hold the lock on a connection, which listens to the log's bell, and do the work on it.
 
-    The work returns when `stop` is set. What it raises of `waits_for` is logged, and the work is taken up again, here
-    or by another process.
+    The work returns when `stop` is set, and reports its success under the name. Its errors of `waits_for`
+    are a trouble of that name, and the work starts again, here or in another process.
     """
     while not stop.is_set():
         try:
@@ -38,8 +42,10 @@ def lead(
                 row = connection.execute("SELECT pg_try_advisory_lock(%s) AS held", (lock,)).fetchone()
                 if row and row["held"]:
                     _work(connection, work, stop, listens=listens)
+                else:
+                    supervision.works(name)
         except waits_for as error:
-            logger.warning(f"{name} waits", reason=first_line(error))
+            supervision.failed(name, error, is_waiting=True)
         stop.wait(RETRY_S)
 
 

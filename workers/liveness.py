@@ -6,15 +6,12 @@ A worker that has lost its connection comes back under another id: what it had i
 import secrets
 import threading
 
-import structlog
-
 from eventstore.errors import StoreUnavailable
 from eventstore.log import locks
 from eventstore.log.ledger import Ledger
+from telemetry.supervision import supervision
 
 CHECK_S = 1.0
-
-logger = structlog.get_logger()
 
 
 class Liveness:
@@ -25,11 +22,10 @@ class Liveness:
         self._stop = threading.Event()
         self._held = threading.Event()
         self._worker = 0
-        self._thread = threading.Thread(target=self._hold, name="liveness", daemon=True)
 
     def start(self, stop: threading.Event) -> None:
         """Returns once the lock is held, or `stop` is set; waits for Postgres while it is away."""
-        self._thread.start()
+        self._thread = supervision.thread("liveness", self._hold, self._stop)
         while not self._held.wait(CHECK_S) and not stop.is_set():
             pass
 
@@ -50,10 +46,12 @@ class Liveness:
                     connection.execute("SELECT pg_advisory_lock(%s, %s)", (locks.WORKERS, worker))
                     self._worker = worker
                     self._held.set()
+                    supervision.works("liveness")
                     while not self._stop.wait(CHECK_S):
                         connection.execute("SELECT 1")
                     connection.execute("SELECT pg_advisory_unlock_all()")
             except StoreUnavailable as error:
-                self._held.clear()
-                logger.warning("worker waits for the database", reason=str(error).splitlines()[:1])
+                supervision.failed("liveness", error, is_waiting=True)
                 self._stop.wait(CHECK_S)
+            finally:
+                self._held.clear()

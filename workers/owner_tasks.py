@@ -49,9 +49,11 @@ from projections.versioning.versions import (
     switch,
     versions,
 )
+from telemetry.supervision import supervision
 from workers.leader import lead
 from workers.told_differences import ROWS, rows_told
 
+NAME = "owner's tasks"
 TOLD_EVERY_S = 0.5
 PAUSE_S = 0.25
 """How long after a look for tasks the next one is, while the log rings all the time."""
@@ -76,16 +78,15 @@ class OwnerTasks:
         self._verify_log = verify_log
 
     def start(self, stop: threading.Event) -> threading.Thread:
-        thread = threading.Thread(target=self.run, args=(stop,), name="owner's tasks", daemon=True)
-        thread.start()
-        return thread
+        return supervision.thread(NAME, lambda: self.run(stop), stop)
 
     def run(self, stop: threading.Event) -> None:
-        lead(self._ledger, locks.OWNER_TASKS, "carrier of the owner's tasks", self._work, stop)
+        lead(self._ledger, locks.OWNER_TASKS, NAME, self._work, stop)
 
     def _work(self, connection: Connection[Any], stop: threading.Event) -> None:
         while not stop.is_set():
             task_id = next_open_task(connection)
+            supervision.works(NAME)
             if task_id is None:
                 stop.wait(PAUSE_S)  # every append rings, and hardly any is a task
                 follow.wait(connection)

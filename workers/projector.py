@@ -21,6 +21,7 @@ from projections.versioning.forgetting import wait_for_erasures
 from projections.versioning.projection import Projection
 from projections.versioning.reading import LastTopics, Poison, Seen, head, read_ordered
 from projections.versioning.versions import ProjectionVersion, held, park, parked_streams
+from telemetry.supervision import supervision
 from workers.leader import lead
 
 BATCH, BATCH_BYTES = 6_000, 200_000_000
@@ -57,9 +58,7 @@ class Projector:
         """Whether the last look at the log has shown nothing new to any of them."""
 
     def start(self, stop: threading.Event) -> threading.Thread:
-        thread = threading.Thread(target=self.run, args=(stop,), name="projector", daemon=True)
-        thread.start()
-        return thread
+        return supervision.thread("projector", lambda: self.run(stop), stop)
 
     def run(self, stop: threading.Event) -> None:
         lead(self._ledger, locks.PROJECTOR, "projector", self._follow, stop)

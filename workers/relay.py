@@ -9,6 +9,7 @@ can be seen. While intake needs the processors (`workers.intake`) it rings for l
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import structlog
@@ -25,9 +26,10 @@ from eventstore.log import follow, locks
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import MAX_OPEN_BYTES, in_pieces
 from telemetry.measures import measures
+from telemetry.supervision import supervision
 from workers.broker import IMPORTS, MAILS, STREAMS_PER_MESSAGE, Bell, BellUnavailable, Doorbell
 from workers.intake import LOOK_EVERY_S, Intake
-from workers.leader import lead
+from workers.leader import ends_work, lead
 from workers.sweeper import Sweeper
 
 FOLLOWER = "relay"
@@ -62,14 +64,16 @@ class Relay:
 
     def run(self, stop: threading.Event) -> None:
         waits_for = (StoreUnavailable, BellUnavailable)
-        lead(self._ledger, locks.RELAY, "relay", self._relay, stop, waits_for=waits_for)
+        leading = partial(lead, self._ledger, locks.RELAY, FOLLOWER, self._relay, stop, waits_for=waits_for)
+        supervision.run(FOLLOWER, leading, stop)
 
     def _relay(self, connection: Connection[Any], stop: threading.Event) -> None:
         position, rings_at = follow.checkpoint(connection, FOLLOWER), 0.0
         logger.info("relay is active", position=position)
         while not stop.is_set():
             busy = False
-            self._sweeper.sweep_when_due(connection, position)  # before the relay rings: it sweeps where nothing waits
+            with supervision.part("sweeper", passes=ends_work(connection, StoreUnavailable, BellUnavailable)):
+                self._sweeper.sweep_when_due(connection, position)  # before the relay rings: it sweeps when none waits
             waiting = self._doorbell.waiting()
             measures().waiting(IMPORTS.queue, waiting)
             yields = self._intake.goes_first(connection)
@@ -78,6 +82,7 @@ class Relay:
                 rings_at = time.monotonic() + YIELDING_S
                 reached = self._ring_after(connection, position, STREAMS_PER_MESSAGE if yields else READ_LIMIT)
                 busy, position = reached != position, reached
+            supervision.works(FOLLOWER)
             if yields or waiting >= MAX_WAITING_MESSAGES or (busy and self._rung < STREAMS_PER_MESSAGE):
                 stop.wait(LOOK_EVERY_S if yields else GATHER_S)  # every append rings, and none of them makes room
                 follow.wait(connection, 0.0)  # rings that nobody takes would gather in memory

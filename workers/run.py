@@ -1,6 +1,7 @@
 """The roles of this package as they run: a worker process, and the relay."""
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import dramatiq
@@ -8,11 +9,13 @@ import structlog
 
 from eventstore.log.ledger import Ledger
 from runtime.interpreter import tune_interpreter
+from telemetry.supervision import supervision
 from workers.broker import (
     BELLS,
     IMPORTS,
     LONG_JOBS,
     MAILS,
+    Bell,
     BrokerDoorbell,
     declare_actor,
     in_process_broker,
@@ -61,7 +64,7 @@ def run_worker(
     }
     workers = []
     for bell, (act, count) in acts.items():
-        declare_actor(brokers[bell], bell, act)
+        declare_actor(brokers[bell], bell, _supervised(bell, act))
         workers.append(start_workers(brokers[bell], bell, threads=count))
     logger.info("worker is ready", worker=liveness.worker(), threads=threads, bell="redis" if redis_url else "memory")
     if redis_url:
@@ -72,6 +75,16 @@ def run_worker(
         for stopped in [stopping.submit(worker.stop, timeout=STOP_TIMEOUT_MS) for worker in workers]:
             stopped.result()
     liveness.stop()
+
+
+def _supervised(bell: Bell, act: Callable[[list[str]], None]) -> Callable[[list[str]], None]:
+    """Act on a message. The sweeper rings again for the rest of one that failed."""
+
+    def acting(streams: list[str]) -> None:
+        with supervision.part(f"worker of {bell.queue}", passes=lambda _: False):
+            act(streams)
+
+    return acting
 
 
 def run_relay(ledger: Ledger, redis_url: str, *, stop: threading.Event) -> None:

@@ -18,6 +18,7 @@ from eventstore.log.ledger import Ledger
 from eventstore.proof.checkpoints import LogKey, Outside, OutsideUnavailable
 from eventstore.proof.sealing import SealRefused, seal, sealing_lock
 from eventstore.proof.statement import refuse_waiting, sign_waiting, waiting_statements
+from telemetry.supervision import supervision
 
 LOOK_EVERY_S = 0.25
 """How often it is looked for statements that are to be signed."""
@@ -35,9 +36,7 @@ class Sealer:
         self._every_s = every_s
 
     def start(self, stop: threading.Event) -> threading.Thread:
-        thread = threading.Thread(target=self.run, args=(stop,), name="sealer", daemon=True)
-        thread.start()
-        return thread
+        return supervision.thread("sealer", lambda: self.run(stop), stop)
 
     def run(self, stop: threading.Event) -> None:
         due = time.monotonic() + self._every_s
@@ -64,12 +63,14 @@ class Sealer:
                 if sealed.is_new:
                     logger.info("log sealed", size=sealed.checkpoint.size, root=sealed.checkpoint.root.hex()[:16])
                 sign_waiting(connection, waiting, self._key, sealed.note, at=now())
-        except SealRefused as refusal:
-            logger.error("log not sealed", reason=str(refusal))  # noqa: TRY400 - a sentence for operators
-        except psycopg.Error as error:  # what somebody has altered in the database must not end the sealer unseen
-            logger.error("log not sealed", reason=str(error).strip().splitlines()[0] if str(error) else "")  # noqa: TRY400
         except (StoreUnavailable, OutsideUnavailable) as error:
             logger.warning("sealing waits", reason=first_line(error))
+            supervision.failed("sealer", error, is_waiting=True, is_logged=True)
+        except (SealRefused, psycopg.Error) as error:
+            logger.error("log not sealed", reason=first_line(error))  # noqa: TRY400 - a sentence for operators
+            supervision.failed("sealer", error, is_logged=True)
+        else:
+            supervision.works("sealer")
 
     def _waiting(self) -> list[tuple[UUID, bytes]]:
         try:

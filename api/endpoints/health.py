@@ -15,6 +15,8 @@ from api.operation import SERVICE, Operation
 from api.responses import json_response
 from api.services import Services
 from api.status_codes import ApiError
+from discretion.shown import cleaned
+from eventstore.errors import StoreUnavailable, first_line
 from eventstore.operations.fitness import REPLICATED
 from eventstore.operations.migrate import NEWEST
 from schemas.base import Wire
@@ -63,6 +65,12 @@ class HealthChecks:
             why_not = await read(self._pool, self._why_not)
         except ProgrammingError:
             why_not = _NO_SCHEMA
+        except StoreUnavailable as error:
+            reason = cleaned(first_line(error))
+            why_not = Sentence(
+                f"The database does not answer, or takes no writes: {reason}.",
+                f"Die Datenbank antwortet nicht oder nimmt nichts an: {reason}.",
+            )
         if why_not is not None:
             raise ApiError(503, why_not, headers={"Retry-After": "1"})
         if dying := dying_roles(self._roles_file):

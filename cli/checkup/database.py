@@ -8,7 +8,7 @@ from datetime import datetime
 from cli.checkup.finding import Around, Finding, Grade, Looked
 from eventstore.clock import now
 from eventstore.log.recorder import CODE_VERSION
-from eventstore.operations.fitness import UnsafeStore, refuse_unsafe
+from eventstore.operations.fitness import NotJudged, UnsafeStore, refuse_unsafe
 from eventstore.operations.migrate import MIGRATIONS
 
 GIGABYTE = 2**30
@@ -42,19 +42,19 @@ def schema(look: Looked) -> Iterator[Finding]:
 def durability(look: Looked) -> Iterator[Finding]:
     """Whether the database keeps what it acknowledges and does what the append needs (fsync, locks, standby, clock)."""
     try:
-        is_judged = refuse_unsafe(look.database_url, look.settings.durability)
+        refuse_unsafe(look.database_url, look.settings.durability)
     except UnsafeStore as error:
         yield Finding("durability", "wrong", str(error))
-        return
-    if is_judged:
+    except NotJudged as error:
+        if look.value("SHOW transaction_read_only") == "on":
+            yield Finding("durability", "wrong", "The database takes no writes.", "point DATABASE_URL at the primary")
+            return
+        says = f"The database did not answer for a moment, so that it could not be tried: {error}."
+        yield Finding("durability", "wrong", says, "importledger doctor, once more")
+    else:
         yield Finding(
             "durability", "good", "Acknowledged events are on disk; locks, notifications and sessions are real."
         )
-    elif look.value("SHOW transaction_read_only") == "on":
-        yield Finding("durability", "wrong", "The database takes no writes.", "point DATABASE_URL at the primary")
-    else:
-        says = "The database did not answer for a moment, so that it could not be tried."
-        yield Finding("durability", "wrong", says, "importledger doctor, once more")
 
 
 def server_version(look: Looked) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ import threading
 from eventstore.errors import StoreUnavailable
 from eventstore.log.recorder import LedgerDatastore
 from eventstore.log.store_errors import store_errors
+from telemetry.supervision import supervision
 
 CHANNEL = "importledger"
 MIN_INTERVAL_S = 0.1
@@ -21,8 +22,7 @@ class CommitBell:
         self._datastore = datastore
         self._wanted = threading.Event()
         self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._ring_on_demand, name="bell", daemon=True)
-        self._thread.start()
+        self._thread = supervision.thread("bell", self._ring_on_demand, self._closed)
 
     def ring(self) -> None:
         """Ask for a ring; returns at once."""

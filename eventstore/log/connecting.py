@@ -10,15 +10,15 @@ import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
-from psycopg import AsyncConnection, Connection
+from psycopg import AsyncConnection, Connection, OperationalError
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.errors import Diagnostic, ReadOnlySqlTransaction
 from psycopg.rows import Row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
-from eventstore.errors import StoreUnavailable
+from eventstore.errors import StoreUnavailable, reason_of
 
 GUARDS = {
     "tcp_user_timeout": "3000",
@@ -47,6 +47,30 @@ class PooledConnection(Connection[Row]):
 
     checked_at = -UNCHECKED_S
     is_unreplicated = False
+
+    @classmethod
+    def connect(cls, conninfo: str = "", **named: Any) -> Self:
+        with noted_failures():
+            return super().connect(conninfo, **named)
+
+
+_failures: list[str] = []
+
+
+@contextmanager
+def noted_failures() -> Iterator[None]:
+    """Note why a connection fails. The pool itself only reports that it had none in time."""
+    try:
+        yield
+    except OperationalError as error:
+        _failures[:] = [reason_of(error)]
+        raise
+    _failures.clear()
+
+
+def why_no_connection() -> str | None:
+    """Return why the last try to connect has failed; None where it has not."""
+    return next(iter(_failures), None)
 
 
 _WAITS_FOR_STANDBYS = "syncrep.c"

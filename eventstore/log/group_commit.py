@@ -25,6 +25,7 @@ from eventstore.log.store_errors import store_errors
 from runtime.processors import ProcessorPressure
 from runtime.running_loop import running_loop
 from telemetry.measures import measures
+from telemetry.supervision import supervision
 
 MAX_BATCH_EVENTS = 200
 MAX_BATCH_BYTES = 2_000_000
@@ -39,6 +40,9 @@ ROLLED_BACK_TRIES = 3
 """Tries for a batch that the database ends in favour of another transaction. Then its callers try again."""
 PATIENCE = 3
 """So many times as long where processors are short: to send again takes longer then, and fewer batches cost less."""
+
+WRITER = "log writer"
+"""Name of the writer thread."""
 
 AppendResult = int | BaseException
 """The position of an append's first event, or the error: VersionConflict, StoreUnavailable, psycopg.Error."""
@@ -120,9 +124,9 @@ class GroupCommitter:
         self._after_commit = after_commit
         self._jobs: queue.SimpleQueue[_HandedOver | None] = queue.SimpleQueue()
         self._held: list[_Item] = []
+        self._is_open = True
         self._connection = _HeldConnection(recorder.datastore.pool)
-        self._thread = threading.Thread(target=self._write_batches, name="group-committer", daemon=True)
-        self._thread.start()
+        self._thread = supervision.thread(WRITER, self._write_batches)
 
     def append(self, append: Append) -> int:
         """Append and wait; the first event's position. Raises VersionConflict, StoreUnavailable, LedgerBusy."""
@@ -154,8 +158,8 @@ class GroupCommitter:
 
     @property
     def is_running(self) -> bool:
-        """False after `close`, or where the thread has ended by itself."""
-        return self._thread.is_alive()
+        """False after `close`, and while the writer waits after a failure."""
+        return self._thread.is_alive() and supervision.is_due(WRITER)
 
     def close(self) -> None:
         """Write what is queued and stop."""
@@ -163,9 +167,8 @@ class GroupCommitter:
         self._thread.join()
 
     def _write_batches(self) -> None:
-        is_open = True
-        while is_open or self._held:
-            is_open = self._collect() and is_open
+        while self._is_open or self._held:
+            self._is_open = self._collect() and self._is_open
             batch = self._next_batch()
             if batch:
                 self._write(batch)

@@ -9,8 +9,10 @@ from contextlib import contextmanager
 
 import psycopg
 from psycopg.errors import DeadlockDetected, InsufficientPrivilege, ReadOnlySqlTransaction, SerializationFailure
+from psycopg_pool import PoolTimeout
 
 from eventstore.errors import StoreUnavailable, VersionConflict
+from eventstore.log.connecting import why_no_connection
 
 VERSION_CONFLICT = "LG001"
 ROLLED_BACK = (DeadlockDetected, SerializationFailure)
@@ -52,5 +54,6 @@ def store_errors() -> Iterator[None]:
         if error.sqlstate == VERSION_CONFLICT:
             raise VersionConflict(error.diag.message_detail or "") from error
         if is_unavailable(error):
-            raise StoreUnavailable(str(error)) from error
+            reason = why_no_connection() if isinstance(error, PoolTimeout) else None
+            raise StoreUnavailable(reason or str(error)) from error
         raise

@@ -13,6 +13,7 @@ from psycopg import Connection
 from psycopg.sql import SQL, Identifier
 
 from eventstore.clock import now
+from eventstore.errors import reason_of
 from eventstore.operations.migrate import refuse_newer
 
 Durability = Literal["local", "replicated"]
@@ -37,25 +38,27 @@ class UnsafeStore(Exception):
     """The database does not keep what it has acknowledged, or does not do what the log needs."""
 
 
-def refuse_unsafe(database_url: str, durability: Durability = "local") -> bool:
+class NotJudged(Exception):
+    """The database is away, or takes no writes at the moment; the message is the reason."""
+
+
+def refuse_unsafe(database_url: str, durability: Durability = "local") -> None:
     """Raises UnsafeStore when the database cannot be the log's, or this clock is behind the log.
 
     Raises MigrationError when a newer version has migrated the database.
-
-    A server that is away, or takes no writes at the moment, is not judged; returns whether it was.
+    Raises NotJudged when the server is away, or takes no writes at the moment.
     """
     try:
         with _session(database_url) as connection, _session(database_url) as other:
             if _value(connection, "SHOW transaction_read_only") == "on":
-                return False
+                raise NotJudged("it takes no writes")
             _refuse_loss(connection, durability)
             for probe in (_refuse_shared_sessions, _refuse_false_locks, _refuse_silence):
                 probe(connection, other)
             _refuse_late_clock(connection)
             refuse_newer(connection)
-    except (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction):
-        return False
-    return True
+    except (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction) as error:
+        raise NotJudged(reason_of(error)) from error
 
 
 def _refuse_loss(connection: Connection[Any], durability: Durability) -> None:

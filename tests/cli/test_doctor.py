@@ -17,6 +17,7 @@ from embedded.postgres import PostgresUrls
 from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
+from eventstore.operations.fitness import NotJudged
 from tests.support.make import an_account
 from tests.support.running import RunningService, wait_for
 from tests.support.staging import stage
@@ -149,8 +150,12 @@ def test_a_parked_stream_is_healed_by_what_the_verb_takes(stream: str, typed: st
 def test_a_database_that_takes_no_writes_is_told_from_one_that_was_away(
     told: PostgresUrls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cli.checkup.database.refuse_unsafe", lambda *_: False)
-    assert found("durability")[0].says == "The database did not answer for a moment, so that it could not be tried."
+    def away(*_: object) -> None:
+        raise NotJudged("no room")
+
+    monkeypatch.setattr("cli.checkup.database.refuse_unsafe", away)
+    says = "The database did not answer for a moment, so that it could not be tried: no room."
+    assert found("durability")[0].says == says
     monkeypatch.setenv("PGOPTIONS", "-c default_transaction_read_only=on")
     assert found("durability")[0].says == "The database takes no writes."
 

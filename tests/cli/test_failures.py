@@ -9,10 +9,9 @@ import pytest
 
 from cli.failures import failure_sentence
 from cli.listening import base_url_of, refuse_taken
-from cli.reach import reason_of
 from cli.settings import SettingError, Settings
 from embedded.postgres import PostgresUrls
-from eventstore.errors import StoreUnavailable
+from eventstore.errors import StoreUnavailable, reason_of
 from tests.support.running import free_port
 from tests.support.verbs import run_verb
 

@@ -1,9 +1,13 @@
 """A relay and a worker answer supervisors over HTTP, where they are told a port."""
 
 import json
+import re
 import socket
+import socketserver
+import threading
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -59,6 +63,59 @@ def test_a_role_is_not_ready_where_it_cannot_do_its_work(database: PostgresUrls)
     finally:
         server.server_close()
         ledger.close()
+
+
+class _WithoutTls(socketserver.BaseRequestHandler):
+    """Answers every client as a Postgres without TLS does."""
+
+    def handle(self) -> None:
+        self.request.recv(8)
+        self.request.sendall(b"N")
+
+
+@pytest.fixture
+def without_tls() -> Iterator[int]:
+    """The port of a server without TLS."""
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _WithoutTls) as server:
+        answering = threading.Thread(target=server.serve_forever, args=(0.05,))
+        answering.start()
+        yield server.server_address[1]
+        server.shutdown()
+        answering.join()
+
+
+WRONG = {
+    "password": "password authentication failed",
+    "host": "nowhere.invalid",
+    "TLS": "server does not support SSL",
+}
+
+
+@pytest.mark.parametrize("role", ["worker", "relay", "api"])
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_role_that_cannot_reach_its_database_names_the_reason(
+    role: str, wrong: str, database: PostgresUrls, redis_url: str, folder: Path, without_tls: int
+) -> None:
+    """In its log, once, and where supervisors ask."""
+    reason, port = WRONG[wrong], free_port()
+    urls = {
+        "password": re.sub(r":[^:@/]+@", ":wrong@", database.service),
+        "host": "postgresql://importledger:secret@nowhere.invalid/importledger",
+        "TLS": f"postgresql://importledger:secret@127.0.0.1:{without_tls}/importledger?sslmode=require",
+    }
+    environment = {
+        "DATABASE_URL": urls[wrong],
+        "REDIS_URL": redis_url,
+        "IMPORTLEDGER_DATA_DIR": str(folder / "data"),
+        "IMPORTLEDGER_HEALTH_PORT": str(port),
+    }
+    arguments = ("--port", str(port)) if role == "api" else ()
+    with start_role(role, *arguments, environment=environment, log=folder / "role.log"):
+        wait_for(lambda: asked(port, "/readyz")[0] == 503, "the role answers", timeout_s=60)
+        wait_for(lambda: reason in str(asked(port, "/readyz")[1]["detail"]), "it names the reason", timeout_s=60)
+        assert asked(port, "/livez/")[0] == 200
+    lines = (folder / "role.log").read_text().splitlines()
+    assert len([line for line in lines if "connection to the database waits" in line and reason in line]) == 1
 
 
 @pytest.mark.parametrize("port", ["0", "65536", "https"])

@@ -15,7 +15,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from embedded.postgres import INSTALLATION, WHEEL, PostgresUrls
 from embedded.user import server_user
-from eventstore.operations.fitness import Durability, UnsafeStore, refuse_unsafe
+from eventstore.operations.fitness import Durability, NotJudged, UnsafeStore, refuse_unsafe
 from tests.support.running import free_port, wait_for
 
 STUBS = {
@@ -35,7 +35,7 @@ STUBS = {
 
 @pytest.mark.parametrize("stubs", STUBS)
 def test_an_engine_whose_locks_do_not_lock_is_refused(database: PostgresUrls, stubs: str) -> None:
-    assert refuse_unsafe(database.service)
+    refuse_unsafe(database.service)
     with psycopg.connect(database.admin, autocommit=True) as connection:
         connection.execute("CREATE SCHEMA stubs; GRANT USAGE ON SCHEMA stubs TO PUBLIC")
         connection.execute(STUBS[stubs].encode())
@@ -54,8 +54,10 @@ def test_an_engine_without_the_commit_order_of_read_committed_is_refused(databas
 
 
 def test_a_node_that_takes_no_writes_is_not_judged(database: PostgresUrls) -> None:
-    assert not refuse_unsafe(with_options(database.service, "-c default_transaction_read_only=on"))
-    assert not refuse_unsafe("postgresql://nobody@127.0.0.1:1/none")
+    with pytest.raises(NotJudged, match="takes no writes"):
+        refuse_unsafe(with_options(database.service, "-c default_transaction_read_only=on"))
+    with pytest.raises(NotJudged, match="Connection refused"):
+        refuse_unsafe("postgresql://nobody@127.0.0.1:1/none")
 
 
 def test_replicated_needs_a_synchronous_standby(database: PostgresUrls) -> None:
@@ -99,9 +101,10 @@ def receiver(database: PostgresUrls, folder: Path) -> Iterator[subprocess.Popen[
 
 def is_safe(url: str, durability: Durability) -> bool:
     try:
-        return refuse_unsafe(url, durability)
-    except UnsafeStore:
+        refuse_unsafe(url, durability)
+    except (NotJudged, UnsafeStore):
         return False
+    return True
 
 
 def with_options(url: str, options: str) -> str:
@@ -150,7 +153,7 @@ def answers(url: str) -> bool:
 def test_a_pooler_is_refused_in_transaction_mode_and_taken_in_session_mode(pooled: tuple[str, str]) -> None:
     mode, url = pooled
     if mode == "session":
-        assert refuse_unsafe(url)
+        refuse_unsafe(url)
     else:
         with pytest.raises(UnsafeStore, match="session mode"):
             refuse_unsafe(url)

@@ -1,0 +1,150 @@
+"""One supervisor for all work that has to go on for as long as its process: threads, tasks, and parts of them.
+
+Work that fails unexpectedly is started again after a pause, and is known as a trouble, with its last error, until it
+works again. A test finds threads that are started elsewhere.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+import msgspec
+import structlog
+
+from discretion.shown import said_by
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0
+LOGGED_EVERY_S = 60.0
+"""Seconds between two lines about work that fails with the same error."""
+FORGOTTEN_AFTER_S = 120.0
+"""Seconds without another failure after which work that does not report its success counts as working."""
+
+logger = structlog.get_logger()
+
+
+class Trouble(msgspec.Struct, frozen=True, kw_only=True):
+    """Work that has failed and has not succeeded since."""
+
+    name: str
+    error: str
+    since: datetime
+    times: int
+    """Failures in a row."""
+    is_waiting: bool
+    """Whether it only waits for a server that is away."""
+
+
+class _Failing(msgspec.Struct):
+    trouble: Trouble
+    failed_at: float
+    due_at: float
+    logged_at: float
+
+
+class Supervision:
+    """The work of this process, and what fails of it. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._failing: dict[str, _Failing] = {}
+        self._lock = threading.Lock()
+        self.changed = threading.Event()
+        """Set when a trouble begins or ends."""
+
+    def thread(self, name: str, work: Callable[[], None], stop: threading.Event | None = None) -> threading.Thread:
+        """Start a thread that does the work until it returns, or fails after `stop` is set."""
+        thread = threading.Thread(target=self.run, args=(name, work, stop), name=name, daemon=True)
+        thread.start()
+        return thread
+
+    def run(self, name: str, work: Callable[[], None], stop: threading.Event | None = None) -> None:
+        """Do the work in this thread until it returns, or fails after `stop` is set."""
+        stop = stop or threading.Event()
+        while True:
+            try:
+                work()
+            except Exception as error:  # unexpected: the supervisor is here for it
+                if stop.wait(self.failed(name, error)):
+                    return
+            else:
+                self.works(name)
+                return
+
+    def task(self, name: str, work: Callable[[], Awaitable[None]]) -> "asyncio.Task[None]":
+        """Start a task of the running loop that does the work until it returns, or is cancelled."""
+
+        async def keep() -> None:
+            while True:
+                try:
+                    await work()
+                except Exception as error:  # unexpected, as above
+                    await asyncio.sleep(self.failed(name, error))
+                else:
+                    self.works(name)
+                    return
+
+        return asyncio.create_task(keep(), name=name)
+
+    @contextmanager
+    def part(self, name: str, *, passes: Callable[[Exception], bool]) -> Iterator[None]:
+        """Keep the failure of a part of some work from the rest. `passes` chooses errors that concern all of it."""
+        try:
+            yield
+        except Exception as error:
+            if passes(error):
+                raise
+            self.failed(name, error)
+        else:
+            self.works(name)
+
+    def failed(self, name: str, error: Exception, *, is_waiting: bool = False, is_logged: bool = False) -> float:
+        """Note a failure, and log it unless it was logged a moment ago; return the pause before the next try."""
+        now, said = time.monotonic(), said_by(error)
+        with self._lock:
+            before = self._known(name)
+            since = before.trouble.since if before else datetime.now(UTC)
+            times = before.trouble.times + 1 if before else 1
+            trouble = Trouble(name=name, error=said, since=since, times=times, is_waiting=is_waiting)
+            pause_s = min(FIRST_PAUSE_S * 2.0 ** min(times - 1, 10), LONGEST_PAUSE_S)
+            is_new = before is None or before.trouble.error != said
+            is_due = not is_logged and (is_new or before is None or now - before.logged_at >= LOGGED_EVERY_S)
+            logged_at = now if is_due or before is None else before.logged_at
+            self._failing[name] = _Failing(trouble, now, now + pause_s, logged_at)
+        if is_new:
+            self.changed.set()
+        if is_due and is_waiting:
+            logger.warning(f"{name} waits", reason=said, times=times)
+        elif is_due:
+            logger.error("work failed", work=name, reason=said, times=times, exc_info=error if is_new else None)
+        return pause_s
+
+    def works(self, name: str) -> None:
+        """Note that the work goes well. It costs nothing while nothing is wrong."""
+        if name in self._failing:
+            with self._lock:
+                failing = self._failing.pop(name, None)
+            if failing is not None:
+                self.changed.set()
+                logger.info("work succeeds again", work=name, times=failing.trouble.times)
+
+    def is_due(self, name: str) -> bool:
+        """Return whether the pause after the last failure is over."""
+        failing = self._failing.get(name)
+        return failing is None or time.monotonic() >= failing.due_at
+
+    def troubles(self) -> list[Trouble]:
+        """Return what fails at present, by name."""
+        with self._lock:
+            return [one.trouble for name in sorted(self._failing) if (one := self._known(name)) is not None]
+
+    def _known(self, name: str) -> _Failing | None:
+        failing = self._failing.get(name)
+        if failing is not None and time.monotonic() - failing.failed_at > FORGOTTEN_AFTER_S:
+            return None
+        return failing
+
+
+supervision = Supervision()
+"""The one of this process."""
