@@ -1,7 +1,8 @@
 """The projector: keeps the projections that follow the log up with it, each from its own position.
 
 One projector is active, by an advisory lock. A position moves in the transaction of the rows, so that a crash repeats
-nothing. What cannot be projected parks its stream; the others go on.
+nothing. An event whose content cannot be projected parks its stream; the others go on. Any other failure holds its
+projection until the cause is gone.
 """
 
 import threading
@@ -9,11 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-import psycopg
 import structlog
 from psycopg import Connection
 
 from eventstore.aggregates.import_process import ImportStaged
+from eventstore.errors import StoreUnavailable
 from eventstore.log import follow, locks
 from eventstore.log.ledger import Ledger
 from projections.versioning.build import apply_batch
@@ -22,7 +23,7 @@ from projections.versioning.projection import Projection
 from projections.versioning.reading import LastTopics, Poison, Seen, head, read_ordered
 from projections.versioning.versions import ProjectionVersion, held, park, parked_streams
 from telemetry.supervision import supervision
-from workers.leader import lead
+from workers.leader import ends_work, lead
 
 BATCH, BATCH_BYTES = 6_000, 200_000_000
 """Events that are taken in at a time, and bytes of the payloads that they bring: an erasure waits for them."""
@@ -67,11 +68,20 @@ class Projector:
         self._read, self._last_topics = None, LastTopics()
         while not stop.is_set():
             self._is_idle = True
-            went_on = [self.advance(connection, projection) for projection in self._projections]
+            went_on = [self._advanced(connection, projection) for projection in self._projections]
             self._put_in_order(connection)
+            supervision.works("projector")
             if not any(went_on):
                 stop.wait(PAUSE_S)
                 follow.wait(connection)
+
+    def _advanced(self, connection: Connection[Any], projection: Projection) -> bool:
+        """Take the next events in. A failure holds this projection alone, and is tried again after a pause."""
+        name, went_on = work_name(projection.name), False
+        if supervision.is_due(name):
+            with supervision.part(name, passes=ends_work(connection, StoreUnavailable)):
+                went_on = self.advance(connection, projection)
+        return went_on
 
     def advance(self, connection: Connection[Any], projection: Projection) -> bool:
         """Take the next events in; False when there was nothing more."""
@@ -100,14 +110,11 @@ class Projector:
         return not read.is_all
 
     def _put_in_order(self, connection: Connection[Any]) -> None:
-        """Nothing depends on it: where it cannot be done, all goes on."""
         for projection in self._projections:
-            try:
-                projection.put_in_order(connection, is_idle=self._is_idle)
-            except psycopg.OperationalError:
-                raise
-            except psycopg.Error as error:
-                logger.warning("projection is not put in order", projection=projection.name, reason=str(error))
+            name = f"order of {work_name(projection.name)}"
+            if supervision.is_due(name):
+                with supervision.part(name, passes=ends_work(connection, StoreUnavailable)):
+                    projection.put_in_order(connection, is_idle=self._is_idle)
 
     def _taken_in(
         self,
@@ -148,6 +155,11 @@ class Projector:
         if name not in self._outdated:
             self._outdated.add(name)
             logger.warning("projection was made by other code", projection=name, mend=f"projections rebuild {name}")
+
+
+def work_name(projection: str) -> str:
+    """Return the name under which the work for a projection is supervised."""
+    return f"projection {projection}"
 
 
 def _as_many_as_fit(batch: Sequence[Seen | Poison]) -> Sequence[Seen | Poison]:

@@ -21,7 +21,17 @@ from discretion.shown import said_by
 from eventstore.log.payloads import MAX_OPEN_BYTES, in_pieces
 from projections.versioning.forgetting import read_erasures, wait_for_erasures
 from projections.versioning.projection import Projection, Rows
-from projections.versioning.reading import BATCH, Poison, Seen, Slice, read_last, read_ordered, slices, with_bodies
+from projections.versioning.reading import (
+    BATCH,
+    PayloadsDetached,
+    Poison,
+    Seen,
+    Slice,
+    read_last,
+    read_ordered,
+    slices,
+    with_bodies,
+)
 from runtime.parallel import processes
 
 SLICES_A_JOB = 12
@@ -30,6 +40,8 @@ _SLICE_EVENTS = 15_000
 _MOST_SLICES = 2_000
 _LOAD_BYTES = 50_000_000
 """Rows of so many bytes of payloads are loaded, however few they are: those of five thousand accounts, or of five."""
+_TOO_LARGE = "54"
+"""SQLSTATE class of values that are too large or too deep for a row or an index."""
 ORDERED = 2_000
 """Events that are read at a time where each of them is applied."""
 
@@ -279,16 +291,19 @@ def _open_bytes(seen: Seen | Poison) -> int:
 
 
 def _applied(connection: Connection[Any], projection: Projection, schema: str, batch: Sequence[Seen]) -> list[Poison]:
-    """Apply a batch, and where that fails, its halves: the event that fails alone parks its stream."""
+    """Apply a batch, and where that fails, its halves: the event that fails alone parks its stream.
+
+    Raises errors that no event's content causes.
+    """
     if not batch:
         return []
     try:
         with connection.transaction():
             projection.apply(connection, schema, batch)
         return []
-    except psycopg.OperationalError:
-        raise
-    except Exception as error:  # whatever a projection's code raises concerns one stream
+    except Exception as error:
+        if not _is_of_content(error):
+            raise
         if len({seen.stream for seen in batch}) == 1:
             return [Poison(batch[0].stream, batch[0].position, said_by(error))]
     middle = len(batch) // 2
@@ -298,6 +313,14 @@ def _applied(connection: Connection[Any], projection: Projection, schema: str, b
     if not second:  # one stream more in the first half: take the streams one by one
         return [p for s in streams for p in _applied(connection, projection, schema, _of(batch, s))]
     return _applied(connection, projection, schema, first) + _applied(connection, projection, schema, second)
+
+
+def _is_of_content(error: Exception) -> bool:
+    """Return whether the content of one event causes the error, and not rights, tables, room, time-outs or archives."""
+    if isinstance(error, psycopg.Error):
+        is_too_large = (error.sqlstate or "").startswith(_TOO_LARGE)
+        return isinstance(error, psycopg.DataError | psycopg.IntegrityError) or is_too_large
+    return not isinstance(error, MemoryError | OSError | PayloadsDetached)
 
 
 def _of(batch: Sequence[Seen], stream: str) -> list[Seen]:
@@ -392,7 +415,9 @@ def _build_slice(
             for seen in good:
                 try:
                     _add(rows, projection.rows(seen))
-                except Exception as error:  # as above
+                except Exception as error:
+                    if not _is_of_content(error):
+                        raise
                     poisons.append(Poison(seen.stream, seen.position, said_by(error), seen.first_position))
             if projection.reads_payloads:
                 size += sum(map(_open_bytes, good))

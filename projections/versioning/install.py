@@ -80,12 +80,16 @@ def _build_beside(connection: Connection[Any], projection: Projection) -> None:
 
 
 def _make_empty(connection: Connection[Any], projection: Projection) -> None:
-    """Make the tables of a projection that follows the log, from its beginning on."""
-    missing = [table for table in projection.tables if not _columns(connection, projection.home, table)]
-    if missing:
-        projection.create(connection, projection.home)
-        for table in missing:
-            projection.index(connection, projection.home, table)
+    """Make the tables of a projection that follows the log, from its beginning on.
+
+    Tables whose version is gone are made again: nobody knows which events are in them.
+    """
+    for table in projection.tables:
+        connection.execute(SQL("DROP TABLE IF EXISTS {}").format(Identifier(projection.home, table)))
+    projection.create(connection, projection.home)
+    for table in projection.tables:
+        projection.index(connection, projection.home, table)
+    connection.execute("DELETE FROM parked_streams WHERE name = %s", (projection.name,))
     add_version(connection, projection, 1, "live", 0)
 
 
