@@ -1,6 +1,7 @@
 """Answers as JSON, and how a request's body is read."""
 
 import asyncio
+from codecs import BOM_UTF8
 from collections.abc import Mapping
 from typing import Any
 
@@ -145,7 +146,10 @@ async def read_body(request: Request, room: Room = CALLERS, *, is_form: bool = F
 
 
 async def _received(request: Request, room: Room) -> bytes:
-    """The body, or ApiError 413. What is too much is read and thrown away, so that the client reads the answer."""
+    """The body without a byte order mark, or ApiError 413.
+
+    What is too much is read and thrown away, so that the client reads the answer.
+    """
     chunks: list[bytes] = []
     size = 0
     more = True
@@ -166,7 +170,8 @@ async def _received(request: Request, room: Room) -> bytes:
         elif chunks:
             chunks.clear()
             release(request.scope)
-    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+    body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+    return body.removeprefix(BOM_UTF8)
 
 
 _NO_ENCODING = Sentence(

@@ -17,7 +17,8 @@ from typing import Any, NoReturn
 import httptools
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from api.joined_writes import JoinedWrites
 from api.languages import JSON, Language, language_headers, preferred
@@ -65,6 +66,22 @@ _PIPELINED = Sentence(
     "Zu viele Anfragen werden gesendet, bevor ihre Antworten gelesen sind.",
 )
 _SMALL_PIECES = Sentence("The body is sent in too small pieces.", "Der Inhalt wird in zu kleinen Stücken gesendet.")
+_NO_VERSION = Sentence("The version must be HTTP/1.1 or HTTP/1.0.", "Die Version muss HTTP/1.1 oder HTTP/1.0 sein.")
+_NO_TUNNEL = Sentence("The method must not be CONNECT.", "Die Methode darf nicht CONNECT sein.")
+_ONE_HOST = Sentence(
+    "A request must have one Host header that names a host.",
+    "Eine Anfrage muss genau einen gültigen Host-Header haben.",
+)
+_ONLY_CHUNKED = Sentence(
+    "Transfer-Encoding must be chunked, and must not be sent with HTTP/1.0.",
+    "Transfer-Encoding muss chunked sein und darf nicht mit HTTP/1.0 gesendet werden.",
+)
+_NO_CHUNKED_ANSWER = Sentence("TE must not name chunked.", "TE darf chunked nicht nennen.")
+_FRAMING = frozenset({b"content-length", b"transfer-encoding"})
+"""Fields that say where a body ends."""
+_HOST = re.compile(rb"[A-Za-z0-9._~!$&'()*+,;=:%\[\]-]* *")
+"""Characters of a host and a port (RFC 3986). An empty one is allowed: a request may be for no host in particular."""
+_UNKNOWN_LENGTH = 2**62
 _LINE_ENDS = len(" " + " HTTP/1.1")
 _FIELD_ENDS = len(": \r\n")
 
@@ -73,12 +90,51 @@ class _Refused(Exception):
     """Stops the parsing of what a client sends. The refusal has been written by then."""
 
 
+def _fault_of(version: str, method: bytes, fields: Sequence[tuple[bytes, bytes]]) -> Sentence | None:
+    """The reason to refuse a head that proxies and this server could read differently; None for any other."""
+    if version not in ("1.0", "1.1"):
+        return _NO_VERSION
+    if method == b"CONNECT":
+        return _NO_TUNNEL
+    hosts = 0
+    for name, value in fields:
+        if name == b"host":
+            hosts += 1
+            if not _HOST.fullmatch(value):
+                return _ONE_HOST
+        elif name == b"transfer-encoding":
+            if version == "1.0" or value.strip().lower() != b"chunked":
+                return _ONLY_CHUNKED
+        elif name == b"te" and b"chunked" in value.lower():
+            return _NO_CHUNKED_ANSWER
+    return _ONE_HOST if hosts > 1 or (not hosts and version == "1.1") else None
+
+
+class _EndingCycle(RequestResponseCycle):
+    """An answer to HTTP/1.0, which knows neither chunks nor 100 Continue: it ends with its connection."""
+
+    async def receive(self) -> ASGIReceiveEvent:
+        self.waiting_for_100_continue = False
+        return await super().receive()
+
+    async def send(self, message: ASGISendEvent) -> None:
+        if message["type"] == "http.response.start":
+            if all(name.lower() != b"content-length" for name, _ in message.get("headers", ())):
+                self.chunked_encoding, self.expected_content_length = False, _UNKNOWN_LENGTH
+        elif message["type"] == "http.response.body" and self.expected_content_length >= _UNKNOWN_LENGTH:
+            length = len(message.get("body", b""))
+            self.expected_content_length = length + (_UNKNOWN_LENGTH if message.get("more_body") else 0)
+        await super().send(message)
+
+
 class GuardedProtocol(HttpToolsProtocol):
     """uvicorn's protocol, which itself takes a header of any length, and waits for ever for one that never ends."""
 
     _is_in_header = False
     _is_in_body = False
     _is_refused = False
+    _is_head_repeated = False
+    """The parser reads the head of an upgrade again: what it reports until the head's end is known."""
     _line_bytes = 0
     _header_bytes = 0
     _unheard_bytes = 0
@@ -107,11 +163,9 @@ class GuardedProtocol(HttpToolsProtocol):
         self._piece = data
         self._unheard_bytes += len(data)
         try:
-            self.parser.feed_data(data)
+            self._feed(data)
             if self._unheard_bytes > MAX_UNHEARD_BYTES:
                 self._refuse_header()
-        except httptools.HttpParserUpgrade:
-            pass  # answered as the request that it also is
         except (httptools.HttpParserError, _Refused):
             if not self._is_refused:
                 self._answer(400, _NO_HTTP, "parse_error")
@@ -122,15 +176,37 @@ class GuardedProtocol(HttpToolsProtocol):
             self._body_timer = self.loop.call_later(BODY_TIMEOUT_S, self._look_at_body)
         self._piece = b""
 
+    def _feed(self, data: bytes) -> None:
+        """Parse these bytes, and ignore every upgrade, as RFC 9110 section 7.8 allows.
+
+        The parser ends such a request with its head. It then parses that again without the upgrade, to read the body.
+        """
+        while data:
+            try:
+                self.parser.feed_data(data)
+                return
+            except httptools.HttpParserUpgrade as upgrade:
+                data = data[upgrade.args[0] :]
+            self._is_head_repeated = True
+            self.parser.feed_data(self._head_without_upgrade())
+
+    def _head_without_upgrade(self) -> bytes:
+        fields = [b"%b: %b\r\n" % field for field in self.headers if field[0] in _FRAMING]
+        return b"%b / HTTP/1.1\r\n%b\r\n" % (self.parser.get_method(), b"".join(fields))
+
     # What the parser says.
 
     def on_message_begin(self) -> None:
+        if self._is_head_repeated:
+            return
         super().on_message_begin()
         self._is_in_header = True
         self._line_bytes = self._header_bytes = self._pieces = self._body_bytes = self._discarded_bytes = 0
         self._stop_expecting()
 
     def on_url(self, url: bytes) -> None:
+        if self._is_head_repeated:
+            return
         self._unheard_bytes = 0
         self._line_bytes += len(url)
         if self._line_bytes + len(self.parser.get_method()) + _LINE_ENDS > MAX_REQUEST_LINE_BYTES:
@@ -140,6 +216,8 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         self._unheard_bytes = 0
         if not self._is_in_header:
+            if self._is_head_repeated:
+                return
             self._refuse(400, _LATE_FIELDS, "parse_error")
         self._header_bytes += len(name) + len(value) + _FIELD_ENDS
         if self._header_bytes > MAX_HEADER_BYTES or len(self.headers) >= MAX_HEADER_FIELDS:
@@ -147,13 +225,20 @@ class GuardedProtocol(HttpToolsProtocol):
         HttpToolsProtocol.on_header(self, name, value)  # `super()` costs more than what it calls, for each field
 
     def on_headers_complete(self) -> None:
+        if self._is_head_repeated:
+            self._is_head_repeated = False
+            return
         self._unheard_bytes = 0
+        if (fault := _fault_of(self.parser.get_http_version(), self.parser.get_method(), self.headers)) is not None:
+            self._refuse(400, fault, "parse_error")
         self._is_in_header, self._is_in_body = False, True
         self._stop_expecting()
         if len(self.pipeline) >= MAX_PIPELINED:
             self._refuse(503, _PIPELINED, CODES[503])
         self.scope[GONE] = self.transport.is_closing  # type: ignore[literal-required]
         super().on_headers_complete()
+        if self.scope["http_version"] == "1.0":
+            self.cycle.__class__ = _EndingCycle  # made by the method above, and not started yet
 
     def on_body(self, body: bytes) -> None:
         self._unheard_bytes = 0
@@ -173,6 +258,8 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return  # its body follows, see `_feed`
         self._unheard_bytes = 0
         self._is_in_body = False
         self._stop_looking()

@@ -1,5 +1,6 @@
 """Lines of a body that comes in pieces: numbered from 1, blank ones counted and left out, too long ones let go."""
 
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 
 import msgspec
@@ -11,7 +12,6 @@ from api.typed_names import typed_number
 _BLANKS = b" \t\r"
 _SLICE_BYTES = 64 * 1024
 """A piece may be large, and every line of it a few bytes: so much is split at a time."""
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -70,7 +70,7 @@ class LineSplitter:
         self._held = 0
         self.count += 1
         if self.count == 1:
-            body = body.removeprefix(_BYTE_ORDER_MARK)
+            body = body.removeprefix(BOM_UTF8)
         body = body.strip(_BLANKS)
         if is_too_long:
             yield Line(self.count, None)

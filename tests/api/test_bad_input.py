@@ -1,5 +1,7 @@
 """Whatever is sent: a {detail, code} body with the right status, never a 500, and nothing stored."""
 
+import re
+from codecs import BOM_UTF8
 from typing import Any
 
 import pytest
@@ -8,6 +10,8 @@ from hypothesis import strategies as st
 from starlette.requests import Request
 
 from api.limits import MAX_BODY_BYTES
+from api.operation import Operation
+from api.operations import OPERATIONS
 from api.responses import Room, release
 from api.status_codes import ApiError
 from tests.support.make import an_account, changed, encoded
@@ -58,6 +62,28 @@ def test_a_bad_body_is_refused_with_its_code(
     answer, _ = service.request("POST", path, body, token)
     assert (answer.status, answer.body["code"]) == (400, code)
     assert answer.body["detail"]
+
+
+@pytest.mark.parametrize("operation", [one for one in OPERATIONS if one.body], ids=lambda one: one.name)
+def test_a_byte_order_mark_before_a_body_is_skipped_by_every_operation(
+    service: RunningService, importer: Importer, token: dict[str, str], operation: Operation
+) -> None:
+    names = {"supplier": importer.supplier, "external": "none", "run": "none"}
+    path = re.sub(r"\{(\w+)\}", lambda match: names[match[1]], operation.path)
+    for body in (b"{}", b"[", b"\xef"):
+        plain, _ = service.request(operation.method, path, body, token)
+        marked, _ = service.request(operation.method, path, BOM_UTF8 + body, token)
+        assert marked == plain
+
+
+def test_an_account_with_a_byte_order_mark_is_the_same_account(
+    service: RunningService, importer: Importer, token: dict[str, str]
+) -> None:
+    """PowerShell and Excel write one before what they save as UTF-8."""
+    body = encoded(an_account(importer.supplier, 7))
+    assert service.request("POST", ACCOUNTS, BOM_UTF8 + body, token)[0].status == 201
+    told, _ = service.request("POST", ACCOUNTS, body, token | {"Prefer": "return=representation"})
+    assert told.body["outcome"] == "unchanged"
 
 
 def test_null_characters_are_named_where_they_are(

@@ -7,9 +7,12 @@ import socket
 import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -41,6 +44,14 @@ async def endless(request: Request) -> Response:
             yield b"x" * 65_536
 
     return StreamingResponse(chunks())
+
+
+async def streamed(request: Request) -> Response:
+    async def words() -> Any:
+        for word in (b"one ", b"", b"two ", b"three"):
+            yield word
+
+    return StreamingResponse(words())
 
 
 async def body(request: Request) -> Response:
@@ -101,7 +112,7 @@ async def lifespan(app: Starlette) -> AsyncIterator[dict[str, asyncio.Event]]:
 
 APP = Starlette(
     routes=[
-        *(Route("/quick", quick), Route("/endless", endless), Route("/told", told)),
+        *(Route("/quick", quick), Route("/endless", endless), Route("/told", told), Route("/streamed", streamed)),
         *(Route("/body", body, methods=["POST"]), Route("/taken", taken, methods=["POST"])),
     ],
     lifespan=lifespan,
@@ -245,6 +256,160 @@ def test_a_request_line_header_or_trailer_beyond_its_limit_is_refused(
         assert answered == status, text
         assert code is None or json.loads(text)["code"] == code
         assert answer_to(port, line_of(100)) == (200, b"here")
+
+
+BODY = b'{"external_account_number": "H2C-1"}'
+H2C = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABk\r\n"
+SIZED = b"POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n" % len(BODY) + H2C + b"\r\n" + BODY
+IN_CHUNKS = CHUNKED.replace(b"\r\n\r\n", b"\r\n" + H2C + b"\r\n") + b"%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY)
+WITHOUT_BODY = line_of(100).replace(b"Host: x\r\n", b"Host: x\r\n" + H2C)
+WEBSOCKET = WITHOUT_BODY.replace(b"h2c", b"websocket")
+
+
+CONFIGURATION = server.configuration(APP, host="127.0.0.1", port=1)
+
+
+def parsed(pieces: Sequence[bytes]) -> list[bytes]:
+    """The bodies of the answers to these bytes, one packet after the other, on one connection."""
+    written = bytearray()
+
+    class Wire(asyncio.Transport):
+        def write(self, data: Any) -> None:
+            written.extend(data)
+
+        def is_closing(self) -> bool:
+            return False
+
+        def close(self) -> None:
+            """Stays open: what is sent afterwards must not be answered."""
+
+        def pause_reading(self) -> None:
+            """The packets are given one by one."""
+
+        def resume_reading(self) -> None:
+            """The same."""
+
+    async def talk() -> None:
+        protocol = server.GuardedProtocol(CONFIGURATION, ServerState(), {}, asyncio.get_running_loop())
+        protocol.connection_made(Wire())
+        for piece in pieces:
+            protocol.data_received(piece)
+            await asyncio.sleep(0)
+        while protocol.tasks:
+            await asyncio.sleep(0)
+        for _ in range(3):  # what is written goes out in the next turn
+            await asyncio.sleep(0)
+        protocol.connection_lost(None)
+
+    asyncio.run(talk())
+    return [answer.rpartition(b"\r\n\r\n")[2] for answer in bytes(written).split(b"HTTP/1.1 200 OK")[1:]]
+
+
+@pytest.mark.parametrize(
+    ("sent", "answer"),
+    [(SIZED, b"%d" % len(BODY)), (IN_CHUNKS, b"%d" % len(BODY)), (WITHOUT_BODY, b"here"), (WEBSOCKET, b"here")],
+    ids=["sized", "in chunks", "without body", "websocket"],
+)
+def test_an_upgrade_is_ignored_and_its_body_read_however_the_bytes_are_cut(sent: bytes, answer: bytes) -> None:
+    """Java's client and `curl --http2` ask for one; the next request of the connection follows."""
+    for cut in range(len(sent)):
+        assert parsed([sent[:cut], sent[cut:]]) == [answer], sent[:cut]
+    assert parsed([sent[at : at + 1] for at in range(len(sent))]) == [answer]
+    assert parsed([sent + sent + line_of(100) + sent]) == [answer, answer, b"here", answer]
+
+
+@pytest.mark.slow
+@given(
+    st.lists(st.sampled_from([SIZED, IN_CHUNKS, WITHOUT_BODY, line_of(100)]), min_size=1, max_size=5),
+    st.lists(st.integers(0, 2_000), max_size=6),
+)
+def test_requests_with_and_without_an_upgrade_are_answered_in_turn(requests: list[bytes], cuts: list[int]) -> None:
+    sent = b"".join(requests)
+    at = sorted({0, *(min(cut, len(sent)) for cut in cuts), len(sent)})
+    answers = [b"%d" % len(BODY) if request.startswith(b"POST") else b"here" for request in requests]
+    assert parsed([sent[start:end] for start, end in pairwise(at)]) == answers
+
+
+@pytest.mark.parametrize("field", [b"Trailer: x\r\n", b"Content-Length: 4\r\n", b"Upgrade: h2c\r\n"])
+def test_an_upgrade_leads_around_no_limit_of_a_body(field: bytes) -> None:
+    late = IN_CHUNKS.removesuffix(b"\r\n") + field + b"\r\n"
+    with serving(APP) as port:
+        assert answer_to(port, late)[0] == 400
+        pieces = CHUNKED.replace(b"\r\n\r\n", b"\r\n" + H2C + b"\r\n") + b"1\r\nx\r\n" * 5_000 + b"0\r\n\r\n"
+        assert answer_to(port, pieces)[0] == 400
+        twice = SIZED.replace(b"Host", field + b"Content-Length: 4\r\nHost")
+        assert answer_to(port, twice)[0] == 400
+
+
+def head_of(line: bytes, *fields: bytes) -> bytes:
+    return b"\r\n".join([line, *fields, b"", b""])
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        head_of(b"GET /quick HTTP/1.1"),
+        head_of(b"GET /quick HTTP/1.1", b"Host: x", b"Host: x"),
+        head_of(b"GET /quick HTTP/1.1", b"Host: x", b"Host: y"),
+        head_of(b"GET /quick HTTP/1.1", b"Host: x/y"),
+        head_of(b"GET /quick HTTP/1.1", b"Host: x, y"),
+        head_of(b"GET /quick HTTP/1.0", b"Host: x", b"Host: y"),
+        head_of(b"GET /quick HTTP/0.9", b"Host: x"),
+        head_of(b"GET /quick HTTP/2.0", b"Host: x"),
+        b"GET /quick\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        head_of(b"CONNECT /quick HTTP/1.1", b"Host: x"),
+        head_of(b"CONNECT x:443 HTTP/1.1", b"Host: x"),
+        head_of(b"POST /body HTTP/1.1", b"Host: x", b"Transfer-Encoding: gzip, chunked") + b"2\r\n{}\r\n0\r\n\r\n",
+        head_of(b"POST /body HTTP/1.1", b"Host: x", b"Transfer-Encoding: gzip") + b"{}",
+        head_of(b"POST /body HTTP/1.1", b"Host: x", b"TE: gzip, chunked", b"Content-Length: 2") + b"{}",
+        head_of(b"POST /body HTTP/1.0", b"Transfer-Encoding: chunked") + b"2\r\n{}\r\n0\r\n\r\n",
+        head_of(b"POST /body HTTP/1.1", b"Host: x", b"Transfer-Encoding: chunked", b"Content-Length: 2") + b"{}",
+    ],
+)
+def test_a_head_that_a_proxy_could_read_differently_is_refused(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
+    monkeypatch.setattr(server, "LINGER_S", 0.1)
+    with serving(APP) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+        answers = conversation(connection, [sent + line_of(100)], is_one=False)
+    assert answers.startswith(b"HTTP/1.1 400 ")
+    assert json.loads(answers.rpartition(b"\r\n\r\n")[2])["code"] == "parse_error"
+    assert answers.count(b"\r\ncontent-length: ") == 1, "what follows is no request"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [(b"Host: x",), (b"Host:",), (b"host: [::1]:8000 ",), (b"Host: x", b"TE: trailers, gzip"), (b"Host: x", b"TE:")],
+)
+def test_an_ordinary_head_is_taken(fields: tuple[bytes, ...]) -> None:
+    with serving(APP) as port:
+        assert answer_to(port, head_of(b"GET /quick HTTP/1.1", *fields))[0] == 200
+
+
+def test_a_refused_head_takes_no_answer_from_the_request_before_it() -> None:
+    with serving(APP) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+        sent = line_of(100) + head_of(b"GET /quick HTTP/2.0", b"Host: x")
+        answers = conversation(connection, [sent], is_one=False)
+    assert answers.endswith(b"here")
+
+
+def test_an_answer_to_http_1_0_has_no_chunks_and_ends_with_its_connection() -> None:
+    def answered(sent: bytes) -> tuple[bytes, bytes]:
+        with serving(APP) as port, socket.create_connection(("127.0.0.1", port)) as connection:
+            head, _, text = conversation(connection, [sent], is_one=False).partition(b"\r\n\r\n")
+        assert b"connection: close" in head
+        assert b"transfer-encoding" not in head
+        return head, text
+
+    line = b"%b HTTP/1.0\r\n\r\n"
+    head, text = answered(line % b"GET /quick")
+    assert b"content-length: 4" in head
+    assert text == b"here"
+    assert answered(line % b"GET /streamed")[1] == b"one two three"
+    assert answered(line % b"HEAD /streamed")[1] == b""
+    bulk = b"POST /taken HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n{}\n"
+    head, text = answered(bulk)
+    assert head.startswith(b"HTTP/1.1 200 OK"), "a client of HTTP/1.0 does not wait for 100 Continue"
+    assert [*json.loads(text.splitlines()[-1])] == ["summary"]
 
 
 def test_a_trailer_that_does_not_end_is_not_kept() -> None:

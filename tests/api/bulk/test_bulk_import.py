@@ -161,6 +161,17 @@ def test_a_bomb_is_refused(service: RunningService, importer: Importer) -> None:
     assert bulk(service, importer, b"{}", Content_Type="text/csv").status == 415
 
 
+def test_the_lines_of_a_client_that_asks_for_http_2_are_read(
+    service: RunningService, importer: Importer, accounts: list[dict[str, Any]]
+) -> None:
+    """Java's HttpClient and `curl --http2` ask so; the answer was 200 with no lines."""
+    body = ndjson(*accounts)
+    asked = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2_Settings": "AAEAAEAAAAIAAAABAAMAAABk"}
+    for sent in (body, iter([body[:100], body[100:]])):
+        answer = bulk(service, importer, sent, "?mode=validate", **asked)
+        assert answer.statuses == ["VALID"] * len(accounts)
+
+
 def test_a_line_that_is_too_long_is_refused_alone(
     service: RunningService, importer: Importer, accounts: list[dict[str, Any]]
 ) -> None:
