@@ -9,6 +9,7 @@ that changed something are remembered, in the transaction that changed it; a ref
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from starlette.responses import Response
 from api.arrivals import Arrivals
 from api.database import read
 from api.directory import Key
-from api.errors import NotValid, not_found
+from api.errors import NotValid, not_found, query_not_valid, unknown_parameter
 from api.fields import field
 from api.operation import Operation
 from api.paths import identifier
@@ -34,6 +35,7 @@ from eventstore.aggregates.run import Mode
 from eventstore.errors import LedgerBusy, LedgerError, Refused, StoreUnavailable, VersionConflict
 from eventstore.log.answers import Answer, command_id_of, remembered_answer
 from schemas.base import Problem
+from schemas.problems import UNKNOWN_FIELD
 from schemas.sentence import Sentence
 
 _IN_USE = Sentence(
@@ -48,6 +50,7 @@ _NO_KEY = Sentence(
     "An Idempotency-Key has 1 to 255 printable ASCII characters, in quotes or not.",
     "Ein Idempotency-Key hat 1 bis 255 druckbare ASCII-Zeichen, mit oder ohne Anführungszeichen.",
 )
+_GIVEN_TWICE = Sentence("A parameter must not be given twice.", "Ein Parameter darf nicht zweimal angegeben sein.")
 _KEY = re.compile(r'"?([!#-\[\]-~ ]{1,255})"?\Z')
 
 
@@ -107,7 +110,7 @@ class Admission:
         """The operation's method of this endpoint, as a handler of requests."""
         method = operation.handler.__get__(endpoint)
         if operation.roles is None:
-            return method  # type: ignore[no-any-return]
+            return _with_declared_query(operation, method)
         if operation.method == "POST" and not operation.is_ndjson:
             return self._arrivals.together(self._admitted(operation, operation.roles, self._posted(operation, method)))
         return self._admitted(operation, operation.roles, _without_body(method))
@@ -117,9 +120,11 @@ class Admission:
     ) -> Callable[[Request], Awaitable[Response]]:
         """The handler for callers of these roles, to whom other organisations' suppliers do not exist."""
         names_supplier = "{supplier}" in operation.path
+        declared = _names_of(operation)
 
         async def answer(request: Request) -> Response:
             key = await self._auth.caller(request, roles)
+            _refuse_undeclared(request, declared)
             if names_supplier and not key.may_touch(identifier(request, "supplier")):
                 if operation.is_foreign_empty:
                     return json_response([])
@@ -190,6 +195,37 @@ class Admission:
             raise ApiError(422, _REUSED)
         is_told = first.body != b"{}" and prefers_representation(request)
         return JsonResponse(first.body, first.status, APPLIED if is_told else None)
+
+
+def _with_declared_query(
+    operation: Operation, handler: Callable[[Request], Awaitable[Response]]
+) -> Callable[[Request], Awaitable[Response]]:
+    """The handler of an operation for everybody."""
+    declared = _names_of(operation)
+
+    async def answer(request: Request) -> Response:
+        _refuse_undeclared(request, declared)
+        return await handler(request)
+
+    return answer
+
+
+def _names_of(operation: Operation) -> tuple[str, ...]:
+    return tuple(parameter.name for parameter in operation.query)
+
+
+def _refuse_undeclared(request: Request, declared: tuple[str, ...]) -> None:
+    """Raises NotValid for parameters that the operation does not declare, and for those that are given twice.
+
+    Without a mistyped one the answer would be to another question, and `?mod=validate` would create accounts.
+    """
+    if not request.scope["query_string"]:
+        return
+    given = Counter(name for name, _ in request.query_params.multi_items())
+    problems = [Problem(name, UNKNOWN_FIELD, unknown_parameter(declared)) for name in given if name not in declared]
+    problems += [Problem(name, "repeated_field", _GIVEN_TWICE) for name in declared if given[name] > 1]
+    if problems:
+        raise query_not_valid(*problems)
 
 
 def _mode_of(operation: Operation) -> Mode:

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import inspect
 
 from api.catalogue import CATALOGUE, ErrorCode
-from api.errors import tree_of
+from api.errors import tree_of, unknown_parameter
 from api.field_descriptions import field_descriptions, structs_of
 from api.operation import EVENTS, TAGS, Operation, Parameter
 from api.responses import encoded
@@ -21,6 +21,7 @@ from api.status_codes import CODES
 from schemas import misfits
 from schemas.account import Account, WrappedAccount
 from schemas.base import DECIMAL_PATTERN, Problem
+from schemas.problems import UNKNOWN_FIELD
 
 _REF = "#/components/schemas/{name}"
 _MOMENT = {"type": "string", "format": "date-time"}
@@ -43,9 +44,9 @@ _LINES = {"type": "string", "format": "binary"}
 _LINES_SENT = "One object a line, plain or with Content-Encoding gzip or zstd. `x-itemSchema` is the schema of a line."
 _LINES_ANSWERED = "One object a line. `x-itemSchema` is the schema of a line."
 _EVENTS_ANSWERED = "`x-itemSchema` is the schema of the data of an event."
-_ALWAYS_POSSIBLE = (405, 414, 431, 500)
+_ALWAYS_POSSIBLE = (400, 405, 414, 431, 500)
 _WITH_TOKEN = (401, 403, 429, 503)
-_WITH_BODY = (400, 408, 409, 413, 415, 422)
+_WITH_BODY = (408, 409, 413, 415, 422)
 
 
 def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
@@ -204,6 +205,8 @@ def _refusal(status: int, operation: Operation) -> dict[str, Any]:
 def _concerns(entry: ErrorCode, operation: Operation) -> bool:
     """Whether an operation may answer with this code, as far as its description tells."""
     of_accounts = operation.body is WrappedAccount
+    if entry.status == 400 and operation.method == "GET":
+        return entry.code == "validation_error"
     match entry.code:
         case "account_failed_validation":
             return of_accounts
@@ -315,9 +318,11 @@ def _not_valid(operation: Operation, code: str) -> dict[str, Any]:
     fields = getattr(inspect.type_info(shape), "fields", ()) if shape else ()
     required = next((field.encode_name for field in fields if field.required), "")
     problems = [Problem(required, "required", misfits.REQUIRED)]
-    if not required:
+    if not required and (operation.query or operation.body):
         attr = operation.query[0].name if operation.query else "reason"
         problems = [Problem(attr, "invalid", misfits.expected(misfits.STRING, 5))]
+    elif not required:
+        problems = [Problem("verbose", UNKNOWN_FIELD, unknown_parameter(()))]
     detail = next(entry.sentence for entry in CATALOGUE if entry.code == code)
     tree = tree_of(problems) if is_account else {}
     return {**tree, "detail": detail, "code": code, "errors": problems}

@@ -78,6 +78,14 @@ def query_not_valid(*problems: Problem) -> NotValid:
     return NotValid("validation_error", detail, problems)
 
 
+def unknown_parameter(declared: tuple[str, ...]) -> Sentence:
+    """The sentence for a parameter that an operation does not declare."""
+    if not declared:
+        return Sentence("There must be no parameters here.", "Hier darf es keine Parameter geben.")
+    listed = ", ".join(declared)
+    return Sentence(f"A parameter must be one of {listed}.", f"Ein Parameter muss einer von {listed} sein.")
+
+
 def not_found(detail: Sentence = _DETAILS[404]) -> ApiError:
     return ApiError(404, detail)
 

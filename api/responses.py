@@ -148,7 +148,7 @@ async def read_body(request: Request, room: Room = CALLERS, *, is_form: bool = F
 async def _received(request: Request, room: Room) -> bytes:
     """The body without a byte order mark, or ApiError 413.
 
-    What is too much is read and thrown away, so that the client reads the answer.
+    A body that is too large is read to its end and dropped, so that the client reads the answer.
     """
     chunks: list[bytes] = []
     size = 0

@@ -21,10 +21,10 @@ def named_run(request: Request) -> str:
     """The run that a request names; "" for none. Raises ApiError 400."""
     if not request.scope["query_string"]:
         return ""
-    names = request.query_params.getlist("run")
-    if not names:
+    name = request.query_params.get("run")
+    if name is None:
         return ""
-    if len(names) != 1 or not _RUN.match(names[0]):
+    if not _RUN.match(name):
         raise ApiError(
             400,
             Sentence(
@@ -32,4 +32,4 @@ def named_run(request: Request) -> str:
                 "Ein Lauf heißt mit 1 bis 64 Zeichen aus A–Z, a–z, 0–9, Punkt, Unterstrich und Bindestrich.",
             ),
         )
-    return names[0]
+    return name

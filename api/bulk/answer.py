@@ -28,8 +28,11 @@ from api.limits import MAX_BULK_AHEAD, MAX_BULK_AHEAD_BYTES
 from api.status_codes import ApiError
 from api.stopping import is_in_vain, until_stopping
 from eventstore.errors import LedgerError
+from schemas.sentence import Sentence
 
 logger = structlog.get_logger()
+_NO_LINE = Sentence("The body must have at least one line.", "Der Inhalt muss mindestens eine Zeile haben.")
+_NO_LINE = Sentence("The body must have at least one line.", "Der Inhalt muss mindestens eine Zeile haben.")
 
 
 class BulkAnswer(Response):
@@ -61,6 +64,8 @@ class BulkAnswer(Response):
             async with contextlib.aclosing(self._receipts(body, tally)) as chunks:
                 async for chunk in chunks:
                     await self._send(send, chunk)
+            if not self._has_begun:
+                raise ApiError(400, _NO_LINE, code="parse_error")
             await self._send(send, encode_line(tally.end(body.count)) + b"\n")
         except BodyCut as cut:
             logger.info("a bulk body was cut", reason=str(cut), lines=body.count)

@@ -284,6 +284,6 @@ OPERATIONS = (
         answers={200: ImportStatus},
         roles=READERS,
         query=(AS_OF,),
-        refuses=(400, 404),
+        refuses=(404,),
     ),
 )

@@ -12,6 +12,7 @@ from api.bulk.answer import BulkAnswer
 from api.bulk.inflate import INFLATERS, Inflater
 from api.bulk.receipts import BulkEnd, Receipt
 from api.bulk.records import RecordWork
+from api.errors import query_not_valid
 from api.languages import language_of
 from api.operation import ACCOUNTS, AFTER, V1, V2, Operation, Parameter, example_of
 from api.record_imports import AMOUNT, INVOICE, NOTE, Kind
@@ -20,6 +21,7 @@ from api.services import Services
 from api.status_codes import ApiError
 from eventstore.aggregates.run import Mode
 from schemas.account import WrappedAccount
+from schemas.base import Problem
 from schemas.sentence import Sentence
 
 MODE = Parameter(
@@ -78,7 +80,6 @@ class BulkImport:
 
     def _records(self, request: Request, call: Call, kind: Kind) -> Response:
         """200 and receipts as for accounts; a record is IMPORTED or REFUSED."""
-        mode_of(request, ("create",))
         work = RecordWork(
             call,
             kind,
@@ -94,13 +95,15 @@ class BulkImport:
         return BulkAnswer(work, inflater_of(request), workshop, language_of(request), organisation=organisation)
 
 
-def mode_of(request: Request, allowed: tuple[Mode, ...] = get_args(Mode)) -> Mode:
-    """How lines are to be taken. Raises ApiError 400."""
-    for mode in allowed:
+def mode_of(request: Request) -> Mode:
+    """Return the mode of the request. Raises NotValid."""
+    modes: tuple[Mode, ...] = get_args(Mode)
+    for mode in modes:
         if request.query_params.get("mode", "create") == mode:
             return mode
-    listed = ", ".join(allowed)
-    raise ApiError(400, Sentence(f"The mode is one of {listed}.", f"Der Modus (mode) ist einer von {listed}."))
+    listed = ", ".join(modes)
+    says = Sentence(f"The mode must be one of {listed}.", f"Der Modus (mode) muss einer von {listed} sein.")
+    raise query_not_valid(Problem("mode", "invalid_choice", says))
 
 
 def inflater_of(request: Request) -> Inflater:

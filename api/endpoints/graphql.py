@@ -66,7 +66,7 @@ OPERATIONS = (
         summary="GraphQL: obtain a token for a key or a refresh token. Always 200; errors carry errorCode.",
         answers={200: GraphQLAnswer},
         body=GraphQLRequest,
-        refuses=(400, 408, 413, 415, 503),
+        refuses=(408, 413, 415, 503),
         example={
             "query": 'mutation { obtainToken(input: {organizationSecretKey: "ilk_..."}) '
             "{ token payload refreshToken refreshExpiresIn } }"

@@ -119,7 +119,7 @@ OPERATIONS = (
         answers={200: list[HistoryEntry]},
         roles=AUDITORS,
         query=(AS_OF,),
-        refuses=(400, 404),
+        refuses=(404,),
     ),
     Operation(
         handler=HistoryQueries.difference,
@@ -131,6 +131,6 @@ OPERATIONS = (
         answers={200: list[FieldChange]},
         roles=AUDITORS,
         query=(_version("from"), _version("to")),
-        refuses=(400, 404),
+        refuses=(404,),
     ),
 )

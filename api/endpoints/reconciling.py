@@ -48,7 +48,6 @@ _BUSY = Sentence(
 _NO_FLOATS = Problem(
     "source", "invalid", Sentence("A manifest has no floats.", "Ein Manifest enthält keine Gleitkommazahlen.")
 )
-_NO_PARAMETER = Sentence("This is no parameter; there is spread.", "Diesen Parameter gibt es nicht; es gibt spread.")
 _TRUE_OR_FALSE = Sentence("It is true or false.", "Der Wert ist true oder false.")
 
 
@@ -177,13 +176,10 @@ def _underway(request: Request, progress: JobProgress) -> Response:
 
 
 def _is_spread(request: Request) -> bool:
-    for name in request.query_params:
-        if name != "spread":
-            raise run_not_valid(Problem(name, "unknown_field", _NO_PARAMETER))
-    said = request.query_params.getlist("spread")
-    if not set(said) <= {"true", "false"} or len(set(said)) > 1:
+    said = request.query_params.get("spread", "false")
+    if said not in ("true", "false"):
         raise run_not_valid(Problem("spread", "invalid_choice", _TRUE_OR_FALSE))
-    return said[:1] == ["true"]
+    return said == "true"
 
 
 def _not_signed(reason: str) -> Sentence:
@@ -208,7 +204,7 @@ OPERATIONS = (
         answers={200: RunTotals, 202: JobProgress},
         roles=READERS,
         query=(_SPREAD,),
-        refuses=(400, 404),
+        refuses=(404,),
     ),
     Operation(
         handler=Reconciling.certificate,

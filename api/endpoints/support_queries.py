@@ -61,14 +61,12 @@ class SupportQueries:
     async def errors(self, request: Request, call: Call) -> Response:
         """200 with what went wrong, by day, code and place."""
         supplier = await self._supplier(request)
-        _refuse_others(request, "from_day", "to_day")
         first, last = _day(request, "from_day"), _day(request, "to_day")
         return json_response(await read(self._pool, supplier_errors, supplier, first, last))
 
     async def search(self, request: Request, call: Call) -> Response:
         """200 with the accounts that the text names, of the suppliers that the key may touch."""
         key = call.key
-        _refuse_others(request, "q", "supplier", "after", "limit")
         text = request.query_params.get("q", "").strip()
         if not text or len(text) > MAX_QUERY or "\0" in text:
             raise query_not_valid(Problem("q", "invalid", _NO_TEXT))
@@ -91,7 +89,6 @@ class SupportQueries:
     async def imports(self, request: Request, call: Call) -> Response:
         """200 with a page of a supplier's imports in order of creation; Link leads to the next."""
         supplier = await self._supplier(request)
-        _refuse_others(request, "status", "code", "after", "limit")
         status, code = request.query_params.get("status"), request.query_params.get("code")
         if status is not None and status not in STATUSES:
             raise query_not_valid(Problem("status", "invalid_choice", _STATES))
@@ -116,16 +113,6 @@ class SupportQueries:
         if await self._directory.supplier(supplier) is None:
             raise not_found()
         return supplier
-
-
-def _refuse_others(request: Request, *names: str) -> None:
-    """Refuse parameters that there are not: without a mistyped one, the answer would be to another question."""
-    if others := [name for name in request.query_params if name not in names]:
-        said = Sentence(
-            f"This is no parameter; there are {' and '.join(names)}.",
-            f"Diesen Parameter gibt es nicht; es gibt {' und '.join(names)}.",
-        )
-        raise query_not_valid(*(Problem(name, "unknown_field", said) for name in others))
 
 
 def whole_number(request: Request, name: str, default: int, *, least: int, most: int) -> int:
@@ -227,7 +214,7 @@ OPERATIONS = (
         answers={200: list[ListedImport]},
         roles=READERS,
         query=(_STATUS, _ERROR_CODE, _AFTER, _LIMIT),
-        refuses=(400, 404),
+        refuses=(404,),
     ),
     Operation(
         handler=SupportQueries.progress,
@@ -250,7 +237,7 @@ OPERATIONS = (
         answers={200: list[ErrorCount]},
         roles=READERS,
         query=(_day_parameter("from_day"), _day_parameter("to_day")),
-        refuses=(400, 404),
+        refuses=(404,),
     ),
     Operation(
         handler=SupportQueries.search,
@@ -262,6 +249,5 @@ OPERATIONS = (
         answers={200: list[FoundAccount]},
         roles=AUDITORS,
         query=(_TEXT, _SUPPLIER, _FOUND_AFTER, _FOUND_LIMIT),
-        refuses=(400,),
     ),
 )

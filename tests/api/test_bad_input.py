@@ -14,6 +14,7 @@ from api.operation import Operation
 from api.operations import OPERATIONS
 from api.responses import Room, release
 from api.status_codes import ApiError
+from schemas.problems import MAX_PROBLEMS
 from tests.support.make import an_account, changed, encoded
 from tests.support.running import Importer, RunningService
 
@@ -64,12 +65,52 @@ def test_a_bad_body_is_refused_with_its_code(
     assert answer.body["detail"]
 
 
+def path_of(operation: Operation, importer: Importer) -> str:
+    """The operation's path, of an account and a run that are not there."""
+    names = {"supplier": importer.supplier, "external": "none", "run": "none"}
+    return re.sub(r"\{(\w+)\}", lambda match: names[match[1]], operation.path)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: one.name)
+def test_a_parameter_that_an_operation_does_not_declare_is_refused_by_every_operation(
+    service: RunningService, operation: Operation
+) -> None:
+    caller = service.importer(role=max(operation.roles or {"importer"}))
+    headers = {"Authorization": f"Token {caller.api_key}"}
+    path, declared = path_of(operation, caller), [parameter.name for parameter in operation.query]
+    body = encoded(operation.example) if operation.body else None
+    queries = dict.fromkeys(("nonsense=1", "mod=validate&Run=a", "spread=&x=%00%ff"), "unknown_field")
+    queries |= {f"{name}=1&{name}=1": "repeated_field" for name in declared}
+    for query, code in queries.items():
+        for form in (path, path.rstrip("/")) if operation.is_slashed else (path,):
+            answer, _ = service.request(operation.method, f"{form}?{query}", body, headers)
+            assert (answer.status, answer.body["code"]) == (400, "validation_error")
+            assert {error["code"] for error in answer.body["errors"]} == {code}
+
+
+def test_a_mistyped_mode_creates_nothing(service: RunningService) -> None:
+    importer = service.importer()
+    headers = {"Authorization": f"Token {importer.api_key}"}
+    body = encoded(an_account(importer.supplier))
+    for query in ("bulk/?mod=validate", "?mode=validate", "bulk/?mode=create&mode=validate"):
+        assert service.request("POST", ACCOUNTS + query, body, headers)[0].status == 400
+    path = f"/v1/data-import/all-account-import-processes/{importer.supplier}/"
+    listed, _ = service.request("GET", path, None, headers)
+    assert listed.body == []
+
+
+def test_a_query_of_many_names_takes_no_time_and_a_bounded_answer(service: RunningService) -> None:
+    names = "&".join(f"{number:x}" for number in range(1_700))
+    answer, _ = service.request("GET", f"/errors/?{names}")
+    assert (answer.status, len(answer.body["errors"])) == (400, MAX_PROBLEMS)
+    assert answer.body["errors_truncated"]
+
+
 @pytest.mark.parametrize("operation", [one for one in OPERATIONS if one.body], ids=lambda one: one.name)
 def test_a_byte_order_mark_before_a_body_is_skipped_by_every_operation(
     service: RunningService, importer: Importer, token: dict[str, str], operation: Operation
 ) -> None:
-    names = {"supplier": importer.supplier, "external": "none", "run": "none"}
-    path = re.sub(r"\{(\w+)\}", lambda match: names[match[1]], operation.path)
+    path = path_of(operation, importer)
     for body in (b"{}", b"[", b"\xef"):
         plain, _ = service.request(operation.method, path, body, token)
         marked, _ = service.request(operation.method, path, BOM_UTF8 + body, token)

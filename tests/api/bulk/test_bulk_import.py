@@ -212,8 +212,12 @@ def test_an_unknown_mode_or_a_malformed_run_is_400(service: RunningService, impo
     assert bulk(service, importer, b"", query.replace("ä", "%C3%A4")).status == 400
 
 
-def test_an_empty_body_has_a_summary(service: RunningService, importer: Importer) -> None:
-    assert bulk(service, importer, b"").summary == {"lines": 0, "accepted": 0, "replayed": 0, "refused": 0}
+@pytest.mark.parametrize("path", [BULK, "/v1/data-import/delivery-note/bulk/"])
+@pytest.mark.parametrize("body", [b"", b"\n", b" \r\n\n \t", b"\xef\xbb\xbf\n"])
+def test_a_body_without_a_line_is_refused(service: RunningService, importer: Importer, path: str, body: bytes) -> None:
+    for coding, sent in (("identity", body), ("gzip", gzip.compress(body)), ("gzip", b"")):
+        answer = bulk(service, importer, sent, path=path, Content_Encoding=coding)
+        assert (answer.status, json.loads(answer.text)["code"]) == (400, "parse_error")
 
 
 def test_suppliers_are_judged_line_by_line(
