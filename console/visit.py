@@ -328,7 +328,7 @@ class Visit:
         body = await read_body(self.request, CALLERS if self.opened else STRANGERS, is_form=True)
         self.form = Form.of(body, self.request.headers.get("content-type", ""))
         key = self._token if self.opened else self._stranger
-        if not key or not hmac.compare_digest(self.form.secret("csrf"), self.csrf_token):
+        if not key or not hmac.compare_digest(self.form.secret("csrf").encode(), self.csrf_token.encode()):
             raise ApiError(403, _STALE)
 
     def _to_sign_in(self) -> Response:

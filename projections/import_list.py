@@ -24,6 +24,8 @@ MAX_FAILED = 2_000
 END = 10**18
 """A position after all others."""
 _SKEW = timedelta(minutes=5)
+_FIRST_DAY, _LAST_DAY = date.min + timedelta(days=1), date.max - timedelta(days=1)
+"""Days that have one before and one after them. Nothing was imported on those at the ends of the calendar."""
 """By how much the clocks of those who append may differ: positions of a day are looked up with so much room."""
 
 
@@ -238,8 +240,9 @@ async def _parameters(connection: AsyncConnection[Any], narrowed: Narrowed) -> d
     begins_at = ends_at = None
     first, end = 0, END
     if narrowed.day is not None:
-        begins_at = instant(datetime.combine(narrowed.day, time()))
-        ends_at = instant(datetime.combine(narrowed.day + timedelta(days=1), time()))
+        day = min(max(narrowed.day, _FIRST_DAY), _LAST_DAY)
+        begins_at = instant(datetime.combine(day, time()))
+        ends_at = instant(datetime.combine(day + timedelta(days=1), time()))
         first = await _first_since(connection, begins_at - _SKEW)
         end = await _first_since(connection, ends_at + _SKEW)
     return {

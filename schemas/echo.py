@@ -25,7 +25,7 @@ def _echoed(submitted: Any, typed: Any) -> Any:
             return {name: _echoed(value, typed[name]) for name, value in submitted.items() if name in typed}
         case list(), list() | tuple():
             return [_echoed(value, shaped) for value, shaped in zip(submitted, typed, strict=True)]
-        case _, str():
+        case _, str() | int():
             return typed
         case _:
             return submitted

@@ -337,13 +337,13 @@ class _Walk:
             case inspect.StrType():
                 self.string(value, node, path)
             case inspect.LiteralType(values=choices):
-                if value not in choices or isinstance(value, bool):
+                if value not in choices or isinstance(value, bool | Decimal):
                     self.note(path, "invalid_choice", misfits.no_choice(choices))
             case inspect.BoolType():
                 if not isinstance(value, bool):
                     self.note(path, "invalid", misfits.expected(misfits.BOOLEAN, value))
             case inspect.IntType():
-                self.integer(value, node, path)
+                return self.integer(value, node, path)
             case inspect.DateType() | inspect.DateTimeType():
                 return self.moment(value, node, path)
             case _:
@@ -418,8 +418,10 @@ class _Walk:
         else:
             self.text(value, path)
 
-    def integer(self, value: Any, node: inspect.IntType, path: tuple[str, ...]) -> None:
-        if isinstance(value, bool) or not isinstance(value, int):
+    def integer(self, value: Any, node: inspect.IntType, path: tuple[str, ...]) -> Any:
+        """An integer in, or a number without a fraction, such as 6.0; the integer out."""
+        is_whole = isinstance(value, int) or (isinstance(value, Decimal) and value == value.to_integral_value())
+        if isinstance(value, bool) or not is_whole:
             self.note(path, "invalid", misfits.expected(misfits.INTEGER, value))
         elif node.ge is not None and value < node.ge:
             self.note(path, "min_value", misfits.too_small(node.ge))
@@ -427,6 +429,9 @@ class _Walk:
             self.note(path, "max_value", misfits.too_large(node.le))
         elif not -(2**63) <= value < 2**63:
             self.note(path, "max_value", misfits.OUT_OF_RANGE)
+        else:
+            return int(value)
+        return value
 
     def moment(self, value: Any, node: inspect.Type, path: tuple[str, ...]) -> Any:
         """Text of a date or datetime in; the same out, with the market's zone where one is needed and none came."""

@@ -88,6 +88,29 @@ def test_a_parameter_that_an_operation_does_not_declare_is_refused_by_every_oper
             assert {error["code"] for error in answer.body["errors"]} == {code}
 
 
+EDGES = (
+    "0001-01-01",
+    "9999-12-31",
+    "0001-01-01T00:00:00+14:00",
+    "9999-12-31T23:59:59-14:00",
+    "9" * 30,
+    "%C3%BC%00",
+    "",
+)
+
+
+@pytest.mark.parametrize("operation", [one for one in OPERATIONS if one.query], ids=lambda one: one.name)
+def test_no_value_of_a_parameter_ends_in_a_5xx(service: RunningService, operation: Operation) -> None:
+    caller = service.importer(role=max(operation.roles or {"importer"}))
+    caller.client.create(encoded(an_account(caller.supplier, 1) | {"external_account_number": "none"}))
+    body = encoded(operation.example) if operation.body else None
+    for parameter in operation.query:
+        for value in EDGES:
+            path = f"{path_of(operation, caller)}?{parameter.name}={value}"
+            answer, _ = service.request(operation.method, path, body, {"Authorization": f"Token {caller.api_key}"})
+            assert answer.status < 500, path
+
+
 def test_a_mistyped_mode_creates_nothing(service: RunningService) -> None:
     importer = service.importer()
     headers = {"Authorization": f"Token {importer.api_key}"}

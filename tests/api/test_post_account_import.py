@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -113,6 +114,7 @@ def test_the_same_record_in_another_spelling_is_the_same(
     text = encoded(body)
     other = text.replace(b"2023-01-01T00:00:00+01:00", b"2022-12-31T23:00:00Z")
     other = other.replace(b'"123.456789000"', b"123.456789").replace(b'"0.1000"', b'"0.1"')
+    other = re.sub(rb'":(\d+)([,}])', rb'":\1.0\2', other)  # an integer, as JSON Schema has it
     assert other != text
     answer = post(service, importer, kind, other)
     assert (answer.status, answer.body.get("code")) == (201, None)

@@ -1,9 +1,18 @@
 """Whatever an address asks for is answered with a page or refused, and nothing of the console stays in a cache."""
 
+import ast
 import asyncio
+import contextlib
+import json
 import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import quote_from_bytes
 
 import httpx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from console.listing import NAMES
 from console.screens import SCREENS
@@ -12,25 +21,22 @@ from embedded.postgres import PostgresUrls
 from eventstore.aggregates import supplier
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
-from tests.support.console import console_app, new_session, new_user, stage_account, visitor
+from tests.support.console import console_app, csrf_in, new_session, new_user, stage_account, visitor
+from tests.support.sources import nodes
 
 PAGES = [screen.path for screen in SCREENS if screen.method == "GET" and screen.roles is not None]
-ASKED = {
-    "/console/": ("period", "supplier"),
-    "/console/imports/": NAMES,
-    "/console/imports/NW/A%2F1/": ("as_of",),
-    "/console/imports/NW/A%2F1/?from=1&to=1": ("payload",),
-    "/console/errors/": ("supplier",),
-    "/console/suppliers/": ("supplier-after", "key-after", "after"),
-}
-"""What pages look for in their addresses; places of lists are asked for in `test_pages`."""
 ODD = ("\0", "x" * 3_000, "9" * 40, "'\"[{%s}../<\ud7ff\U0001f480\u202e; DROP TABLE events; --")
 
 
-def addresses(user: str) -> list[str]:
+def place_of(path: str, user: str) -> str:
+    """The address of a page or form about an import that is there."""
     names = {"supplier": "NW", "external": "A%2F1", "code": "blank", "name": "throughput", "user_id": user}
     names |= {"key_id": "nothing1"}
-    return [ROOT + re.sub(r"\{(\w+)\}", lambda match: names[match[1]], path) for path in PAGES]
+    return ROOT + re.sub(r"\{(\w+)\}", lambda match: names.get(match[1], "nothing"), path)
+
+
+def addresses(user: str) -> list[str]:
+    return [place_of(path, user) for path in PAGES]
 
 
 def test_no_answer_of_the_console_is_kept_in_a_cache_or_shown_in_a_frame(
@@ -53,18 +59,96 @@ def test_no_answer_of_the_console_is_kept_in_a_cache_or_shown_in_a_frame(
     asyncio.run(run())
 
 
-def test_odd_addresses_are_answered_or_refused(database: PostgresUrls, ledger: Ledger) -> None:
-    user = new_user(ledger, role="operator")
+CONSOLE = Path(__file__).parent.parent.parent / "console"
+READERS = {"query", "place_in", "code_in", "text", "all", "secret"}
+"""Functions of the console that read a parameter of an address or a field of a form."""
+
+
+def names_read() -> set[str]:
+    """The names that pages look for in addresses and forms, as the sources say them."""
+    calls = [node for file in CONSOLE.rglob("*.py") for node in nodes(file) if isinstance(node, ast.Call)]
+    read = [call for call in calls if getattr(call.func, "attr", getattr(call.func, "id", "")) in READERS]
+    texts = [text.value for call in read for text in call.args if isinstance(text, ast.Constant)]
+    return {*NAMES, *(text for text in texts if isinstance(text, str) and text)}
+
+
+EDGES = ("0001-01-01", "9999-12-31", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "2026-02-30", "-1-1-1")
+NUMBERS = st.integers(-(10**30), 10**30) | st.sampled_from((0, 2**31 - 1, 2**31, 2**63 - 1, 2**63, 10**18 - 1))
+PLACES = st.lists(NUMBERS | st.text(max_size=5) | st.sampled_from(EDGES) | st.none(), max_size=5)
+VALUES = st.one_of(
+    st.text(max_size=40).map(lambda text: text.encode("utf-8", "surrogatepass")),
+    st.binary(max_size=20),
+    st.sampled_from((*EDGES, *ODD)).map(lambda text: text.encode("utf-8", "surrogatepass")),
+    PLACES.map(lambda place: json.dumps(place).encode()),
+    PLACES.map(lambda place: json.dumps(["reading", place]).encode()),
+    NUMBERS.map(lambda number: b"%d" % number),
+    st.sampled_from(("٣", "１２", "１", "café", "O’Brien", "ﬀ", "e\u0301", "=1+1")).map(str.encode),
+)
+
+
+def encoded_fields(fields: dict[str, bytes]) -> str:
+    """The fields as an address or a form has them, whatever their bytes are."""
+    return "&".join(f"{name}={quote_from_bytes(value, safe='')}" for name, value in fields.items())
+
+
+@contextlib.contextmanager
+def operator_at_the_console(database: PostgresUrls, ledger: Ledger) -> Iterator[Callable[..., httpx.Response]]:
+    """A function that asks the console something as an operator who sees all."""
+    cookies = {"importledger-session": new_session(ledger, new_user(ledger, role="operator"))}
+    with asyncio.Runner() as runner, contextlib.ExitStack() as opened:
+        around = contextlib.AsyncExitStack()
+        opened.callback(lambda: runner.run(around.aclose()))
+        app = runner.run(around.enter_async_context(console_app(database)))
+        browser = runner.run(around.enter_async_context(visitor(app, cookies)))
+        yield lambda method, path, **more: runner.run(browser.request(method, path, **more))
+
+
+@pytest.mark.slow
+def test_no_value_of_an_address_or_a_form_ends_in_a_5xx(database: PostgresUrls, ledger: Ledger) -> None:
     ledger.execute(supplier.stream_of("NW"), supplier.CreateSupplier(), at=now(), by="operator:test")
     stage_account(ledger, "NW", "A/1")
+    other, names = new_user(ledger), sorted(names_read())
+    assert {"day", "csrf", "payload", "rows-after", "suppliers"} <= set(names)
+    pages = [place_of(screen.path, other) for screen in SCREENS if screen.method == "GET"]
+    ending = ("/sign-out/", "/openid/")  # of the session, and to somewhere else
+    forms = [place_of(one.path, other) for one in SCREENS if one.method == "POST" and not one.path.endswith(ending)]
+    with operator_at_the_console(database, ledger) as asked:
+        csrf = csrf_in(asked("GET", f"{ROOT}/imports/").text).encode()
 
-    async def run() -> None:
-        cookies = {"importledger-session": new_session(ledger, user)}
-        async with console_app(database) as app, visitor(app, cookies) as browser:
-            for path, names in ASKED.items():
-                for odd in ODD:
-                    address = httpx.URL(path).copy_merge_params(dict.fromkeys(names, odd))
-                    status = (await browser.get(address)).status_code
-                    assert status in (200, 400, 404), (path, odd[:9], status)
+        @settings(deadline=None)
+        @given(st.sampled_from(pages), st.dictionaries(st.sampled_from(names), VALUES, min_size=1, max_size=6))
+        def pages_answer(path: str, fields: dict[str, bytes]) -> None:
+            assert asked("GET", f"{path}?{encoded_fields(fields)}").status_code < 500
 
-    asyncio.run(run())
+        @settings(deadline=None)
+        @given(st.sampled_from(forms), st.dictionaries(st.sampled_from(names), VALUES, max_size=6), st.booleans())
+        def forms_answer(path: str, fields: dict[str, bytes], is_whole: bool) -> None:
+            said = encoded_fields(fields | ({"csrf": csrf} if is_whole else {}))
+            kind = {"Content-Type": "application/x-www-form-urlencoded"}
+            assert asked("POST", path, content=said, headers=kind).status_code < 500
+
+        for path in pages:
+            for odd in (*EDGES, *ODD):
+                fields = dict.fromkeys(names, odd.encode("utf-8", "surrogatepass")[:300])
+                assert asked("GET", f"{path}?{encoded_fields(fields)}").status_code < 500
+        pages_answer()
+        forms_answer()
+        assert asked("GET", f"{ROOT}/imports/").status_code == 200, "the session has lasted"
+
+
+@pytest.mark.parametrize("csrf", ["ü", "x", "", "é" * 64])
+def test_a_form_with_a_csrf_field_of_any_characters_is_refused(
+    database: PostgresUrls, ledger: Ledger, csrf: str
+) -> None:
+    with operator_at_the_console(database, ledger) as asked:
+        sent = asked("POST", f"{ROOT}/imports/decide/", data={"csrf": csrf, "verb": "retry"})
+        assert sent.status_code == 403
+
+
+@pytest.mark.parametrize("day", ["0001-01-01", "9999-12-31"])
+def test_a_day_at_the_ends_of_the_calendar_has_no_imports(database: PostgresUrls, ledger: Ledger, day: str) -> None:
+    ledger.execute(supplier.stream_of("NW"), supplier.CreateSupplier(), at=now(), by="operator:test")
+    stage_account(ledger, "NW", "A-1")
+    with operator_at_the_console(database, ledger) as asked:
+        shown = asked("GET", f"{ROOT}/imports/?day={day}")
+        assert (shown.status_code, "A-1" in shown.text) == (200, False)

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from projections.platform.kept import kept_account
 from schemas.account import Account
 from schemas.as_sent import canonical_json
 from schemas.submission import SENT_ACCOUNT, former_canonical_json, read_submission, sent_submission
-from tests.support.make import an_account, changed, encoded, places
+from tests.support.make import an_account, changed, encoded, places, value_at
 
 decode = msgspec.json.Decoder(Account).decode
 EMPTY: tuple[Any, ...] = ("", None, [], {}, False, 0, "0.10", 1.5, "null", ":null", "x", "\\", "ü", "2026-01-01")
@@ -208,3 +209,23 @@ def test_a_wrapped_account_is_the_bare_one() -> None:
         sent = sent_submission(body)
         assert sent.task == read_submission(body).task
         assert sent.canonical_json() == sent_submission(encoded(account)).canonical_json()
+
+
+INTEGERS = [path for path in places(an_account()) if path and type(value_at(an_account(), path)) is int]
+SPELLINGS = ("{}.0", "{}.000", "{}e0", "{}0E-1")
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_an_integer_that_is_written_with_a_fraction_is_the_same_content(spelling: str) -> None:
+    """JSON Schema 2020-12: a number without a fractional part is an integer, however it is written."""
+    integers = {path: value_at(an_account(), path) for path in INTEGERS if path[:1] != ("metadata",)}
+    assert {"digits", "day_of_month"} <= {path[-1] for path in integers}
+    body = encoded(an_account())
+    for path, value in integers.items():
+        marked = encoded(changed(an_account(), "@", *path)).replace(b'"@"', spelling.format(value).encode())
+        assert marked != body
+        read = sent_submission(marked)
+        assert (read.misfits, read.content_sha256()) == ((), sent_submission(body).content_sha256()), path
+        assert read_submission(marked).account == read_submission(body).account
+        assert former_canonical_json(marked) == former_canonical_json(body)
+        assert kept_account(marked) == read_submission(body).account
