@@ -75,9 +75,6 @@ class Echo:
     async def settle(self, prepared: Sequence[Line]) -> list[Receipt]:
         return [Receipt(line=line.number, external_account_number="", status="VALID") for line in prepared]
 
-    async def finish(self) -> None:
-        pass
-
 
 async def taken(request: Request) -> Response:
     return BulkAnswer(Echo(), Plain(), Workshop(), "en", organisation="O")
@@ -100,9 +97,6 @@ class Waiting(Echo):
         while not self.is_gone():
             await asyncio.sleep(0.01)
         return await super().settle(prepared)
-
-    async def finish(self) -> None:
-        self.finished.set()
 
 
 @contextlib.asynccontextmanager
@@ -546,9 +540,14 @@ def test_an_answer_without_an_end_is_ended_when_the_server_stops(sent: bytes, be
 def test_of_a_bulk_body_nothing_more_is_begun_when_its_client_has_gone() -> None:
     work = Waiting()
 
+    class Noted(BulkAnswer):
+        async def __call__(self, *around: Any) -> None:
+            await super().__call__(*around)
+            work.finished.set()
+
     async def taken(request: Request) -> Response:
         work.is_gone = request.scope[GONE]
-        return BulkAnswer(work, Plain(), Workshop(), "en", organisation="O")
+        return Noted(work, Plain(), Workshop(), "en", organisation="O")
 
     sent = b"{}\n" * 20_000
     with serving(Starlette(routes=[Route("/", taken, methods=["POST"])])) as port:
