@@ -73,7 +73,7 @@ def _appends(connection: psycopg.Connection[Any], supplier: str, numbers: range,
             ended = (
                 ImportErrored(attempt=1, code="reference_not_unique", detail="The reference is taken.")
                 if _fails(number)
-                else ImportProcessed(attempt=1, account_number=next(drawn))
+                else ImportProcessed(attempt=1, account_number=next(drawn), created_at=at)
             )
             events += [
                 Recorded(stream, version, event, at, supplier, "bench")

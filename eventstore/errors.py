@@ -14,6 +14,8 @@ LedgerError
 └── DamagedInstallation         a file of the software is not as it was made; nothing is started
 """
 
+from collections.abc import Sequence
+
 
 class LedgerError(Exception):
     """The base of all errors of the log."""
@@ -91,7 +93,14 @@ class IllegalTransition(Refused):
 
 
 class VersionConflict(LedgerError):
-    """Another writer has appended to the stream since it was read."""
+    """Another writer has appended to the stream since it was read.
+
+    `numbers` are those of the events, from 1 in their append, that conflicted; none where that is not known.
+    """
+
+    def __init__(self, stream: str = "", numbers: Sequence[int] = ()) -> None:
+        super().__init__(stream)
+        self.numbers = frozenset(numbers)
 
 
 class RolledBack(VersionConflict):

@@ -67,7 +67,11 @@ NO_METADATA = Metadata()
 
 
 class Recorded(msgspec.Struct, frozen=True, gc=False):
-    """An event where it stands in the log. `recorded_at` is UTC; `position` is 0 until it is appended."""
+    """An event where it stands in the log. `position` is 0 until it is appended.
+
+    `recorded_at` is UTC, from the database's clock under the log's lock: it never falls as positions rise. Until the
+    event is appended, and in what a Ledger returns of an append, it is the writer's time.
+    """
 
     stream: str
     version: int

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from eventstore.aggregates import customer_mail, import_process, post_account
+from eventstore.aggregates import customer_mail, import_process, owner_task, post_account
 from eventstore.aggregates.aggregate import Command, Event
 from eventstore.errors import Refused
 from eventstore.events import AGGREGATES, Recorded, Unreadable, aggregate_of
@@ -82,9 +82,13 @@ def command_of(event: Event, state: Any) -> Command:
     if getattr(event, "code", None) == EXHAUSTED:
         kind = customer_mail.StartMail if isinstance(event, customer_mail.MailFailed) else import_process.StartImport
     fields = {name: getattr(event, name) for name in kind.__struct_fields__ if hasattr(event, name)}
+    if "start" in kind.__struct_fields__:  # an outcome follows its own start at once, whose attempt it names
+        fields["start"] = state.start if event.attempt == state.attempt else 0  # type: ignore[attr-defined]
     match event:
         case import_process.DryRunSucceeded():
             fields["account_number"] = ""
+        case owner_task.OwnerTaskFinished() | owner_task.OwnerTaskFailed():
+            fields["attempt"] = state.attempts
         case post_account.RecordCancellationChanged():
             fields["content_sha256"] = state.content_sha256
         case _ if kind in (import_process.StartImport, customer_mail.StartMail):

@@ -70,6 +70,7 @@ ACCESS_KEY = View(
     events=ORGANISATION.topics.values(),
     key=("key_id",),
     key_of=_key_of,
+    recorded=("created_at", "revoked_at"),
     first=("organisation", "role", "suppliers", "rate_per_s", "secret_sha256", "created_at"),
     types={"suppliers": "text[]", "rate_per_s": "integer"},
     folds_all=True,

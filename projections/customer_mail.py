@@ -69,7 +69,7 @@ CUSTOMER_MAIL = View(
 )
 
 _LOST = """
-  AND (lease_until < %(now)s
+  AND (lease_until < statement_timestamp()
        OR NOT EXISTS (
            SELECT FROM pg_locks
            WHERE locktype = 'advisory' AND classid = %(lock_class)s::bigint::oid AND objid::bigint = worker AND granted
@@ -88,7 +88,7 @@ SELECT_WAITING_MAILS = """
 SELECT supplier, external_account_number
 FROM customer_mail
 WHERE status = 'REQUESTED' AND position <= %(relayed)s
-  AND ((due_at IS NULL AND modified_at < %(lost_before)s) OR due_at <= %(now)s)
+  AND ((due_at IS NULL AND modified_at < statement_timestamp() - %(lost_after)s) OR due_at <= statement_timestamp())
 ORDER BY modified_at
 LIMIT %(limit)s
 """

@@ -58,6 +58,7 @@ DISCLOSURE_VIEW = View(
     key=("supplier", "external_account_number", "number"),
     key_of=_key_of,
     folds_all=True,
+    recorded=("shown_at",),
     indexes={"disclosure_newest": "(position)"},
 )
 

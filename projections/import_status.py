@@ -71,8 +71,7 @@ def status_row(recorded: Recorded, position: int) -> StatusRow | None:
             return _row(recorded, position, attempt=attempt, worker=worker, lease_until=lease_until)
         case ImportPostponed(attempt=attempt, due_at=due_at):
             return _row(recorded, position, attempt=attempt, due_at=due_at)
-        case ImportProcessed(attempt=attempt, account_number=number):
-            at = recorded.recorded_at
+        case ImportProcessed(attempt=attempt, account_number=number, created_at=at):
             return _row(recorded, position, attempt=attempt, account_number=number, account_created_at=at)
         case ImportErrored() | DryRunErrored() as event:
             return _row(

@@ -101,6 +101,7 @@ OWNER_TASK_VIEW = View(
     key=("task_id",),
     key_of=_key_of,
     first=("requested_at",),
+    recorded=("requested_at", "modified_at"),
     leaves_none=True,
     folds_all=True,
     indexes={

@@ -199,8 +199,8 @@ def test_every_promise_names_a_test() -> None:
 
 
 STARTED = start()
-FAILED = FailImport(attempt=1, code="account_failed_validation", detail="No.")
-COMPLETED = CompleteImport(attempt=1, account_number="A-00000001")
+FAILED = FailImport(start=2, code="account_failed_validation", detail="No.")
+COMPLETED = CompleteImport(start=2, account_number="A-00000001")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from eventstore.aggregates import organisation
 from eventstore.aggregates.owner_task import (
     FailOwnerTask,
     FinishOwnerTask,
-    OwnerTaskFailed,
+    OwnerTaskStarted,
     StartOwnerTask,
     stream_of,
 )
@@ -27,7 +27,7 @@ from eventstore.aggregates.user import stream_of as user_stream
 from eventstore.clock import now
 from eventstore.errors import Refused, StoreUnavailable, first_line
 from eventstore.log import follow, locks
-from eventstore.log.ledger import Ledger
+from eventstore.log.ledger import Beside, Ledger
 from eventstore.log.task_progress import write_progress
 from projections import INLINE, PROJECTIONS
 from projections.erasure import erase, forget_attempts
@@ -97,7 +97,7 @@ class OwnerTasks:
         """Carry one task out, and say what came of it. Raises StoreUnavailable; it is taken up again then."""
         stream, by = stream_of(task_id), "relay"
         started = self._ledger.execute(stream, StartOwnerTask(), at=now(), by=by)
-        if started is None or isinstance(started.event, OwnerTaskFailed):
+        if started is None or not isinstance(started.event, OwnerTaskStarted):
             return
         with self._ledger.connection() as connection:
             task = read_owner_task(connection, task_id)
@@ -110,19 +110,25 @@ class OwnerTasks:
         except Exception as error:  # whatever a task raises ends it, and not the relay
             said = str(error) if isinstance(error, Refused | NotPossible | NotAllowed) else said_by(error)
             logger.warning("owner's task failed", task=task_id, kind=task.kind, reason=type(error).__name__)
-            self._ledger.execute(stream, FailOwnerTask(error=said), at=now(), by=by)
+            self._end(task, FailOwnerTask(attempt=started.event.attempt, error=said), None)
             return
-        text = msgspec.json.encode(outcome).decode()
-        self._ledger.execute(
-            stream,
-            FinishOwnerTask(),
-            at=now(),
-            by=by,
-            beside=lambda connection, events: write_progress(
-                connection, task_id, now(), done=outcome.get("events", 0), total=outcome.get("events", 0), outcome=text
+        total, text = outcome.get("events", 0), msgspec.json.encode(outcome).decode()
+        self._end(
+            task,
+            FinishOwnerTask(attempt=started.event.attempt),
+            lambda connection, events: write_progress(
+                connection, task_id, now(), done=total, total=total, outcome=text
             ),
         )
-        logger.info("owner's task is done", task=task_id, kind=task.kind)
+
+    def _end(self, task: OwnerTask, command: FinishOwnerTask | FailOwnerTask, beside: Beside | None) -> None:
+        """Record the outcome, unless another relay has taken the task up since: its attempt is the one that counts."""
+        try:
+            self._ledger.execute(stream_of(task.task_id), command, at=now(), by="relay", beside=beside)
+        except Refused:
+            logger.warning("owner's task was taken over", task=task.task_id, kind=task.kind)
+        else:
+            logger.info("owner's task has ended", task=task.task_id, kind=task.kind)
 
     def _refuse_stranger(self, task: OwnerTask) -> None:
         """Raises NotAllowed where the user may not ask for this, or not any more."""

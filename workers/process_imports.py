@@ -8,7 +8,7 @@ import hurts only itself, and its neighbours take a few transactions instead of 
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 import msgspec
@@ -70,11 +70,10 @@ logger = structlog.get_logger()
 
 
 class Started(msgspec.Struct, frozen=True):
-    """An import that this worker has taken up; `version` is that of its stream since then, 0 where it is not known."""
+    """An import that this worker has taken up; `process.start` is the token of the start, and the stream's version."""
 
     stream: str
     process: ImportProcess
-    version: int = 0
 
 
 class Ready(msgspec.Struct, frozen=True):
@@ -99,6 +98,8 @@ class ImportProcessor:
         self._ledger = ledger
         self._is_sandbox = is_sandbox
         self._worker = worker
+        self._newest_lease = datetime.min.replace(tzinfo=UTC)
+        self._lease_lock = threading.Lock()
         self._references = References(ledger)
 
     def process(self, streams: list[str]) -> None:
@@ -147,7 +148,7 @@ class ImportProcessor:
 
     def _not_asked_otherwise(self, started: Sequence[Started], treatments: Treatments) -> list[Started]:
         """The imports to process now. In the sandbox a timer finishes the slow ones, so no others wait."""
-        at = now()
+        at = self._ledger.time()
         asked = {one.stream: command_for(one.stream, one.process, at) for one in started}
         commands = {stream: command for stream, command in asked.items() if command is not None}
         if commands:
@@ -171,8 +172,8 @@ class ImportProcessor:
             logger.warning("imports left to the sweeper", streams=len(started), reason=str(error))
 
     def _start(self, streams: Sequence[str], loaded: Mapping[str, Loaded | StreamUnreadable]) -> list[Started]:
-        at = now()
-        command = StartImport(worker=self._worker(), lease_until=at + LEASE, max_attempts=MAX_ATTEMPTS)
+        at = _in_the_end(self._ledger.time, len(streams))
+        command = StartImport(worker=self._worker(), lease_until=self._lease_from(at), max_attempts=MAX_ATTEMPTS)
         tries = 0
 
         def start() -> list[Started]:
@@ -186,12 +187,18 @@ class ImportProcessor:
             )
             before = self._taken_under(command) if tries > 1 else set()
             return [
-                Started(outcome.stream, outcome.state, outcome.recorded.version if outcome.recorded else 0)
+                Started(outcome.stream, outcome.state)
                 for outcome in outcomes
                 if outcome.stream in before or (outcome.recorded and isinstance(outcome.recorded.event, ImportStarted))
             ]
 
         return _in_the_end(start, len(streams))
+
+    def _lease_from(self, at: datetime) -> datetime:
+        """The end of a lease, which no other start of this process has: threads share the worker's number."""
+        with self._lease_lock:
+            self._newest_lease = max(at + LEASE, self._newest_lease + timedelta(microseconds=1))
+            return self._newest_lease
 
     def _taken_under(self, command: StartImport) -> set[str]:
         """The imports that this very command has taken up, also where the database could not say so any more."""
@@ -204,8 +211,9 @@ class ImportProcessor:
 
     def _postpone(self, started: Sequence[Started]) -> None:
         """Give back what has not ended; what has ended refuses, which is as it should be."""
-        commands = {one.stream: _later(one, "processing_failed") for one in started}
-        self._ledger.execute_many(commands, at=now(), by=self._by)
+        at = self._ledger.time()
+        commands = {one.stream: _later(one, "processing_failed", at) for one in started}
+        self._ledger.execute_many(commands, at=at, by=self._by)
 
     def _finish(self, started: Sequence[Started], treatments: Treatments) -> None:
         if not started:
@@ -256,7 +264,7 @@ class ImportProcessor:
                 ready.append(Ready(one, number, imported_rows(account, body, number), referred))
             except Exception:  # whatever it is, it concerns this import, and others of the batch have their rows
                 logger.exception("import is postponed", stream=one.stream, attempt=one.process.attempt)
-                failures[one.stream] = _later(one, "processing_failed")
+                failures[one.stream] = _later(one, "processing_failed", self._ledger.time())
         return ready, failures
 
     def _archived(self, streams: Sequence[str]) -> set[str]:
@@ -278,9 +286,9 @@ class ImportProcessor:
             read, self._references.findings([one.referring for one in read], treatments), strict=True
         ):
             if findings.errors:
-                others[one.started.stream] = _invalid(one.started.process.attempt, findings.errors)
+                others[one.started.stream] = _invalid(one.started.process.start, findings.errors)
             elif findings.is_unknown:
-                others[one.started.stream] = _later(one.started, "document_store_unavailable")
+                others[one.started.stream] = _later(one.started, "document_store_unavailable", self._ledger.time())
             else:
                 treatment = treatments[one.referring.supplier]
                 ready.append(
@@ -300,23 +308,21 @@ class ImportProcessor:
         return True
 
     def _complete(self, batch: Sequence[Ready], *, is_dry_run: bool) -> None:
-        at = now()
+        at = self._ledger.time()
         rows: dict[str, list[bytes]] = {}
         commands: dict[str, Command] = {}
         for one in batch:
             for table, values in one.rows.at(at).items():
                 rows.setdefault(table, []).extend(values)
             commands[one.started.stream] = CompleteImport(
-                attempt=one.started.process.attempt,
+                start=one.started.process.start,
                 account_number="" if is_dry_run else one.number,
                 rules_edition=market.EDITION,
                 warnings=one.warnings,
             )
             if one.treatment is not None and one.treatment.sends_customer_emails and not is_dry_run:
                 commands |= _mail_request(one, one.treatment.email_language)
-        known = {
-            one.started.stream: Loaded(one.started.process, one.started.version) for one in batch if one.started.version
-        }
+        known = {one.started.stream: Loaded(one.started.process, one.started.process.start) for one in batch}
         if is_dry_run:
             self._ledger.rehearse(copying(rows))
             self._ledger.execute_many(commands, at=at, by=self._by, loaded=known)
@@ -324,7 +330,7 @@ class ImportProcessor:
             self._ledger.execute_many(commands, at=at, by=self._by, loaded=known, beside=copying(rows), needs_all=True)
 
     def _finish_alone(self, one: Ready, *, is_dry_run: bool) -> None:
-        stream, attempt = one.started.stream, one.started.process.attempt
+        stream, process = one.started.stream, one.started.process
         try:
             self._complete([one], is_dry_run=is_dry_run)
             return
@@ -335,9 +341,9 @@ class ImportProcessor:
             return
         except (psycopg.DataError, psycopg.IntegrityError) as error:
             detail = "The platform's tables refuse this account: " + type(error).__name__
-            command = FailImport(attempt=attempt, code="account_not_accepted_by_platform", detail=detail)
+            command = FailImport(start=process.start, code="account_not_accepted_by_platform", detail=detail)
         except Exception:
-            logger.exception("import is postponed", stream=stream, attempt=attempt)
+            logger.exception("import is postponed", stream=stream, attempt=process.attempt)
             self._postpone([one.started])
             return
         self._ledger.execute_many({stream: command}, at=now(), by=self._by)
@@ -366,16 +372,11 @@ def _payload_bytes(state: object) -> int:
 
 
 def _is_in_hand(present: Loaded | StreamUnreadable, process: ImportProcess) -> bool:
-    return isinstance(present, Loaded) and (present.state.status, present.state.attempt, present.state.worker) == (
-        "IN_PROGRESS",
-        process.attempt,
-        process.worker,
-    )
+    return isinstance(present, Loaded) and (present.state.status, present.state.start) == ("IN_PROGRESS", process.start)
 
 
-def _later(one: Started, code: str) -> PostponeImport:
-    attempt = one.process.attempt
-    return PostponeImport(attempt=attempt, code=code, due_at=now() + backoff(attempt))
+def _later(one: Started, code: str, at: datetime) -> PostponeImport:
+    return PostponeImport(start=one.process.start, code=code, due_at=at + backoff(one.process.attempt))
 
 
 def _mail_request(one: Ready, language: str) -> dict[str, Command]:
@@ -399,13 +400,13 @@ def account_of(
     staged = process.staged
     if body is None:
         code, detail = _ARCHIVED if is_archived else ("payload_erased", "The payload was erased; send it again.")
-        return FailImport(attempt=process.attempt, code=code, detail=detail)
+        return FailImport(start=process.start, code=code, detail=detail)
     if staged is None or not _is_judged(staged, terms):
         return judged_account(body, process, terms, at)
     try:
         return kept_account(body, is_judged=True)
     except NotJson as error:
-        return _invalid(process.attempt, [Problem("non_field_errors", "parse_error", error.detail)])
+        return _invalid(process.start, [Problem("non_field_errors", "parse_error", error.detail)])
 
 
 def imported_rows(account: Account, body: bytes | None, number: str) -> UndatedRows:
@@ -422,15 +423,15 @@ def judged_account(body: bytes, process: ImportProcess, terms: Terms, at: dateti
 
     Fields that were dropped when the payload was staged are dropped again, whatever the terms say by now.
     """
-    attempt, staged = process.attempt, process.staged
+    start, staged = process.start, process.staged
     try:
         submission = stored_submission(body)
     except NotJson as error:
-        return _invalid(attempt, [Problem("non_field_errors", "parse_error", error.detail)])
+        return _invalid(start, [Problem("non_field_errors", "parse_error", error.detail)])
     if staged is not None and staged.is_dropping:
         terms = msgspec.structs.replace(terms, unknown_fields="ignore")
     problems = judge(submission, terms, at, Occasion.PROCESS).problems
-    return _invalid(attempt, problems) if problems else submission.account
+    return _invalid(start, problems) if problems else submission.account
 
 
 def _is_judged(staged: ImportStaged, terms: Terms) -> bool:
@@ -444,10 +445,10 @@ def _without_chosen_names(problem: Problem) -> Problem:
     return Problem("*", problem.code, "") if problem.code in (UNKNOWN_FIELD, REPEATED_FIELD) else problem
 
 
-def _invalid(attempt: int, problems: Sequence[Problem]) -> FailImport:
+def _invalid(start: int, problems: Sequence[Problem]) -> FailImport:
     names = problem_names([_without_chosen_names(problem) for problem in problems])
     return FailImport(
-        attempt=attempt,
+        start=start,
         code="account_failed_validation",
         detail="The account could not be validated: " + ", ".join(names[:5]),
         problems=names,

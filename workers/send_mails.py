@@ -83,7 +83,7 @@ class MailSender:
         return f"worker:{self._worker()}"
 
     def _send(self, server: MailServer, stream: str) -> None:
-        at = now()
+        at = self._ledger.time()
         start = StartMail(worker=self._worker(), lease_until=at + LEASE, max_attempts=MAX_ATTEMPTS)
         [outcome] = self._ledger.execute_many({stream: start}, at=at, by=self._by)
         if outcome.recorded and isinstance(outcome.recorded.event, MailStarted):
@@ -109,7 +109,7 @@ class MailSender:
             logger.info("mail not sent", stream=stream, code=failure.code, attempt=attempt)
             if failure.is_final:
                 return FailMail(attempt=attempt, code=failure.code)
-            return PostponeMail(attempt=attempt, code=failure.code, due_at=now() + backoff(attempt))
+            return PostponeMail(attempt=attempt, code=failure.code, due_at=self._ledger.time() + backoff(attempt))
         except Exception as error:
             logger.warning("mail outcome unknown", stream=stream, reason=type(error).__name__)
             return FailMail(attempt=attempt, code="outcome_unknown")

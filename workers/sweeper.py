@@ -32,10 +32,11 @@ FORGET_EVERY_S = 600.0
 """How often refused attempts are deleted that are too old or too many."""
 
 _SELECT_ABANDONED = """
-SELECT supplier, external_account_number, attempt, lease_until < %(now)s AS is_expired
+SELECT supplier, external_account_number, version, attempt, lease_until < statement_timestamp() AS is_expired,
+       statement_timestamp() AS at
 FROM import_status
 WHERE status = 'IN_PROGRESS'
-  AND (lease_until < %(now)s
+  AND (lease_until < statement_timestamp()
        OR NOT EXISTS (
            SELECT FROM pg_locks
            WHERE locktype = 'advisory' AND classid = %(lock_class)s::bigint::oid AND objid::bigint = worker AND granted
@@ -48,7 +49,7 @@ _SELECT_WAITING = """
 SELECT supplier, external_account_number, attempt
 FROM import_status
 WHERE status = 'PENDING' AND position <= %(relayed)s
-  AND ((due_at IS NULL AND modified_at < %(lost_before)s) OR due_at <= %(now)s)
+  AND ((due_at IS NULL AND modified_at < statement_timestamp() - %(lost_after)s) OR due_at <= statement_timestamp())
   AND NOT EXISTS (SELECT FROM import_supplier AS s WHERE s.code = supplier AND s.status = 'paused')
 ORDER BY modified_at
 LIMIT %(limit)s
@@ -92,26 +93,26 @@ class Sweeper:
 
     def _give_back_abandoned(self, connection: Connection[Any]) -> None:
         """Those of workers that are gone are rung for at once: no message names them any more, however many wait."""
-        at = now()
-        parameters = {"now": at, "lock_class": locks.WORKERS, "limit": LIMIT}
+        parameters = {"lock_class": locks.WORKERS, "limit": LIMIT}
         commands = {}
+        at_once = []
         for row in connection.execute(_SELECT_ABANDONED, parameters):
             code = "lease_expired" if row["is_expired"] else "worker_lost"
-            due_at = at + backoff(row["attempt"]) if row["is_expired"] else at
+            due_at = row["at"] + backoff(row["attempt"]) if row["is_expired"] else row["at"]
             stream = stream_of(row["supplier"], row["external_account_number"])
-            commands[stream] = PostponeImport(attempt=row["attempt"], code=code, due_at=due_at)
+            commands[stream] = PostponeImport(start=row["version"], code=code, due_at=due_at)
+            if not row["is_expired"]:
+                at_once.append(stream)
         if commands:
-            self._ledger.execute_many(commands, at=at, by="sweeper")
+            self._ledger.execute_many(commands, at=now(), by="sweeper")
             logger.warning("abandoned imports were given back", imports=len(commands))
-            at_once = [stream for stream, command in commands.items() if command.due_at == at]
             for stream in at_once:
                 self._doorbell.ring([stream])
             self._rung |= dict.fromkeys(at_once, time.monotonic())
 
     def _give_up_abandoned_mails(self, connection: Connection[Any]) -> None:
         """A message whose worker is gone may have been sent: it is not sent again."""
-        at = now()
-        parameters = {"now": at, "lock_class": locks.WORKERS, "limit": LIMIT}
+        parameters = {"lock_class": locks.WORKERS, "limit": LIMIT}
         commands = {
             customer_mail.stream_of(row["supplier"], row["external_account_number"]): customer_mail.FailMail(
                 attempt=row["attempt"], code="outcome_unknown"
@@ -119,11 +120,10 @@ class Sweeper:
             for row in connection.execute(SELECT_ABANDONED_MAILS.encode(), parameters)
         }
         if commands:
-            self._ledger.execute_many(commands, at=at, by="sweeper")
+            self._ledger.execute_many(commands, at=now(), by="sweeper")
 
     def _ring_for_mails(self, connection: Connection[Any], relayed: int) -> None:
-        at = now()
-        parameters = {"now": at, "lost_before": at - LOST_AFTER, "relayed": relayed, "limit": MAILS_PER_MESSAGE}
+        parameters = {"lost_after": LOST_AFTER, "relayed": relayed, "limit": MAILS_PER_MESSAGE}
         rows = connection.execute(SELECT_WAITING_MAILS, parameters)
         streams = [customer_mail.stream_of(row["supplier"], row["external_account_number"]) for row in rows]
         if streams:
@@ -135,9 +135,9 @@ class Sweeper:
             self._doorbell.ring([f"{job}/{number}"], LONG_JOBS)
 
     def _ring_for_waiting(self, connection: Connection[Any], relayed: int) -> None:
-        at, clock = now(), time.monotonic()
+        clock = time.monotonic()
         self._rung = {stream: t for stream, t in self._rung.items() if clock - t < RING_AGAIN_AFTER_S}
-        parameters = {"now": at, "lost_before": at - LOST_AFTER, "relayed": relayed, "limit": LIMIT}
+        parameters = {"lost_after": LOST_AFTER, "relayed": relayed, "limit": LIMIT}
         together: list[str] = []
         alone: list[str] = []
         for row in connection.execute(_SELECT_WAITING, parameters):

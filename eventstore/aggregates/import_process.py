@@ -47,7 +47,10 @@ class ImportStaged(Event, frozen=True):
 
 
 class ImportStarted(Event, frozen=True):
-    """A worker took the import up; `lease_until` is when others may take it from a worker that hangs."""
+    """A worker took the import up; `lease_until` is when others may take it from a worker that hangs.
+
+    Its version is the fencing token of this start: no other start of the stream ever has it.
+    """
 
     attempt: Count
     worker: Count
@@ -63,10 +66,11 @@ class ImportPostponed(Event, frozen=True):
 
 
 class ImportProcessed(Event, frozen=True):
-    """The platform's account exists."""
+    """The platform's account exists, since `created_at`."""
 
     attempt: Count
     account_number: str
+    created_at: Instant
     rules_edition: str = ""
     warnings: tuple[str, ...] = ()
 
@@ -118,9 +122,10 @@ class ImportRetried(Event, frozen=True):
 class SubjectErased(Event, frozen=True):
     """The person's data is gone: payloads, key, platform records. `account_number` is "" where there was no account.
 
-    A process without account ends with this; one with an account stays PROCESSED.
+    A process without account ends with this; one with an account stays PROCESSED, and its row says `erased_at`.
     """
 
+    erased_at: Instant
     account_number: str = ""
     reason: str = ""
 
@@ -216,9 +221,9 @@ class StartImport(Command, frozen=True):
 
 
 class PostponeImport(Command, frozen=True):
-    """Give the attempt up and try again at `due_at`."""
+    """Give this start up and try again at `due_at`."""
 
-    attempt: int
+    start: int
     code: str
     due_at: datetime
 
@@ -226,7 +231,7 @@ class PostponeImport(Command, frozen=True):
 class CompleteImport(Command, frozen=True):
     """Record that the account exists; in a dry run, that it would."""
 
-    attempt: int
+    start: int
     account_number: str
     rules_edition: str = ""
     warnings: tuple[str, ...] = ()
@@ -235,7 +240,7 @@ class CompleteImport(Command, frozen=True):
 class FailImport(Command, frozen=True):
     """Record that the account cannot be created from this payload."""
 
-    attempt: int
+    start: int
     code: str
     detail: str
     problems: tuple[str, ...] = ()
@@ -268,10 +273,17 @@ ImportCommand = (
 
 
 class ImportProcess(State, frozen=True):
-    """The state of one import process. `attempt` counts since the last staging or retry."""
+    """The state of one import process. `attempt` counts since the last staging or retry.
 
+    `version` is that of the stream. `start` is the version of the last ImportStarted since the last staging or retry,
+    0 before it. Whoever ends or postpones an attempt must name the start that it belongs to: a worker that wakes late
+    names another one, and changes nothing.
+    """
+
+    version: int = 0
     status: str = "NEW"
     staged: ImportStaged | None = None
+    start: int = 0
     attempt: int = 0
     worker: int = 0
     due_at: datetime | None = None
@@ -307,28 +319,31 @@ def decide(command: ImportCommand, process: ImportProcess, at: datetime) -> Impo
         case StartImport(), _:
             return None  # taken, ended, or not yet due
 
-        case PostponeImport(), "IN_PROGRESS" if command.attempt == process.attempt:
-            return ImportPostponed(attempt=command.attempt, code=command.code, due_at=command.due_at)
-        case PostponeImport(), "PENDING" if command.attempt == process.attempt:
+        case ((PostponeImport() | CompleteImport() | FailImport()), _) if command.start != process.start:
+            raise IllegalTransition(process.status, type(command).__name__)  # of another start: its worker woke late
+        case PostponeImport(), "IN_PROGRESS":
+            return ImportPostponed(attempt=process.attempt, code=command.code, due_at=command.due_at)
+        case PostponeImport(), "PENDING" if process.start:
             return None
-        case CompleteImport(), "IN_PROGRESS" if command.attempt == process.attempt and process.is_dry_run:
+        case CompleteImport(), "IN_PROGRESS" if process.is_dry_run:
             return DryRunSucceeded(
-                attempt=command.attempt, rules_edition=command.rules_edition, warnings=command.warnings
+                attempt=process.attempt, rules_edition=command.rules_edition, warnings=command.warnings
             )
-        case CompleteImport(), "IN_PROGRESS" if command.attempt == process.attempt:
+        case CompleteImport(), "IN_PROGRESS":
             return ImportProcessed(
-                attempt=command.attempt,
+                attempt=process.attempt,
                 account_number=command.account_number,
+                created_at=at,
                 rules_edition=command.rules_edition,
                 warnings=command.warnings,
             )
         case CompleteImport(), "PROCESSED" if command.account_number == process.account_number:
             return None
-        case CompleteImport(), "DRY_RUN_SUCCEEDED" if command.attempt == process.attempt:
+        case CompleteImport(), "DRY_RUN_SUCCEEDED":
             return None
-        case FailImport(), "IN_PROGRESS" if command.attempt == process.attempt:
+        case FailImport(), "IN_PROGRESS":
             return _failed(command, process)
-        case FailImport(), "ERRORED" | "DRY_RUN_ERRORED" if command.attempt == process.attempt:
+        case FailImport(), "ERRORED" | "DRY_RUN_ERRORED":
             return None
 
         case CancelImport(), "PENDING":
@@ -342,7 +357,7 @@ def decide(command: ImportCommand, process: ImportProcess, at: datetime) -> Impo
         case EraseSubject(), _ if process.is_erased:
             return None
         case EraseSubject(), status if status not in ("NEW", "IN_PROGRESS"):
-            return SubjectErased(account_number=process.account_number, reason=command.reason)
+            return SubjectErased(erased_at=at, account_number=process.account_number, reason=command.reason)
     raise IllegalTransition(process.status, type(command).__name__)
 
 
@@ -350,9 +365,10 @@ def evolve(process: ImportProcess, event: ImportEvent) -> ImportProcess:
     """The state after the event."""
     match event:
         case ImportStaged():
-            return ImportProcess(status=status_after(event), staged=event, due_at=event.not_before)
+            version = process.version + 1
+            return ImportProcess(version=version, status=status_after(event), staged=event, due_at=event.not_before)
         case ImportStarted():
-            return _moved(process, event, attempt=event.attempt, worker=event.worker)
+            return _moved(process, event, start=process.version + 1, attempt=event.attempt, worker=event.worker)
         case ImportPostponed():
             return _moved(process, event, due_at=event.due_at)
         case ImportProcessed():
@@ -360,10 +376,11 @@ def evolve(process: ImportProcess, event: ImportEvent) -> ImportProcess:
         case ImportErrored() | DryRunSucceeded() | DryRunErrored() | ImportCancelled():
             return _moved(process, event)
         case ImportRetried():
-            return ImportProcess(status=status_after(event), staged=process.staged)
+            return ImportProcess(version=process.version + 1, status=status_after(event), staged=process.staged)
         case SubjectErased():
-            status = status_after_erasure(bool(process.account_number))
-            return ImportProcess(status=status, account_number=process.account_number, is_erased=True)
+            number = process.account_number
+            status = status_after_erasure(bool(number))
+            return ImportProcess(version=process.version + 1, status=status, account_number=number, is_erased=True)
         case _:
             assert_never(event)
 
@@ -421,7 +438,7 @@ def _started(command: StartImport, process: ImportProcess) -> ImportEvent:
 def _failed(command: FailImport, process: ImportProcess) -> ImportEvent:
     kind = DryRunErrored if process.is_dry_run else ImportErrored
     return kind(
-        attempt=command.attempt,
+        attempt=process.attempt,
         code=command.code,
         detail=command.detail,
         problems=command.problems,
@@ -433,6 +450,7 @@ def _moved(
     process: ImportProcess,
     event: ImportEvent,
     *,
+    start: int | None = None,
     attempt: int | None = None,
     worker: int = 0,
     due_at: datetime | None = None,
@@ -440,8 +458,10 @@ def _moved(
 ) -> ImportProcess:
     """The process in the status that the event leaves; no worker holds it, unless the arguments say so."""
     return ImportProcess(
+        version=process.version + 1,
         status=status_after(event),
         staged=process.staged,
+        start=process.start if start is None else start,
         attempt=process.attempt if attempt is None else attempt,
         worker=worker,
         due_at=due_at,

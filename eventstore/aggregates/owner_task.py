@@ -74,12 +74,15 @@ class StartOwnerTask(Command, frozen=True):
 
 
 class FinishOwnerTask(Command, frozen=True):
-    """Say that it is done."""
+    """Record that the attempt has carried it out. `attempt` is the fencing token: it only rises."""
+
+    attempt: int
 
 
 class FailOwnerTask(Command, frozen=True):
-    """Say that it cannot be done."""
+    """Record that the attempt has failed for good."""
 
+    attempt: int
     error: str
 
 
@@ -104,9 +107,11 @@ def decide(command: OwnerTaskCommand, task: OwnerTaskState, at: datetime) -> Own
             if task.attempts >= MAX_ATTEMPTS:
                 return OwnerTaskFailed(error=f"given up after {task.attempts} attempts")
             return OwnerTaskStarted(attempt=task.attempts + 1)
+        case ((FinishOwnerTask() | FailOwnerTask()), _) if command.attempt != task.attempts:
+            raise IllegalTransition(task.status, type(command).__name__)  # of another attempt: it came back late
         case FinishOwnerTask(), "running":
             return OwnerTaskFinished()
-        case FailOwnerTask(error=error), "requested" | "running":
+        case FailOwnerTask(error=error), "running":
             return OwnerTaskFailed(error=error)
         case (FinishOwnerTask(), "done") | (FailOwnerTask(), "failed"):
             return None

@@ -6,13 +6,14 @@ The record itself, which names people to contact, is a payload beside the log.
 from datetime import datetime
 from typing import assert_never
 
-from eventstore.aggregates.aggregate import Aggregate, Command, Digest, Event, State
+from eventstore.aggregates.aggregate import Aggregate, Command, Digest, Event, Instant, State
 
 
 class ParticipantImported(Event, frozen=True):
-    """The participant is known; `payload_sha256` names its record."""
+    """The participant is known; `payload_sha256` names its record. Its rows are dated `imported_at`."""
 
     payload_sha256: Digest
+    imported_at: Instant
 
 
 TOPICS: dict[str, type[Event]] = {"participant_imported.v1": ParticipantImported}
@@ -36,7 +37,7 @@ def decide(command: ImportParticipant, participant: Participant, at: datetime) -
         case ImportParticipant() if participant.payload_sha256:
             return None
         case ImportParticipant(payload_sha256=digest):
-            return ParticipantImported(payload_sha256=digest)
+            return ParticipantImported(payload_sha256=digest, imported_at=at)
 
 
 def evolve(participant: Participant, event: ParticipantImported) -> Participant:

@@ -11,7 +11,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from eventstore.aggregates.aggregate import Aggregate, Command, Digest, Event, State
+from eventstore.aggregates.aggregate import Aggregate, Command, Digest, Event, Instant, State
 from eventstore.errors import Refused
 
 
@@ -30,24 +30,27 @@ class RecordDiffers(Refused):
 class RecordImported(Event, frozen=True):
     """The account has the record. `payload_sha256` names the request's bytes, `content_sha256` what they say.
 
-    `private` holds the names of undocumented fields that were dropped, encrypted (`eventstore.log.private`).
+    `private` holds the names of undocumented fields that were dropped, encrypted (`eventstore.log.private`). The
+    record's rows are dated `imported_at`.
     """
 
     account_number: str
     payload_sha256: Digest
     content_sha256: str
     cancellation_sha256: str
+    imported_at: Instant
     is_cancelled: bool = False
     dropped_fields: tuple[str, ...] = ()
     private: str = ""
 
 
 class RecordCancellationChanged(Event, frozen=True):
-    """The record was cancelled, or is valid again; nothing else about it has changed."""
+    """The record was cancelled, or is valid again; nothing else about it has changed. Its rows are written anew."""
 
     account_number: str
     payload_sha256: Digest
     cancellation_sha256: str
+    imported_at: Instant
     is_cancelled: bool
     dropped_fields: tuple[str, ...] = ()
     private: str = ""
@@ -97,6 +100,7 @@ def decide(command: ImportRecord, record: Record, at: datetime) -> RecordEvent |
                 is_cancelled=command.is_cancelled,
                 dropped_fields=command.dropped_fields,
                 private=command.private,
+                imported_at=at,
             )
         case ImportRecord() if record.content_sha256 != command.content_sha256:
             raise RecordDiffers
@@ -110,6 +114,7 @@ def decide(command: ImportRecord, record: Record, at: datetime) -> RecordEvent |
                 is_cancelled=command.is_cancelled,
                 dropped_fields=command.dropped_fields,
                 private=command.private,
+                imported_at=at,
             )
         case ImportRecord():
             raise RecordDiffers

@@ -20,9 +20,10 @@ class DocumentDiffers(Refused):
 
 
 class PriceSheetImported(Event, frozen=True):
-    """The sheet is known; `payload_sha256` names its content."""
+    """The sheet is known; `payload_sha256` names its content. Its rows are dated `imported_at`."""
 
     payload_sha256: Digest
+    imported_at: Instant
     active_from: Instant
     article_prices: Count
     price_sheet_type: str = ""
@@ -65,6 +66,7 @@ def decide(command: ImportPriceSheet, sheet: PriceSheetState, at: datetime) -> P
                 article_prices=command.article_prices,
                 is_unused=command.is_unused,
                 preceding_document_number=command.preceding_document_number,
+                imported_at=at,
             )
 
 

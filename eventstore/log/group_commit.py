@@ -10,7 +10,7 @@ import asyncio
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from itertools import accumulate
 from typing import Any
@@ -214,7 +214,7 @@ class GroupCommitter:
                     return
                 continue
             except VersionConflict as conflict:
-                batch = _without_conflicting(batch, str(conflict))
+                batch = _without_conflicting(batch, conflict.numbers)
                 continue
             except psycopg.Error as error:  # one of them causes it, and the server has stored none
                 if len(batch) == 1:
@@ -252,14 +252,13 @@ def _refuse(batch: Sequence[_Item], error: Exception) -> None:
         item.settle(error)
 
 
-def _without_conflicting(batch: Sequence[_Item], numbers: str) -> list[_Item]:
+def _without_conflicting(batch: Sequence[_Item], conflicting: Set[int]) -> list[_Item]:
     """Fail those whose events conflicted, by their numbers in the batch from 1, and return the others."""
-    conflicting = {int(number) for number in numbers.split(",") if number}
     others, n = [], 0
     for item in batch:
         span = range(n + 1, n + 1 + len(item.append.events))
         n += len(item.append.events)
-        if not conflicting or conflicting.intersection(span):
+        if not conflicting or conflicting & set(span):
             item.settle(VersionConflict(item.append.events[0].stream))
         else:
             others.append(item)

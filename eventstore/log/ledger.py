@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import psycopg
@@ -17,7 +17,7 @@ from psycopg import Connection
 from psycopg.errors import UniqueViolation
 
 from eventstore.aggregates.aggregate import Command, Event
-from eventstore.errors import IllegalTransition, Refused, StreamUnreadable, VersionConflict
+from eventstore.errors import IllegalTransition, ImportInProgress, Refused, StreamUnreadable, VersionConflict
 from eventstore.events import (
     Recorded,
     Unreadable,
@@ -66,7 +66,10 @@ class Loaded(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """What became of one command of many: the event (None when its effect already held) or the refusal; the state."""
+    """What became of one command of many: the event (None when its effect already held) or the refusal; the state.
+
+    The refusal is ImportInProgress where other writers of the stream were faster at each try.
+    """
 
     stream: str
     state: Any
@@ -116,6 +119,12 @@ class Ledger:
         """
         with store_errors(), self._datastore.pool.connection() as connection, waiting_for_standbys(connection):
             yield connection
+
+    def time(self) -> datetime:
+        """The database's present time: the one clock by which leases and due times are set and judged."""
+        with self.connection() as connection:
+            [row] = connection.execute("SELECT clock_timestamp() AS at").fetchall()
+        return cast(datetime, row["at"])
 
     def begin(
         self,
@@ -199,8 +208,11 @@ class Ledger:
         With `is_all_or_nothing`, one refusal among the outcomes means that nothing was appended. With `needs_all`,
         for what was written for all commands, one refusal is raised, and so is a command without effect; then
         nothing was written. `loaded` is what some of the streams were when the caller looked; a conflict says that
-        they are not any more. Raises as `execute` does.
+        they are not any more. Commands that depend on nothing together (no `beside`, no `answer`, none of the two
+        flags) are in several transactions where streams conflict, so that a stream with many writers keeps no other
+        waiting. Raises as `execute` does.
         """
+        is_together = beside is not None or answer is not None or is_all_or_nothing or needs_all
         for attempt in range(TRIES):
             states = self._states(commands, loaded or {} if attempt == 0 else {})
             outcomes = self._decide_all(commands, states, at, by, answer.command_id if answer else None)
@@ -215,10 +227,36 @@ class Ledger:
             try:
                 append = Append(events, kept, {0: answer} if answer else {})
                 appended = self._append_beside(append, beside)
-            except VersionConflict:
+            except VersionConflict as conflict:
+                contended = {events[number - 1].stream for number in conflict.numbers}
+                if not is_together and 0 < len(contended) < len(commands):
+                    others = {stream: states[stream] for stream in commands if stream not in contended}
+                    return self._execute_apart(commands, others, at=at, by=by, payloads=payloads)
                 continue
             return [msgspec.structs.replace(outcome, recorded=appended.get(outcome.stream)) for outcome in outcomes]
-        raise VersionConflict(", ".join(commands))
+        if is_together:
+            raise VersionConflict(", ".join(commands))
+        return [
+            Decision(outcome.stream, outcome.state, refusal=ImportInProgress()) if outcome.recorded else outcome
+            for outcome in outcomes
+        ]
+
+    def _execute_apart(
+        self,
+        commands: Mapping[str, Command],
+        others: Mapping[str, Loaded | StreamUnreadable],
+        *,
+        at: datetime,
+        by: str,
+        payloads: Mapping[str, Payload] | None,
+    ) -> list[Decision]:
+        """Execute the commands of `others`, whose states are given, and those of the contended streams after them."""
+        first = {stream: command for stream, command in commands.items() if stream in others}
+        last = {stream: command for stream, command in commands.items() if stream not in others}
+        decisions = self.execute_many(first, at=at, by=by, payloads=payloads, loaded=others)
+        decisions += self.execute_many(last, at=at, by=by, payloads=payloads)
+        by_stream = {decision.stream: decision for decision in decisions}
+        return [by_stream[stream] for stream in commands]
 
     def rehearse(self, beside: Beside) -> None:
         """Write what would stand beside events, and roll it back. Raises what writing it for real would raise."""

@@ -6,7 +6,6 @@ events and view rows as binary arrays.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any, Protocol, cast
 
@@ -40,16 +39,16 @@ the one before.
 """
 
 _EVENTS = """
-        %(streams)b::text[], %(versions)b::integer[], %(topics)b::text[], %(times)b::timestamptz[],
+        %(streams)b::text[], %(versions)b::integer[], %(topics)b::text[],
         %(suppliers)b::text[], %(causes)b::text[], %(command_ids)b::text[], %(code_version)b::text,
         %(states)b::bytea[], %(payload_streams)b::text[], %(payload_digests)b::bytea[],
-        %(payload_times)b::timestamptz[], %(payload_sizes)b::integer[], %(payload_contents)b::bytea[],
+        %(payload_sizes)b::integer[], %(payload_contents)b::bytea[],
         %(payload_subjects)b::text[], %(key_streams)b::text[], %(keys)b::bytea[]"""
 _ANSWERS = """,
         %(answer_ids)b::text[], %(answer_numbers)b::integer[], %(answer_digests)b::bytea[],
         %(answer_statuses)b::integer[], %(answer_bodies)b::bytea[]"""
-_APPEND = f"WITH appended AS MATERIALIZED (SELECT append_events({_EVENTS}) AS base)"
-_APPEND_ANSWERED = f"WITH appended AS MATERIALIZED (SELECT append_answered_events({_EVENTS}{_ANSWERS}) AS base)"
+_APPEND = f"WITH appended AS MATERIALIZED (SELECT * FROM append_events({_EVENTS}))"  # noqa: S608 - constants
+_APPEND_ANSWERED = f"WITH appended AS MATERIALIZED (SELECT * FROM append_answered_events({_EVENTS}{_ANSWERS}))"  # noqa: S608 - constants
 
 
 class InlineView(Protocol):
@@ -57,7 +56,10 @@ class InlineView(Protocol):
 
     name: str
     upsert: Composable
-    """An INSERT that reads `appended.base` and what `arrays` gives; positions are relative to the base."""
+    """An INSERT that reads `appended` and what `arrays` gives.
+
+    Positions are relative to `appended.base`; `appended.at` is when the log says that the events were recorded.
+    """
 
     @property
     def events(self) -> frozenset[type[Event]]:
@@ -129,13 +131,12 @@ class LedgerRecorder(PostgresApplicationRecorder):
 
     def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int] | None:
         """The library's way in; returns the positions. Raises IntegrityError on a version conflict."""
-        now = datetime.now(UTC)
         arrays = _event_arrays(
-            [(str(e.originator_id), e.originator_version, e.topic, now, None, "", None, e.state) for e in stored_events]
+            [(str(e.originator_id), e.originator_version, e.topic, None, "", None, e.state) for e in stored_events]
         )
         try:
             with store_errors(), self.datastore.pool.connection() as connection:
-                base = self._run(connection, (), arrays | _payload_arrays({}, now))
+                base = self._run(connection, (), arrays | _payload_arrays({}))
         except VersionConflict as conflict:
             raise IntegrityError(str(conflict)) from conflict
         return range(base + 1, base + 1 + len(stored_events))
@@ -146,7 +147,7 @@ class LedgerRecorder(PostgresApplicationRecorder):
         With `ends_transaction` the commit is sent along with the append, so that a process that is stopped in between
         does not keep the log's lock.
 
-        Raises VersionConflict, whose message lists the numbers (from 1) of the events that conflicted, and RolledBack.
+        Raises VersionConflict with the numbers of the events that conflicted, and RolledBack.
         """
         events = append.events
         states = [e.state for e in events]
@@ -154,11 +155,11 @@ class LedgerRecorder(PostgresApplicationRecorder):
             states[index] = watched(states[index], answer)
         arrays = _event_arrays(
             [
-                (e.stream, e.version, e.topic, e.recorded_at, e.supplier, e.caused_by, e.command_id, state)
+                (e.stream, e.version, e.topic, e.supplier, e.caused_by, e.command_id, state)
                 for e, state in zip(events, states, strict=True)
             ]
         )
-        arrays |= _payload_arrays(append.payloads, events[0].recorded_at)
+        arrays |= _payload_arrays(append.payloads)
         if append.answers:
             arrays |= _answer_arrays(append.answers)
         used = []
@@ -241,7 +242,6 @@ _EVENT_COLUMNS = {
     "streams": "text",
     "versions": "integer",
     "topics": "text",
-    "times": "timestamptz",
     "suppliers": "text",
     "causes": "text",
     "command_ids": "text",
@@ -253,13 +253,12 @@ def _event_arrays(rows: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
     return arrays_of(_EVENT_COLUMNS, rows) | {"code_version": CODE_VERSION}
 
 
-def _payload_arrays(payloads: Mapping[str, Payload], at: datetime) -> dict[str, Written]:
+def _payload_arrays(payloads: Mapping[str, Payload]) -> dict[str, Written]:
     kept = list(payloads.values())
     texts, blobs = ARRAY_OF["text"], ARRAY_OF["bytea"]
     return {
         "payload_streams": texts([*payloads]),
         "payload_digests": blobs([payload.sha256 for payload in kept]),
-        "payload_times": ARRAY_OF["timestamptz"]([at] * len(kept)),
         "payload_sizes": ARRAY_OF["integer"]([payload.received_bytes for payload in kept]),
         "payload_contents": blobs([payload.content for payload in kept]),
         "payload_subjects": texts([payload.subject for payload in kept]),

@@ -52,7 +52,8 @@ def store_errors() -> Iterator[None]:
         yield
     except psycopg.Error as error:
         if error.sqlstate == VERSION_CONFLICT:
-            raise VersionConflict(error.diag.message_detail or "") from error
+            numbers = (error.diag.message_detail or "").split(",")
+            raise VersionConflict(numbers=[int(number) for number in numbers if number]) from error
         if is_unavailable(error):
             reason = why_no_connection() if isinstance(error, PoolTimeout) else None
             raise StoreUnavailable(reason or str(error)) from error

@@ -1,5 +1,6 @@
 """What an event changes in the platform's records, live and when they are made anew. Pure."""
 
+from datetime import datetime
 from typing import Any
 
 from eventstore.aggregates.import_process import ImportProcessed, SubjectErased
@@ -39,18 +40,18 @@ _PRICE_SHEET = Shape(PriceSheet)
 def platform_change(recorded: Recorded, body: bytes | None) -> PlatformChange | None:
     """What an event changes in the platform's records, given the payload that it speaks of. Pure."""
     match recorded.event:
-        case ImportProcessed(account_number=number) if body is not None:
-            return PlatformChange(copied=rows_of(kept_account(body), number, recorded.recorded_at))
-        case RecordImported(account_number=number) if body is not None:
-            return record_change(_record_in(recorded.stream, body), recorded, number)
-        case RecordCancellationChanged(account_number=number) if body is not None:
+        case ImportProcessed(account_number=number, created_at=at) if body is not None:
+            return PlatformChange(copied=rows_of(kept_account(body), number, at))
+        case RecordImported(account_number=number) | RecordCancellationChanged(account_number=number) if (
+            body is not None
+        ):
             return record_change(_record_in(recorded.stream, body), recorded, number)
         case ParticipantImported() if body is not None:
             return participant_change(_PARTICIPANT.stored(body), recorded)
         case PriceSheetImported() if body is not None:
             return price_sheet_change(_PRICE_SHEET.stored(body), recorded)
-        case SubjectErased(account_number=number) if number:
-            return _erasure(recorded, number)
+        case SubjectErased(account_number=number, erased_at=at) if number:
+            return _erasure(recorded.stream, number, at)
         case _:
             return None
 
@@ -59,26 +60,29 @@ def record_change(record: Wire, recorded: Recorded, account_number: str) -> Plat
     """The record's rows, in place of those that it had."""
     reference = identity_of(recorded.stream)[2]
     key = {"account_number": account_number, "reference": reference}
-    is_new = isinstance(recorded.event, RecordImported)
+    event, is_new = recorded.event, isinstance(recorded.event, RecordImported)
+    assert isinstance(event, RecordImported | RecordCancellationChanged)
     return PlatformChange(
         deleted=() if is_new else [(table.name, key) for table in RECORD_TABLES[type(record)].all()],
-        copied=record_rows_of(record, account_number, reference, recorded.recorded_at),
+        copied=record_rows_of(record, account_number, reference, event.imported_at),
     )
 
 
 def participant_change(participant: MarketParticipant, recorded: Recorded) -> PlatformChange:
     """A participant is imported once, and never changed."""
-    return PlatformChange(copied=participant_rows_of(participant, recorded.recorded_at))
+    assert isinstance(recorded.event, ParticipantImported)
+    return PlatformChange(copied=participant_rows_of(participant, recorded.event.imported_at))
 
 
 def price_sheet_change(sheet: PriceSheet, recorded: Recorded) -> PlatformChange:
     """A sheet is imported once, and never changed."""
-    return PlatformChange(copied=price_sheet_rows_of(sheet, recorded.recorded_at))
+    assert isinstance(recorded.event, PriceSheetImported)
+    return PlatformChange(copied=price_sheet_rows_of(sheet, recorded.event.imported_at))
 
 
-def _erasure(recorded: Recorded, account_number: str) -> PlatformChange:
+def _erasure(stream: str, account_number: str, at: datetime) -> PlatformChange:
     """Delete every row that speaks of the person; the account's number and keys stay."""
-    row = erased_row(account_number, *import_identity(recorded.stream), recorded.recorded_at)
+    row = erased_row(account_number, *import_identity(stream), at)
     return PlatformChange(
         deleted=[(table.name, {"account_number": account_number}) for table in TABLES],
         copied={ACCOUNT_TABLE.name: [row]},

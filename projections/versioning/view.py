@@ -27,7 +27,8 @@ class View(Projection):
     """A table of rows of one Struct, which `project` gives for events; None for an event that gives none. Pure.
 
     `key`: the columns that name a row, the Struct's first. `first`: the columns that stay as the row's first event set
-    them. `relative`: columns of positions, which the append counts from its own base. `types`: the SQL types that do
+    them. `relative`: columns of positions, which the append counts from its own base. `recorded`: columns of times that
+    are the event's `recorded_at`, which the append sets. `types`: the SQL types that do
     not follow from the Struct; a `text[]` is carried as one text with commas. `leaves_none`: None leaves a column as
     it is. `indexes`: their names and places. `key_of`: the columns and values that name the rows of a stream. `rights`:
     what the service's role may do with the table. `defaults`: what rows have that are older than the column.
@@ -46,6 +47,7 @@ class View(Projection):
         key_of: Callable[[str], Mapping[str, str] | None],
         first: Sequence[str] = (),
         relative: Sequence[str] = ("position",),
+        recorded: Collection[str] = ("created_at", "modified_at"),
         types: Mapping[str, str] | None = None,
         leaves_none: bool = False,
         indexes: Mapping[str, str] | None = None,
@@ -67,6 +69,7 @@ class View(Projection):
         self.indexes = dict(indexes or {})
         self._project = project
         self._key, self._first, self._relative = tuple(key), frozenset(first), frozenset(relative)
+        self._recorded = frozenset(recorded)
         self._leaves_none = leaves_none
         self._types = _types_of(row) | dict(types or {})
         self._nullable = (
@@ -111,7 +114,7 @@ class View(Projection):
 
     def apply(self, connection: Connection[Any], schema: str, batch: Sequence[Seen]) -> None:
         upsert = self._upsert_into(Identifier(schema, self.name))
-        statement = SQL("WITH appended AS (SELECT 0::bigint AS base) ") + upsert
+        statement = SQL("WITH appended AS (SELECT 0::bigint AS base, NULL::timestamptz AS at) ") + upsert
         for rows in self._waves([seen.recorded for seen in batch]):
             with connection.cursor(binary=True) as cursor:
                 cursor.execute(statement, self.arrays(rows))
@@ -159,7 +162,7 @@ class View(Projection):
         return waves
 
     def _upsert_into(self, table: Identifier) -> Composable:
-        """An INSERT that reads `appended.base` and the parameters NAME_COLUMN, arrays with one value a row."""
+        """An INSERT that reads `appended` and the parameters NAME_COLUMN, arrays with one value a row."""
         names = SQL(", ").join(map(Identifier, self.columns))
         values = SQL(", ").join(map(self._value, self.columns))
         arrays = SQL(", ").join(
@@ -183,6 +186,8 @@ class View(Projection):
         if column in self._relative:
             return SQL("appended.base + n.{}").format(name)
         value = SQL("string_to_array(n.{}, ',')" if self._types[column] == "text[]" else "n.{}").format(name)
+        if column in self._recorded:
+            value = SQL("CASE WHEN {0} IS NOT NULL THEN coalesce(appended.at, {0}) END").format(value)
         if self._leaves_none and column not in self._key and column not in self._first:
             return SQL("coalesce({}, old.{})").format(value, name)
         return value

@@ -185,7 +185,7 @@ def recorded(version: int, event: Any) -> Recorded:
 def test_problems_are_those_since_the_last_staging() -> None:
     first = staged(warnings=("invalid_postcode@billing_postcode",), dropped_fields=("customers.0.x",))
     warned = ImportProcessed(
-        attempt=1, account_number="A-1", warnings=("market_participant_not_found@supply_addresses.0",)
+        attempt=1, account_number="A-1", warnings=("market_participant_not_found@supply_addresses.0",), created_at=NOON
     )
     failed = DryRunErrored(attempt=1, code="c", detail="d", problems=("invalid_iban@payment_instructions.0",))
     exhausted = DryRunErrored(attempt=1, code="attempts_exhausted", detail="Given up.")
@@ -198,7 +198,7 @@ def test_problems_are_those_since_the_last_staging() -> None:
         Problem("non_field_errors", "attempts_exhausted", "Given up."),
     )
     assert import_problems([recorded(1, first), recorded(2, failed), recorded(3, ImportRetried())]).errors == ()
-    erased = import_problems([recorded(1, first), recorded(2, failed), recorded(3, SubjectErased())])
+    erased = import_problems([recorded(1, first), recorded(2, failed), recorded(3, SubjectErased(erased_at=NOON))])
     assert erased.errors == ()
 
 

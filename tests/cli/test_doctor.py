@@ -21,6 +21,7 @@ from eventstore.operations.fitness import NotJudged
 from tests.support.make import an_account
 from tests.support.running import RunningService, wait_for
 from tests.support.staging import stage
+from tests.support.times import set_log_time
 
 
 @pytest.fixture
@@ -126,7 +127,8 @@ def test_backups_are_looked_for_where_they_are_said_to_lie(told: PostgresUrls, f
 
 
 def test_events_that_nobody_seals_are_warned_of(told: PostgresUrls, ledger: Ledger) -> None:
-    ledger.execute("supplier/NORDWIND", CreateSupplier(), at=now() - timedelta(hours=1), by="tester")
+    set_log_time(told, now() - timedelta(hours=1))
+    ledger.execute("supplier/NORDWIND", CreateSupplier(), at=now(), by="tester")
     [finding] = found("sealing")
     assert finding.state == "warned"
     assert finding.says.startswith("1 events are not sealed, the first since ")
@@ -162,7 +164,8 @@ def test_a_database_that_takes_no_writes_is_told_from_one_that_was_away(
 
 def test_versions_write_ahead_log_and_the_relay_s_lag_are_looked_at(told: PostgresUrls, ledger: Ledger) -> None:
     assert [found(check)[0].state for check in ("versions", "wal", "lag")] == ["good", "good", "good"]
-    ledger.execute("supplier/NORDWIND", CreateSupplier(), at=now() - timedelta(hours=1), by="tester")
+    set_log_time(told, now() - timedelta(hours=1))
+    ledger.execute("supplier/NORDWIND", CreateSupplier(), at=now(), by="tester")
     assert found("lag")[0].says.startswith("The relay is 1 events and ")
 
 

@@ -106,7 +106,7 @@ def set_up(ledger: Ledger, owner: Ledger, code: str, name: str, key_id: str) -> 
         stage_account(ledger, code, external)
         if external != WAITING:
             ledger.execute(f"import/{code}/{external}", start(), at=now(), by="worker:7")
-            failed = FailImport(attempt=1, code="account_failed_validation", detail="No.")
+            failed = FailImport(start=2, code="account_failed_validation", detail="No.")
             ledger.execute(f"import/{code}/{external}", failed, at=now(), by="worker:7")
     making = organisation.CreateKey(key_id=key_id, secret_sha256="0" * 64, role="importer", suppliers=(code,))
     owner.execute(organisation.stream_of(name), making, at=now(), by="operator:test")

@@ -202,7 +202,7 @@ def test_pages_put_together_are_the_whole_list(account: Ledger, database: Postgr
 def _create_account(ledger: Ledger) -> None:
     stream = import_process.stream_of(SUPPLIER, ACCOUNT)
     ledger.execute(stream, start(), at=now(), by="worker:1")
-    ledger.execute(stream, CompleteImport(attempt=1, account_number="A-00000001"), at=now(), by="worker:1")
+    ledger.execute(stream, CompleteImport(start=2, account_number="A-00000001"), at=now(), by="worker:1")
 
 
 def test_a_long_time_line_goes_on_and_what_is_known_at_its_end_is_known(

@@ -44,7 +44,7 @@ def person(number: str, family: str) -> dict[str, Any]:
 
 def fails(ledger: Ledger, stream: str) -> None:
     ledger.execute(stream, start(worker=3), at=now(), by="worker:3")
-    failed = FailImport(attempt=1, code="account_failed_validation", detail="No.", problems=(IBAN,))
+    failed = FailImport(start=2, code="account_failed_validation", detail="No.", problems=(IBAN,))
     ledger.execute(stream, failed, at=now(), by="worker:3")
 
 
@@ -58,7 +58,7 @@ def book(ledger: Ledger) -> Ledger:
     stage(ledger, person("P-1", "Groß"), run="monday")
     stream = stage(ledger, person("D-1", "Demir"))
     ledger.execute(stream, start(worker=3), at=now(), by="worker:3")
-    ledger.execute(stream, CompleteImport(attempt=1, account_number="A-00000001"), at=now(), by="worker:3")
+    ledger.execute(stream, CompleteImport(start=2, account_number="A-00000001"), at=now(), by="worker:3")
     with ledger.connection() as connection:
         attempt = Attempt(
             supplier=SUPPLIER, external_account_number="R-1", attempted_at=now(), operation="create_account",

@@ -45,7 +45,7 @@ def step(event: Event, by: str = "worker:3", say: Say = ENGLISH) -> Any:
         (errored(), "It failed", "bad"),
         (dry_run_succeeded(), "The dry run succeeded: the account could be created", "good"),
         (cancelled(), "It was cancelled", "warn"),
-        (SubjectErased(), "The person was erased: payloads, key and platform records are gone", "warn"),
+        (SubjectErased(erased_at=NOON), "The person was erased: payloads, key and platform records are gone", "warn"),
         (Unreadable(topic="x.v9", state="", error=""), "An event that this version cannot read: x.v9", "warn"),
     ],
 )

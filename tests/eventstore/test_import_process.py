@@ -51,9 +51,9 @@ from tests.support.make import (
     started,
 )
 
-COMPLETE = CompleteImport(attempt=1, account_number="A-00000001")
-FAIL = FailImport(attempt=1, code="account_failed_validation", detail="No.")
-POSTPONE = PostponeImport(attempt=1, code="worker_lost", due_at=NOON)
+COMPLETE = CompleteImport(start=2, account_number="A-00000001")
+FAIL = FailImport(start=2, code="account_failed_validation", detail="No.")
+POSTPONE = PostponeImport(start=2, code="worker_lost", due_at=NOON)
 
 
 def given(*events: Event) -> Given:
@@ -125,7 +125,9 @@ def test_after_the_last_attempt_the_import_errs() -> None:
 
 
 def test_completing_gives_the_account_its_number() -> None:
-    given(staged(), started()).when(COMPLETE).then(ImportProcessed(attempt=1, account_number="A-00000001"))
+    given(staged(), started()).when(COMPLETE).then(
+        ImportProcessed(attempt=1, account_number="A-00000001", created_at=NOON)
+    )
 
 
 def test_completing_twice_appends_nothing() -> None:
@@ -133,7 +135,7 @@ def test_completing_twice_appends_nothing() -> None:
 
 
 def test_completing_with_another_number_is_refused() -> None:
-    other = CompleteImport(attempt=1, account_number="A-00000002")
+    other = CompleteImport(start=2, account_number="A-00000002")
     given(staged(), started(), processed()).when(other).refuses(IllegalTransition)
 
 
@@ -222,7 +224,7 @@ ERASE = EraseSubject(reason="DSR-1")
 
 
 def test_an_account_that_is_erased_stays_processed() -> None:
-    erased = SubjectErased(account_number="A-00000001", reason="DSR-1")
+    erased = SubjectErased(account_number="A-00000001", reason="DSR-1", erased_at=NOON)
     given(staged(), started(), processed()).when(ERASE).then(erased)
     given(staged(), started(), processed(), erased).when(ERASE).then()
     given(staged(), started(), processed(), erased).when(stage(OTHER_DIGEST)).refuses(AlreadyImported)
@@ -230,8 +232,8 @@ def test_an_account_that_is_erased_stays_processed() -> None:
 
 @pytest.mark.parametrize("history", [(staged(),), (staged(), cancelled()), (staged(), started(), errored())])
 def test_an_import_without_account_ends_with_its_erasure(history: tuple[Event, ...]) -> None:
-    given(*history).when(ERASE).then(SubjectErased(reason="DSR-1"))
-    erased = (*history, SubjectErased(reason="DSR-1"))
+    given(*history).when(ERASE).then(SubjectErased(reason="DSR-1", erased_at=NOON))
+    erased = (*history, SubjectErased(reason="DSR-1", erased_at=NOON))
     given(*erased).when(stage(OTHER_DIGEST)).refuses(AccountErased)
     given(*erased).when(start()).then()
     given(*erased).when(RetryImport()).refuses(IllegalTransition)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -22,20 +23,29 @@ from eventstore.aggregates.import_process import (
 )
 from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.clock import now
-from eventstore.errors import AlreadyImported, IllegalTransition, StoreUnavailable, VersionConflict
+from eventstore.errors import (
+    AlreadyImported,
+    IllegalTransition,
+    ImportInProgress,
+    StoreUnavailable,
+    VersionConflict,
+)
 from eventstore.log import follow
 from eventstore.log.answers import Answer
 from eventstore.log.copy_format import COLUMNS, INTEGER, SIZE, text
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
+from eventstore.log.recorder import Append
 from projections import INLINE
 from projections.platform.writing import copying
 from tests.support.make import NOON, OTHER_DIGEST, errored, processed, stage, staged, start
+from tests.support.times import set_log_time
 
 STREAM, OTHER_STREAM = stream_of("NORDWIND", "NW/1 ä"), stream_of("NORDWIND", "2")
 
 
-def test_what_is_executed_is_in_the_history_with_its_circumstances(ledger: Ledger) -> None:
+def test_what_is_executed_is_in_the_history_with_its_circumstances(ledger: Ledger, database: PostgresUrls) -> None:
+    set_log_time(database, NOON)
     recorded = ledger.execute(STREAM, stage(), at=NOON, by="tester", answer=Answer("c1", b"d", 201, b"{}"))
     assert recorded is not None
     [event] = ledger.history(STREAM)
@@ -82,7 +92,7 @@ def test_rows_and_events_stand_and_fall_together(ledger: Ledger, database: Postg
     ledger.execute_many({STREAM: stage()}, at=NOON, by="tester")
     with pytest.raises(IllegalTransition):
         ledger.execute_many(
-            {STREAM: CompleteImport(attempt=1, account_number="A-1")},
+            {STREAM: CompleteImport(start=2, account_number="A-1")},
             at=NOON,
             by="t",
             beside=copying({"melo": [row]}),
@@ -261,7 +271,7 @@ def test_a_database_that_is_away_is_said_to_be() -> None:
 
 
 def test_an_account_that_was_imported_names_its_number(ledger: Ledger) -> None:
-    for command in (stage(), start(), CompleteImport(attempt=1, account_number="A-7")):
+    for command in (stage(), start(), CompleteImport(start=2, account_number="A-7")):
         ledger.execute(STREAM, command, at=NOON, by="t")
     with pytest.raises(AlreadyImported) as refusal:
         ledger.execute(STREAM, stage(OTHER_DIGEST), at=NOON, by="t")
@@ -290,3 +300,54 @@ def _count(database: PostgresUrls, table: str) -> int:
         row = connection.execute(f"SELECT count(*) FROM {table}".encode()).fetchone()
         assert row is not None
         return int(row[0])
+
+
+def test_a_stream_with_many_writers_keeps_no_other_waiting(
+    ledger: Ledger, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whenever it is written, somebody else was faster: it is refused, and the others are written all the same."""
+    streams = [stream_of("S", str(number)) for number in range(5)]
+    hot, rival = streams[2], Ledger(database.service, views=INLINE)
+    append, digests, written = Ledger._append_beside, itertools.count(), list[list[str]]()
+
+    def outrun(self: Ledger, append_: Append, beside: Any) -> Any:
+        if self is ledger:
+            written.append([event.stream for event in append_.events])
+            if hot in written[-1]:
+                rival.execute_many({hot: stage(f"{next(digests):064}")}, at=NOON, by="rival")
+        return append(self, append_, beside)
+
+    monkeypatch.setattr(Ledger, "_append_beside", outrun)
+    ledger.execute_many(dict.fromkeys(streams, stage()), at=NOON, by="t")
+    decisions = ledger.execute_many(dict.fromkeys(streams, start()), at=NOON, by="t")
+    rival.close()
+    assert [decision.stream for decision in decisions] == streams
+    assert {type(decision.refusal) for decision in decisions if decision.stream == hot} == {ImportInProgress}
+    assert [decision.state.status for decision in decisions if decision.recorded] == ["IN_PROGRESS"] * 4
+    assert [writes for writes in written if hot not in writes] == [[*streams[:2], *streams[3:]]] * 2
+
+
+def test_times_rise_with_positions_whatever_clocks_the_writers_have(ledger: Ledger, database: PostgresUrls) -> None:
+    """Each append has one time, from the database's clock, under the log's lock, which never goes back."""
+    before = ledger.time()
+    ahead, behind = before + timedelta(hours=1), before - timedelta(hours=1)
+
+    def write(writer: int) -> None:
+        for number in range(20):
+            stream = stream_of("S", f"{writer}-{number}")
+            ledger.execute(stream, stage(), at=(ahead, behind)[number % 2], by="t")
+
+    threads = [threading.Thread(target=write, args=(writer,)) for writer in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    set_log_time(database, behind)
+    ledger.execute(stream_of("S", "last"), stage(), at=behind, by="t")
+    with psycopg.connect(database.service) as connection:
+        times = [at for (at,) in connection.execute("SELECT recorded_at FROM events ORDER BY position")]
+        shown = connection.execute("SELECT created_at, modified_at FROM import_status ORDER BY position").fetchall()
+    assert times == sorted(times)
+    assert len(times) == 81
+    assert before < times[0] < times[-1] == times[-2] < ahead
+    assert shown == [(at, at) for at in times]

@@ -20,6 +20,7 @@ from projections.versioning.install import migrate_all
 from tests.support.databases import renamed
 from tests.support.make import stage
 from tests.support.running import wait_for
+from tests.support.times import set_log_time
 
 
 def test_migrating_twice_applies_nothing(database: PostgresUrls) -> None:
@@ -80,9 +81,11 @@ def _is_refused(database: PostgresUrls) -> bool:
 
 def test_a_clock_behind_the_newest_event_stops_the_start(database: PostgresUrls, ledger: Ledger) -> None:
     ahead = timedelta(seconds=50)
-    ledger.execute("supplier/A", CreateSupplier(), at=now() + ahead, by="t")
+    set_log_time(database, now() + ahead)
+    ledger.execute("supplier/A", CreateSupplier(), at=now(), by="t")
     refuse_unsafe(database.service)
-    ledger.execute("supplier/B", CreateSupplier(), at=now() + 2 * ahead, by="t")
+    set_log_time(database, now() + 2 * ahead)
+    ledger.execute("supplier/B", CreateSupplier(), at=now(), by="t")
     with pytest.raises(UnsafeStore, match="clock is"):
         refuse_unsafe(database.service)
 

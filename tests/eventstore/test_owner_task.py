@@ -42,10 +42,10 @@ def test_a_task_is_requested_once() -> None:
 
 def test_a_task_is_started_finished_and_then_left_alone() -> None:
     assert decide(StartOwnerTask(), after(REQUESTED), AT) == STARTED
-    assert decide(FinishOwnerTask(), after(REQUESTED, STARTED), AT) == OwnerTaskFinished()
+    assert decide(FinishOwnerTask(attempt=1), after(REQUESTED, STARTED), AT) == OwnerTaskFinished()
     done = after(REQUESTED, STARTED, OwnerTaskFinished())
-    assert decide(FinishOwnerTask(), done, AT) is None
-    for command in (StartOwnerTask(), FailOwnerTask(error="x")):
+    assert decide(FinishOwnerTask(attempt=1), done, AT) is None
+    for command in (StartOwnerTask(), FailOwnerTask(attempt=1, error="x")):
         with pytest.raises(IllegalTransition):
             decide(command, done, AT)
 
@@ -61,14 +61,13 @@ def test_a_task_that_was_cut_off_is_taken_up_again_and_given_up_in_the_end() -> 
 
 def test_a_task_fails_for_good() -> None:
     failed = OwnerTaskFailed(error="no")
-    for before in (after(REQUESTED), after(REQUESTED, STARTED)):
-        assert decide(FailOwnerTask(error="no"), before, AT) == failed
-    assert decide(FailOwnerTask(error="no"), after(REQUESTED, STARTED, failed), AT) is None
+    assert decide(FailOwnerTask(attempt=1, error="no"), after(REQUESTED, STARTED), AT) == failed
+    assert decide(FailOwnerTask(attempt=1, error="no"), after(REQUESTED, STARTED, failed), AT) is None
     with pytest.raises(IllegalTransition):
         decide(StartOwnerTask(), after(REQUESTED, failed), AT)
 
 
-@pytest.mark.parametrize("command", [StartOwnerTask(), FinishOwnerTask(), FailOwnerTask(error="x")])
+@pytest.mark.parametrize("command", [StartOwnerTask(), FinishOwnerTask(attempt=1), FailOwnerTask(attempt=1, error="x")])
 def test_nothing_is_carried_out_that_nobody_has_asked_for(command: OwnerTaskCommand) -> None:
     with pytest.raises(IllegalTransition):
         decide(command, OwnerTaskState(), AT)
@@ -76,8 +75,18 @@ def test_nothing_is_carried_out_that_nobody_has_asked_for(command: OwnerTaskComm
 
 def test_what_has_not_begun_is_not_finished() -> None:
     with pytest.raises(IllegalTransition, match="FinishOwnerTask is not allowed while the state is requested"):
-        decide(FinishOwnerTask(), after(REQUESTED), AT)
+        decide(FinishOwnerTask(attempt=1), after(REQUESTED), AT)
 
 
 def test_a_stream_names_its_task() -> None:
     assert stream_of("t_1") == "owner-task/t_1"
+
+
+@pytest.mark.parametrize("late", [FinishOwnerTask(attempt=1), FailOwnerTask(attempt=1, error="x")])
+def test_an_attempt_that_comes_back_late_ends_nothing(late: OwnerTaskCommand) -> None:
+    for taken_over in (
+        after(REQUESTED, STARTED, OwnerTaskStarted(attempt=2)),
+        after(REQUESTED, STARTED, OwnerTaskStarted(attempt=2), OwnerTaskFinished()),
+    ):
+        with pytest.raises(IllegalTransition):
+            decide(late, taken_over, AT)

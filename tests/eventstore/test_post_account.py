@@ -14,7 +14,7 @@ from eventstore.aggregates.post_account import (
     identity_of,
     stream_of,
 )
-from tests.support.make import DIGEST, OTHER_DIGEST, Given
+from tests.support.make import DIGEST, NOON, OTHER_DIGEST, Given
 
 
 def record(content: str = DIGEST, cancellation: str = "n", *, is_cancelled: bool = False) -> dict[str, Any]:
@@ -32,28 +32,30 @@ def given(*events: Any) -> Given:
 
 
 def test_a_new_record_is_attached() -> None:
-    given().when(ImportRecord(**record())).then(RecordImported(**record()))
+    given().when(ImportRecord(**record())).then(RecordImported(**record(), imported_at=NOON))
 
 
 def test_the_same_record_again_changes_nothing() -> None:
-    given(RecordImported(**record())).when(ImportRecord(**record())).then()
+    given(RecordImported(**record(), imported_at=NOON)).when(ImportRecord(**record())).then()
 
 
 def test_a_changed_cancellation_is_an_event() -> None:
     changed = RecordCancellationChanged(
-        account_number="A-1", payload_sha256=DIGEST, cancellation_sha256="y", is_cancelled=True
+        account_number="A-1", payload_sha256=DIGEST, cancellation_sha256="y", is_cancelled=True, imported_at=NOON
     )
     cancelled = ImportRecord(**record(cancellation="y", is_cancelled=True))
-    given(RecordImported(**record())).when(cancelled).then(changed)
-    given(RecordImported(**record()), changed).when(cancelled).then()
+    given(RecordImported(**record(), imported_at=NOON)).when(cancelled).then(changed)
+    given(RecordImported(**record(), imported_at=NOON), changed).when(cancelled).then()
 
 
 def test_other_content_is_refused() -> None:
-    given(RecordImported(**record())).when(ImportRecord(**record(OTHER_DIGEST))).refuses(RecordDiffers)
+    given(RecordImported(**record(), imported_at=NOON)).when(ImportRecord(**record(OTHER_DIGEST))).refuses(
+        RecordDiffers
+    )
 
 
 def test_other_details_of_the_same_cancellation_are_refused() -> None:
-    cancelled = RecordImported(**record(cancellation="y", is_cancelled=True))
+    cancelled = RecordImported(**record(cancellation="y", is_cancelled=True), imported_at=NOON)
     given(cancelled).when(ImportRecord(**record(cancellation="z", is_cancelled=True))).refuses(RecordDiffers)
 
 

@@ -16,11 +16,11 @@ IMPORT = ImportPriceSheet(
     is_unused=False,
     preceding_document_number="D-0",
 )
-IMPORTED = PriceSheetImported(**fields(IMPORT))
+IMPORTED = PriceSheetImported(**fields(IMPORT), imported_at=NOON)
 
 
 def test_a_participant_is_kept_once_whatever_is_said_later() -> None:
-    imported = ParticipantImported(payload_sha256=DIGEST)
+    imported = ParticipantImported(payload_sha256=DIGEST, imported_at=NOON)
     Given(PARTICIPANT, ()).when(ImportParticipant(payload_sha256=DIGEST)).then(imported)
     Given(PARTICIPANT, (imported,)).when(ImportParticipant(payload_sha256=OTHER_DIGEST)).then()
 

@@ -63,10 +63,10 @@ def test_what_was_decided_is_decided_again(commands: list[Any]) -> None:
 
 REQUESTED = customer_mail.MailRequested(account_number="A-1", payload_sha256=DIGEST, language="de")
 IMPORTED = post_account.RecordImported(
-    account_number="A-1", payload_sha256=DIGEST, content_sha256="c", cancellation_sha256="n"
+    account_number="A-1", payload_sha256=DIGEST, content_sha256="c", cancellation_sha256="n", imported_at=NOON
 )
 CANCELLED = post_account.RecordCancellationChanged(
-    account_number="A-1", payload_sha256=DIGEST, cancellation_sha256="y", is_cancelled=True
+    account_number="A-1", payload_sha256=DIGEST, cancellation_sha256="y", is_cancelled=True, imported_at=NOON
 )
 
 
@@ -117,7 +117,7 @@ def test_what_would_be_decided_otherwise_is_found() -> None:
     [found] = Replay().divergences(twice)
     assert (found.position, found.stream) == (4, stream)
     assert found.says.startswith("ImportProcessed would be refused: ")
-    stale = history(stream, staged(), started(), ImportProcessed(attempt=7, account_number="A-1"))
+    stale = history(stream, staged(), started(), ImportProcessed(attempt=7, account_number="A-1", created_at=NOON))
     assert [d.position for d in Replay().divergences(stale)] == [3]
     again = history(stream, staged(), started(), started())
     assert [d.says for d in Replay().divergences(again)] == ["ImportStarted would not follow"]

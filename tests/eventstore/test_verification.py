@@ -201,8 +201,10 @@ def key_forged(log: Log) -> None:
     """Nobody needs the log to get into the service: the table of keys is enough."""
     with_a_key(log)
     log.admin.execute(
-        "INSERT INTO access_key (key_id, organisation, role, suppliers, secret_sha256, created_at, position)"
-        " SELECT 'k2', organisation, 'operator', suppliers, repeat('1', 64), created_at, position FROM access_key"
+        "INSERT INTO access_key"
+        " (key_id, organisation, role, suppliers, rate_per_s, secret_sha256, created_at, position)"
+        " SELECT 'k2', organisation, 'operator', suppliers, 0, repeat('1', 64), created_at, position"
+        " FROM access_key"
     )
 
 

@@ -10,12 +10,15 @@ from eventstore.log.ledger import Ledger
 from projections.access_key import ACCESS_KEY
 from tests.support.make import NOON
 from tests.support.rows import live_rows
+from tests.support.times import set_log_time
 
 
 def test_a_revoked_key_keeps_what_it_was(owner: Ledger, database: PostgresUrls) -> None:
     key = CreateKey(key_id="k", secret_sha256="d", role="auditor", suppliers=("A", "B"))
+    set_log_time(database, NOON)
     owner.execute("organisation/O", key, at=NOON, by="t")
-    owner.execute("organisation/O", RevokeKey(key_id="k"), at=NOON + timedelta(hours=1), by="t")
+    set_log_time(database, NOON + timedelta(hours=1))
+    owner.execute("organisation/O", RevokeKey(key_id="k"), at=NOON, by="t")
     with psycopg.connect(database.service) as connection:
         [row] = live_rows(connection, ACCESS_KEY)
     assert row == ("k", "O", "auditor", ["A", "B"], 0, "d", NOON, NOON + timedelta(hours=1), 2)

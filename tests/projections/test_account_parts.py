@@ -26,7 +26,7 @@ def created(ledger: Ledger, number: str) -> str:
     staging = StageImport(payload_sha256=payload.sha256.hex(), content_sha256="c", payload_bytes=1)
     ledger.execute(stream, staging, at=NOON, by="t", payload=payload)
     ledger.execute(stream, start(), at=NOON, by="t")
-    done = CompleteImport(attempt=1, account_number=number)
+    done = CompleteImport(start=2, account_number=number)
     ledger.execute(
         stream,
         done,

@@ -10,7 +10,7 @@ STREAM = stream_of(DELIVERY_NOTE, "S", "1", "R-1")
 
 def test_a_record_is_known_by_its_stream_and_says_whether_it_is_cancelled() -> None:
     fields = {"account_number": "A-1", "payload_sha256": "p", "content_sha256": "c", "cancellation_sha256": "d"}
-    imported = RecordImported(**fields, is_cancelled=False)  # type: ignore[arg-type]
+    imported = RecordImported(**fields, is_cancelled=False, imported_at=NOON)  # type: ignore[arg-type]
     row = record_row(Recorded(STREAM, 1, imported, NOON, "S", "t", None, 7, "1"), 7)
     assert row is not None
     assert (row.kind, row.supplier, row.external_account_number) == ("delivery-note", "S", "1")

@@ -296,7 +296,7 @@ def _most_read(plan: dict[str, Any]) -> int:
 
 
 def test_an_account_is_found_by_its_number(ledger: Ledger, database: PostgresUrls) -> None:
-    for command in (stage(), start(), CompleteImport(attempt=1, account_number="A-7K2M9QXD")):
+    for command in (stage(), start(), CompleteImport(start=2, account_number="A-7K2M9QXD")):
         ledger.execute(stream_of("S", "77"), command, at=NOON, by="t")
     with psycopg.connect(database.admin, autocommit=True) as connection:
         connection.execute(

@@ -335,7 +335,7 @@ def test_an_import_whose_payload_is_archived_says_so_when_it_is_retried(place: P
     ledger.execute(
         stream, StartImport(worker=1, lease_until=now() + timedelta(minutes=1), max_attempts=5), at=now(), by="t"
     )
-    ledger.execute(stream, FailImport(attempt=1, code="attempts_exhausted", detail=""), at=now(), by="t")
+    ledger.execute(stream, FailImport(start=2, code="attempts_exhausted", detail=""), at=now(), by="t")
     follow(ledger)
     typed("supplier", "status", SUPPLIER, "complete")
     follow(ledger)

@@ -20,12 +20,12 @@ def test_an_import_copies_rows_and_deletes_none() -> None:
 
 def test_without_a_payload_nothing_is_made() -> None:
     assert platform_change(recorded(processed()), None) is None
-    for event in (staged(), started(), SubjectErased(reason="r", account_number="")):
+    for event in (staged(), started(), SubjectErased(reason="r", account_number="", erased_at=NOON)):
         assert platform_change(recorded(event), encoded(an_account("S"))) is None
 
 
 def test_an_erasure_leaves_a_row_of_keys() -> None:
-    change = platform_change(recorded(SubjectErased(reason="r", account_number="A-1")), None)
+    change = platform_change(recorded(SubjectErased(reason="r", account_number="A-1", erased_at=NOON)), None)
     assert change is not None
     assert [table for table, _ in change.deleted] == [table.name for table in TABLES]
     assert {table: len(rows) for table, rows in change.copied.items()} == {ACCOUNT_TABLE.name: 1}

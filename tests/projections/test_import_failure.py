@@ -21,6 +21,7 @@ from projections.import_failure import IMPORT_FAILURE, MAX_PROBLEMS, FailureCoun
 from projections.versioning.reading import head, read_ordered
 from tests.support.following import follow
 from tests.support.make import NOON, stage, start
+from tests.support.times import set_log_time
 
 IBAN, NAME = "invalid_iban@payment_instructions.0.iban", "blank@customers.1.family_name"
 
@@ -34,13 +35,13 @@ def test_problems_are_kept_by_place_and_each_once() -> None:
     assert len(problem_places("x", [f"code_{n}@" for n in range(MAX_PROBLEMS + 1)])) == MAX_PROBLEMS
 
 
-def run(ledger: Ledger, external: str, *commands: Any, minutes: int = 0) -> None:
+def run(ledger: Ledger, external: str, *commands: Any) -> None:
     for command in commands:
-        ledger.execute(stream_of("S", external), command, at=NOON + timedelta(minutes=minutes), by="t")
+        ledger.execute(stream_of("S", external), command, at=NOON, by="t")
 
 
-def failed(*problems: str, attempt: int = 1) -> FailImport:
-    return FailImport(attempt=attempt, code="import_process_failed_validation", detail="No.", problems=problems)
+def failed(*problems: str, start: int = 2) -> FailImport:
+    return FailImport(start=start, code="import_process_failed_validation", detail="No.", problems=problems)
 
 
 def counts(database: PostgresUrls, suppliers: list[str], days: int = 2) -> list[FailureCount]:
@@ -56,6 +57,7 @@ def told(count: FailureCount) -> tuple[Any, ...]:
 
 
 def test_what_fails_is_open_until_it_is_mended(ledger: Ledger, database: PostgresUrls) -> None:
+    set_log_time(database, NOON)
     for external in ("1", "2", "3", "4"):
         run(ledger, external, stage(), start(), failed(IBAN, NAME))
     follow(ledger)
@@ -63,9 +65,10 @@ def test_what_fails_is_open_until_it_is_mended(ledger: Ledger, database: Postgre
         ("blank", "customers[].family_name", 4, 0, (4, 0)),
         ("invalid_iban", "payment_instructions[].iban", 4, 0, (4, 0)),
     ]
-    run(ledger, "1", RetryImport(), start(), CompleteImport(attempt=1, account_number="A-1"))
-    run(ledger, "2", RetryImport(), start(), failed(NAME), minutes=24 * 60)
+    run(ledger, "1", RetryImport(), start(), CompleteImport(start=5, account_number="A-1"))
     run(ledger, "3", RetryImport(), CancelImport())
+    set_log_time(database, NOON + timedelta(days=1))
+    run(ledger, "2", RetryImport(), start(), failed(NAME, start=5))
     run(ledger, "4", EraseSubject())
     follow(ledger)
     assert [told(one) for one in counts(database, ["S"])] == [
@@ -83,7 +86,7 @@ def test_batches_of_any_size_lead_to_the_same_rows(
     """And so do rows that are written at once or three at a time."""
     for external in ("1", "2"):
         run(ledger, external, stage(), start(), failed(IBAN, NAME))
-    run(ledger, "1", RetryImport(), start(), CompleteImport(attempt=1, account_number="A-1"))
+    run(ledger, "1", RetryImport(), start(), CompleteImport(start=5, account_number="A-1"))
     with psycopg.connect(database.admin, autocommit=True) as connection:
         seen = read_ordered(connection, IMPORT_FAILURE.topics, after=0, upto=head(connection))
         for schema, batch in (("one", len(seen)), ("other", size)):

@@ -16,6 +16,7 @@ from projections import import_list
 from projections.import_list import Narrowed, imports_named, list_imports
 from tests.support.following import follow
 from tests.support.make import NOON, an_account, encoded, stage, start
+from tests.support.times import set_log_time
 
 FAILED = "import_process_failed_validation"
 IBAN = "invalid_iban@payment_instructions.0.iban"
@@ -36,15 +37,16 @@ def listing(ledger: Ledger, database: PostgresUrls) -> Listing:
             payload_sha256=payload.sha256.hex(), content_sha256="c", payload_bytes=1, run="r1" if number < 6 else ""
         )
         at = NOON + timedelta(days=number // 6)
+        set_log_time(database, at)
         stream = stream_of(supplier, external)
         ledger.execute(stream, command, at=at, by="t", payload=payload)
         if number % 3:
             ledger.execute(stream, start(), at=at, by="t")
         if number % 3 == 1:
-            ledger.execute(stream, CompleteImport(attempt=1, account_number=f"A-{number}"), at=at, by="t")
+            ledger.execute(stream, CompleteImport(start=2, account_number=f"A-{number}"), at=at, by="t")
         if number % 3 == 2:
             code, problems = (FAILED, (IBAN,)) if number != 11 else ("given_up", ())
-            ledger.execute(stream, FailImport(attempt=1, code=code, detail="No.", problems=problems), at=at, by="t")
+            ledger.execute(stream, FailImport(start=2, code=code, detail="No.", problems=problems), at=at, by="t")
     follow(ledger)
 
     def listed(limit: int = 50, **narrowed: Any) -> list[str]:
@@ -122,7 +124,7 @@ def test_a_text_finds_and_the_rest_still_narrows(listing: Listing) -> None:
 
 
 def test_what_was_mended_is_told_from_what_still_fails(ledger: Ledger, listing: Listing) -> None:
-    for command in (RetryImport(), start(), CompleteImport(attempt=1, account_number="A-2")):
+    for command in (RetryImport(), start(), CompleteImport(start=5, account_number="A-2")):
         ledger.execute(stream_of("S", "02"), command, at=NOON + timedelta(days=2), by="t")
     ledger.execute(stream_of("S", "08"), RetryImport(), at=NOON + timedelta(days=2), by="t")
     follow(ledger)

@@ -30,7 +30,7 @@ def imports(ledger: Ledger) -> None:
     failed(ledger, "2", INVALID, MISSING, "invalid_iban@payment_instructions.0")
     failed(ledger, "3", "attempts_exhausted")
     failed(ledger, "4", INVALID, MISSING)
-    for command in (stage(), start(), CompleteImport(attempt=1, account_number="A-00000005")):
+    for command in (stage(), start(), CompleteImport(start=2, account_number="A-00000005")):
         ledger.execute(stream_of("S", "5"), command, at=NOON, by="t")
     for other in (stage(), CancelImport()):
         ledger.execute(stream_of("S", "6"), other, at=NOON, by="t")

@@ -12,14 +12,15 @@ from market.judging import Terms
 from projections.import_supplier import IMPORT_SUPPLIER, KnownSupplier
 from tests.support.make import NOON
 from tests.support.rows import live_rows
+from tests.support.times import set_log_time
 
 
 def test_a_suppliers_row_keeps_what_an_event_does_not_speak_of(ledger: Ledger, database: PostgresUrls) -> None:
+    set_log_time(database, NOON)
     ledger.execute("supplier/A", CreateSupplier(), at=NOON, by="t")
     ledger.execute("supplier/A", ConfigureSupplier(unknown_fields="ignore"), at=NOON, by="t")
-    ledger.execute(
-        "supplier/A", ChangeSupplierStatus(status="paused", reason="r"), at=NOON + timedelta(hours=1), by="t"
-    )
+    set_log_time(database, NOON + timedelta(hours=1))
+    ledger.execute("supplier/A", ChangeSupplierStatus(status="paused", reason="r"), at=NOON, by="t")
     with psycopg.connect(database.service) as connection:
         [row] = live_rows(connection, IMPORT_SUPPLIER)
     named = dict(zip(IMPORT_SUPPLIER.columns, row, strict=True))

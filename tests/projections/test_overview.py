@@ -12,6 +12,7 @@ from projections import PROJECTIONS
 from projections.versioning.overview import VersionStanding, parked_in, version_standings
 from tests.support.following import follow
 from tests.support.make import NOON, stage
+from tests.support.times import set_log_time
 
 
 def asked(database: PostgresUrls, query: Any, *arguments: Any) -> Any:
@@ -27,6 +28,7 @@ def by_name(database: PostgresUrls) -> dict[str, VersionStanding]:
 
 
 def test_a_projection_that_follows_lags_and_catches_up(ledger: Ledger, database: PostgresUrls) -> None:
+    set_log_time(database, NOON)
     ledger.execute(stream_of("S", "1"), stage(), at=NOON, by="t")
     standings = by_name(database)
     assert [*standings] == [projection.name for projection in PROJECTIONS]

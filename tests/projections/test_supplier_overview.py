@@ -14,6 +14,7 @@ from eventstore.log.ledger import Ledger
 from projections.supplier_overview import SupplierStanding, supplier_codes, supplier_standings
 from tests.support.following import follow
 from tests.support.make import NOON, stage, start
+from tests.support.times import set_log_time
 
 
 def standing(per_minute: float = 0.0, **by_status: int) -> SupplierStanding:
@@ -43,18 +44,21 @@ def test_without_pace_nobody_knows_how_long_it_takes() -> None:
 
 
 def test_suppliers_stand_as_the_log_says(ledger: Ledger, database: PostgresUrls) -> None:
+    set_log_time(database, NOON)
     for code in ("S", "T"):
         ledger.execute(supplier_stream(code), CreateSupplier(), at=NOON, by="t")
     command = ChangeSupplierStatus(status="paused", reason="wait")
     ledger.execute(supplier_stream("T"), command, at=NOON, by="t")
     for number in range(4):
-        ledger.execute(stream_of("S", f"{number}"), stage(), at=NOON + timedelta(seconds=number), by="t")
+        set_log_time(database, NOON + timedelta(seconds=number))
+        ledger.execute(stream_of("S", f"{number}"), stage(), at=NOON, by="t")
     for number in range(2):
         ledger.execute(stream_of("S", f"{number}"), start(), at=NOON, by="t")
-    done = CompleteImport(attempt=1, account_number="A-1")
-    ledger.execute(stream_of("S", "0"), done, at=NOON + timedelta(minutes=1), by="t")
-    failed = FailImport(attempt=1, code="given_up", detail="No.")
-    ledger.execute(stream_of("S", "1"), failed, at=NOON + timedelta(minutes=1), by="t")
+    set_log_time(database, NOON + timedelta(minutes=1))
+    done = CompleteImport(start=2, account_number="A-1")
+    ledger.execute(stream_of("S", "0"), done, at=NOON, by="t")
+    failed = FailImport(start=2, code="given_up", detail="No.")
+    ledger.execute(stream_of("S", "1"), failed, at=NOON, by="t")
     follow(ledger)
 
     async def asked(reach: list[str] | None) -> tuple[list[str], list[SupplierStanding]]:

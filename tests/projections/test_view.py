@@ -1,16 +1,20 @@
 """A view's table is what its declaration says."""
 
+from datetime import timedelta
+
 import psycopg
 import pytest
 
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.organisation import CreateKey, RevokeKey
 from eventstore.aggregates.supplier import ChangeSupplierStatus, ConfigureSupplier, CreateSupplier
+from eventstore.events import AGGREGATES, Recorded, read_event
 from eventstore.log.ledger import Ledger
 from projections import INLINE
 from projections.import_status import status_row
 from projections.versioning.view import View
 from tests.support.make import NOON
+from tests.support.stored_events import STORED
 
 
 @pytest.mark.parametrize("view", INLINE, ids=lambda view: view.name)
@@ -50,3 +54,17 @@ def test_every_view_answers_every_event(ledger: Ledger, owner: Ledger) -> None:
     for recorded in events:
         assert sum(view.project(recorded, 1) is not None for view in INLINE) == 1
         assert status_row(recorded, 1) is None
+
+
+@pytest.mark.parametrize("view", INLINE, ids=lambda view: view.name)
+def test_a_column_that_repeats_the_events_time_is_set_by_the_append(view: View) -> None:
+    """The log gives an event its time when it is written; a column that is not declared would keep the writer's."""
+    at = NOON + timedelta(microseconds=123_457)
+    found = set()
+    for prefix, aggregate in AGGREGATES.items():
+        for topic in aggregate.topics:
+            stream = f"{prefix}/S/1/x"
+            event = read_event(stream, topic, (STORED / f"{topic}.json").read_bytes().strip())
+            row = view.project(Recorded(stream, 1, event, at, "S", "t", position=1), 1)
+            found |= {name for name, value in zip(view.columns, row or (), strict=False) if value == at}
+    assert found == view._recorded & set(view.columns)

@@ -17,6 +17,7 @@ from tests.support.following import follow
 from tests.support.make import an_account
 from tests.support.running import wait_for
 from tests.support.staging import SUPPLIER, stage
+from tests.support.times import set_log_time
 
 NAMES = tuple(projection.name for projection in FOLLOWING)
 
@@ -46,7 +47,9 @@ def test_long_jobs_are_told_with_their_parts_while_they_are_not_over(database: P
 
 
 def test_what_waits_and_how_far_behind_everybody_is(database: PostgresUrls, ledger: Ledger) -> None:
-    ledger.execute(f"supplier/{SUPPLIER}", CreateSupplier(), at=now() - timedelta(hours=1), by="t")
+    set_log_time(database, now() - timedelta(hours=1))
+    ledger.execute(f"supplier/{SUPPLIER}", CreateSupplier(), at=now(), by="t")
+    set_log_time(database, now())
     stage(ledger, an_account(SUPPLIER))
     seen = overview(database)
     assert seen.head == 2

@@ -1,16 +1,20 @@
 """A deterministic simulation of imports: the pure core among a clock, a queue and a store that all misbehave.
 
 Importers stage, repeat, cancel and retry; a relay rings; a queue delays, doubles, loses and reorders; workers die and
-hang at any step; the store tears: it stores and does not say so, or says nothing and has not stored. Every agent's
-clock is off by up to fifty seconds and jumps. One seed is one history: a seed that fails is a regression test.
+hang at any step, past their lease, and go on as if nothing had been; the store tears: it stores and does not say so, or
+says nothing and has not stored. Every agent's clock is off by up to fifty seconds and jumps. Importers change what they
+have sent, turn dry runs into creations and back, cancel, retry, and have people erased. One seed is one history: a seed
+that fails is a regression test.
 
-Invariants are checked at every append, and again when the faults have ended and all work has come to rest.
+Invariants are checked at every append, and again when the faults have ended and all work has come to rest. The first of
+them: an outcome belongs to the content that the import was last staged with, and so does the platform's account.
 """
 
 import heapq
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
@@ -22,7 +26,11 @@ from eventstore.aggregates.import_process import (
     IMPORT_PROCESS,
     CancelImport,
     CompleteImport,
+    DryRunErrored,
+    DryRunSucceeded,
+    EraseSubject,
     FailImport,
+    ImportErrored,
     ImportProcess,
     ImportProcessed,
     ImportRetried,
@@ -32,8 +40,9 @@ from eventstore.aggregates.import_process import (
     RetryImport,
     StageImport,
     StartImport,
+    SubjectErased,
 )
-from eventstore.errors import Refused
+from eventstore.errors import ImportInProgress, Refused
 
 BEGIN = datetime(2026, 11, 1, tzinfo=UTC)
 LEASE_S = 60.0
@@ -48,13 +57,14 @@ LEGAL = {
     "NEW": {"PENDING"},
     "PENDING": {"PENDING", "IN_PROGRESS", "CANCELLED", "ERRORED", "DRY_RUN_ERRORED"},
     "IN_PROGRESS": {"PENDING", "PROCESSED", "ERRORED", "DRY_RUN_SUCCEEDED", "DRY_RUN_ERRORED"},
-    "ERRORED": {"PENDING"},
-    "CANCELLED": {"PENDING"},
-    "DRY_RUN_SUCCEEDED": {"PENDING"},
-    "DRY_RUN_ERRORED": {"PENDING"},
-    "PROCESSED": set(),
+    "ERRORED": {"PENDING", "CANCELLED"},
+    "CANCELLED": {"PENDING", "CANCELLED"},
+    "DRY_RUN_SUCCEEDED": {"PENDING", "CANCELLED"},
+    "DRY_RUN_ERRORED": {"PENDING", "CANCELLED"},
+    "PROCESSED": {"PROCESSED"},
 }
-"""By state: those that may follow. PENDING becomes ERRORED where the attempts are used up."""
+"""By state: those that may follow. PENDING becomes ERRORED where the attempts are used up; an erasure cancels."""
+OUTCOMES = (ImportProcessed, ImportErrored, DryRunSucceeded, DryRunErrored)
 
 
 class Unavailable(Exception):
@@ -78,12 +88,28 @@ class Faults(msgspec.Struct):
     doubled: float = 0.10
     late: float = 0.20
     worker_dies: float = 0.04
-    worker_hangs: float = 0.02
+    worker_hangs: float = 0.15
     clock_jumps: float = 0.05
 
     @classmethod
     def none(cls) -> "Faults":
         return cls(**dict.fromkeys(cls.__struct_fields__, 0.0))
+
+
+class Hand(msgspec.Struct, frozen=True):
+    """What a worker has taken up, as it was then: the start's token, the content, and what is to become of it."""
+
+    stream: str
+    start: int
+    content: str
+    is_dry_run: bool
+
+
+class Account(msgspec.Struct, frozen=True):
+    """A row of the platform: the account's number, and the content that it was made of; "" after an erasure."""
+
+    number: str
+    content: str
 
 
 class Stored(msgspec.Struct):
@@ -120,7 +146,7 @@ class Simulation:
         self.clock_s = 0.0
         self.streams: dict[str, Stored] = {}
         self.log: list[str] = []
-        self.accounts: dict[str, str] = {}
+        self.accounts: dict[str, Account] = {}
         self.acknowledged: defaultdict[str, set[str]] = defaultdict(set)
         self.counts: Counter[str] = Counter()
         self.alive: set[int] = set()
@@ -153,10 +179,17 @@ class Simulation:
         stored = self.streams.get(stream)
         return (stored.state, len(stored.events)) if stored else (ImportProcess(), 0)
 
-    def execute(self, commands: dict[str, Command], at: datetime, accounts: dict[str, str] | None = None) -> list[str]:
+    def execute(
+        self,
+        commands: dict[str, Command],
+        at: datetime,
+        accounts: dict[str, Account] | None = None,
+        hands: Sequence[Hand] = (),
+    ) -> list[str]:
         """Decide and append all that follows in one transaction; the streams that got an event.
 
-        With accounts, a refusal or a command without effect undoes all. Raises Unavailable, Conflict, Refused.
+        With accounts, a refusal or a command without effect undoes all. `hands` are what a worker had in hand, whose
+        outcomes these are. Raises Unavailable, Conflict, Refused.
         """
         appended = []
         for stream, command in commands.items():
@@ -176,15 +209,23 @@ class Simulation:
             raise Unavailable
         if any(self.load(stream)[1] != version for stream, version, _ in appended):
             raise Conflict
-        for stream, _, event in appended:
-            self._append(stream, event)
-        for external, number in (accounts or {}).items():
-            self._expect(external not in self.accounts, f"{external} has two accounts")
-            self.accounts[external] = number
+        self._commit([(stream, event) for stream, _, event in appended], accounts or {}, hands)
         if self.happens(self.faults.torn_after):
             self.counts["torn after"] += 1
             raise Unavailable
         return [stream for stream, _, _ in appended]
+
+    def _commit(self, events: Sequence[tuple[str, Event]], accounts: dict[str, Account], hands: Sequence[Hand]) -> None:
+        tried = {hand.stream: hand.content for hand in hands}
+        for stream, event in events:
+            self._append(stream, event, tried.get(stream))
+        for stream, account in accounts.items():
+            self._expect(stream not in self.accounts, f"{stream} has two accounts")
+            self.accounts[stream] = account
+        for stream, event in events:
+            if isinstance(event, SubjectErased) and event.account_number:
+                self.accounts[stream] = Account(event.account_number, "")
+            self._check_account(stream)
 
     def ring(self, streams: list[str]) -> None:
         """A message, perhaps lost, doubled or late."""
@@ -201,11 +242,25 @@ class Simulation:
             return heapq.heappop(self._queue)[2]
         return None
 
-    def _append(self, stream: str, event: Event) -> None:
+    def _check_account(self, stream: str) -> None:
+        """The log and the platform say the same of an account: that there is one, its number and its content."""
+        state, account = self.streams[stream].state, self.accounts.get(stream)
+        self._expect((state.status == "PROCESSED") == (account is not None), f"{stream}: log and platform disagree")
+        if account is not None:
+            self._expect(state.account_number == account.number, f"{stream} has another number")
+            content = "" if state.is_erased or state.staged is None else state.staged.content_sha256
+            self._expect(account.content == content, f"{stream} is made of {account.content}, staged was {content}")
+            self._expect(not state.is_dry_run, f"{stream} was to be a dry run")
+
+    def _append(self, stream: str, event: Event, tried: str | None) -> None:
+        """Append an event, which is the outcome of a worker that has tried this content, if it is one."""
         stored = self.streams.setdefault(stream, Stored([], ImportProcess()))
         state = IMPORT_PROCESS.evolve(stored.state, event)
         self._expect(state.status in LEGAL[stored.state.status], f"{stored.state.status} became {state.status}")
         self._expect(state.attempt <= MAX_ATTEMPTS, "more attempts than there may be")
+        if isinstance(event, OUTCOMES) and tried is not None and stored.state.staged is not None:
+            staged = stored.state.staged.content_sha256
+            self._expect(tried == staged, f"{stream}: the outcome is that of {tried}, staged was {staged}")
         stored.events.append(event)
         stored.state, stored.modified_s = state, self.clock_s
         if state.status in ("PENDING", "IN_PROGRESS"):
@@ -245,11 +300,9 @@ class Simulation:
             self._expect(digests <= staged, f"{stream} was acknowledged and is not in the log")
         for stream, stored in self.streams.items():
             self._expect(stored.state.status not in ("PENDING", "IN_PROGRESS"), f"{stream} never ends")
-            is_processed = stored.state.status == "PROCESSED"
-            self._expect(is_processed == (stream in self.accounts), f"{stream}: log and platform disagree")
-            if is_processed:
-                self._expect(stored.state.account_number == self.accounts[stream], f"{stream} has another number")
-        self._expect(len(set(self.accounts.values())) == len(self.accounts), "a number was given twice")
+            self._check_account(stream)
+        numbers = {account.number for account in self.accounts.values()}
+        self._expect(len(numbers) == len(self.accounts), "a number was given twice")
         self.counts["imports"] = len(self.streams)
         self.counts["accounts"] = len(self.accounts)
 
@@ -266,7 +319,8 @@ class Importer(Agent):
         self._stream = stream
         self._content = 1
         self._is_dry_run = world.happens(0.1)
-        self._changes_left = 3
+        self._changes_left = 3 if world.happens(0.5) else 0
+        self._refusals_left = 20
 
     def send(self) -> None:
         world = self._world
@@ -279,28 +333,38 @@ class Importer(Agent):
         except (Unavailable, Conflict):
             world.later(world.random.uniform(0.1, 5), self.send)
             return
+        except ImportInProgress:
+            if self._refusals_left and self._changes_left:  # as the guide says: again, when that has ended
+                self._refusals_left -= 1
+                world.later(world.random.uniform(1, 6), self.send)
+            else:
+                world.importers_busy -= 1
+            return
         except Refused:
             world.importers_busy -= 1
             return
         world.acknowledged[self._stream].add(digest)
-        if self._changes_left and world.happens(0.3):
+        if self._changes_left:
             self._changes_left -= 1
-            world.later(world.random.expovariate(1 / 20), world.random.choice((self.send, self._change, self._decide)))
+            then = world.random.choice((self.send, self._change, self._change, self._decide))
+            world.later(world.random.expovariate(1 / 40), then)
         else:
             world.importers_busy -= 1
 
     def _change(self) -> None:
         self._content += 1
-        self._is_dry_run = self._is_dry_run and self._world.happens(0.5)
+        self._is_dry_run = self._world.happens(0.3)
         self.send()
 
     def _decide(self) -> None:
-        self._world.importers_busy -= 1
-        command = self._world.random.choice((CancelImport(reason="r"), RetryImport(reason="r")))
-        try:
-            self._world.execute({self._stream: command}, self.now())
-        except (Unavailable, Conflict, Refused):
-            return
+        world = self._world
+        command = world.random.choice((CancelImport(reason="r"), RetryImport(reason="r"), EraseSubject(reason="r")))
+        with suppress(Unavailable, Conflict, Refused):
+            world.execute({self._stream: command}, self.now())
+        if isinstance(command, CancelImport) and world.happens(0.7):
+            world.later(world.random.expovariate(1 / 20), self._change)
+        else:
+            world.importers_busy -= 1
 
 
 class Relay(Agent):
@@ -340,7 +404,7 @@ class Sweeper(Agent):
         if is_expired or stored.state.worker not in self._world.alive:
             due_at = at + timedelta(seconds=5) if is_expired else at
             code = "lease_expired" if is_expired else "worker_lost"
-            self._try({stream: PostponeImport(attempt=stored.state.attempt, code=code, due_at=due_at)})
+            self._try({stream: PostponeImport(start=stored.state.start, code=code, due_at=due_at)})
 
     def _is_waiting(self, stream: str, stored: Stored, at: datetime) -> bool:
         """Due, not just staged, and not rung for a moment ago."""
@@ -357,7 +421,10 @@ class Sweeper(Agent):
 
 
 class Worker(Agent):
-    """Takes messages; dies or hangs at any step, and comes back as another."""
+    """Takes messages; dies at any step and comes back as another, or hangs with what it has in hand.
+
+    What hangs is one thread: another one of the same worker, with the same number, takes messages meanwhile.
+    """
 
     def __init__(self, world: Simulation) -> None:
         super().__init__(world)
@@ -379,43 +446,49 @@ class Worker(Agent):
         except (Unavailable, Conflict, Refused):
             world.later(0.1, self.look)
             return
-        started = [(s, world.load(s)[0].attempt) for s in taken if world.load(s)[0].status == "IN_PROGRESS"]
+        started = []
+        for stream in taken:
+            state = world.load(stream)[0]
+            if state.status == "IN_PROGRESS" and state.staged is not None:
+                started.append(Hand(stream, state.start, state.staged.content_sha256, state.is_dry_run))
         world.later(world.random.uniform(0.01, 1), lambda: self._finish(started))
 
-    def _finish(self, started: list[tuple[str, int]]) -> None:
-        if self._is_lost(lambda: self._finish(started)):
+    def _finish(self, started: list[Hand], *, is_late: bool = False) -> None:
+        if not is_late and self._is_lost(lambda: self._finish(started, is_late=True)):
             return
         world, at = self._world, self.now()
         commands: dict[str, Command] = {}
-        accounts: dict[str, str] = {}
-        for stream, attempt in started:
+        accounts: dict[str, Account] = {}
+        for hand in started:
             fate = world.random.random()
             if fate < 0.1:
-                self._try_alone(stream, FailImport(attempt=attempt, code="invalid", detail="No."))
+                self._try_alone(hand, FailImport(start=hand.start, code="invalid", detail="No."))
             elif fate < 0.15:
-                self._try_alone(stream, PostponeImport(attempt=attempt, code="later", due_at=at + timedelta(seconds=3)))
+                self._try_alone(hand, PostponeImport(start=hand.start, code="later", due_at=at + timedelta(seconds=3)))
             else:
-                number = f"A-{next(world._numbers)}"
-                is_dry_run = world.load(stream)[0].is_dry_run
-                commands[stream] = CompleteImport(attempt=attempt, account_number="" if is_dry_run else number)
-                if not is_dry_run:
-                    accounts[stream] = number
+                number = "" if hand.is_dry_run else f"A-{next(world._numbers)}"
+                commands[hand.stream] = CompleteImport(start=hand.start, account_number=number)
+                if number:
+                    accounts[hand.stream] = Account(number, hand.content)
         try:
             if commands:
-                world.execute(commands, at, accounts)
+                world.execute(commands, at, accounts, started)
         except (Unavailable, Conflict, Refused):
-            for stream, command in commands.items():  # one by one, so that one hurts only itself
-                self._try_alone(stream, command, {stream: accounts[stream]} if stream in accounts else None)
-        world.later(0.05, self.look)
+            for hand in started:  # one by one, so that one hurts only itself
+                if hand.stream in commands:
+                    made = {hand.stream: accounts[hand.stream]} if hand.stream in accounts else None
+                    self._try_alone(hand, commands[hand.stream], made)
+        if not is_late:
+            world.later(0.05, self.look)
 
-    def _try_alone(self, stream: str, command: Command, accounts: dict[str, str] | None = None) -> None:
+    def _try_alone(self, hand: Hand, command: Command, accounts: dict[str, Account] | None = None) -> None:
         try:
-            self._world.execute({stream: command}, self.now(), accounts)
+            self._world.execute({hand.stream: command}, self.now(), accounts, [hand])
         except (Unavailable, Conflict, Refused):
             return
 
     def _is_lost(self, then: Callable[[], Any]) -> bool:
-        """Whether this worker dies here, or hangs past its lease and goes on with `then` as if nothing had been."""
+        """Whether this worker dies here, or hangs, perhaps past its lease, and goes on with `then` long after."""
         world = self._world
         if world.happens(world.faults.worker_dies):
             world.counts["workers died"] += 1
@@ -425,12 +498,8 @@ class Worker(Agent):
             return True
         if world.happens(world.faults.worker_hangs):
             world.counts["workers hung"] += 1
-
-            def go_on() -> None:
-                then()
-                world.later(0.1, self.look)
-
-            world.later(world.random.uniform(1, 3 * LEASE_S), go_on)
+            world.later(world.random.uniform(1, 3 * LEASE_S), then)
+            world.later(0.1, self.look)
             return True
         return False
 

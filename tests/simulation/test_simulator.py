@@ -10,6 +10,7 @@ from eventstore.aggregates.import_process import (
     CompleteImport,
     ImportProcess,
     ImportProcessed,
+    ImportStarted,
     StageImport,
 )
 from tests.simulation.simulator import Broken, Simulation
@@ -39,7 +40,7 @@ def test_one_seed_is_one_history() -> None:
 def stale_attempts_count(command: Any, process: ImportProcess, at: Any) -> Any:
     """As `decide`, but whoever completes is believed."""
     if isinstance(command, CompleteImport) and process.status in ("PENDING", "PROCESSED") and not process.is_dry_run:
-        return ImportProcessed(attempt=process.attempt, account_number=command.account_number)
+        return ImportProcessed(attempt=process.attempt, account_number=command.account_number, created_at=at)
     return IMPORT_PROCESS.decide(command, process, at)
 
 
@@ -55,6 +56,32 @@ def attempts_are_not_counted(command: Any, process: ImportProcess, at: Any) -> A
     if hasattr(command, "max_attempts"):
         command = replace(command, max_attempts=10**6)
     return IMPORT_PROCESS.decide(command, process, at)
+
+
+def attempts_for_tokens() -> Any:
+    """As `decide`, but an outcome is believed where its attempt has the present one's number: as it once was."""
+    attempts: dict[tuple[str, int], int] = {}
+
+    def decide(command: Any, process: ImportProcess, at: Any) -> Any:
+        stream = process.staged.content_sha256.partition("#")[0] if process.staged else ""
+        attempt = attempts.get((stream, getattr(command, "start", 0)))
+        if process.status == "IN_PROGRESS" and attempt == process.attempt:
+            command = replace(command, start=process.start)
+        event = IMPORT_PROCESS.decide(command, process, at)
+        if isinstance(event, ImportStarted):
+            attempts[stream, process.version + 1] = event.attempt
+        return event
+
+    return decide
+
+
+def test_a_late_worker_is_found_where_attempts_stand_for_tokens() -> None:
+    def look_for_it() -> None:
+        for seed in range(30):
+            Simulation(seed, decide=attempts_for_tokens()).run()
+
+    with pytest.raises(Broken, match="the outcome is that of"):
+        look_for_it()
 
 
 @pytest.mark.parametrize("mistake", [stale_attempts_count, staging_is_forgotten, attempts_are_not_counted])

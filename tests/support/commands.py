@@ -15,9 +15,9 @@ from tests.support.make import NOON, stage, start
 COMMANDS = st.one_of(
     st.builds(stage, st.sampled_from(["a" * 64, "b" * 64]), is_dry_run=st.booleans()),
     st.builds(start, max_attempts=st.integers(1, 3)),
-    st.builds(CompleteImport, attempt=st.integers(1, 3), account_number=st.sampled_from(["A-00000001", "A-00000002"])),
-    st.builds(FailImport, attempt=st.integers(1, 3), code=st.just("x"), detail=st.just("x")),
-    st.builds(PostponeImport, attempt=st.integers(1, 3), code=st.just("x"), due_at=st.just(NOON)),
+    st.builds(CompleteImport, start=st.integers(1, 6), account_number=st.sampled_from(["A-00000001", "A-00000002"])),
+    st.builds(FailImport, start=st.integers(1, 6), code=st.just("x"), detail=st.just("x")),
+    st.builds(PostponeImport, start=st.integers(1, 6), code=st.just("x"), due_at=st.just(NOON)),
     st.builds(CancelImport),
     st.builds(RetryImport),
     st.builds(EraseSubject),

@@ -76,7 +76,7 @@ def postponed(attempt: int = 1, due_at: datetime = NOON) -> ImportPostponed:
 
 
 def processed(number: str = "A-00000001", attempt: int = 1) -> ImportProcessed:
-    return ImportProcessed(attempt=attempt, account_number=number)
+    return ImportProcessed(attempt=attempt, account_number=number, created_at=NOON)
 
 
 def errored(attempt: int = 1) -> ImportErrored:

@@ -10,5 +10,5 @@ INVALID = "account_failed_validation"
 
 def failed(ledger: Ledger, external: str, code: str, *problems: str, run: str = "") -> None:
     """An import of supplier S that failed in its first attempt."""
-    for command in (stage(run=run), start(), FailImport(attempt=1, code=code, detail="No.", problems=problems)):
+    for command in (stage(run=run), start(), FailImport(start=2, code=code, detail="No.", problems=problems)):
         ledger.execute(stream_of("S", external), command, at=NOON, by="t")

@@ -53,7 +53,7 @@ class Log:
         (self.folder / "first.note").write_text(self.seal().note)
         self.add(ACCOUNTS // 2 + 1, ACCOUNTS)
         self.seal()
-        assert self.problems() == []
+        assert self.problems() == [], self.problems()
 
     @property
     def kept(self) -> Kept:

@@ -169,7 +169,7 @@ def test_imports_that_fail(ledger: Ledger, counted: PrometheusMeasures, folder: 
         command = StartImport(worker=1, lease_until=now() + timedelta(minutes=1), max_attempts=5)
         ledger.execute(stream, command, at=now(), by="t")
         assert not fires("ImportledgerImportsFail", folder, NOTHING, shown(counted.registry))
-        ledger.execute(stream, FailImport(attempt=1, code="account_failed_validation", detail="no"), at=now(), by="t")
+        ledger.execute(stream, FailImport(start=2, code="account_failed_validation", detail="no"), at=now(), by="t")
         EndedImports(ledger).tell(connection)
     assert fires("ImportledgerImportsFail", folder, NOTHING, shown(counted.registry))
 

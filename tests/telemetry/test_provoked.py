@@ -28,6 +28,7 @@ from tests.support.following import follow as follow_log
 from tests.support.make import an_account
 from tests.support.running import wait_for
 from tests.support.staging import SUPPLIER, stage
+from tests.support.times import set_log_time
 
 _SIMPLE = re.compile(
     r'(?P<how>max|sum)(?: by \(\w+\))? ?\((?P<name>\w+)(?:\{(?P<label>\w+)="(?P<value>[^"]+)"\})?\)'
@@ -79,11 +80,14 @@ def test_nobody_works_and_then_somebody_does(watched: CollectorRegistry, databas
         assert not any(holds(alert, watched) for alert in alerts)
 
 
-def test_followers_that_are_behind(watched: CollectorRegistry, ledger: Ledger, admin: psycopg.Connection[Any]) -> None:
+def test_followers_that_are_behind(
+    watched: CollectorRegistry, database: PostgresUrls, ledger: Ledger, admin: psycopg.Connection[Any]
+) -> None:
     alerts = ("ImportledgerRelayBehind", "ImportledgerProjectorBehind", "ImportledgerSealerBehind")
     follow.set_checkpoint(admin, "relay", 0)
     assert not any(holds(alert, watched) for alert in alerts)
-    ledger.execute(f"supplier/{SUPPLIER}", CreateSupplier(), at=now() - timedelta(hours=1), by="t")
+    set_log_time(database, now() - timedelta(hours=1))
+    ledger.execute(f"supplier/{SUPPLIER}", CreateSupplier(), at=now(), by="t")
     assert all(holds(alert, watched) for alert in alerts)
     follow.set_checkpoint(admin, "relay", 1)
     follow_log(ledger)

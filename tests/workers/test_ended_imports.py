@@ -17,8 +17,8 @@ from workers.ended_imports import FOLLOWER, EndedImports, EndedLine
 
 ENDINGS: dict[str, tuple[Command, ...]] = {
     "PENDING": (stage(),),
-    "PROCESSED": (stage(), start(), CompleteImport(attempt=1, account_number="A-00000001"), EraseSubject(reason="r")),
-    "ERRORED": (stage(), start(), FailImport(attempt=1, code="c", detail="d"), EraseSubject(reason="r")),
+    "PROCESSED": (stage(), start(), CompleteImport(start=2, account_number="A-00000001"), EraseSubject(reason="r")),
+    "ERRORED": (stage(), start(), FailImport(start=2, code="c", detail="d"), EraseSubject(reason="r")),
     "CANCELLED": (stage(), CancelImport(), EraseSubject(reason="r")),
     "ERASED": (stage(), EraseSubject(reason="r")),
 }
@@ -75,7 +75,7 @@ def test_a_line_says_all_and_shows_nothing_that_a_log_must_not_hold(
     ledger: Ledger, ended: EndedImports, lines: list[EndedLine], database: PostgresUrls
 ) -> None:
     stream = stream_of("S", "anna@example.com")
-    for command in (stage(), start(), FailImport(attempt=1, code="reference_not_unique", detail="d")):
+    for command in (stage(), start(), FailImport(start=2, code="reference_not_unique", detail="d")):
         ledger.execute(stream, command, at=NOON, by="t")
     with psycopg.connect(database.service, autocommit=True, row_factory=dict_row) as connection:
         told(ended, connection, lines)

@@ -139,7 +139,7 @@ def test_only_what_is_new_arrives(ledger: Ledger, connection: psycopg.Connection
     looking.goes_first(connection)
     started = StartImport(worker=7, lease_until=now() + timedelta(minutes=1), max_attempts=5)
     ledger.execute_many(dict.fromkeys(streams, started), at=now(), by="t")
-    back = PostponeImport(attempt=1, code="processing_failed", due_at=now())
+    back = PostponeImport(start=2, code="processing_failed", due_at=now())
     ledger.execute_many(dict.fromkeys(streams, back), at=now(), by="t")
     clock.at += 0.3
     assert not looking.goes_first(connection)

@@ -176,7 +176,7 @@ def test_what_somebody_has_ended_meanwhile_is_left_to_him(
     complete, batches = ImportProcessor._complete, list[int]()
 
     def taken_first(processor: ImportProcessor, batch: Sequence[Ready], *, is_dry_run: bool) -> None:
-        failed = FailImport(attempt=1, code="taken_over", detail="Somebody else has it.")
+        failed = FailImport(start=2, code="taken_over", detail="Somebody else has it.")
         for stream in [] if batches else taken:
             ledger.execute(stream, failed, at=now(), by="tester")
         batches.append(len(batch))

@@ -97,10 +97,14 @@ def test_an_account_exists_since_its_documents_were_looked_for(
     monkeypatch.setattr(references, "missing_documents", look)
     stream = stage(ledger, an_account(SUPPLIER))
     processor.process([stream])
-    assert ledger.history(stream)[-1].recorded_at > looked_at[0]
+    processed = ledger.history(stream)[-1]
+    assert isinstance(processed.event, ImportProcessed)
+    assert processed.event.created_at is not None
+    assert looked_at[0] < processed.event.created_at <= processed.recorded_at
     with ledger.connection() as connection:
         [row] = connection.execute("SELECT created_at FROM platform.service_account").fetchall()
-    assert row["created_at"] == ledger.history(stream)[-1].recorded_at
+        [status] = connection.execute("SELECT account_created_at FROM import_status").fetchall()
+    assert row["created_at"] == status["account_created_at"] == processed.event.created_at
 
 
 def test_the_stores_of_a_message_share_the_time_that_there_is(monkeypatch: pytest.MonkeyPatch) -> None:

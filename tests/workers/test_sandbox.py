@@ -8,13 +8,13 @@ from workers.sandbox import MAX_SLOW_S, command_for, slowness_s
 
 
 def asked(external: str, attempt: int = 1) -> object:
-    return command_for(stream_of("S", external), ImportProcess(status="IN_PROGRESS", attempt=attempt), NOON)
+    return command_for(stream_of("S", external), ImportProcess(status="IN_PROGRESS", start=2, attempt=attempt), NOON)
 
 
 def test_an_error_is_asked_for_by_its_code() -> None:
     command = asked("NW-1-ERRORED-document_not_found")
     assert isinstance(command, FailImport)
-    assert (command.code, command.attempt) == ("document_not_found", 1)
+    assert (command.code, command.start) == ("document_not_found", 2)
 
 
 def test_a_transient_import_is_given_up_twice_and_then_goes() -> None:

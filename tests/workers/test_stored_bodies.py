@@ -88,7 +88,9 @@ def test_a_stored_record_of_so_much_is_made_anew() -> None:
     body = json.dumps(envelope | {"dropped": [1] * (2 * LIMIT)}).encode()
     with pytest.raises(Exception, match="misfits"):
         Shape(EnergyAmountImport).read(body)
-    event = RecordImported(account_number="A-1", payload_sha256="0" * 64, content_sha256="", cancellation_sha256="")
+    event = RecordImported(
+        account_number="A-1", payload_sha256="0" * 64, content_sha256="", cancellation_sha256="", imported_at=NOON
+    )
     change = platform_change(_recorded("energy-amount/S/1/1", event), body)
     assert change is not None
     assert change.copied

@@ -1,0 +1,174 @@
+"""Workers that wake late, on a real log: what was staged meanwhile is neither replaced nor ended by them.
+
+Worker 7 hangs while it looks for documents. Its import is given back, the importer sends something else, and worker 8
+takes that up; then worker 7 wakes.
+"""
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from eventstore.aggregates.import_process import CancelImport, ImportStarted, PostponeImport, StartImport
+from eventstore.aggregates.supplier import ConfigureSupplier, CreateSupplier
+from eventstore.clock import now, shift_clock
+from eventstore.log.ledger import Ledger
+from tests.support.bells import queued
+from tests.support.make import an_account, changed
+from tests.support.staging import SUPPLIER, stage, status
+from workers import references
+from workers.broker import BrokerDoorbell, in_process_broker
+from workers.liveness import Liveness
+from workers.process_imports import ImportProcessor
+from workers.sweeper import Sweeper
+
+FIRST = changed(an_account(SUPPLIER), "FIRST", "sales_channel")
+SECOND = changed(an_account(SUPPLIER), "SECOND", "sales_channel")
+
+
+class Hanging:
+    """The document store: the first look hangs until it is let go, and then finds what it is told to."""
+
+    def __init__(self) -> None:
+        self.is_asked, self.goes_on = threading.Event(), threading.Event()
+        self.missing: set[str] = set()
+        self._is_first = True
+
+    def __call__(self, root: str, paths: list[str], **limits: float) -> set[str]:
+        if not self._is_first:
+            return set()
+        self._is_first = False
+        self.is_asked.set()
+        assert self.goes_on.wait(20)
+        return self.missing & set(paths) if self.missing != {"*"} else set(paths)
+
+
+@pytest.fixture
+def hanging(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hanging:
+    store = Hanging()
+    monkeypatch.setattr(references, "missing_documents", store)
+    settings = ConfigureSupplier(documents_root=tmp_path.as_uri(), documents_check="require")
+    for command in (CreateSupplier(), settings):
+        ledger.execute(f"supplier/{SUPPLIER}", command, at=now(), by="t")
+    return store
+
+
+def wake_late(ledger: Ledger, hanging: Hanging, processor: ImportProcessor, meanwhile: Callable[[str], Any]) -> str:
+    """The stream: worker 7 has hung on what was staged, worker 8 holds what came meanwhile, and 7 has gone on."""
+    [stream] = {one.stream for one in ledger.history(f"import/{SUPPLIER}/{FIRST['external_account_number']}")}
+    late = threading.Thread(target=processor.process, args=([stream],))
+    late.start()
+    assert hanging.is_asked.wait(20)
+    start = ledger.load([stream])[stream].state.start
+    given_back = PostponeImport(start=start, code="lease_expired", due_at=now() - timedelta(minutes=1))
+    ledger.execute(stream, given_back, at=now(), by="sweeper")
+    meanwhile(stream)
+    take_up = StartImport(worker=8, lease_until=now() + timedelta(minutes=1), max_attempts=5)
+    started = ledger.execute(stream, take_up, at=now(), by="worker:8")
+    assert started is not None
+    assert isinstance(started.event, ImportStarted)
+    assert started.event.attempt == 1, "as that of worker 7"
+    hanging.goes_on.set()
+    late.join(20)
+    assert not late.is_alive()
+    return stream
+
+
+def finish(ledger: Ledger, stream: str, processor: ImportProcessor) -> None:
+    """Worker 8 gives up what it holds, and it is processed."""
+    start = ledger.load([stream])[stream].state.start
+    given_back = PostponeImport(start=start, code="worker_lost", due_at=now() - timedelta(minutes=1))
+    ledger.execute(stream, given_back, at=now(), by="sweeper")
+    processor.process([stream])
+
+
+def channels(connection: psycopg.Connection[Any]) -> list[str]:
+    rows = connection.execute("SELECT sales_channel FROM platform.service_account").fetchall()
+    return [row["sales_channel"] for row in rows]
+
+
+def test_a_creation_that_was_staged_meanwhile_is_not_replaced(
+    ledger: Ledger, hanging: Hanging, processor: ImportProcessor, connection: psycopg.Connection[Any]
+) -> None:
+    stage(ledger, FIRST)
+    stream = wake_late(ledger, hanging, processor, lambda _: stage(ledger, SECOND))
+    assert status(ledger, stream) == "IN_PROGRESS"
+    assert channels(connection) == []
+    finish(ledger, stream, processor)
+    assert status(ledger, stream) == "PROCESSED"
+    assert channels(connection) == ["SECOND"]
+
+
+def test_a_creation_after_a_dry_run_is_not_lost(
+    ledger: Ledger, hanging: Hanging, processor: ImportProcessor, connection: psycopg.Connection[Any]
+) -> None:
+    stage(ledger, FIRST, is_dry_run=True)
+    stream = wake_late(ledger, hanging, processor, lambda _: stage(ledger, FIRST))
+    assert status(ledger, stream) == "IN_PROGRESS"
+    finish(ledger, stream, processor)
+    assert status(ledger, stream) == "PROCESSED"
+    assert ledger.load([stream])[stream].state.account_number.startswith("A-")
+    assert channels(connection) == ["FIRST"]
+
+
+def test_a_dry_run_after_a_cancelled_creation_makes_no_account(
+    ledger: Ledger, hanging: Hanging, processor: ImportProcessor, connection: psycopg.Connection[Any]
+) -> None:
+    def rehearse(stream: str) -> None:
+        ledger.execute(stream, CancelImport(), at=now(), by="t")
+        stage(ledger, SECOND, is_dry_run=True)
+
+    stage(ledger, FIRST)
+    stream = wake_late(ledger, hanging, processor, rehearse)
+    finish(ledger, stream, processor)
+    assert status(ledger, stream) == "DRY_RUN_SUCCEEDED"
+    assert channels(connection) == []
+    stage(ledger, SECOND)
+    processor.process([stream])
+    assert status(ledger, stream) == "PROCESSED"
+    assert channels(connection) == ["SECOND"]
+
+
+def test_a_missing_document_of_the_first_content_does_not_fail_the_second(
+    ledger: Ledger, hanging: Hanging, processor: ImportProcessor, connection: psycopg.Connection[Any]
+) -> None:
+    hanging.missing = {"*"}
+    stage(ledger, FIRST)
+    stream = wake_late(ledger, hanging, processor, lambda _: stage(ledger, SECOND))
+    assert status(ledger, stream) == "IN_PROGRESS"
+    finish(ledger, stream, processor)
+    assert status(ledger, stream) == "PROCESSED"
+    assert channels(connection) == ["SECOND"]
+
+
+def test_leases_are_judged_by_the_clock_of_the_database(
+    ledger: Ledger, processor: ImportProcessor, connection: psycopg.Connection[Any]
+) -> None:
+    """A relay whose clock is 90 seconds ahead gives nothing back, and a worker's own clock sets no lease."""
+    liveness = Liveness(ledger)
+    liveness.start(threading.Event())
+    worker = ImportProcessor(ledger, worker=liveness.worker)
+    stream = stage(ledger, FIRST)
+    broker = in_process_broker()
+    try:
+        shift_clock(timedelta(seconds=-3_600))
+        [started] = worker._start([stream], ledger.look_at([stream]))
+        shift_clock(timedelta(seconds=90))
+        Sweeper(ledger, BrokerDoorbell(broker)).sweep(connection, relayed=2)
+    finally:
+        shift_clock(timedelta())
+        liveness.stop()
+    assert started.process.start == 2
+    assert status(ledger, stream) == "IN_PROGRESS"
+    assert queued(broker) == []
+
+
+def test_two_threads_of_a_worker_never_have_the_same_lease(ledger: Ledger, processor: ImportProcessor) -> None:
+    """By its end a worker finds what it has taken up where the database could not say so."""
+    at = ledger.time()
+    ends = [processor._lease_from(at) for _ in range(3)]
+    assert ends == sorted(set(ends))
