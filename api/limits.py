@@ -57,6 +57,8 @@ MAX_FOLLOWING_AT_ONCE, MAX_FOLLOWING_OF_ONE = 200, 50
 """Streams of events of a process at a time, and of one organisation; each asks the database once a second."""
 MAX_LISTS_AT_ONCE, MAX_LISTS_OF_ONE = 200, 50
 """Lists that a process sends at a time, and to one organisation; each holds two pages."""
+MAX_LIST_S = 3_600.0
+"""Longest time for sending one list [seconds]. It is cut off then, so that nobody keeps a place by reading slowly."""
 MAX_SPREADING_AT_ONCE, MAX_SPREADING_OF_ONE = 3, 1
 """Questions of a process, and of one organisation, for what workers add up; each has a thread and a connection."""
 MAX_MANIFEST_BYTES, MAX_MANIFEST_PLACES = 2 * 1000 * 1000, 20_000
@@ -160,6 +162,7 @@ LIMITS: tuple[Limit, ...] = (
         _BUSY,
         "memory, the others' share",
     ),
+    Limit("time for sending one of these", f"{MAX_LIST_S / 60:.0f} minutes", "it is cut off", "the others' share"),
     Limit(
         "questions at a time of a process for what workers add up",
         f"{MAX_SPREADING_AT_ONCE}, of an organisation {MAX_SPREADING_OF_ONE}",

@@ -6,6 +6,7 @@ so that a slow reader costs the memory of two pages and a fast one does not wait
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -19,7 +20,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from api.database import read
-from api.limits import MAX_LISTS_AT_ONCE, MAX_LISTS_OF_ONE
+from api.limits import MAX_LIST_S, MAX_LISTS_AT_ONCE, MAX_LISTS_OF_ONE
 from api.responses import encoded
 from api.shares import Shares
 from api.stopping import asks_whether_gone
@@ -77,7 +78,7 @@ class Lists:
         organisation: str,
         query: PageQuery[P, T],
         start: P,
-        form: ListFormat[T] = ARRAY,
+        text_format: ListFormat[T] = ARRAY,
         headers: Mapping[str, str] | None = None,
     ) -> Response:
         """Return 200 with all pages from a place on; the first has been read by then.
@@ -86,19 +87,19 @@ class Lists:
         """
         self._places.refuse_full(organisation)
         first = await read(self.pool, query, start)
-        return _ListAnswer(self._chunks(organisation, query, first, form), form.media_type, headers)
+        return _ListAnswer(self._chunks(organisation, query, first, text_format), text_format.media_type, headers)
 
     async def _chunks(
-        self, organisation: str, query: PageQuery[P, T], page: Page[T, P], form: ListFormat[T]
+        self, organisation: str, query: PageQuery[P, T], page: Page[T, P], text_format: ListFormat[T]
     ) -> AsyncGenerator[bytes]:
         with self._places.place(organisation):
             async with contextlib.aclosing(self._pages(query, page)) as pages:
-                before = form.head
+                before = text_format.head
                 async for items in pages:
                     if items:
-                        yield before + form.encode(items)
-                        before = form.between
-                yield (b"" if before is form.between else form.head) + form.tail
+                        yield before + text_format.encode(items)
+                        before = text_format.between
+                yield (b"" if before is text_format.between else text_format.head) + text_format.tail
 
     async def _pages(self, query: PageQuery[P, T], page: Page[T, P]) -> AsyncGenerator[Sequence[T]]:
         """Yield the items of each page, while the next one is being read."""
@@ -128,7 +129,9 @@ async def _patiently(read_page: Callable[[], Awaitable[T]]) -> T:
 
 
 class _ListAnswer(Response):
-    """Sends chunks until there are no more, the client has gone, or a page cannot be read."""
+    """Sends chunks until there are no more. It is cut off when the client has gone, after `MAX_LIST_S`, or when a page
+    cannot be read.
+    """
 
     def __init__(self, chunks: AsyncGenerator[bytes], media_type: str, headers: Mapping[str, str] | None) -> None:
         super().__init__(headers=headers, media_type=media_type)
@@ -136,12 +139,12 @@ class _ListAnswer(Response):
         self._chunks = chunks
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_gone = asks_whether_gone(scope)
+        is_gone, ends_at = asks_whether_gone(scope), time.monotonic() + MAX_LIST_S
         async with contextlib.aclosing(self._chunks) as chunks:
             chunk = await anext(chunks)  # raises as long as nothing was sent
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             try:
-                while not is_gone():
+                while not is_gone() and time.monotonic() < ends_at:
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})
                     chunk = await anext(chunks)
             except UNREAD as error:  # an answer without its end is closed by the server, so that the client notices

@@ -163,6 +163,24 @@ def test_one_organisation_leaves_lists_to_others_and_gets_its_places_back(
         wait_for(is_free, "the places of those who have gone are free")
 
 
+def test_nobody_keeps_a_place_by_reading_slowly_for_ever(
+    database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lists, "MAX_LISTS_OF_ONE", 1)
+    monkeypatch.setattr(lists, "MAX_LIST_S", 0.5)
+    with running(database) as service:
+        importer = filled(service, database)
+        slow = SlowReader(service, importer)
+        time.sleep(0.6)
+        with pytest.raises(ValueError, match=r"Expecting|invalid literal"):
+            slow.rest()
+        monkeypatch.setattr(lists, "MAX_LIST_S", 30.0)
+        again = SlowReader(service, importer)
+        assert len(again.rest()) == IMPORTS
+        slow.close()
+        again.close()
+
+
 def test_a_long_history_comes_whole_and_in_order(database: PostgresUrls, ledger: Ledger) -> None:
     with running(database) as service:
         importer = service.importer(role="auditor")

@@ -26,6 +26,17 @@ def test_nothing_else_sets_how_long_a_lock_of_a_table_is_waited_for() -> None:
             assert all("locks.WAIT_MS" in line or "VACUUM_TIMEOUT" in line for line in settings), (file, settings)
 
 
+def test_the_logs_lock_is_taken_for_a_switch_and_for_one_account_and_for_nothing_that_grows_with_the_log() -> None:
+    """Besides by `append_events`: creates wait until it is free."""
+    taken = [
+        str(file.relative_to(ROOT))
+        for folder in ("api", "cli", "console", "embedded", "eventstore", "projections", "workers")
+        for file in (ROOT / folder).rglob("*.py")
+        if re.search(r"advisory\w*lock\w*\(%s[^)]*\)\"[^\n]*locks\.LOG\b", file.read_text())
+    ]
+    assert sorted(taken) == ["projections/versioning/healing.py", "projections/versioning/versions.py"]
+
+
 def test_nobody_takes_a_lock_by_a_number_that_is_not_in_the_list() -> None:
     for folder in ("api", "cli", "embedded", "eventstore", "projections", "workers"):
         for file in (ROOT / folder).rglob("*.py"):
