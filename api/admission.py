@@ -47,8 +47,8 @@ _REUSED = Sentence(
     "Dieser Idempotency-Key wurde für eine Anfrage mit anderem Inhalt verwendet.",
 )
 _NO_KEY = Sentence(
-    "An Idempotency-Key has 1 to 255 printable ASCII characters, in quotes or not.",
-    "Ein Idempotency-Key hat 1 bis 255 druckbare ASCII-Zeichen, mit oder ohne Anführungszeichen.",
+    "An Idempotency-Key must have 1 to 255 printable ASCII characters, in quotes or not.",
+    "Ein Idempotency-Key muss 1 bis 255 druckbare ASCII-Zeichen haben, mit oder ohne Anführungszeichen.",
 )
 _GIVEN_TWICE = Sentence("A parameter must not be given twice.", "Ein Parameter darf nicht zweimal angegeben sein.")
 _KEY = re.compile(r'"?([!#-\[\]-~ ]{1,255})"?\Z')

@@ -265,9 +265,9 @@ _ANSWERS = (
 )
 
 _FIELDS = (
-    _field("required", "customers.0.family_name", "This field is required.", "Dieses Feld ist erforderlich."),
-    _field("null", "customers.0.date_of_birth", "This field may not be null.", "Dieses Feld darf nicht null sein."),
-    _field("blank", "external_account_number", "This field may not be blank.", "Dieses Feld darf nicht leer sein."),
+    _field("required", "customers.0.family_name", "This field must be given.", "Dieses Feld muss angegeben sein."),
+    _field("null", "customers.0.date_of_birth", "This field must not be null.", "Dieses Feld darf nicht null sein."),
+    _field("blank", "external_account_number", "This field must not be blank.", "Dieses Feld darf nicht leer sein."),
     _field(
         "invalid",
         "notes.0.created_at",
@@ -283,13 +283,16 @@ _FIELDS = (
     ),
     _field("not_a_list", "customers", "An array is expected.", "Erwartet wird ein Array."),
     _field(
-        "unknown_field", "customers.0.nickname", "This field is not documented.", "Dieses Feld ist nicht dokumentiert."
+        "unknown_field",
+        "customers.0.nickname",
+        "This field is not documented and must be left out.",
+        "Dieses Feld ist nicht dokumentiert und muss weggelassen werden.",
     ),
     _field(
         "repeated_field",
         "customers.0.email",
-        "This field is given twice in one object.",
-        "Dieses Feld ist in einem Objekt zweimal angegeben.",
+        "This field must not be given twice in one object.",
+        "Dieses Feld darf in einem Objekt nicht zweimal angegeben sein.",
     ),
     _field("max_length", "billing_address1", "The text or array is too long.", "Der Text oder das Array ist zu lang."),
     _field("min_value", "payment_schedules.0.day_of_month", "The number is too small.", "Die Zahl ist zu klein."),
@@ -297,14 +300,14 @@ _FIELDS = (
     _field(
         "max_digits",
         "transfer_balance",
-        "A number has at most 18 digits before the point and 10 after it.",
-        "Eine Zahl hat höchstens 18 Stellen vor dem Komma und 10 danach.",
+        "A number must have at most 18 digits before the point and 10 after it.",
+        "Eine Zahl darf höchstens 18 Stellen vor dem Komma und 10 danach haben.",
     ),
     _field(
         "null_characters_not_allowed",
         "notes.0.body",
-        "Null characters are not allowed.",
-        "Nullzeichen sind nicht erlaubt.",
+        "A text must not hold null characters.",
+        "Ein Text darf keine Nullzeichen enthalten.",
     ),
     _field(
         "errors_truncated",
@@ -315,38 +318,38 @@ _FIELDS = (
     _field(
         "dry_run_only",
         "task_params.is_dry_run",
-        "This import supplier takes dry runs only.",
-        "Dieser Lieferant nimmt nur Probeläufe an.",
+        "This must be a dry run: the import supplier takes no others.",
+        "Dies muss ein Probelauf sein: Der Lieferant nimmt nichts anderes an.",
     ),
     _field(
         "schedule_window_start_in_past",
         "task_params.schedule_window_start",
-        "The window begins in the past.",
-        "Das Zeitfenster beginnt in der Vergangenheit.",
+        "The window must not begin in the past.",
+        "Das Zeitfenster darf nicht in der Vergangenheit beginnen.",
     ),
     _field(
         "schedule_window_end_in_past",
         "task_params.schedule_window_end",
-        "The window ends in the past.",
-        "Das Zeitfenster endet in der Vergangenheit.",
+        "The window must not end in the past.",
+        "Das Zeitfenster darf nicht in der Vergangenheit enden.",
     ),
     _field(
         "schedule_window_start_too_far_in_future",
         "task_params.schedule_window_start",
-        "The window begins more than 4 days ahead.",
-        "Das Zeitfenster beginnt mehr als 4 Tage in der Zukunft.",
+        "The window must not begin more than 4 days ahead.",
+        "Das Zeitfenster darf nicht mehr als 4 Tage in der Zukunft beginnen.",
     ),
     _field(
         "schedule_window_end_too_far_in_future",
         "task_params.schedule_window_end",
-        "The window ends more than 4 days ahead.",
-        "Das Zeitfenster endet mehr als 4 Tage in der Zukunft.",
+        "The window must not end more than 4 days ahead.",
+        "Das Zeitfenster darf nicht mehr als 4 Tage in der Zukunft enden.",
     ),
     _field(
         "schedule_window_start__after_end",
         "task_params.schedule_window_start",
-        "The window begins after its end.",
-        "Das Zeitfenster beginnt nach seinem Ende.",
+        "The window must begin before its end.",
+        "Das Zeitfenster muss vor seinem Ende beginnen.",
     ),
     _field(
         "market_participant_not_found",
@@ -522,6 +525,33 @@ _RULES: tuple[tuple[str, tuple[Rule, ...]], ...] = (
 )
 
 
+_SHARED = {
+    "children_with_duplicate_values": Sentence(
+        "Items of an array agree where they must differ.",
+        "Einträge eines Arrays stimmen überein, wo sie es nicht dürfen.",
+    ),
+    "date_in_future": Sentence(
+        "A day or a moment lies in the future, where it must not.",
+        "Ein Tag oder Zeitpunkt liegt in der Zukunft, wo er es nicht darf.",
+    ),
+    "implausible_conversion_factor": Sentence(
+        "A factor that converts gas volumes lies outside its usual range.",
+        "Ein Faktor zur Umrechnung von Gasmengen liegt außerhalb seines üblichen Bereichs.",
+    ),
+    "invalid_phone_number": Sentence("A phone number is not valid.", "Eine Telefonnummer ist nicht gültig."),
+    "invalid_supply_point_identifier": Sentence(
+        "A market location id does not have its form.", "Eine MaLo-ID hat nicht ihre Form."
+    ),
+    "negative_number": Sentence(
+        "A number is negative, where it must not be.", "Eine Zahl ist negativ, wo sie es nicht darf."
+    ),
+    "start_date_later_than_end_date": Sentence(
+        "A period ends before it begins.", "Ein Zeitraum endet vor seinem Beginn."
+    ),
+}
+"""Meanings of the codes that several rules share; a code of one rule means what that rule says."""
+
+
 def _with_rules(own: tuple[ErrorCode, ...]) -> Iterator[ErrorCode]:
     """The codes of this table with the rules that use them, then the codes that only rules use."""
     rules: dict[str, list[RuleOfCode]] = {}
@@ -535,7 +565,8 @@ def _with_rules(own: tuple[ErrorCode, ...]) -> Iterator[ErrorCode]:
         first = of_code[0]
         attr = first.at.replace("[]", ".0") or "non_field_errors"
         entry = _field(code, attr, first.says, first.says_de)
-        yield msgspec.structs.replace(entry, rules=tuple(of_code))
+        meaning = _SHARED.get(code, entry.sentence)
+        yield msgspec.structs.replace(entry, meaning=str(meaning), meaning_de=meaning.german, rules=tuple(of_code))
 
 
 CATALOGUE: tuple[ErrorCode, ...] = tuple(_with_rules(_ANSWERS + _FIELDS + _PROCESSING + _GRAPHQL))

@@ -16,16 +16,17 @@ from schemas.problems import attr_of, bounded
 from schemas.sentence import Sentence
 from schemas.shape import NotJson
 
-_NO_JSON = Sentence("The manifest is not JSON.", "Das Manifest ist kein JSON.")
+_NO_JSON = Sentence("The manifest must be JSON.", "Das Manifest muss JSON sein.")
 _TOO_LARGE = Sentence(
-    f"A manifest has at most {MAX_MANIFEST_BYTES} bytes.", f"Ein Manifest hat höchstens {MAX_MANIFEST_BYTES} Bytes."
+    f"A manifest must have at most {MAX_MANIFEST_BYTES} bytes.",
+    f"Ein Manifest darf höchstens {MAX_MANIFEST_BYTES} Bytes haben.",
 )
 _TOO_MANY = Sentence(
-    f"A manifest has at most {MAX_MANIFEST_PLACES} ledgers and paths.",
-    f"Ein Manifest hat höchstens {MAX_MANIFEST_PLACES} Buchungskreise und Pfade.",
+    f"A manifest must have at most {MAX_MANIFEST_PLACES} ledgers and paths.",
+    f"Ein Manifest darf höchstens {MAX_MANIFEST_PLACES} Buchungskreise und Pfade haben.",
 )
 _NO_OBJECT = Problem(
-    "non_field_errors", "invalid", Sentence("A manifest is an object.", "Ein Manifest ist ein Objekt.")
+    "non_field_errors", "invalid", Sentence("A manifest must be an object.", "Ein Manifest muss ein Objekt sein.")
 )
 _NOT_UNDERSTOOD = Sentence("The request could not be understood.", "Die Anfrage wurde nicht verstanden.")
 _OTHER_SUPPLIER = Sentence("The source is another supplier's.", "Die Quelle gehört zu einem anderen Lieferanten.")

@@ -165,7 +165,9 @@ async def _received(request: Request, room: Room) -> bytes:
             chunks.append(chunk)
         elif size > MAX_DISCARDED_BYTES or not more:
             most = room.of_body
-            detail = Sentence(f"A body has at most {most} bytes.", f"Ein Inhalt hat höchstens {most} Bytes.")
+            detail = Sentence(
+                f"A body must have at most {most} bytes.", f"Ein Inhalt darf höchstens {most} Bytes haben."
+            )
             raise ApiError(413, detail, headers={"Connection": "close"})
         elif chunks:
             chunks.clear()

@@ -28,8 +28,8 @@ def named_run(request: Request) -> str:
         raise ApiError(
             400,
             Sentence(
-                "A run is named by 1 to 64 of A–Z, a–z, 0–9, point, underscore and hyphen.",
-                "Ein Lauf heißt mit 1 bis 64 Zeichen aus A–Z, a–z, 0–9, Punkt, Unterstrich und Bindestrich.",
+                "A run's name must have 1 to 64 of A–Z, a–z, 0–9, point, underscore and hyphen.",
+                "Der Name eines Laufs muss 1 bis 64 Zeichen haben: A–Z, a–z, 0–9, Punkt, Unterstrich, Bindestrich.",
             ),
         )
     return name

@@ -51,21 +51,25 @@ from schemas.sentence import Sentence
 from telemetry.measures import measures
 
 _ACCEPT_LANGUAGE = re.compile(rb"\r\naccept-language:([^\r\n]{0,200})", re.IGNORECASE)
-_NO_HTTP = Sentence("The request cannot be read as HTTP.", "Die Anfrage ist nicht als HTTP lesbar.")
+_NO_HTTP = Sentence(
+    "The request must be valid HTTP/1.1 or HTTP/1.0.", "Die Anfrage muss gültiges HTTP/1.1 oder HTTP/1.0 sein."
+)
 _LONG_LINE = Sentence(
-    f"A request line has at most {MAX_REQUEST_LINE_BYTES} bytes.",
-    f"Eine Anfragezeile hat höchstens {MAX_REQUEST_LINE_BYTES} Bytes.",
+    f"A request line must have at most {MAX_REQUEST_LINE_BYTES} bytes.",
+    f"Eine Anfragezeile darf höchstens {MAX_REQUEST_LINE_BYTES} Bytes haben.",
 )
 _LARGE_HEADER = Sentence(
-    f"A header has at most {MAX_HEADER_FIELDS} fields and {MAX_HEADER_BYTES} bytes, a body none after it.",
-    f"Ein Header hat höchstens {MAX_HEADER_FIELDS} Felder und {MAX_HEADER_BYTES} Bytes; nach dem Inhalt folgt keiner.",
+    f"A header must have at most {MAX_HEADER_FIELDS} fields and {MAX_HEADER_BYTES} bytes, all before the body.",
+    f"Ein Header darf höchstens {MAX_HEADER_FIELDS} Felder und {MAX_HEADER_BYTES} Bytes haben, alle vor dem Inhalt.",
 )
-_LATE_FIELDS = Sentence("Fields after the body are not taken.", "Felder nach dem Inhalt werden nicht angenommen.")
+_LATE_FIELDS = Sentence("Fields must not follow the body.", "Felder dürfen nicht auf den Inhalt folgen.")
 _PIPELINED = Sentence(
-    "Too many requests are sent before their answers are read.",
-    "Zu viele Anfragen werden gesendet, bevor ihre Antworten gelesen sind.",
+    "Requests must not be sent so far ahead of their answers.",
+    "Anfragen dürfen nicht so weit vor ihren Antworten gesendet werden.",
 )
-_SMALL_PIECES = Sentence("The body is sent in too small pieces.", "Der Inhalt wird in zu kleinen Stücken gesendet.")
+_SMALL_PIECES = Sentence(
+    "The body must be sent in larger pieces.", "Der Inhalt muss in größeren Stücken gesendet werden."
+)
 _NO_VERSION = Sentence("The version must be HTTP/1.1 or HTTP/1.0.", "Die Version muss HTTP/1.1 oder HTTP/1.0 sein.")
 _NO_TUNNEL = Sentence("The method must not be CONNECT.", "Die Methode darf nicht CONNECT sein.")
 _ONE_HOST = Sentence(

@@ -19,7 +19,7 @@ CONTENT_FORM = 2
 UNKNOWN_SUPPLIER = Problem(
     "import_supplier",
     "invalid_choice",
-    Sentence("This is not one of your import suppliers.", "Dies ist keiner Ihrer Lieferanten."),
+    Sentence("This must be one of your import suppliers.", "Dies muss einer Ihrer Lieferanten sein."),
 )
 _LEFT_OUT = Sentence(
     "This field is not documented; it is left out.", "Dieses Feld ist nicht dokumentiert; es wird weggelassen."

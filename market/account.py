@@ -47,8 +47,8 @@ ACCOUNT: tuple[Rule, ...] = (
         field="customers",
         holds=_names_a_customer,
         says=Sentence(
-            "An account has at least one customer, unless its occupier is unknown.",
-            "Ein Konto hat mindestens einen Kunden, außer wenn der Bewohner unbekannt ist.",
+            "An account must have at least one customer, unless its occupier is unknown.",
+            "Ein Konto muss mindestens einen Kunden haben, außer wenn der Bewohner unbekannt ist.",
         ),
         source=_CONTRACT,
     ),
@@ -57,7 +57,9 @@ ACCOUNT: tuple[Rule, ...] = (
         at="customers",
         field="0.family_name",
         holds=_somebody_has_a_family_name,
-        says=Sentence("At least one customer has a family name.", "Mindestens ein Kunde hat einen Nachnamen."),
+        says=Sentence(
+            "At least one customer must have a family name.", "Mindestens ein Kunde muss einen Nachnamen haben."
+        ),
         source=_CONTRACT,
     ),
     Rule(
@@ -65,8 +67,8 @@ ACCOUNT: tuple[Rule, ...] = (
         at="",
         holds=_nobody_at_an_unknown_occupier,
         says=Sentence(
-            "An account with an unknown occupier has no customers.",
-            "Ein Konto mit unbekanntem Bewohner hat keine Kunden.",
+            "An account with an unknown occupier must not have customers.",
+            "Ein Konto mit unbekanntem Bewohner darf keine Kunden haben.",
         ),
         source=_CONTRACT,
     ),
@@ -75,8 +77,8 @@ ACCOUNT: tuple[Rule, ...] = (
         at="",
         holds=_one_address_of_an_unknown_occupier,
         says=Sentence(
-            "An account with an unknown occupier has one supply address at most.",
-            "Ein Konto mit unbekanntem Bewohner hat höchstens eine Lieferstelle.",
+            "An account with an unknown occupier must not have more than one supply address.",
+            "Ein Konto mit unbekanntem Bewohner darf höchstens eine Lieferstelle haben.",
         ),
         source=_CONTRACT,
     ),
@@ -85,8 +87,8 @@ ACCOUNT: tuple[Rule, ...] = (
         at="",
         holds=_has_an_address,
         says=Sentence(
-            "An account has a billing address or a supply address.",
-            "Ein Konto hat eine Rechnungsadresse oder eine Lieferstelle.",
+            "An account must have a billing address or a supply address.",
+            "Ein Konto muss eine Rechnungsadresse oder eine Lieferstelle haben.",
         ),
         source=_CONTRACT,
     ),
@@ -94,7 +96,9 @@ ACCOUNT: tuple[Rule, ...] = (
         code="invalid_postcode",
         at="billing_postcode",
         holds=is_postcode,
-        says=Sentence("A German postcode has five digits.", "Eine deutsche Postleitzahl hat fünf Ziffern."),
+        says=Sentence(
+            "A German postcode must have five digits.", "Eine deutsche Postleitzahl muss fünf Ziffern haben."
+        ),
         source="Deutsche Post, Leitfaden zur Postleitzahl",
         severity=Severity.WARNING,
     ),
@@ -103,8 +107,8 @@ ACCOUNT: tuple[Rule, ...] = (
         at="references",
         holds=unique_by("namespace", "value"),
         says=Sentence(
-            "No two references have the same namespace and value.",
-            "Keine zwei Referenzen haben denselben Namensraum und Wert.",
+            "Two references must not have the same namespace and value.",
+            "Zwei Referenzen dürfen nicht denselben Namensraum und Wert haben.",
         ),
         source=_CONTRACT,
     ),
@@ -112,14 +116,16 @@ ACCOUNT: tuple[Rule, ...] = (
         code="duplicate_account_campaigns",
         at="account_campaigns",
         holds=unique_by("slug"),
-        says=Sentence("No campaign is named twice.", "Keine Kampagne wird zweimal genannt."),
+        says=Sentence("A campaign must not be named twice.", "Eine Kampagne darf nicht zweimal genannt sein."),
         source=_CONTRACT,
     ),
     Rule(
         code="metadata_has_duplicate_keys",
         at="metadata",
         holds=unique_by("key"),
-        says=Sentence("No metadata key is given twice.", "Kein Schlüssel der Metadaten wird zweimal angegeben."),
+        says=Sentence(
+            "A metadata key must not be given twice.", "Ein Schlüssel der Metadaten darf nicht zweimal angegeben sein."
+        ),
         source=_CONTRACT,
     ),
 )

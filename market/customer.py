@@ -20,8 +20,8 @@ CUSTOMER: tuple[Rule, ...] = (
         at="customers[].family_name",
         holds=_is_somebody,
         says=Sentence(
-            "A customer is not named The Occupier; set unknown_occupier instead.",
-            "Ein Kunde heißt nicht „The Occupier“; stattdessen ist unknown_occupier zu setzen.",
+            "A customer must not be named The Occupier; set unknown_occupier instead.",
+            "Ein Kunde darf nicht „The Occupier“ heißen; stattdessen ist unknown_occupier zu setzen.",
         ),
         source=_CONTRACT,
     ),
@@ -29,21 +29,21 @@ CUSTOMER: tuple[Rule, ...] = (
         code="invalid",
         at="customers[].email",
         holds=is_email,
-        says=Sentence("This is not a valid e-mail address.", "Dies ist keine gültige E-Mail-Adresse."),
+        says=Sentence("This must be a valid e-mail address.", "Dies muss eine gültige E-Mail-Adresse sein."),
         source="RFC 5321, RFC 6531",
     ),
     Rule(
         code="invalid_phone_number",
         at="customers[].mobile",
         holds=is_phone_number,
-        says=Sentence("This is not a valid phone number.", "Dies ist keine gültige Telefonnummer."),
+        says=Sentence("This must be a valid phone number.", "Dies muss eine gültige Telefonnummer sein."),
         source=_E164,
     ),
     Rule(
         code="invalid_phone_number",
         at="customers[].landline",
         holds=is_phone_number,
-        says=Sentence("This is not a valid phone number.", "Dies ist keine gültige Telefonnummer."),
+        says=Sentence("This must be a valid phone number.", "Dies muss eine gültige Telefonnummer sein."),
         source=_E164,
     ),
     Rule(
@@ -51,7 +51,8 @@ CUSTOMER: tuple[Rule, ...] = (
         at="customers[].consents",
         holds=unique_by("type"),
         says=Sentence(
-            "A customer answers each type of consent once.", "Ein Kunde beantwortet jede Art von Einwilligung einmal."
+            "A customer must not answer a type of consent twice.",
+            "Ein Kunde darf eine Art von Einwilligung nicht zweimal beantworten.",
         ),
         source=_CONTRACT,
     ),
@@ -61,7 +62,8 @@ CUSTOMER: tuple[Rule, ...] = (
         holds=is_past,
         needs_now=True,
         says=Sentence(
-            "A consent was signed in the past.", "Eine Einwilligung wurde in der Vergangenheit unterschrieben."
+            "A consent must not be signed in the future.",
+            "Eine Einwilligung darf nicht in der Zukunft unterschrieben sein.",
         ),
         source=_CONTRACT,
     ),

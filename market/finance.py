@@ -114,8 +114,8 @@ FINANCE: tuple[Rule, ...] = (
         at="",
         holds=_ledgers_sum_up,
         says=Sentence(
-            "The ledger balances add up to transfer_balance.",
-            "Die Salden der Buchungskreise ergeben zusammen transfer_balance.",
+            "The ledger balances must add up to transfer_balance.",
+            "Die Salden der Buchungskreise müssen zusammen transfer_balance ergeben.",
         ),
         source=_CONTRACT,
     ),
@@ -125,7 +125,8 @@ FINANCE: tuple[Rule, ...] = (
         field="ledgers.non_field_errors",
         holds=_identifiers_known,
         says=Sentence(
-            "A ledger names supply points of this account.", "Ein Buchungskreis nennt Marktlokationen dieses Kontos."
+            "A ledger must name supply points of this account only.",
+            "Ein Buchungskreis darf nur Marktlokationen dieses Kontos nennen.",
         ),
         source=_CONTRACT,
     ),
@@ -133,7 +134,7 @@ FINANCE: tuple[Rule, ...] = (
         code="historical_statement_already_exists",
         at="statements",
         holds=unique_by("statement_id"),
-        says=Sentence("No statement is given twice.", "Keine Abrechnung wird zweimal angegeben."),
+        says=Sentence("A statement must not be given twice.", "Eine Abrechnung darf nicht zweimal angegeben sein."),
         source=_CONTRACT,
     ),
     Rule(
@@ -141,8 +142,8 @@ FINANCE: tuple[Rule, ...] = (
         at="statements[]",
         holds=ordered("bill_period_from_date", "bill_period_to_date"),
         says=Sentence(
-            "bill_period_to_date is not before bill_period_from_date.",
-            "bill_period_to_date liegt nicht vor bill_period_from_date.",
+            "bill_period_to_date must not be before bill_period_from_date.",
+            "bill_period_to_date darf nicht vor bill_period_from_date liegen.",
         ),
         source=_CONTRACT,
     ),
@@ -151,8 +152,8 @@ FINANCE: tuple[Rule, ...] = (
         at="statements[].statement_path",
         holds=is_below_root,
         says=Sentence(
-            "A document path stays below the supplier's root.",
-            "Ein Dokumentpfad bleibt unterhalb des Stammverzeichnisses des Lieferanten.",
+            "A document path must stay below the supplier's root.",
+            "Ein Dokumentpfad muss unterhalb des Stammverzeichnisses des Lieferanten bleiben.",
         ),
         source="ours: documents are read below the root and nowhere else",
     ),
@@ -160,7 +161,7 @@ FINANCE: tuple[Rule, ...] = (
         code="duplicate_ledger_entries_found",
         at="ledgers",
         holds=unique_by("ledger_code"),
-        says=Sentence("No ledger is given twice.", "Kein Buchungskreis wird zweimal angegeben."),
+        says=Sentence("A ledger must not be given twice.", "Ein Buchungskreis darf nicht zweimal angegeben sein."),
         source=_CONTRACT,
     ),
     Rule(
@@ -168,7 +169,8 @@ FINANCE: tuple[Rule, ...] = (
         at="ledgers",
         holds=_identifiers_differ,
         says=Sentence(
-            "A supply point belongs to one ledger.", "Eine Marktlokation gehört zu einem einzigen Buchungskreis."
+            "A supply point must not belong to two ledgers.",
+            "Eine Marktlokation darf nicht zu zwei Buchungskreisen gehören.",
         ),
         source=_CONTRACT,
     ),
@@ -176,7 +178,7 @@ FINANCE: tuple[Rule, ...] = (
         code="duplicate_transaction_ids",
         at="ledgers",
         holds=_transactions_differ,
-        says=Sentence("No transaction is given twice.", "Keine Buchung wird zweimal angegeben."),
+        says=Sentence("A transaction must not be given twice.", "Eine Buchung darf nicht zweimal angegeben sein."),
         source=_CONTRACT,
     ),
     Rule(
@@ -184,8 +186,9 @@ FINANCE: tuple[Rule, ...] = (
         at="ledgers[]",
         holds=_runs_up,
         says=Sentence(
-            "ledger_balance is last_statement_balance, plus payments and credits, less repayments and charges.",
-            "ledger_balance ist last_statement_balance plus Zahlungen, Gutschriften, minus Rückzahlungen, Forderungen.",
+            "ledger_balance must be last_statement_balance, plus payments and credits, less repayments and charges.",
+            "ledger_balance muss last_statement_balance sein, plus Zahlungen und Gutschriften,"
+            " minus Rückzahlungen und Forderungen.",
         ),
         source=_CONTRACT,
         severity=Severity.WARNING,
@@ -195,7 +198,8 @@ FINANCE: tuple[Rule, ...] = (
         at="ledgers[]",
         holds=_after_the_last_statement,
         says=Sentence(
-            "The transactions are later than the last statement.", "Die Buchungen liegen nach der letzten Abrechnung."
+            "The transactions must be later than the last statement.",
+            "Die Buchungen müssen nach der letzten Abrechnung liegen.",
         ),
         source=_CONTRACT,
         severity=Severity.WARNING,
@@ -206,7 +210,9 @@ FINANCE: tuple[Rule, ...] = (
         field="transaction_date",
         holds=_is_not_in_future,
         needs_now=True,
-        says=Sentence("A transaction is not dated in the future.", "Eine Buchung ist nicht auf die Zukunft datiert."),
+        says=Sentence(
+            "A transaction must not be dated in the future.", "Eine Buchung darf nicht auf die Zukunft datiert sein."
+        ),
         source=_CONTRACT,
         severity=Severity.WARNING,
     ),
@@ -215,8 +221,8 @@ FINANCE: tuple[Rule, ...] = (
         at="payment_instructions",
         holds=_all_or_none_name_a_ledger,
         says=Sentence(
-            "Either all payment instructions name a ledger, or none does.",
-            "Entweder nennen alle Zahlungswege einen Buchungskreis oder keiner.",
+            "Either all payment instructions must name a ledger, or none.",
+            "Entweder müssen alle Zahlungswege einen Buchungskreis nennen oder keiner.",
         ),
         source=_CONTRACT,
     ),
@@ -226,7 +232,8 @@ FINANCE: tuple[Rule, ...] = (
         field="iban",
         holds=_can_be_debited,
         says=Sentence(
-            "A bank account has an iban or an account_number.", "Eine Bankverbindung hat iban oder account_number."
+            "A bank account must have an iban or an account_number.",
+            "Eine Bankverbindung muss iban oder account_number haben.",
         ),
         source=_CONTRACT,
     ),
@@ -234,7 +241,7 @@ FINANCE: tuple[Rule, ...] = (
         code="invalid_iban",
         at="payment_instructions[].bank_account.iban",
         holds=is_iban,
-        says=Sentence("This is not a valid IBAN.", "Dies ist keine gültige IBAN."),
+        says=Sentence("This must be a valid IBAN.", "Dies muss eine gültige IBAN sein."),
         source="ISO 13616-1; SWIFT IBAN Registry",
     ),
     Rule(
@@ -242,8 +249,8 @@ FINANCE: tuple[Rule, ...] = (
         at="payment_schedules",
         holds=_all_or_none_name_a_ledger,
         says=Sentence(
-            "Either all payment schedules name a ledger, or none does.",
-            "Entweder nennen alle Abschlagspläne einen Buchungskreis oder keiner.",
+            "Either all payment schedules must name a ledger, or none.",
+            "Entweder müssen alle Abschlagspläne einen Buchungskreis nennen oder keiner.",
         ),
         source=_CONTRACT,
     ),
@@ -252,8 +259,8 @@ FINANCE: tuple[Rule, ...] = (
         at="payment_schedules",
         holds=unique_by("ledger_code", "start_date"),
         says=Sentence(
-            "No two payment schedules of a ledger start on the same day.",
-            "Keine zwei Abschlagspläne eines Buchungskreises beginnen am selben Tag.",
+            "Two payment schedules of a ledger must not start on the same day.",
+            "Zwei Abschlagspläne eines Buchungskreises dürfen nicht am selben Tag beginnen.",
         ),
         source=_CONTRACT,
     ),
@@ -262,7 +269,9 @@ FINANCE: tuple[Rule, ...] = (
         at="payment_schedules[]",
         field="amount",
         holds=_amount_is_not_zero,
-        says=Sentence("A payment schedule's amount is not zero.", "Der Betrag eines Abschlagsplans ist nicht null."),
+        says=Sentence(
+            "A payment schedule's amount must not be zero.", "Der Betrag eines Abschlagsplans darf nicht null sein."
+        ),
         source=_CONTRACT,
     ),
     Rule(
@@ -271,7 +280,8 @@ FINANCE: tuple[Rule, ...] = (
         field="frequency",
         holds=_has_frequency,
         says=Sentence(
-            "A payment schedule with an amount has a frequency.", "Ein Abschlagsplan mit Betrag hat einen Turnus."
+            "A payment schedule with an amount must have a frequency.",
+            "Ein Abschlagsplan mit Betrag muss einen Turnus haben.",
         ),
         source=_CONTRACT,
     ),
@@ -281,8 +291,8 @@ FINANCE: tuple[Rule, ...] = (
         field="day_of_month",
         holds=_has_day_of_month,
         says=Sentence(
-            "A monthly payment schedule has a day of the month.",
-            "Ein monatlicher Abschlagsplan hat einen Tag im Monat.",
+            "A monthly payment schedule must have a day of the month.",
+            "Ein monatlicher Abschlagsplan muss einen Tag im Monat haben.",
         ),
         source=_CONTRACT,
     ),

@@ -105,7 +105,10 @@ def _task_problems(task: TaskParams, terms: Terms, at: datetime, occasion: Occas
             Problem(
                 "task_params.is_dry_run",
                 "dry_run_only",
-                Sentence("This import supplier takes dry runs only.", "Dieser Lieferant nimmt nur Probeläufe an."),
+                Sentence(
+                    "This must be a dry run: the import supplier takes no others.",
+                    "Dies muss ein Probelauf sein: Der Lieferant nimmt nichts anderes an.",
+                ),
             )
         )
     return problems
@@ -121,7 +124,10 @@ def _window_problems(task: TaskParams, at: datetime) -> list[Problem]:
             _window(
                 "start",
                 "schedule_window_start_in_past",
-                Sentence("The window begins in the past.", "Das Zeitfenster beginnt in der Vergangenheit."),
+                Sentence(
+                    "The window must not begin in the past.",
+                    "Das Zeitfenster darf nicht in der Vergangenheit beginnen.",
+                ),
             )
         )
     if end is not None and end < at:
@@ -129,7 +135,9 @@ def _window_problems(task: TaskParams, at: datetime) -> list[Problem]:
             _window(
                 "end",
                 "schedule_window_end_in_past",
-                Sentence("The window ends in the past.", "Das Zeitfenster endet in der Vergangenheit."),
+                Sentence(
+                    "The window must not end in the past.", "Das Zeitfenster darf nicht in der Vergangenheit enden."
+                ),
             )
         )
     if end is not None and end > at + MAX_WINDOW:
@@ -139,8 +147,8 @@ def _window_problems(task: TaskParams, at: datetime) -> list[Problem]:
                 "end",
                 code,
                 Sentence(
-                    f"The window ends more than {MAX_WINDOW.days} days ahead.",
-                    f"Das Zeitfenster endet mehr als {MAX_WINDOW.days} Tage in der Zukunft.",
+                    f"The window must not end more than {MAX_WINDOW.days} days ahead.",
+                    f"Das Zeitfenster darf nicht mehr als {MAX_WINDOW.days} Tage in der Zukunft enden.",
                 ),
             )
         )
@@ -151,8 +159,8 @@ def _window_problems(task: TaskParams, at: datetime) -> list[Problem]:
                 "start",
                 code,
                 Sentence(
-                    f"The window begins more than {MAX_WINDOW.days} days ahead.",
-                    f"Das Zeitfenster beginnt mehr als {MAX_WINDOW.days} Tage in der Zukunft.",
+                    f"The window must not begin more than {MAX_WINDOW.days} days ahead.",
+                    f"Das Zeitfenster darf nicht mehr als {MAX_WINDOW.days} Tage in der Zukunft beginnen.",
                 ),
             )
         )
@@ -160,7 +168,9 @@ def _window_problems(task: TaskParams, at: datetime) -> list[Problem]:
         code = "schedule_window_start__after_end"
         problems.append(
             _window(
-                "start", code, Sentence("The window begins after its end.", "Das Zeitfenster beginnt nach seinem Ende.")
+                "start",
+                code,
+                Sentence("The window must begin before its end.", "Das Zeitfenster muss vor seinem Ende beginnen."),
             )
         )
     return problems

@@ -43,14 +43,14 @@ PARTICIPANT: tuple[Rule, ...] = (
         code="invalid",
         at="contact_details[].email",
         holds=is_email,
-        says=Sentence("This is not a valid e-mail address.", "Dies ist keine gültige E-Mail-Adresse."),
+        says=Sentence("This must be a valid e-mail address.", "Dies muss eine gültige E-Mail-Adresse sein."),
         source="RFC 5321, RFC 6531",
     ),
     Rule(
         code="invalid_phone_number",
         at="contact_details[].phone",
         holds=is_possible_phone_number,
-        says=Sentence("This cannot be a phone number.", "Dies kann keine Telefonnummer sein."),
+        says=Sentence("This must be a possible phone number.", "Dies muss eine mögliche Telefonnummer sein."),
         source="ITU-T E.164",
     ),
 )
@@ -62,7 +62,8 @@ PRICE_SHEETS: tuple[Rule, ...] = (
         field="article_prices",
         holds=_unused_sheets_are_empty,
         says=Sentence(
-            "A sheet has prices, unless it is unused.", "Ein Preisblatt hat Preise, außer wenn es ungenutzt ist."
+            "A sheet must have prices, unless it is unused.",
+            "Ein Preisblatt muss Preise haben, außer wenn es ungenutzt ist.",
         ),
         source=f"{_PRICAT}, BGM DE1373 code 11",
     ),
@@ -72,8 +73,8 @@ PRICE_SHEETS: tuple[Rule, ...] = (
         field="article_prices",
         holds=_prices_differ,
         says=Sentence(
-            "A sheet prices each article once in each interval zone.",
-            "Ein Preisblatt nennt jeden Artikel in jeder Zone einmal.",
+            "A sheet must not price an article twice in one interval zone.",
+            "Ein Preisblatt darf einen Artikel in einer Zone nicht zweimal nennen.",
         ),
         source=f"{_PRICAT}, LIN and RNG",
     ),
@@ -82,7 +83,9 @@ PRICE_SHEETS: tuple[Rule, ...] = (
         at="price_sheets[].article_prices[].interval_zone",
         field="upper_bound",
         holds=_bounds_in_order,
-        says=Sentence("upper_bound is not below lower_bound.", "upper_bound ist nicht kleiner als lower_bound."),
+        says=Sentence(
+            "upper_bound must not be below lower_bound.", "upper_bound darf nicht kleiner als lower_bound sein."
+        ),
         source=f"{_PRICAT}, RNG DE6162 and DE6152",
     ),
 )

@@ -164,29 +164,33 @@ def _past_day(at: str, says: Sentence) -> Rule:
 
 
 def _soon(at: str) -> Rule:
-    says = Sentence("This day is more than two years ahead.", "Dieser Tag liegt mehr als zwei Jahre in der Zukunft.")
+    says = Sentence(
+        "This day must not be more than two years ahead.",
+        "Dieser Tag darf nicht mehr als zwei Jahre in der Zukunft liegen.",
+    )
     return _warns("date_far_in_future", at, _is_not_far_ahead, says, needs_now=True)
 
 
 def _postcode(at: str) -> Rule:
     says = Sentence(
-        "No German postcode begins with 00, 05, 43 or 62.",
-        "Keine deutsche Postleitzahl beginnt mit 00, 05, 43 oder 62.",
+        "A German postcode must not begin with 00, 05, 43 or 62.",
+        "Eine deutsche Postleitzahl darf nicht mit 00, 05, 43 oder 62 beginnen.",
     )
     return _warns("unassigned_postcode", at, _is_assigned, says, source="Deutsche Post, Leitfaden zur Postleitzahl")
 
 
 PLAUSIBILITY: tuple[Rule, ...] = (
     _past_day(
-        "customers[].date_of_birth", Sentence("Nobody was born in the future.", "Niemand wurde in der Zukunft geboren.")
+        "customers[].date_of_birth",
+        Sentence("A date of birth must not lie in the future.", "Ein Geburtsdatum darf nicht in der Zukunft liegen."),
     ),
     _warns(
         "implausible_date_of_birth",
         "customers[].date_of_birth",
         _is_within_a_lifetime,
         Sentence(
-            f"A customer was born within the last {OLDEST_YEARS} years.",
-            f"Ein Kunde wurde in den letzten {OLDEST_YEARS} Jahren geboren.",
+            f"A customer must be born within the last {OLDEST_YEARS} years.",
+            f"Ein Kunde muss in den letzten {OLDEST_YEARS} Jahren geboren sein.",
         ),
         needs_now=True,
     ),
@@ -198,8 +202,8 @@ PLAUSIBILITY: tuple[Rule, ...] = (
         "supply_addresses[]",
         _supplied_after_moving_in,
         Sentence(
-            "A customer is supplied from customer_at_supply_address_from_date on, not before.",
-            "Ein Kunde wird ab customer_at_supply_address_from_date beliefert, nicht früher.",
+            "A customer must not be supplied before customer_at_supply_address_from_date.",
+            "Ein Kunde darf nicht vor customer_at_supply_address_from_date beliefert werden.",
         ),
     ),
     _soon(f"{_POINT}.supply_start_date"),
@@ -208,12 +212,14 @@ PLAUSIBILITY: tuple[Rule, ...] = (
         "agreement_after_supply_end",
         _POINT,
         _agreed_before_the_end,
-        Sentence("An agreement begins before the supply ends.", "Ein Vertrag beginnt vor dem Ende der Belieferung."),
+        Sentence(
+            "An agreement must begin before the supply ends.", "Ein Vertrag muss vor dem Ende der Belieferung beginnen."
+        ),
     ),
     _past_day(
         f"{_POINT}.last_billed_to_date",
         Sentence(
-            "Nothing was billed up to a day in the future.", "Nichts wurde bis zu einem Tag in der Zukunft abgerechnet."
+            "last_billed_to_date must not lie in the future.", "last_billed_to_date darf nicht in der Zukunft liegen."
         ),
     ),
     _warns(
@@ -221,8 +227,8 @@ PLAUSIBILITY: tuple[Rule, ...] = (
         _POINT,
         _billed_since_the_start,
         Sentence(
-            "last_billed_to_date is not before supply_start_date.",
-            "last_billed_to_date liegt nicht vor supply_start_date.",
+            "last_billed_to_date must not be before supply_start_date.",
+            "last_billed_to_date darf nicht vor supply_start_date liegen.",
         ),
         field="last_billed_to_date",
     ),
@@ -231,8 +237,8 @@ PLAUSIBILITY: tuple[Rule, ...] = (
         _POINT,
         _registers_count_what_is_supplied,
         Sentence(
-            "Registers of electricity have OBIS codes with medium 1, those of gas with medium 7.",
-            "Zählwerke für Strom haben OBIS-Kennzahlen mit dem Medium 1, solche für Gas mit dem Medium 7.",
+            "Registers of electricity must have OBIS codes with medium 1, those of gas with medium 7.",
+            "Zählwerke für Strom müssen OBIS-Kennzahlen mit dem Medium 1 haben, solche für Gas mit dem Medium 7.",
         ),
         source="EDI@Energy, Codeliste der OBIS-Kennzahlen und Medien 2.5c",
     ),
@@ -240,7 +246,7 @@ PLAUSIBILITY: tuple[Rule, ...] = (
         "negative_number",
         f"{_POINT}.agreements[].params.annual_consumption",
         _has_no_sign,
-        Sentence("A consumption is not negative.", "Ein Verbrauch ist nicht negativ."),
+        Sentence("A consumption must not be negative.", "Ein Verbrauch darf nicht negativ sein."),
     ),
     *(
         _warns(
@@ -248,8 +254,8 @@ PLAUSIBILITY: tuple[Rule, ...] = (
             f"{_POINT}.agreements[].params.{field}",
             _is_price_in_euros,
             Sentence(
-                f"A unit rate is in euros per kWh: {MAX_UNIT_RATE} at most.",
-                f"Ein Arbeitspreis steht in Euro je kWh: höchstens {MAX_UNIT_RATE}.",
+                f"A unit rate must be in euros per kWh: {MAX_UNIT_RATE} at most.",
+                f"Ein Arbeitspreis muss in Euro je kWh stehen: höchstens {MAX_UNIT_RATE}.",
             ),
         )
         for field in (
@@ -264,8 +270,8 @@ PLAUSIBILITY: tuple[Rule, ...] = (
         f"{_POINT}.melos[].conversion_factors[].calorific_value",
         is_calorific_value,
         Sentence(
-            "A calorific value lies between 5 and 15 kWh per cubic metre.",
-            "Ein Brennwert liegt zwischen 5 und 15 kWh je Kubikmeter.",
+            "A calorific value must lie between 5 and 15 kWh per cubic metre.",
+            "Ein Brennwert muss zwischen 5 und 15 kWh je Kubikmeter liegen.",
         ),
         source="DVGW G 260, gas families and their calorific values",
     ),
@@ -274,8 +280,8 @@ PLAUSIBILITY: tuple[Rule, ...] = (
         f"{_POINT}.melos[].conversion_factors[].condition_value",
         is_condition_value,
         Sentence(
-            "A condition value lies between 0.5 and 2 at the pressures of supply to customers.",
-            "Eine Zustandszahl liegt bei den Drücken der Kundenversorgung zwischen 0,5 und 2.",
+            "A condition value must lie between 0.5 and 2 at the pressures of supply to customers.",
+            "Eine Zustandszahl muss bei den Drücken der Kundenversorgung zwischen 0,5 und 2 liegen.",
         ),
         source="DVGW G 685, conversion of gas volumes",
     ),
@@ -284,21 +290,21 @@ PLAUSIBILITY: tuple[Rule, ...] = (
         _METER,
         has_its_registers,
         Sentence(
-            "A meter for one direction has as many active registers as registeranzahl says.",
-            "Ein Einrichtungszähler hat so viele aktive Zählwerke, wie registeranzahl angibt.",
+            "A meter for one direction must have as many active registers as registeranzahl says.",
+            "Ein Einrichtungszähler muss so viele aktive Zählwerke haben, wie registeranzahl angibt.",
         ),
     ),
     _warns(
         "negative_reading",
         f"{_REGISTER}.readings[].value",
         _has_no_sign,
-        Sentence("A meter reading is not negative.", "Ein Zählerstand ist nicht negativ."),
+        Sentence("A meter reading must not be negative.", "Ein Zählerstand darf nicht negativ sein."),
     ),
     _warns(
         "date_in_future",
         f"{_REGISTER}.readings[].read_at",
         _is_past,
-        Sentence("A meter is not read in the future.", "Ein Zähler wird nicht in der Zukunft abgelesen."),
+        Sentence("A meter must not be read in the future.", "Ein Zähler darf nicht in der Zukunft abgelesen sein."),
         needs_now=True,
     ),
     _warns(
@@ -306,8 +312,8 @@ PLAUSIBILITY: tuple[Rule, ...] = (
         _REGISTER,
         _fits_its_digits,
         Sentence(
-            "A reading has as many digits before the point as its register at most.",
-            "Ein Zählerstand hat höchstens so viele Vorkommastellen wie sein Zählwerk.",
+            "A reading must not have more digits before the point than its register.",
+            "Ein Zählerstand darf höchstens so viele Vorkommastellen haben wie sein Zählwerk.",
         ),
     ),
     _warns(
@@ -315,33 +321,36 @@ PLAUSIBILITY: tuple[Rule, ...] = (
         _REGISTER,
         _runs_forward,
         Sentence(
-            "A later reading of a register is not smaller than an earlier one, unless the register has turned over.",
-            "Ein späterer Stand eines Zählwerks ist nicht kleiner als ein früherer, außer nach einem Überlauf.",
+            "A later reading must not be smaller than an earlier one, unless the register has turned over.",
+            "Ein späterer Zählerstand darf nicht kleiner sein als ein früherer, außer nach einem Überlauf.",
         ),
     ),
     _warns(
         "reading_outside_active_period",
         _REGISTER,
         _read_while_active,
-        Sentence("A register is read while it is active.", "Ein Zählwerk wird abgelesen, solange es aktiv ist."),
+        Sentence(
+            "A register must be read while it is active.", "Ein Zählwerk muss abgelesen sein, solange es aktiv ist."
+        ),
     ),
     _past_day(
         "statements[].bill_period_to_date",
         Sentence(
-            "A statement that exists is not about the future.", "Eine vorhandene Abrechnung betrifft nicht die Zukunft."
+            "A statement that exists must not be about the future.",
+            "Eine vorhandene Abrechnung darf nicht die Zukunft betreffen.",
         ),
     ),
     _warns(
         "negative_number",
         "statements[].annual_consumption",
         _is_not_negative,
-        Sentence("A consumption is not negative.", "Ein Verbrauch ist nicht negativ."),
+        Sentence("A consumption must not be negative.", "Ein Verbrauch darf nicht negativ sein."),
     ),
     _past_day(
         "ledgers[].last_statement_closing_date",
         Sentence(
-            "A statement that exists was not closed in the future.",
-            "Eine vorhandene Abrechnung wurde nicht in der Zukunft abgeschlossen.",
+            "A statement that exists must not be closed in the future.",
+            "Eine vorhandene Abrechnung darf nicht in der Zukunft abgeschlossen sein.",
         ),
     ),
     _warns(
@@ -349,8 +358,8 @@ PLAUSIBILITY: tuple[Rule, ...] = (
         "ledgers[].current_statement_transactions[].amount",
         _has_no_sign,
         Sentence(
-            "A transaction's amount is not negative; its type says the direction.",
-            "Der Betrag einer Buchung ist nicht negativ; die Richtung steht in ihrem Typ.",
+            "A transaction's amount must not be negative; its type says the direction.",
+            "Der Betrag einer Buchung darf nicht negativ sein; die Richtung steht in ihrem Typ.",
         ),
     ),
     _soon("payment_instructions[].valid_from"),
@@ -358,14 +367,17 @@ PLAUSIBILITY: tuple[Rule, ...] = (
         "negative_number",
         "payment_schedules[].amount",
         _is_not_negative,
-        Sentence("A payment schedule's amount is not negative.", "Der Betrag eines Abschlagsplans ist nicht negativ."),
+        Sentence(
+            "A payment schedule's amount must not be negative.",
+            "Der Betrag eines Abschlagsplans darf nicht negativ sein.",
+        ),
     ),
     _soon("payment_schedules[].start_date"),
     _warns(
         "date_in_future",
         "notes[].created_at",
         _is_past,
-        Sentence("A note was not written in the future.", "Eine Notiz wurde nicht in der Zukunft geschrieben."),
+        Sentence("A note must not be written in the future.", "Eine Notiz darf nicht in der Zukunft geschrieben sein."),
         needs_now=True,
     ),
 )

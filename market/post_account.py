@@ -24,7 +24,7 @@ def _malo(at: str) -> Rule:
         code="invalid_supply_point_identifier",
         at=f"{at}.malo_number",
         holds=has_eleven_digits,
-        says=Sentence("A market location id has 11 digits.", "Eine MaLo-ID hat 11 Ziffern."),
+        says=Sentence("A market location id must have 11 digits.", "Eine MaLo-ID muss 11 Ziffern haben."),
         source=_IDENTIFIERS,
     )
 
@@ -34,7 +34,9 @@ def _period(at: str, source: str) -> Rule:
         code="start_date_later_than_end_date",
         at=at,
         holds=ordered("period_start_at", "period_end_at"),
-        says=Sentence("period_end_at is not before period_start_at.", "period_end_at liegt nicht vor period_start_at."),
+        says=Sentence(
+            "period_end_at must not be before period_start_at.", "period_end_at darf nicht vor period_start_at liegen."
+        ),
         source=source,
     )
 

@@ -41,7 +41,7 @@ def _ordered(at: str, start: str, end: str) -> Rule:
         code="start_date_later_than_end_date",
         at=at,
         holds=ordered(start, end),
-        says=Sentence(f"{end} is not before {start}.", f"{end} liegt nicht vor {start}."),
+        says=Sentence(f"{end} must not be before {start}.", f"{end} darf nicht vor {start} liegen."),
         source=_CONTRACT,
     )
 
@@ -52,8 +52,8 @@ def _eic(at: str) -> Rule:
         at=at,
         holds=is_energy_identification_code,
         says=Sentence(
-            "An energy identification code has 16 characters and ends in its check character.",
-            "Ein Energy Identification Code (EIC) hat 16 Zeichen und endet mit seinem Prüfzeichen.",
+            "An energy identification code must have 16 characters and end in its check character.",
+            "Ein Energy Identification Code (EIC) muss 16 Zeichen haben und mit seinem Prüfzeichen enden.",
         ),
         source="ENTSO-E, EIC Reference Manual 5.5; " + _IDENTIFIERS,
         severity=Severity.WARNING,
@@ -66,8 +66,8 @@ def _partner(at: str) -> Rule:
         at=at,
         holds=is_market_partner_code,
         says=Sentence(
-            "A market partner code has 13 digits and ends in its check digit.",
-            "Eine Marktpartner-ID hat 13 Ziffern und endet mit ihrer Prüfziffer.",
+            "A market partner code must have 13 digits and end in its check digit.",
+            "Eine Marktpartner-ID muss 13 Ziffern haben und mit ihrer Prüfziffer enden.",
         ),
         source=_IDENTIFIERS,
         severity=Severity.WARNING,
@@ -79,7 +79,9 @@ SUPPLY: tuple[Rule, ...] = (
         code="duplicate_supply_addresses_found",
         at="supply_addresses",
         holds=unique_by("supply_address1", "supply_address2", "supply_address3", "supply_address4", "supply_postcode"),
-        says=Sentence("No supply address is given twice.", "Keine Lieferstelle wird zweimal angegeben."),
+        says=Sentence(
+            "A supply address must not be given twice.", "Eine Lieferstelle darf nicht zweimal angegeben sein."
+        ),
         source=_CONTRACT,
     ),
     Rule(
@@ -87,7 +89,8 @@ SUPPLY: tuple[Rule, ...] = (
         at="supply_addresses",
         holds=_on_one_address,
         says=Sentence(
-            "A supply point belongs to one supply address.", "Eine Marktlokation gehört zu einer einzigen Lieferstelle."
+            "A supply point must not belong to two supply addresses.",
+            "Eine Marktlokation darf nicht zu zwei Lieferstellen gehören.",
         ),
         source=_CONTRACT,
     ),
@@ -95,14 +98,18 @@ SUPPLY: tuple[Rule, ...] = (
         code="duplicate_meter_points_provided",
         at="supply_addresses[].supply_points",
         holds=unique_by("identifier"),
-        says=Sentence("No supply point is given twice.", "Keine Marktlokation wird zweimal angegeben."),
+        says=Sentence(
+            "A supply point must not be given twice.", "Eine Marktlokation darf nicht zweimal angegeben sein."
+        ),
         source=_CONTRACT,
     ),
     Rule(
         code="invalid_postcode",
         at="supply_addresses[].supply_postcode",
         holds=is_postcode,
-        says=Sentence("A German postcode has five digits.", "Eine deutsche Postleitzahl hat fünf Ziffern."),
+        says=Sentence(
+            "A German postcode must have five digits.", "Eine deutsche Postleitzahl muss fünf Ziffern haben."
+        ),
         source="Deutsche Post, Leitfaden zur Postleitzahl",
         severity=Severity.WARNING,
     ),
@@ -111,8 +118,8 @@ SUPPLY: tuple[Rule, ...] = (
         at=f"{_POINT}.identifier",
         holds=is_market_location_id,
         says=Sentence(
-            "A market location id has 11 digits, does not start with 0 and ends in its check digit.",
-            "Eine MaLo-ID hat 11 Ziffern, beginnt nicht mit 0 und endet mit ihrer Prüfziffer.",
+            "A market location id must have 11 digits, must not start with 0, and must end in its check digit.",
+            "Eine MaLo-ID muss 11 Ziffern haben, darf nicht mit 0 beginnen und muss mit ihrer Prüfziffer enden.",
         ),
         source=_IDENTIFIERS,
         severity=Severity.WARNING,
@@ -124,8 +131,8 @@ SUPPLY: tuple[Rule, ...] = (
         field="agreements.non_field_errors",
         holds=_agreements_follow_each_other,
         says=Sentence(
-            "The agreements of a supply point do not overlap, and leave no gap from supply_start_date on.",
-            "Die Verträge einer Marktlokation überschneiden sich nicht und lassen ab supply_start_date keine Lücke.",
+            "The agreements of a supply point must not overlap, and must not leave a gap from supply_start_date on.",
+            "Verträge einer Marktlokation dürfen sich nicht überschneiden und ab supply_start_date keine Lücke lassen.",
         ),
         source=_CONTRACT,
     ),
@@ -147,7 +154,8 @@ SUPPLY: tuple[Rule, ...] = (
         at=f"{_METER}.registers",
         holds=unique_by("obis_code", "active_from"),
         says=Sentence(
-            "A meter has each register once at a time.", "Ein Zähler hat jedes Zählwerk zu einer Zeit nur einmal."
+            "A meter must not have a register twice at a time.",
+            "Ein Zähler darf ein Zählwerk zu einer Zeit nur einmal haben.",
         ),
         source=_CONTRACT,
     ),
@@ -156,8 +164,8 @@ SUPPLY: tuple[Rule, ...] = (
         at=f"{_METER}.registers[].obis_code",
         holds=is_obis_code,
         says=Sentence(
-            "An OBIS code has the form A-B:C.D.E with groups from 0 to 255.",
-            "Eine OBIS-Kennzahl hat die Form A-B:C.D.E mit Gruppen von 0 bis 255.",
+            "An OBIS code must have the form A-B:C.D.E with groups from 0 to 255.",
+            "Eine OBIS-Kennzahl muss die Form A-B:C.D.E mit Gruppen von 0 bis 255 haben.",
         ),
         source="EDI@Energy, Codeliste der OBIS-Kennzahlen und Medien 2.5c",
         severity=Severity.WARNING,

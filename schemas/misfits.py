@@ -10,46 +10,53 @@ from schemas.sentence import Sentence
 MAX_DEPTH = 64
 """Levels of nesting in one body; documented limit."""
 
-REQUIRED = Sentence("This field is required.", "Dieses Feld ist erforderlich.")
-NULL = Sentence("This field may not be null.", "Dieses Feld darf nicht null sein.")
-BLANK = Sentence("This field may not be blank.", "Dieses Feld darf nicht leer sein.")
+REQUIRED = Sentence("This field must be given.", "Dieses Feld muss angegeben sein.")
+NULL = Sentence("This field must not be null.", "Dieses Feld darf nicht null sein.")
+BLANK = Sentence("This field must not be blank.", "Dieses Feld darf nicht leer sein.")
 OUTER_BLANKS = Sentence(
-    "This field may not begin or end with a blank.",
+    "This field must not begin or end with a blank.",
     "Dieses Feld darf nicht mit einem Leerzeichen beginnen oder enden.",
 )
-REPEATED = Sentence("This field is given twice in one object.", "Dieses Feld ist in einem Objekt zweimal angegeben.")
-UNDOCUMENTED = Sentence("This field is not documented.", "Dieses Feld ist nicht dokumentiert.")
-NO_NULL_CHARACTERS = Sentence("Null characters are not allowed.", "Nullzeichen sind nicht erlaubt.")
-NO_NUMBER = Sentence("A valid number is required.", "Eine gültige Zahl ist erforderlich.")
+REPEATED = Sentence(
+    "This field must not be given twice in one object.",
+    "Dieses Feld darf in einem Objekt nicht zweimal angegeben sein.",
+)
+UNDOCUMENTED = Sentence(
+    "This field is not documented and must be left out.",
+    "Dieses Feld ist nicht dokumentiert und muss weggelassen werden.",
+)
+NO_NULL_CHARACTERS = Sentence("A text must not hold null characters.", "Ein Text darf keine Nullzeichen enthalten.")
+NO_NUMBER = Sentence("This must be a valid number.", "Dies muss eine gültige Zahl sein.")
 TOO_MANY_DIGITS = Sentence(
-    "A number has at most 18 digits before the point and 10 after it.",
-    "Eine Zahl hat höchstens 18 Stellen vor dem Komma und 10 danach.",
+    "A number must have at most 18 digits before the point and 10 after it.",
+    "Eine Zahl darf höchstens 18 Stellen vor dem Komma und 10 danach haben.",
 )
 TOO_MANY_DIGITS_ON_READING = Sentence(
-    "A number has at most 18 digits before the point, 10 after it.",
-    "Eine Zahl hat höchstens 18 Stellen vor dem Komma, 10 danach.",
+    "A number must have at most 18 digits before the point, 10 after it.",
+    "Eine Zahl darf höchstens 18 Stellen vor dem Komma, 10 danach haben.",
 )
 """The same, of a number in its shape."""
-OUT_OF_RANGE = Sentence("This number is out of range.", "Diese Zahl liegt außerhalb des Wertebereichs.")
+OUT_OF_RANGE = Sentence("This number must have at most 64 bits.", "Diese Zahl darf höchstens 64 Bit haben.")
 OUTSIDE_CALENDAR = Sentence(
     "A moment must lie in the years 1 to 9999, in UTC.", "Ein Zeitpunkt muss in UTC in den Jahren 1 bis 9999 liegen."
 )
 NO_SUCH_TIME = Sentence(
-    "This local time does not exist: the clocks were put forward.",
-    "Diese Ortszeit gibt es nicht: Die Uhren wurden vorgestellt.",
+    "A local time must exist: the clocks were put forward past this one.",
+    "Eine Ortszeit muss es geben: Über diese wurden die Uhren vorgestellt.",
 )
 
 EMPTY_BODY = Sentence(
-    "The body is empty; a JSON document is expected.", "Der Inhalt ist leer; erwartet wird ein JSON-Dokument."
+    "The body must not be empty; a JSON document is expected.",
+    "Der Inhalt darf nicht leer sein; erwartet wird ein JSON-Dokument.",
 )
-NO_UTF8 = Sentence("The body is not valid UTF-8.", "Der Inhalt ist kein gültiges UTF-8.")
+NO_UTF8 = Sentence("The body must be valid UTF-8.", "Der Inhalt muss gültiges UTF-8 sein.")
 DEEP_BODY = Sentence(
-    f"The body is nested deeper than {MAX_DEPTH} levels.",
-    f"Der Inhalt ist tiefer als {MAX_DEPTH} Ebenen verschachtelt.",
+    f"The body must not be nested deeper than {MAX_DEPTH} levels.",
+    f"Der Inhalt darf nicht tiefer als {MAX_DEPTH} Ebenen verschachtelt sein.",
 )
 CUT_BODY = Sentence(
-    "The body is not a complete JSON document, or holds half of a surrogate pair.",
-    "Der Inhalt ist kein vollständiges JSON-Dokument oder enthält ein halbes Surrogatpaar.",
+    "The body must be a complete JSON document, and must not hold half of a surrogate pair.",
+    "Der Inhalt muss ein vollständiges JSON-Dokument sein und darf kein halbes Surrogatpaar enthalten.",
 )
 
 DATE = Sentence("a date (YYYY-MM-DD)", "ein Datum (JJJJ-MM-TT)")
@@ -65,19 +72,19 @@ _BYTE = re.compile(r"\(byte (\d+)\)")
 
 
 def expected(what: Sentence, value: Any) -> Sentence:
-    return Sentence("Expected {what}, not {kind}.", "Erwartet wird {what}, nicht {kind}.", what=what, kind=_kind(value))
+    return Sentence(
+        "This must be {what}, not {kind}.", "Dies muss {what} sein, nicht {kind}.", what=what, kind=_kind(value)
+    )
 
 
 def not_valid(what: Sentence) -> Sentence:
     """The sentence for a text that is no date or datetime."""
-    return Sentence("This is not {what}.", "Dies ist kein gültiger Wert; erwartet wird {what}.", what=_valid(what))
+    return Sentence("This must be {what}.", "Dieser Wert muss {what} sein.", what=_valid(what))
 
 
 def no_choice(choices: Iterable[Any]) -> Sentence:
     listed = ", ".join(map(str, choices))
-    return Sentence(
-        "Not a valid choice; one of {listed}.", "Keine gültige Auswahl; möglich sind {listed}.", listed=listed
-    )
+    return Sentence("This must be one of {listed}.", "Dies muss einer der Werte {listed} sein.", listed=listed)
 
 
 def undocumented(nearest: str) -> Sentence:
@@ -86,39 +93,42 @@ def undocumented(nearest: str) -> Sentence:
 
 
 def too_many_items(most: float) -> Sentence:
-    return Sentence(f"An array has at most {most} items.", f"Ein Array hat höchstens {most} Einträge.")
+    return Sentence(f"An array must have at most {most} items.", f"Ein Array darf höchstens {most} Einträge haben.")
 
 
 def too_long(most: int) -> Sentence:
-    return Sentence(f"This field has at most {most} characters.", f"Dieses Feld hat höchstens {most} Zeichen.")
+    return Sentence(
+        f"This field must have at most {most} characters.", f"Dieses Feld darf höchstens {most} Zeichen haben."
+    )
 
 
 def too_small(least: int) -> Sentence:
-    return Sentence(f"The least value is {least}.", f"Der kleinste Wert ist {least}.")
+    return Sentence(f"The value must be at least {least}.", f"Der Wert muss mindestens {least} sein.")
 
 
 def too_large(greatest: int) -> Sentence:
-    return Sentence(f"The greatest value is {greatest}.", f"Der größte Wert ist {greatest}.")
+    return Sentence(f"The value must be at most {greatest}.", f"Der Wert darf höchstens {greatest} sein.")
 
 
 def too_many_values(most: float) -> Sentence:
-    return Sentence(f"A body has at most {most} values.", f"Ein Inhalt hat höchstens {most} Werte.")
+    return Sentence(f"A body must have at most {most} values.", f"Ein Inhalt darf höchstens {most} Werte haben.")
 
 
 def too_many_names(most: float) -> Sentence:
-    return Sentence(f"An object has at most {most} names.", f"Ein Objekt hat höchstens {most} Namen.")
+    return Sentence(f"An object must have at most {most} names.", f"Ein Objekt darf höchstens {most} Namen haben.")
 
 
 def too_many_containers(most: float) -> Sentence:
     return Sentence(
-        f"A body has at most {most} objects and arrays.", f"Ein Inhalt hat höchstens {most} Objekte und Arrays."
+        f"A body must have at most {most} objects and arrays.",
+        f"Ein Inhalt darf höchstens {most} Objekte und Arrays haben.",
     )
 
 
 def too_many_decimals(most: float) -> Sentence:
     return Sentence(
-        f"A body has at most {most} numbers with a fraction or an exponent.",
-        f"Ein Inhalt hat höchstens {most} Zahlen mit Nachkommastellen oder Exponent.",
+        f"A body must have at most {most} numbers with a fraction or an exponent.",
+        f"Ein Inhalt darf höchstens {most} Zahlen mit Nachkommastellen oder Exponent haben.",
     )
 
 
@@ -126,10 +136,12 @@ def malformed(reason: str) -> Sentence:
     """The sentence for a body that the decoder refuses; `reason` is the decoder's own, in English."""
     if "surrogate" in reason or "truncated" in reason:
         return CUT_BODY
-    english = reason.removeprefix("JSON is malformed: ").capitalize() + "."
     at = _BYTE.search(reason)
+    place = f" (Byte {at[1]})" if at else ""
     return Sentence(
-        english, f"Der Inhalt ist kein gültiges JSON (Byte {at[1]})." if at else "Der Inhalt ist kein gültiges JSON."
+        "The body must be valid JSON: {reason}.",
+        f"Der Inhalt muss gültiges JSON sein{place}.",
+        reason=reason.removeprefix("JSON is malformed: "),
     )
 
 

@@ -37,7 +37,7 @@ from schemas.sentence import Sentence
 from telemetry.measures import measures
 
 TOO_LONG_DETAIL = Sentence(
-    f"A line has at most {MAX_LINE_BYTES} bytes.", f"Eine Zeile hat höchstens {MAX_LINE_BYTES} Bytes."
+    f"A line must have at most {MAX_LINE_BYTES} bytes.", f"Eine Zeile darf höchstens {MAX_LINE_BYTES} Bytes haben."
 )
 OPERATION = "create_accounts"
 _REMEMBERED_BATCHES = 8

@@ -168,7 +168,10 @@ def _repeated(sheets: Sequence[PriceSheet]) -> list[Problem]:
                     index,
                     "document_number",
                     "unique",
-                    Sentence("This request names the document twice.", "Diese Anfrage nennt das Dokument zweimal."),
+                    Sentence(
+                        "A request must not name a document twice.",
+                        "Eine Anfrage darf ein Dokument nicht zweimal nennen.",
+                    ),
                 )
             )
         seen.add(name)

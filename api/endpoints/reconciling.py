@@ -48,7 +48,7 @@ _BUSY = Sentence(
 _NO_FLOATS = Problem(
     "source", "invalid", Sentence("A manifest has no floats.", "Ein Manifest enthält keine Gleitkommazahlen.")
 )
-_TRUE_OR_FALSE = Sentence("It is true or false.", "Der Wert ist true oder false.")
+_TRUE_OR_FALSE = Sentence("It must be true or false.", "Der Wert muss true oder false sein.")
 
 
 class Reconciling:

@@ -67,8 +67,8 @@ def test_all_problems_come_at_once_as_list_and_as_tree(importer: Importer, accou
             ("customers.0.landline", "invalid"),
             ("supply_addresses.0.supply_postcode", "required"),
         }
-        assert answer.body["customers"]["0"]["landline"] == ["Expected a string, not a number."]
-        assert answer.body["supply_addresses"]["0"]["supply_postcode"] == ["This field is required."]
+        assert answer.body["customers"]["0"]["landline"] == ["This must be a string, not a number."]
+        assert answer.body["supply_addresses"]["0"]["supply_postcode"] == ["This field must be given."]
     assert importer.client.status(importer.supplier, account["external_account_number"]).status == 404
 
 
@@ -78,7 +78,7 @@ def test_rules_of_the_market_are_answered_the_same_way(importer: Importer, accou
         {
             "attr": "customers.0.landline",
             "code": "invalid_phone_number",
-            "detail": "This is not a valid phone number.",
+            "detail": "This must be a valid phone number.",
         }
     ]
 

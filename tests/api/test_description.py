@@ -156,7 +156,7 @@ def test_every_refusal_of_a_body_shows_what_is_answered() -> None:
                 assert all(validator.is_valid(example["value"]) for example in media["examples"].values())
     create = operation_in(DOCUMENT, next(o for o in OPERATIONS if o.name == "create_account"))
     shown = create["responses"]["400"]["content"]["application/json"]["examples"]
-    assert shown["account_failed_validation"]["value"]["external_account_number"] == ["This field is required."]
+    assert shown["account_failed_validation"]["value"]["external_account_number"] == ["This field must be given."]
 
 
 def test_the_example_of_create_becomes_an_account(service: RunningService) -> None:

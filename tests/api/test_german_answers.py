@@ -77,14 +77,14 @@ def spoilt(importer: Importer) -> dict[str, Any]:
 def test_all_problems_of_an_account_are_german_as_list_and_as_tree(service: RunningService, importer: Importer) -> None:
     answer, headers = asked(service, importer, "POST", f"{ACCOUNTS}validate/", spoilt(importer))
     assert_german(answer, headers, 400)
-    assert answer.body["customers"]["0"]["email"] == ["Dies ist keine gültige E-Mail-Adresse."]
+    assert answer.body["customers"]["0"]["email"] == ["Dies muss eine gültige E-Mail-Adresse sein."]
     english, headers = asked(
         service, importer, "POST", f"{ACCOUNTS}validate/", spoilt(importer), Accept_Language="en, de;q=0.5"
     )
     assert [(e["code"], e["attr"]) for e in english.body["errors"]] == [
         (e["code"], e["attr"]) for e in answer.body["errors"]
     ]
-    assert english.body["customers"]["0"]["email"] == ["This is not a valid e-mail address."]
+    assert english.body["customers"]["0"]["email"] == ["This must be a valid e-mail address."]
     assert headers["content-language"] == "en"
 
 
@@ -169,7 +169,7 @@ def test_warnings_of_a_representation_are_german_and_a_repeat_is_told_as_at_firs
     named = {"Prefer": "return=representation", "Idempotency_Key": f"german-{importer.supplier}"}
     assert_german(*asked(service, importer, "POST", f"{ACCOUNTS}validate/", account, Prefer=named["Prefer"]), 200)
     first, _ = asked(service, importer, "POST", ACCOUNTS, account, **named)
-    assert first.body["warnings"][0]["detail"] == "Eine deutsche Postleitzahl hat fünf Ziffern."
+    assert first.body["warnings"][0]["detail"] == "Eine deutsche Postleitzahl muss fünf Ziffern haben."
     again, _ = asked(service, importer, "POST", ACCOUNTS, account, **named, Accept_Language="en")
     assert again.body == first.body
     problems = f"{ACCOUNTS}{importer.supplier}/{account['external_account_number']}/problems/"

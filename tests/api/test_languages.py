@@ -1,6 +1,8 @@
 """Whoever prefers German is answered in German sentences; codes, paths and the English default stay what they are."""
 
 import ast
+import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +12,15 @@ from api.catalogue import CATALOGUE
 from api.languages import JSON, preferred
 from api.operations import OPERATIONS
 from market import RULES
+from market.judging import Occasion, Terms, judge
 from market.participant import PARTICIPANT, PRICE_SHEETS
 from market.post_account import DELIVERY_NOTE, ENERGY_AMOUNT, INVOICE
 from schemas import misfits
 from schemas.sentence import Sentence, german_of
 from schemas.shape import derived_checks
+from schemas.submission import read_submission
 from tests.support.german import is_german
+from tests.support.make import NOON, an_account, encoded
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -81,6 +86,45 @@ def test_every_misfit_has_a_german_sentence() -> None:
     found += [check.says for wire_type in wire_types() for check in derived_checks(wire_type)]
     for sentence in found:
         assert is_german(sentence.german), sentence.german
+
+
+def sentences_of_the_shape() -> list[Sentence]:
+    """What a body is told that does not have its shape."""
+    whole = [said for said in vars(misfits).values() if isinstance(said, Sentence) and said.endswith(".")]
+    many = [function(3) for name, function in vars(misfits).items() if name.startswith("too_")]
+    made = [misfits.expected(misfits.DATE, 5), misfits.not_valid(misfits.DATETIME), misfits.no_choice(["A", "B"])]
+    read = [misfits.malformed("JSON is malformed: invalid character (byte 3)"), misfits.malformed("truncated")]
+    checks = [check.says for wire_type in wire_types() for check in derived_checks(wire_type)]
+    return [*whole, *many, *made, *read, *checks, misfits.undocumented("name")]
+
+
+def sentences_of_the_window() -> list[Sentence]:
+    """What an account is told whose window of time cannot be kept."""
+    windows = [(-2, -1), (9, 10), (2, 1)]
+    days = [[NOON + timedelta(days=day) for day in window] for window in windows]
+    tasks = [{"schedule_window_start": start, "schedule_window_end": end} for start, end in days]
+    bodies = [encoded({"payload": an_account(), "task_params": task}) for task in tasks]
+    terms = Terms(is_dry_run_only=True)
+    judged = [judge(read_submission(body), terms, NOON, Occasion.CREATE) for body in bodies]
+    return [problem.detail for judgement in judged for problem in judgement.problems]  # type: ignore[misc]
+
+
+def test_every_rule_and_every_misfit_says_what_must_hold() -> None:
+    """A rule as a fact says the opposite of what happened: "At least one customer has a family name."."""
+    shape, window = sentences_of_the_shape(), sentences_of_the_window()
+    assert len(shape) > 40
+    assert len({*window}) == 6
+    for said in [*(rule.says for rule in rules()), *shape, *window]:
+        assert re.search(r"\bmust\b", said), said
+        assert re.search(r"\b(muss|müssen|darf|dürfen)\b", said.german), said.german
+
+
+def test_a_code_that_several_rules_share_has_a_meaning_of_its_own() -> None:
+    shared = [entry for entry in CATALOGUE if len({rule.says for rule in entry.rules}) > 1]
+    assert "date_in_future" in {entry.code for entry in shared}
+    for entry in shared:
+        assert entry.meaning not in {rule.says for rule in entry.rules}, entry.code
+        assert entry.meaning_de not in {rule.says_de for rule in entry.rules}, entry.code
 
 
 def wire_types() -> list[type]:

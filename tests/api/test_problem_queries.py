@@ -32,7 +32,7 @@ TOLD = {"Prefer": "return=representation"}
 WRONG_POSTCODE = {
     "attr": "billing_postcode",
     "code": "invalid_postcode",
-    "detail": "A German postcode has five digits.",
+    "detail": "A German postcode must have five digits.",
 }
 ROLES = ("importer", "auditor", "support", "operator")
 
@@ -205,14 +205,14 @@ def test_problems_are_those_since_the_last_staging() -> None:
 @pytest.mark.parametrize(
     ("name", "attr", "says"),
     [
-        ("invalid_postcode@billing_postcode", "billing_postcode", "A German postcode has five digits."),
+        ("invalid_postcode@billing_postcode", "billing_postcode", "A German postcode must have five digits."),
         (
             "negative_number@payment_schedules.0.amount",
             "payment_schedules.0.amount",
-            "A payment schedule's amount is not negative.",
+            "A payment schedule's amount must not be negative.",
         ),
-        ("required@customers.0.consents.0.type", "customers.0.consents.0.type", "This field is required."),
-        ("unknown_field@customers.0.Erika", "customers.0.*", "This field is not documented."),
+        ("required@customers.0.consents.0.type", "customers.0.consents.0.type", "This field must be given."),
+        ("unknown_field@customers.0.Erika", "customers.0.*", "This field is not documented and must be left out."),
         ("made_up", "non_field_errors", "The catalogue does not know this code."),
     ],
 )

@@ -83,7 +83,7 @@ def test_support_finds_why_in_three_steps_and_mends_in_five(book: Ledger, databa
         assert "E/1" in found.text
         assert "P-1" not in found.text
         page = await browser.get(f"/console/imports/{SUPPLIER}/E%2F1/")  # 2: the account
-        assert "This is not a valid IBAN." in words_of(page.text) or "invalid_iban" in page.text
+        assert "This must be a valid IBAN." in words_of(page.text) or "invalid_iban" in page.text
         assert "Worker 3 took it up, first attempt" in words_of(page.text)
         refused = await send(
             browser, f"/console/imports/{SUPPLIER}/E%2F1/retry/", at=f"/console/imports/{SUPPLIER}/E%2F1/"
@@ -225,7 +225,7 @@ def test_what_was_refused_is_found_by_its_number(book: Ledger, database: Postgre
 def test_errors_lead_to_the_accounts_in_both_languages(book: Ledger, database: PostgresUrls) -> None:
     async def visit(browser: httpx.AsyncClient) -> None:
         page = await browser.get("/console/errors/")
-        assert "Dies ist keine gültige IBAN." in page.text
+        assert "Dies muss eine gültige IBAN sein." in page.text
         link = 'href="(/console/imports/[?]supplier=NORDWIND&amp;code=invalid_iban&amp;[^"]*mended=no)"'
         [address] = re.findall(link, page.text)
         listed = (await browser.get(unescape(address))).text
@@ -233,7 +233,7 @@ def test_errors_lead_to_the_accounts_in_both_languages(book: Ledger, database: P
         assert listed.count('<input type="hidden" name="mended" value="no">') == 2  # narrowing further, and deciding
         assert "E/1" not in (await browser.get(unescape(address).replace("mended=no", "mended=yes"))).text
         code = words_of((await browser.get("/console/errors/invalid_iban/")).text)
-        assert "Dies ist keine gültige IBAN." in code
+        assert "Dies muss eine gültige IBAN sein." in code
         assert (await browser.get("/console/errors/nonsense/")).status_code == 404
 
     visiting(database, signed_in(book), visit, **{"Accept-Language": "de"})

@@ -73,7 +73,7 @@ def test_what_goes_nowhere_and_what_nothing_fills_is_named(tmp_path: Path) -> No
         "supply_addresses.supply_address1",
         "supply_addresses.supply_points.supply_type",
     ):
-        assert f"{path}: This field is required." in checked.stdout
+        assert f"{path}: This field must be given." in checked.stdout
 
 
 def test_constants_look_up_tables_dates_and_decimals(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_an_account_that_repeats_a_field_is_a_misfit() -> None:
     body = account.replace(b'"family_name":', b'"family_name":"Lost","family_name":', 1)
     read, misfits = Shape(Account).examine(body)
     assert read.customers
-    expected = Problem("customers.0.family_name", "repeated_field", "This field is given twice in one object.")
+    expected = Problem("customers.0.family_name", "repeated_field", "This field must not be given twice in one object.")
     assert list(misfits) == [expected]
     assert Shape(Account).examine(account)[1] == ()
 
@@ -75,7 +75,7 @@ def test_an_object_with_too_many_names_is_refused_before_it_is_read() -> None:
     assert body.count(b",") < MAX_VALUES
     with pytest.raises(TooMuchWork, match="objects and arrays"):
         read_submission(body)
-    with pytest.raises(TooMuchWork, match="An object has at most"):
+    with pytest.raises(TooMuchWork, match="An object must have at most"):
         read_submission(body.replace(b"[]", b"1"))
 
 

@@ -63,7 +63,7 @@ def test_a_body_with_too_many_values_is_refused_by_what_its_names_say() -> None:
     body = b"{" + b",".join(b'"a%d":1' % n for n in range(MAX_VALUES + 10)) + b"}"
     first, *others = misfits_of(body)
     assert (first.attr, first.code) == ("non_field_errors", "max_length")
-    assert others[0] == Problem("a0", "unknown_field", "This field is not documented.")
+    assert others[0] == Problem("a0", "unknown_field", "This field is not documented and must be left out.")
     assert isinstance(others[-1], LeftOut)
 
 

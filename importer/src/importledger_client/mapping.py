@@ -306,7 +306,7 @@ class MappedSource(Source):
     def _line(self, key: str, numbered: list[tuple[int, Row]], others: Mapping[str, list[Row]]) -> Line:
         number = numbered[0][0]
         if not key:
-            return Line(number, b"", FieldError("external_account_number", "required", "This field is required."))
+            return Line(number, b"", FieldError("external_account_number", "required", "This field must be given."))
         return Line(number, _encode(self.mapped.account(key, [row for _, row in numbered], others)))
 
 

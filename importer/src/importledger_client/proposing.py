@@ -13,7 +13,7 @@ from importledger_client.losses import columns_read, named
 from importledger_client.mapping import Plan
 from importledger_client.tables import Row, columns_of
 
-REQUIRED = "This field is required."
+REQUIRED = "This field must be given."
 _CUSTOMER, _ADDRESS = "customers.", "supply_addresses."
 _POINT = f"{_ADDRESS}supply_points."
 _METER = f"{_POINT}melos.meters."

@@ -64,7 +64,7 @@ def test_each_line_has_a_receipt_and_the_end_a_summary(
         {
             "attr": "customers.0.landline",
             "code": "invalid_phone_number",
-            "detail": "This is not a valid phone number.",
+            "detail": "This must be a valid phone number.",
         }
     ]
     assert answer.receipts[2]["code"] == "parse_error"
