@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from api.status_codes import CODES, sentence_of
+from api.status_codes import CODES, INTAKE_STOPPED, STOPPED, sentence_of
 from eventstore.errors import AlreadyImported
 from market import RULES
 from market.participant import PARTICIPANT, PRICE_SHEETS
@@ -255,6 +255,12 @@ _ANSWERS = (
         "An event of this account cannot be read; the others go on. The service's log has the request id.",
         "Ein Ereignis dieses Kontos ist nicht lesbar; die anderen sind lesbar. Die request_id steht im Log.",
         {"detail": _UNEXPECTED, "code": "stream_unreadable", "request_id": "9f8b7c6d5e4f3a2b"},
+    ),
+    _answer(
+        503,
+        STOPPED,
+        INTAKE_STOPPED,
+        INTAKE_STOPPED.german,
     ),
     _answer(
         503,

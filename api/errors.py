@@ -18,10 +18,11 @@ from api.request_id import new_request_id
 from api.request_log import REQUEST_ID
 from api.responses import spoken_response
 from api.status_codes import CODES as _CODES
-from api.status_codes import ApiError, sentence_of
+from api.status_codes import INTAKE_STOPPED, STOPPED, ApiError, sentence_of
 from eventstore.errors import (
     AlreadyImported,
     ImportInProgress,
+    IntakeStopped,
     LedgerBusy,
     Refused,
     StoreUnavailable,
@@ -47,6 +48,8 @@ _UNAVAILABLE = Sentence(
     "Der Dienst kann im Augenblick nicht speichern oder lesen. Die Anfrage kann gefahrlos wiederholt werden.",
 )
 _RETRY = {"Retry-After": "1"}
+RETRY_STOPPED = {"Retry-After": "30"}
+"""A stop lasts until a person has decided [seconds]."""
 
 
 class NotValid(Exception):
@@ -156,6 +159,10 @@ def _unavailable(request: Request, error: Exception) -> Response:
     return _said(request, {"detail": _UNAVAILABLE, "code": _CODES[503]}, 503, _RETRY)
 
 
+def _intake_stopped(request: Request, error: Exception) -> Response:
+    return _said(request, {"detail": INTAKE_STOPPED, "code": STOPPED}, 503, RETRY_STOPPED)
+
+
 def unforeseen_error(request: Request, error: Exception) -> Response:
     """What nobody has foreseen: 500, with the id by which the log tells more."""
     request_id = request.scope.get(REQUEST_ID) or new_request_id()
@@ -191,6 +198,7 @@ HANDLERS: dict[Any, ErrorHandler] = {
     ImportInProgress: _refused,
     StreamUnreadable: unforeseen_error,
     Refused: _refused,
+    IntakeStopped: _intake_stopped,
     StoreUnavailable: _unavailable,
     VersionConflict: _unavailable,
     LedgerBusy: _unavailable,

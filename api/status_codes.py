@@ -21,6 +21,14 @@ CODES = {
     431: "header_too_large",
     503: "service_unavailable",
 }
+STOPPED = "intake_stopped"
+"""The other code of a 503: nothing is taken in until an operator decides."""
+INTAKE_STOPPED = Sentence(
+    "Intake is stopped: the log does not continue what was signed, and an operator must decide. Nothing was stored;"
+    " repeating the request later is safe.",
+    "Die Annahme ist gestoppt: Das Protokoll passt nicht zu seinen Siegeln, und ein Betreiber muss entscheiden."
+    " Nichts wurde gespeichert; die Anfrage kann später gefahrlos wiederholt werden.",
+)
 
 
 def sentence_of(refusal: Refused) -> Sentence:

@@ -24,7 +24,7 @@ from rich.table import Table
 from bench.history import EVENTS_AN_ACCOUNT, append_all
 from bench.service import SUPPLIER, Bench
 from eventstore.proof.merkle import inclusion_proof
-from eventstore.proof.sealing import sealed_size, tile_reader
+from eventstore.proof.sealing import tile_reader, tree_size
 from projections import PROJECTIONS
 from projections.versioning.projection import Projection
 
@@ -141,7 +141,7 @@ def _memory(pid: int) -> int:
 def _slowest_proof(bench: Bench) -> float:
     slowest = 0.0
     with psycopg.connect(bench.connections.database_url, autocommit=True) as connection:
-        size = sealed_size(connection)
+        size = tree_size(connection)
         for _ in range(PROOFS):
             began = time.monotonic()
             inclusion_proof(tile_reader(connection), random.randrange(size), size)

@@ -17,6 +17,7 @@ from cli.backup_proof import (
     own_checkpoint,
     problems_of_restored,
     signing,
+    stopped_intake,
 )
 from cli.operator import caused_by
 from cli.reach import reach
@@ -133,6 +134,12 @@ def restore(
             if of_keys and not is_key_trusted(of_keys, trusted):
                 problems.append(f"NOT SIGNED  {keys}: the keys were not signed with the log's key")
             _tell(problems + _different_views(admin_url), counts, report)
+        report.told["intake_stopped"] = stopped_intake(service_url, settings, target)
+        if report.told["intake_stopped"]:
+            report.say(
+                f"INTAKE IS STOPPED  {report.told['intake_stopped']}\nIf the later events cannot be had any more, go on"
+                f" openly: importledger seal --continue-from {manifest.position} --reason TEXT"
+            )
     report.say("Start the service; work that was in progress is taken up again.")
     report.end()
 

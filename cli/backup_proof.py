@@ -18,7 +18,7 @@ from eventstore.operations.guards import guards_off
 from eventstore.proof.answer_verification import verify_answers
 from eventstore.proof.checkpoints import LogKey, OutsideUnavailable, read_signed
 from eventstore.proof.payload_verification import verify_payloads
-from eventstore.proof.sealing import SealRefused, seal, sealing_lock, sign_snapshot
+from eventstore.proof.sealing import LogDiffers, SealRefused, seal, sealing_lock, sign_snapshot
 from eventstore.proof.statement import check_statement, sign_statement
 from eventstore.proof.verification import Kept, gaps, verify_events
 from eventstore.proof.verifier import Invalid, read_statement
@@ -126,6 +126,26 @@ def problems_of_restored(
         problems += payloads.problems + answers.problems + guards_off(connection)
     counts = f"{restored_upto:,} events, {payloads.matching:,} payloads, {answers.matching:,} remembered answers"
     return problems, f"{counts} with {answers.unwatched:,} unwatched ones" if answers.unwatched else counts
+
+
+def stopped_intake(database_url: str, settings: Settings, folder: DataFolder) -> str | None:
+    """Compare the restored log with the checkpoints outside; why intake is stopped, None where it is not.
+
+    The relay compares when it starts, also where the key is not here or the place outside does not answer now.
+    """
+    key = known_key(settings, folder)
+    if key is None:
+        return None
+    try:
+        with psycopg.connect(database_url, autocommit=True) as connection:
+            connection.execute("SET statement_timeout = 0; SET TIME ZONE 'UTC'")
+            with sealing_lock(connection, waits=True):
+                seal(connection, key, outside(msgspec.structs.replace(settings, data_dir=folder.path)), at=now())
+    except LogDiffers as differs:
+        return str(differs)
+    except (SealRefused, OutsideUnavailable):
+        return None
+    return None
 
 
 def missing_key(database_url: str, settings: Settings, folder: DataFolder, own: OwnCheckpoint | None) -> str | None:

@@ -96,6 +96,9 @@ class ServiceCollector(Collector):
 def log_metrics(overview: Vitals) -> Iterator[Metric]:
     """The log, and how far behind it everybody is."""
     yield _gauge("log_events", "Events in the log.", overview.head)
+    yield _gauge(
+        "intake_stopped", "1 while nothing is taken in, until an operator decides.", overview.is_intake_stopped
+    )
     for name, text, lags, label in (
         ("lag", "a follower of the log", overview.lags, "follower"),
         ("projection_lag", "a projection", overview.projection_lags, "projection"),

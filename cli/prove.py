@@ -15,12 +15,14 @@ from psycopg.rows import tuple_row
 
 from cli.addresses import database_url
 from cli.known import require_import
+from cli.operator import caused_by
 from cli.progress import progress_bar
 from cli.sealing import kept_inside, known_key, outside, sealing_key
 from cli.settings import Settings
 from cli.spreading import spread_option, spread_progress
 from cli.tell import json_option, tell
 from eventstore.clock import now
+from eventstore.log.intake_stop import end_stop, intake_stop
 from eventstore.operations.guards import guards_off
 from eventstore.proof.answer_verification import verify_answers
 from eventstore.proof.checkpoints import LogKey, OutsideUnavailable, read_signed
@@ -44,19 +46,24 @@ MAX_REASON = 500
     "--continue-from", "position", type=click.IntRange(min=0), metavar="N",
     help="Go on openly from position N, after which signed events are lost for good. Needs --reason.",
 )  # fmt: skip
-@click.option(
-    "--reason", help="Why they are lost: signed and shown for ever, so no names and nothing else about persons."
-)
+@click.option("--accept", is_flag=True, help="Take accounts in again without sealing the log. Needs --reason.")
+@click.option("--reason", help="Why: kept, and signed with --continue-from, for ever, so nothing about persons.")
 @click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
-def seal_log(former_key: str | None, position: int | None, reason: str | None, as_json: bool) -> None:
+def seal_log(former_key: str | None, position: int | None, accept: bool, reason: str | None, as_json: bool) -> None:
     """Seal the log up to its last event now, and print the signed checkpoint: keep it, and verify against it later.
 
-    A log that does not continue what was signed is not sealed. When events were lost, as in a failover, and will not
-    come back, --continue-from N --reason TEXT signs "continues from N, lost M–K"; `verify` shows it from then on.
-    What is signed can never be taken back: TEXT must hold no personal data.
+    A log that does not continue what was signed is not sealed, and takes no account in. When events were lost, as in a
+    failover, and will not come back, --continue-from N --reason TEXT signs "continues from N, lost M–K"; `verify` shows
+    it from then on. A signature stays forever: TEXT must hold no personal data. --accept --reason TEXT
+    only ends the stop: the log stays unsealed while it differs.
     """
-    if (position is None) != (reason is None):
-        raise click.UsageError("--continue-from and --reason belong together.")
+    if accept and position is not None:
+        raise click.UsageError("--accept and --continue-from exclude each other.")
+    if (position is None and not accept) != (reason is None):
+        raise click.UsageError("--reason must be given with --continue-from and with --accept, and only then.")
+    if accept:
+        _accept(_one_line(reason or ""), as_json=as_json)
+        return
     settings = Settings.from_environment()
     key = sealing_key(settings)
     with connected() as connection:
@@ -69,6 +76,19 @@ def seal_log(former_key: str | None, position: int | None, reason: str | None, a
         return
     click.echo(sealed.note, nl=False)
     click.echo(f"Verifier key: {key.verifier}", err=True)
+
+
+def _accept(reason: str, *, as_json: bool) -> None:
+    """End the stop of the intake, and seal nothing."""
+    with connected() as connection:
+        stop = intake_stop(connection)
+        if stop is None or not end_stop(connection, by=caused_by(), reason=reason):
+            raise click.ClickException("Intake is not stopped: there is nothing to accept.")
+    sentence = (
+        f"Intake continues. The log is not sealed while it differs from the checkpoint of {stop.size} events:"
+        " `importledger seal --continue-from` seals it."
+    )
+    tell(sentence, {"is_accepted": True, "size": stop.size, "stopped_at": stop.stopped_at}, as_json=as_json)
 
 
 _FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
@@ -220,7 +240,7 @@ def sealed_now(
             if position is not None:
                 return continue_from(
                     connection, key, outside(settings), position, _one_line(reason or ""),
-                    at=now(), former_key=former_key, progress=progress,
+                    at=now(), by=caused_by(), former_key=former_key, progress=progress,
                 )  # fmt: skip
             return seal(connection, key, outside(settings), at=now(), former_key=former_key, progress=progress)
         except OutsideUnavailable as error:

@@ -1,5 +1,6 @@
 """The verb that runs everything, and what the verbs of single roles begin with."""
 
+import contextlib
 import json
 import sys
 import time
@@ -13,6 +14,7 @@ from typing import Any
 import click
 import psycopg
 
+from api.status_codes import STOPPED
 from cli.listening import METRICS, base_url_of, listening_on, metrics_sockets, refuse_taken
 from cli.next_steps import next_lines
 from cli.reach import reach, reach_redis
@@ -208,9 +210,21 @@ def _wait_until_ready(base_url: str, service: Service) -> None:
 
 
 def _is_ready(base_url: str, service: Service) -> bool:
-    """True when it is our own api that is ready, and not somebody else's on the same port."""
+    """True when our own api is ready, and not another program's on the same port. A stopped intake is no obstacle."""
+    answer = _answer(f"{base_url}/readyz")
+    if answer.get("code") == STOPPED:
+        answer = _answer(f"{base_url}/livez")
+    return answer.get("pid") in service.api_pids()
+
+
+def _answer(url: str) -> dict[str, Any]:
+    """The JSON that stands there, {} where nothing answers."""
     try:
-        with urllib.request.urlopen(f"{base_url}/readyz", timeout=2) as answer:  # noqa: S310 - always http
-            return json.load(answer).get("pid") in service.api_pids()
+        with urllib.request.urlopen(url, timeout=2) as answer:  # noqa: S310 - always http
+            return dict(json.load(answer))
+    except urllib.error.HTTPError as refusal:
+        with contextlib.suppress(ValueError), refusal:
+            return dict(json.load(refusal))
     except (urllib.error.URLError, ConnectionError, TimeoutError, ValueError):
-        return False
+        pass
+    return {}

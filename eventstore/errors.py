@@ -10,6 +10,7 @@ LedgerError
 ├── VersionConflict             somebody else appended first
 │   └── RolledBack              the database gave way to another transaction; nothing was stored
 ├── StoreUnavailable            Postgres is away; it may or may not have stored what was asked
+│   └── IntakeStopped           the log does not continue what was signed; nothing was stored
 ├── LedgerBusy                  the queue of appends is full; nothing was stored
 └── DamagedInstallation         a file of the software is not as it was made; nothing is started
 """
@@ -109,6 +110,10 @@ class RolledBack(VersionConflict):
 
 class StoreUnavailable(LedgerError):
     """The database does not answer, or cannot write. The outcome is unknown; repeating the command is safe."""
+
+
+class IntakeStopped(StoreUnavailable):
+    """Nothing is appended until an operator has decided about a log that does not continue what was signed."""
 
 
 class LedgerBusy(LedgerError):

@@ -15,7 +15,8 @@ from psycopg.rows import tuple_row
 
 from eventstore.log import locks
 from eventstore.log.columns import SELECT_HEAD
-from eventstore.proof.sealing import sealed_size
+from eventstore.log.intake_stop import intake_stop
+from eventstore.proof.sealing import signed_size
 
 FOLLOWING = ("relay", "ended imports")
 """Followers whose checkpoint is a row of `checkpoints`, by the names that they have there."""
@@ -34,6 +35,8 @@ class Vitals(msgspec.Struct, kw_only=True):
     at: datetime | None = None
     """By the database's clock."""
     head: int | None = None
+    is_intake_stopped: bool | None = None
+    """True while each append is refused (`eventstore.log.intake_stop`)."""
     lags: dict[str, Lag] = {}
     """By follower: relay, projector (the slowest projection), sealer, ended imports."""
     projection_lags: dict[str, Lag] = {}
@@ -77,7 +80,7 @@ FROM head, (
     UNION ALL
     SELECT name, 'projection', position FROM projection_versions WHERE state = 'live' AND name = ANY(%(projections)s)
     UNION ALL
-    SELECT 'sealer', 'follower', %(sealed)s::bigint
+    SELECT 'sealer', 'follower', %(signed)s::bigint
 ) AS places
 """
 _OLDEST_PENDING: LiteralString = """
@@ -165,8 +168,9 @@ class _Asking:
 
 def _events(asking: _Asking, overview: Vitals) -> None:
     [(overview.at, overview.head)] = asking.rows(f"SELECT clock_timestamp(), head FROM ({SELECT_HEAD}) AS log")  # noqa: S608 - constants
-    names, sealed = list(asking.projections), sealed_size(asking.connection)
-    rows = asking.rows(_LAGS, following=list(FOLLOWING), projections=names, sealed=sealed)
+    overview.is_intake_stopped = intake_stop(asking.connection) is not None
+    names, signed = list(asking.projections), signed_size(asking.connection)
+    rows = asking.rows(_LAGS, following=list(FOLLOWING), projections=names, signed=signed)
     for name, kind, events, seconds in rows:
         of = overview.lags if kind == "follower" else overview.projection_lags
         of[name] = Lag(events, max(0.0, seconds))

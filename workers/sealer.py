@@ -39,7 +39,7 @@ class Sealer:
         return supervision.thread("sealer", lambda: self.run(stop), stop)
 
     def run(self, stop: threading.Event) -> None:
-        due = time.monotonic() + self._every_s
+        due = time.monotonic()  # what was put back while nobody looked is compared before anything else
         while not stop.wait(LOOK_EVERY_S):
             waiting = self._waiting()
             if waiting or time.monotonic() >= due:

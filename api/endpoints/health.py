@@ -11,12 +11,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api.database import read
+from api.errors import RETRY_STOPPED
 from api.operation import SERVICE, Operation
 from api.responses import json_response
 from api.services import Services
-from api.status_codes import ApiError
+from api.status_codes import INTAKE_STOPPED, STOPPED, ApiError
 from discretion.shown import cleaned
 from eventstore.errors import StoreUnavailable, first_line
+from eventstore.log.intake_stop import read_intake_stop
 from eventstore.operations.fitness import REPLICATED
 from eventstore.operations.migrate import NEWEST
 from schemas.base import Wire
@@ -71,6 +73,8 @@ class HealthChecks:
                 f"The database does not answer, or takes no writes: {reason}.",
                 f"Die Datenbank antwortet nicht oder nimmt nichts an: {reason}.",
             )
+        if why_not is INTAKE_STOPPED:
+            raise ApiError(503, why_not, code=STOPPED, headers=RETRY_STOPPED)
         if why_not is not None:
             raise ApiError(503, why_not, headers={"Retry-After": "1"})
         if dying := dying_roles(self._roles_file):
@@ -90,6 +94,8 @@ class HealthChecks:
         cursor = await connection.execute("SELECT FROM schema_migrations WHERE name = %s", (NEWEST,))
         if cursor.rowcount != 1:
             return _OLD_SCHEMA
+        if await read_intake_stop(connection):
+            return INTAKE_STOPPED
         if self._needs_standby:
             row = await (await connection.execute(REPLICATED)).fetchone()
             if not (row and row[0]):

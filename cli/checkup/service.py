@@ -11,14 +11,17 @@ from eventstore.aggregates.import_process import identity_of
 from eventstore.clock import now
 from eventstore.events import subject_of
 from eventstore.log import locks
+from eventstore.log.intake_stop import intake_stop
 from eventstore.proof.checkpoints import KeyNotUsable, LogKey
-from eventstore.proof.sealing import SealRefused, newest_checkpoint, sealed_size
+from eventstore.proof.sealing import SealRefused, newest_checkpoint, signed_size
 from projections import PROJECTIONS
 from projections.versioning.reading import head
 from projections.versioning.versions import parked_streams, versions
 
 MAX_LAG = timedelta(minutes=5)
 MAX_PENDING = timedelta(minutes=10)
+DECIDE = "importledger seal --continue-from N --reason TEXT, or importledger seal --accept --reason TEXT"
+"""Commands for a log that does not continue what was signed."""
 
 _ROLES = {"relay": locks.RELAY, "projector": locks.PROJECTOR}
 _RECORDED_AT = "SELECT recorded_at FROM events WHERE position = %s"
@@ -111,9 +114,13 @@ def pending(look: Looked) -> Iterator[Finding]:
 
 
 def sealing(look: Looked) -> Iterator[Finding]:
-    """When the log was sealed last, and whether the key is here that signed it."""
+    """Compare the log with its newest signed checkpoint; name a stop of the intake, and a key that is not here."""
+    if stop := intake_stop(look.connection):
+        says = f"Intake is stopped since {stop.stopped_at:%Y-%m-%dT%H:%M:%SZ}. {stop.reason}"
+        yield Finding("sealing", "wrong", says, DECIDE)
+        return
     reached = head(look.connection)
-    open_events = reached - sealed_size(look.connection)
+    open_events = max(0, reached - signed_size(look.connection))
     waits_since: datetime | None = look.value(_RECORDED_AT, reached - open_events + 1)
     try:
         secret = look.settings.sealing_key or DataFolder(look.settings.data_dir).known_secret(SEALING_KEY)
@@ -124,7 +131,7 @@ def sealing(look: Looked) -> Iterator[Finding]:
         return
     allowed = MAX_LAG + timedelta(seconds=look.settings.seal_every_s)
     if waits_since is not None and now() - waits_since > allowed:
-        says = f"{open_events:,} events are not sealed, the first since {waits_since:%Y-%m-%dT%H:%M:%SZ}."
+        says = f"{open_events:,} events are not signed, the first since {waits_since:%Y-%m-%dT%H:%M:%SZ}."
         yield Finding("sealing", "warned", says, "look for `log not sealed` or `sealing waits` in the relay's log")
     else:
-        yield Finding("sealing", "good", f"{reached - open_events:,} events are sealed.")
+        yield Finding("sealing", "good", f"{reached - open_events:,} events are signed.")

@@ -14,6 +14,7 @@ from console.texts import N_
 from console.timeline import STATE_NAMES, STATE_TONES
 from console.visit import ROOT, Visit, page
 from eventstore.clock import now
+from eventstore.log.intake_stop import read_intake_stop
 from projections.supplier_overview import SupplierStanding, supplier_codes, supplier_standings
 from projections.throughput import KINDS, PERIODS, Bar, throughput
 
@@ -69,6 +70,7 @@ async def overview(visit: Visit) -> Response:
         filled=filled(bars),
         sums={kind: sum(getattr(bar, kind) for bar in bars) for kind in KINDS},
         at=at,
+        stop=await visit.read(read_intake_stop),
     )
 
 

@@ -16,6 +16,7 @@ from console.paging import PlaceNumber, pages, place_in
 from console.people import EVERYBODY
 from console.texts import N_
 from console.visit import ROOT, Visit, action, page
+from eventstore.log.intake_stop import read_intake_stop
 from eventstore.proof.checkpoint_list import (
     Compared,
     checkpoint_page,
@@ -121,6 +122,7 @@ async def _shown(visit: Visit, comparison: Compared | None, note: str) -> Respon
         verify_line=command_line("verify", "--all"),
         against_line=command_line("verify", "--against", "…"),
         outcome_names=outcome_names(visit._),
+        stop=await visit.read(read_intake_stop),
         kept_at=_moment(comparison.time) if comparison else None,
     )
     return visit.live(response, "tasks", is_live=any(task.is_open for task, _ in tasks))

@@ -11,8 +11,9 @@ import psycopg
 from psycopg.errors import DeadlockDetected, InsufficientPrivilege, ReadOnlySqlTransaction, SerializationFailure
 from psycopg_pool import PoolTimeout
 
-from eventstore.errors import StoreUnavailable, VersionConflict
+from eventstore.errors import IntakeStopped, StoreUnavailable, VersionConflict
 from eventstore.log.connecting import why_no_connection
+from eventstore.log.intake_stop import STOPPED
 
 VERSION_CONFLICT = "LG001"
 ROLLED_BACK = (DeadlockDetected, SerializationFailure)
@@ -44,7 +45,7 @@ def is_unavailable(error: psycopg.Error) -> bool:
 
 @contextmanager
 def store_errors() -> Iterator[None]:
-    """Raise StoreUnavailable where the server is away or cannot write, VersionConflict for a conflict.
+    """Raise StoreUnavailable where the server is away or cannot write, IntakeStopped, VersionConflict for a conflict.
 
     Other errors of the driver pass as they are.
     """
@@ -54,6 +55,8 @@ def store_errors() -> Iterator[None]:
         if error.sqlstate == VERSION_CONFLICT:
             numbers = (error.diag.message_detail or "").split(",")
             raise VersionConflict(numbers=[int(number) for number in numbers if number]) from error
+        if error.sqlstate == STOPPED:
+            raise IntakeStopped("intake is stopped") from error
         if is_unavailable(error):
             reason = why_no_connection() if isinstance(error, PoolTimeout) else None
             raise StoreUnavailable(reason or str(error)) from error

@@ -40,11 +40,29 @@ TABLES: dict[str, tuple[str, str]] = {
     "remembered_answers": ("public.remembered_answers", "command_id"),
     "log_tiles": ("public.log_tiles", "level, index"),
     "log_checkpoints": ("public.log_checkpoints", "size"),
+    "log_keys": ("public.log_keys", "origin"),
     "user_details": ("public.user_details", "user_id"),
     "typed_reasons": ("public.typed_reasons", "reason"),
     KEYS: ("public.payload_keys", "stream"),
 }
 """By file name: the table, and the order of its rows."""
+
+LEFT_OUT = {
+    "schema_migrations": "`migrate` fills it; the manifest names the migrations",
+    "checkpoints": "`restore` sets the relay's place; other followers begin anew",
+    "projection_versions": "made anew with the views",
+    "parked_streams": "made anew with the views",
+    "intake_stops": "the relay compares the restored log with the checkpoints outside, and stops intake again",
+    "statement_requests": "a queue of requests that end within seconds",
+    "owner_task_progress": "the progress of tasks that run now",
+    "long_jobs": "jobs of commands that wait for them now",
+    "long_job_parts": "jobs of commands that wait for them now",
+    "user_sessions": "users sign in again",
+    "sign_in_links": "users get a new link",
+    "failed_sign_ins": "counts of one day",
+    "refused_attempts": "deleted after 90 days, and may name persons who were erased since",
+}
+"""Tables of the log's schema that no backup holds, each with the reason. Tables of projections are rebuilt."""
 
 
 class Drawn(msgspec.Struct, frozen=True):

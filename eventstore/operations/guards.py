@@ -13,9 +13,15 @@ from psycopg.rows import tuple_row
 
 from eventstore.operations.migrate import APPEND_ONLY, MIGRATIONS
 
-_TRIGGERS = {f"{table}_are_append_only": table for table in ("events", "log_checkpoints")}
-_REFUSES_ALL = 2 | 8 | 16 | 32
-"""Bits of pg_trigger.tgtype: BEFORE, DELETE, UPDATE, TRUNCATE, for each statement."""
+_BEFORE, _INSERT, _DELETE, _UPDATE, _TRUNCATE = 2, 4, 8, 16, 32
+"""Bits of pg_trigger.tgtype; each trigger here is for each statement."""
+_REFUSES_ALL = (_BEFORE | _DELETE | _UPDATE | _TRUNCATE, "refuse_change")
+_TRIGGERS = {
+    "events_are_append_only": ("events", *_REFUSES_ALL),
+    "events_wait_while_stopped": ("events", _BEFORE | _INSERT, "refuse_while_stopped"),
+    "log_checkpoints_are_append_only": ("log_checkpoints", *_REFUSES_ALL),
+}
+"""By name: the table, the bits, and the function that refuses."""
 
 _FUNCTION = re.compile(r"CREATE (?:OR REPLACE )?FUNCTION (\w+)\(.*?AS \$\$(.*?)\$\$", re.DOTALL)
 
@@ -116,15 +122,15 @@ def _triggers(connection: Connection[Any]) -> Iterator[str]:
     for table, name, enabled, kind, function, is_unconditional in _rows(
         connection, _SELECT_TRIGGERS, list(APPEND_ONLY)
     ):
-        if _TRIGGERS.get(name) != table:
+        guarded, *refuses = missing.pop(name, ("",))
+        if guarded != table:
             yield f"the table {table} has a trigger {name} that is not the ledger's"
             continue
-        del missing[name]
         if enabled not in ("O", "A"):
             yield f"the trigger {name} on {table}, which refuses changes, is disabled"
-        elif (kind, function, is_unconditional) != (_REFUSES_ALL, "refuse_change", True):
+        elif [kind, function, is_unconditional] != [*refuses, True]:
             yield f"the trigger {name} on {table} does not refuse all changes any more"
-    for name, table in missing.items():
+    for name, (table, *_) in missing.items():
         yield f"the trigger {name} on {table}, which refuses changes, is not there"
 
 

@@ -9,6 +9,7 @@ from psycopg.rows import class_row, tuple_row
 
 from eventstore.log import locks
 from eventstore.log.columns import SELECT_HEAD
+from eventstore.log.intake_stop import IntakeStop, read_intake_stop
 from eventstore.log.long_jobs import remaining_s
 
 
@@ -47,6 +48,7 @@ class SystemState(msgspec.Struct, frozen=True, kw_only=True):
     processes: list[ConnectedProcess]
     leaders: list[str]
     """Names of those single followers that are active somewhere."""
+    stop: IntakeStop | None
     workers: int
     followers: list[Follower]
     jobs: list[RunningJob]
@@ -81,6 +83,8 @@ _SELECT_FOLLOWERS = """
 SELECT follower AS name, position FROM checkpoints
 UNION ALL
 SELECT name, position FROM projection_versions WHERE state = 'live' AND position > 0
+UNION ALL
+SELECT 'sealer', coalesce((SELECT size FROM log_checkpoints ORDER BY branch DESC, size DESC LIMIT 1), 0)
 ORDER BY name
 """
 _SELECT_JOBS = """
@@ -116,6 +120,7 @@ async def system_state(connection: AsyncConnection[Any], at: datetime) -> System
     single = {number for _, number, kind in held if kind == 1}
     return SystemState(
         processes=processes,
+        stop=await read_intake_stop(connection),
         leaders=[name for number, name in _LEADERS.items() if number in single],
         workers=sum(1 for group, _, kind in held if kind == 2 and group == locks.WORKERS),
         followers=[Follower(name, max(0, head - position)) for name, position in followers],

@@ -1,8 +1,9 @@
 """Sealing: follow the log behind its writers, grow the Merkle tree over it, and sign checkpoints of that tree.
 
 Nothing of it is on the append path. A checkpoint is signed only when the tree still begins with what was signed
-before, here and outside: a log that was cut or put back is not signed over. What is lost for good is said openly
-(`continue_from`): the checkpoints from then on belong to another branch, whose first one says what was lost.
+before, here and outside. A log that was cut, altered or put back is not signed over, and takes nothing in
+(`eventstore.log.intake_stop`) until an operator decides. A loss for good is said openly (`continue_from`): the
+checkpoints from then on belong to another branch, whose first one says what was lost.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from psycopg.rows import tuple_row
 
 from eventstore.log import locks
 from eventstore.log.columns import SELECT_EVENTS, SELECT_HEAD
+from eventstore.log.intake_stop import end_stop, stop_intake
 from eventstore.proof.checkpoints import LogKey, Outside, read_signed
 from eventstore.proof.merkle import HASH_BYTES, TILE, ReadTile, Tree, TreeDamaged, range_root
 from eventstore.proof.verifier import Checkpoint, Invalid, leaf_hash, loss_of
@@ -33,8 +35,8 @@ _UPSERT_TILE = """
 INSERT INTO log_tiles (level, index, hashes) VALUES (%s, %s, %s)
 ON CONFLICT (level, index) DO UPDATE SET hashes = excluded.hashes
 """
-_SELECT_SEALED = "SELECT index, length(hashes) FROM log_tiles WHERE level = 0 ORDER BY index DESC LIMIT 1"
-_SELECT_NEWEST = "SELECT note FROM log_checkpoints ORDER BY branch DESC, size DESC LIMIT 1"
+_SELECT_TREE_SIZE = "SELECT index, length(hashes) FROM log_tiles WHERE level = 0 ORDER BY index DESC LIMIT 1"
+_SELECT_NEWEST = "SELECT branch, size, note FROM log_checkpoints ORDER BY branch DESC, size DESC LIMIT 1"
 _INSERT = """
 INSERT INTO log_checkpoints (size, note, sealed_at, branch, continues, lost)
 VALUES (%s, %s, %s, %s, %s, %s)
@@ -57,7 +59,19 @@ _SELECT_CONTINUATION = (
 
 
 class SealRefused(Exception):
-    """The log is not signed, because it does not continue what was signed before; the message says how."""
+    """The log is not signed; the message says why."""
+
+
+class LogDiffers(SealRefused):
+    """The log does not continue what was signed: it was cut, altered, put back, or continued elsewhere.
+
+    `size` is that of the checkpoint that it does not continue, `note` the checkpoint.
+    """
+
+    def __init__(self, sentence: str, size: int, note: str) -> None:
+        super().__init__(sentence)
+        self.size = size
+        self.note = note
 
 
 class Sealed(msgspec.Struct, frozen=True):
@@ -94,13 +108,16 @@ def seal(
     """Seal everything that is in the log now, and keep the checkpoint here and outside; None for an empty log.
 
     For the holder of the sealing lock, with a connection in autocommit. Raises SealRefused, OutsideUnavailable: what
-    could not be kept outside is kept there the next time. `former_key` is the verifier key of what was signed before
-    the key was changed.
+    could not be kept outside is kept there the next time. A log that does not continue a signed checkpoint takes
+    nothing in from then on. `former_key` is the verifier key of what was signed before the key was changed.
     """
     try:
         return _seal(connection, key, outside, at=at, former_key=former_key, progress=progress)
     except TreeDamaged as damaged:
         raise SealRefused(str(damaged)) from damaged
+    except LogDiffers as differs:
+        stop_intake(connection, size=differs.size, note=differs.note, reason=str(differs))
+        raise
 
 
 def _seal(
@@ -113,37 +130,29 @@ def _seal(
     progress: Callable[[int], None],
 ) -> Sealed | None:
     keys = (key.verifier, former_key) if former_key else (key.verifier,)
-    connection.execute(_KEEP_KEY, {"origin": key.name, "verifier": key.verifier, "at": at})
     head = _head(connection)
-    before = newest_checkpoint(connection, keys)
-    branch = before.branch if before else 0
-    ends = outside.ends(since=before.size if before else 0)
-    _refuse_other_branches(connection, ends, branch, outside.url)
-    kept = ends.get(branch)
-    if kept is not None and kept > head:
-        raise SealRefused(
-            f"TRUNCATED: the log has {head} events, and {outside.url} keeps a checkpoint of {kept}. If these events "
-            "are lost for good, `importledger seal --continue-from` goes on openly."
-        )
+    branch, signed, newest = _newest(connection)
+    ends = outside.ends(since=signed)
+    _refuse_other_branches(connection, ends, branch, outside, keys)
+    if kept := ends.get(branch):
+        note = outside.note(kept, branch=branch)
+        _refuse_differing(connection, head, _read(note, keys), note, outside.url, progress)
+    before = _read(newest, keys) if newest else None
+    if before is not None:
+        _refuse_differing(connection, head, before, newest, "the database", progress)
+    tree = tree_size(connection)
+    if tree > head:
+        raise LogDiffers(f"TRUNCATED: the log has {head} events, and {tree} were hashed.", tree, f"tree of {tree}")
     size = _grow(connection, head, progress)
     if not size:
         return None
-    expected = [before] if before else []
-    if kept:
-        expected.append(_read(outside.note(kept, branch=branch), keys))
-    read = tile_reader(connection)
-    for checkpoint in expected:
-        if range_root(read, 0, checkpoint.size) != checkpoint.root:
-            raise SealRefused(
-                f"The log does not continue the checkpoint of {checkpoint.size} events that was signed at"
-                f" {checkpoint.time}: it was altered, or put back and gone on with. Run `importledger verify --all`."
-            )
+    connection.execute(_KEEP_KEY, {"origin": key.name, "verifier": key.verifier, "at": at})
     if before is not None and before.size == size:
         if before.origin != key.name:
             raise SealRefused("The former key has signed everything already. Seal again when there is a new event.")
-        sealed = Sealed(before, _newest_note(connection), is_new=False)
+        sealed = Sealed(before, newest, is_new=False)
     else:
-        note = key.sign(size, range_root(read, 0, size), at, branch=branch)
+        note = key.sign(size, range_root(tile_reader(connection), 0, size), at, branch=branch)
         connection.execute(_INSERT, (size, note, at, branch, None, None))
         sealed = Sealed(_read(note, keys), note, is_new=True)
     _keep_outside(connection, outside, branch, ends)
@@ -158,13 +167,14 @@ def continue_from(
     reason: str,
     *,
     at: datetime,
+    by: str = "operator",
     former_key: str | None = None,
     progress: Callable[[int], None] = lambda position: None,
 ) -> Sealed:
-    """Seal a log that has lost what was signed after a position, and say so in the checkpoint, for ever.
+    """Seal a log that has lost what was signed after a position, and say so in the checkpoint, forever.
 
-    Everything is hashed again. As `seal` otherwise. Raises SealRefused, too, where nothing that was signed is lost, or
-    where the checkpoints, here and outside, tell that the log was not kept up to this position, or further.
+    Everything is hashed again, and intake continues. As `seal` otherwise. Raises SealRefused, too, where nothing that
+    was signed is lost, or where a checkpoint, here or outside, contradicts the position.
     """
     keys = (key.verifier, former_key) if former_key else (key.verifier,)
     notes = {note for _, note in outside.notes()} | {
@@ -184,6 +194,7 @@ def continue_from(
         note = key.sign(head, range_root(read, 0, head), at, branch=branch, continues=line)
         connection.execute(_INSERT, (head, note, at, branch, position, upto))
         connection.execute(_KEEP_KEY, {"origin": key.name, "verifier": key.verifier, "at": at})
+        end_stop(connection, by=by, reason=line)
     _keep_outside(connection, outside, branch, {})
     return Sealed(_read(note, keys), note, is_new=True)
 
@@ -212,20 +223,53 @@ def _lost_upto(read: ReadTile, head: int, position: int, signed: Sequence[Checkp
     return max(lost)
 
 
-def _refuse_other_branches(connection: Connection[Any], ends: Mapping[int, int], branch: int, url: str) -> None:
+def _refuse_differing(
+    connection: Connection[Any],
+    head: int,
+    signed: Checkpoint,
+    note: str,
+    place: str,
+    progress: Callable[[int], None],
+) -> None:
+    """Compare the log with a signed checkpoint; the stored tree grows as far as that. Raises LogDiffers."""
+    if signed.size > head:
+        raise LogDiffers(
+            f"TRUNCATED: the log has {head} events, and {place} keeps a checkpoint of {signed.size}. If these events"
+            " are lost for good, `importledger seal --continue-from` goes on openly.",
+            signed.size,
+            note,
+        )
+    _grow(connection, signed.size, progress)
+    if range_root(tile_reader(connection), 0, signed.size) != signed.root:
+        raise LogDiffers(
+            f"The log does not continue the checkpoint of {signed.size} events that was signed at {signed.time}: it was"
+            " altered, or put back and gone on with. Run `importledger verify --all`.",
+            signed.size,
+            note,
+        )
+
+
+def _refuse_other_branches(
+    connection: Connection[Any], ends: Mapping[int, int], branch: int, outside: Outside, keys: Sequence[str]
+) -> None:
     """Nothing is signed on an older branch once there is a newer one, here or outside."""
-    if max(ends, default=0) > branch:
-        raise SealRefused(
-            f"This log was continued elsewhere after a loss (branch {max(ends)}, kept at {url}), and what is here is of"
-            f" branch {branch}: it is not signed. Is this the former primary?"
+    newest = max(ends, default=0)
+    if newest > branch:
+        note = outside.note(ends[newest], branch=newest)
+        raise LogDiffers(
+            f"This log was continued elsewhere after a loss (branch {newest}, kept at {outside.url}), and what is here"
+            f" is of branch {branch}: it is not signed. Is this the former primary?",
+            _read(note, keys).size,
+            note,
         )
     for older in [older for older in ends if older < branch]:
         query = "SELECT coalesce(max(lost), 0) FROM log_checkpoints WHERE branch > %s"
         [(lost,)] = _rows(connection, query, older)
         if ends[older] > lost:
             raise SealRefused(
-                f"The log goes on elsewhere as it was before the loss: {url} keeps a checkpoint of {ends[older]} events"
-                f" of branch {older}, and what was lost was signed up to {lost}. Stop the former primary."
+                f"The log goes on elsewhere as it was before the loss: {outside.url} keeps a checkpoint of"
+                f" {ends[older]} events of branch {older}, and what was lost was signed up to {lost}. Stop the former"
+                " primary."
             )
 
 
@@ -235,7 +279,7 @@ def sign_snapshot(connection: Connection[Any], key: LogKey, *, at: datetime) -> 
     For a log that was sealed just now: that it continues what was signed is not looked at again.
     """
     head = _head(connection)
-    tree = Tree.resumed(min(head, sealed_size(connection)), tile_reader(connection))
+    tree = Tree.resumed(min(head, tree_size(connection)), tile_reader(connection))
     while tree.size < head:
         upto = min(head, tree.size + CHUNK)
         for _, leaf in read_leaves(connection, tree.size, upto):
@@ -248,7 +292,7 @@ def sign_snapshot(connection: Connection[Any], key: LogKey, *, at: datetime) -> 
 
 def newest_checkpoint(connection: Connection[Any], keys: Sequence[str]) -> Checkpoint | None:
     """The newest one in the database. Raises SealRefused when another key has signed it."""
-    note = _newest_note(connection)
+    _, _, note = _newest(connection)
     return _read(note, keys) if note else None
 
 
@@ -284,27 +328,30 @@ def tile_reader(connection: Connection[Any]) -> Callable[[int, int], bytes]:
     return read
 
 
-def sealed_size(connection: Connection[Any]) -> int:
+def signed_size(connection: Connection[Any]) -> int:
+    """Number of events that the newest signed checkpoint covers. The stored tree may be ahead, and proves nothing."""
+    return _newest(connection)[1]
+
+
+def tree_size(connection: Connection[Any]) -> int:
     """How many events the stored tree holds."""
     with connection.cursor(row_factory=tuple_row) as cursor:
-        row = cursor.execute(_SELECT_SEALED).fetchone()
+        row = cursor.execute(_SELECT_TREE_SIZE).fetchone()
     return row[0] * TILE + row[1] // HASH_BYTES if row else 0
 
 
-def _grow(connection: Connection[Any], head: int, progress: Callable[[int], None]) -> int:
-    """Take the events up to the head into the stored tree; its size then."""
-    size = sealed_size(connection)
-    if size > head:
-        raise SealRefused(f"TRUNCATED: the log has {head} events, and {size} were sealed.")
+def _grow(connection: Connection[Any], upto: int, progress: Callable[[int], None]) -> int:
+    """Add the events up to a position to the stored tree, which may be ahead; its size then."""
+    size = tree_size(connection)
     filled: list[tuple[int, int, bytes]] = []
     tree = Tree.resumed(size, tile_reader(connection), lambda *tile: filled.append(tile))
-    while tree.size < head:
-        upto = min(head, tree.size + CHUNK - tree.size % CHUNK)
-        for position, leaf in read_leaves(connection, tree.size, upto):
+    while tree.size < upto:
+        end = min(upto, tree.size + CHUNK - tree.size % CHUNK)
+        for position, leaf in read_leaves(connection, tree.size, end):
             if position != tree.size + 1:
                 raise SealRefused(f"MISSING: the log has no event at position {tree.size + 1}.")
             tree.add(leaf)
-        if tree.size < upto:
+        if tree.size < end:
             raise SealRefused(f"MISSING: the log has no event at position {tree.size + 1}.")
         with connection.transaction(), connection.cursor() as cursor:
             cursor.executemany(_UPSERT_TILE, [*filled, *tree.edge()])
@@ -328,10 +375,10 @@ def _rows(connection: Connection[Any], query: str, *parameters: Any) -> list[tup
         return cursor.execute(query.encode(), parameters).fetchall()
 
 
-def _newest_note(connection: Connection[Any]) -> str:
+def _newest(connection: Connection[Any]) -> tuple[int, int, str]:
+    """Branch, size and note of the newest checkpoint in the database; (0, 0, "") without one."""
     with connection.cursor(row_factory=tuple_row) as cursor:
-        row = cursor.execute(_SELECT_NEWEST).fetchone()
-    return row[0] if row else ""
+        return cursor.execute(_SELECT_NEWEST).fetchone() or (0, 0, "")
 
 
 def _read(note: str, keys: Sequence[str]) -> Checkpoint:

@@ -16,7 +16,7 @@ from eventstore.log.columns import SELECT_HEAD
 from eventstore.proof.checkpoints import read_signed
 from eventstore.proof.hashed_range import MAX_TOLD, Altered, HashedRange, Mountains, Range, hash_range
 from eventstore.proof.merkle import TreeDamaged, range_root
-from eventstore.proof.sealing import CHUNK, sealed_size, tile_reader
+from eventstore.proof.sealing import CHUNK, tile_reader, tree_size
 from eventstore.proof.verifier import Checkpoint, Continued, Invalid, loss_of
 
 NEWEST_EVENTS = 6 * CHUNK
@@ -90,7 +90,7 @@ def verify_events(
     if not checkpoints and head:
         verified.problems.append("UNANCHORED  there is no checkpoint that the key has signed: nothing can be proved")
     changes = _Changes()
-    start = 0 if whole else max(0, min(head, sealed_size(connection)) - NEWEST_EVENTS) // CHUNK * CHUNK
+    start = 0 if whole else max(0, min(head, tree_size(connection)) - NEWEST_EVENTS) // CHUNK * CHUNK
     read = tile_reader(connection)
     older = [size for size in checkpoints if size <= start]
     try:

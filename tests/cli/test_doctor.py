@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from cli.checkup.finding import Finding
-from cli.checkup.service import healing
+from cli.checkup.service import DECIDE, healing
 from cli.checkup.surroundings import why_no_mail_server
 from cli.doctor import doctor, examine
 from embedded.postgres import PostgresUrls
@@ -18,8 +18,10 @@ from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from eventstore.operations.fitness import NotJudged
-from tests.support.make import an_account
+from eventstore.proof.sealing import SealRefused
+from tests.support.make import NOON, an_account
 from tests.support.running import RunningService, wait_for
+from tests.support.sealed_log import KEY, Log
 from tests.support.staging import stage
 from tests.support.times import set_log_time
 
@@ -84,6 +86,23 @@ def test_what_waits_too_long_is_warned_of(told: PostgresUrls, ledger: Ledger) ->
     assert found("pending")[0].state == "warned"
 
 
+def test_a_log_that_cannot_be_signed_is_not_shown_as_sealed(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_URL", log.urls.service)
+    monkeypatch.setenv("IMPORTLEDGER_DATA_DIR", str(log.folder / "none"))
+    assert found("sealing") == [Finding("sealing", "good", "600 events are signed.")]
+    log.outside.keep(620, KEY.sign(620, bytes(32), NOON))
+    log.add(301, 310)
+    log.admin.execute("UPDATE events SET recorded_at = recorded_at - interval '1 hour' WHERE position > 600")
+    with pytest.raises(SealRefused):
+        log.seal()
+    [stopped] = found("sealing")
+    assert (stopped.state, stopped.todo) == ("wrong", DECIDE)
+    assert "does not continue the checkpoint of 620 events" in stopped.says
+    log.admin.execute("UPDATE intake_stops SET ended_at = now()")
+    [waiting] = found("sealing")
+    assert (waiting.state, "30 events are not signed" in waiting.says) == ("warned", True)
+
+
 def test_a_wrong_setting_and_a_database_that_is_away_are_findings(
     told: PostgresUrls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,7 +150,7 @@ def test_events_that_nobody_seals_are_warned_of(told: PostgresUrls, ledger: Ledg
     ledger.execute("supplier/NORDWIND", CreateSupplier(), at=now(), by="tester")
     [finding] = found("sealing")
     assert finding.state == "warned"
-    assert finding.says.startswith("1 events are not sealed, the first since ")
+    assert finding.says.startswith("1 events are not signed, the first since ")
 
 
 @pytest.mark.parametrize(

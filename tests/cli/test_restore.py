@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from cli.failures import EXPECTED
 from cli.main import importledger
+from eventstore.errors import IntakeStopped
 from eventstore.operations.backup import MANIFEST
 from eventstore.proof.statement import sign_statement
 from tests.support.make import NOON
@@ -177,3 +178,16 @@ def test_a_backup_without_the_key_says_that_it_is_not_signed(log: Log, monkeypat
     monkeypatch.setenv("IMPORTLEDGER_DATA_DIR", str(log.folder / "data"))
     code, said = invoked("backup", str(log.folder / "backup"))
     assert (code, "NOT SIGNED: the backup has no checkpoint of its own." in said) == (0, True), said
+
+
+def test_a_backup_that_is_older_than_the_checkpoints_outside_stops_intake(backup: Path, log: Log) -> None:
+    log.outside.keep(700, KEY.sign(700, bytes(32), NOON))
+    code, said = invoked("restore", str(backup))
+    assert code == 0, said
+    assert "INTAKE IS STOPPED  TRUNCATED: the log has 631 events, and" in said
+    assert "importledger seal --continue-from 631 --reason TEXT" in said
+    with pytest.raises(IntakeStopped):
+        CliRunner().invoke(importledger, ["supplier", "create", "LATER"], catch_exceptions=False)
+    assert invoked("seal", "--continue-from", "631", "--reason", "the newest backup")[0] == 0
+    assert invoked("supplier", "create", "LATER")[0] == 0
+    assert invoked("seal")[0] == 0

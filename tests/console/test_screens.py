@@ -20,6 +20,7 @@ from eventstore.aggregates.import_process import CompleteImport, FailImport, Imp
 from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.clock import now
+from eventstore.log.intake_stop import stop_intake
 from eventstore.log.ledger import Ledger
 from eventstore.log.refused_attempts import Attempt
 from eventstore.proof.checkpoints import LogKey, Outside
@@ -105,6 +106,22 @@ def test_support_finds_why_in_three_steps_and_mends_in_five(book: Ledger, databa
     retry = book.history(stream_of(SUPPLIER, "E/1"))[-1]
     assert isinstance(retry.event, ImportRetried)
     assert retry.caused_by.startswith("user:u_")
+
+
+def test_a_stopped_intake_is_named_and_refuses_a_retry(book: Ledger, database: PostgresUrls) -> None:
+    async def visit(browser: httpx.AsyncClient) -> None:
+        for page in ("/console/", "/console/proof/", "/console/system/"):
+            said = words_of((await browser.get(page)).text)
+            assert "the log does not continue the signed checkpoint of 700 events" in said
+        account = f"/console/imports/{SUPPLIER}/E%2F1/"
+        refused = await send(browser, f"{account}retry/", {"reason": "mended"}, at=account)
+        assert refused.status_code == 503
+        assert "Intake is stopped" in words_of(refused.text)
+
+    cookies = signed_in(book, role="operator")
+    with book.connection() as connection:
+        assert stop_intake(connection, size=700, note="x", reason="TRUNCATED")
+    visiting(database, cookies, visit)
 
 
 def test_many_are_decided_about_after_a_preview(book: Ledger, database: PostgresUrls) -> None:

@@ -1,14 +1,17 @@
 """A backup says how much is in it, and signs what that is."""
 
+import psycopg
 import pytest
 
-from eventstore.operations.backup import MANIFEST, BackupError, back_up, read_manifest, restore
+from embedded.postgres import PostgresUrls
+from eventstore.operations.backup import LEFT_OUT, MANIFEST, TABLES, BackupError, back_up, read_manifest, restore
 from eventstore.proof.sealing import sign_snapshot
 from eventstore.proof.statement import check_statement, sign_statement
 from eventstore.proof.verifier import read_checkpoint
+from projections import PROJECTIONS
 from projections.platform.account_numbers import ACCOUNT_NUMBERS
 from tests.support.make import NOON
-from tests.support.sealed_log import ACCOUNTS, KEY, Log, emptied
+from tests.support.sealed_log import ACCOUNTS, KEY, OTHER_KEY, Log, emptied
 
 
 def test_a_backup_counts_its_rows(log: Log) -> None:
@@ -51,3 +54,28 @@ def test_rows_and_position_of_a_restore_are_compared_with_the_manifest(log: Log,
     (folder / MANIFEST).write_text(text.replace(old, new))
     with pytest.raises(BackupError, match=said):
         restore(log.urls.admin, folder, read_manifest(folder), ACCOUNT_NUMBERS)
+
+
+def test_every_table_is_in_the_backup_or_made_anew_or_left_out_with_a_reason(database: PostgresUrls) -> None:
+    held = {table for table, _ in (TABLES | ACCOUNT_NUMBERS.tables).values()}
+    anew = {f"{projection.home}.{table}" for projection in PROJECTIONS for table in projection.tables}
+    left_out = {f"public.{table}" for table in LEFT_OUT}
+    query = (
+        "SELECT schemaname || '.' || tablename FROM pg_tables"
+        " WHERE schemaname NOT LIKE 'pg\\_%' AND schemaname <> 'information_schema'"
+    )
+    with psycopg.connect(database.admin) as connection:
+        there = sorted(name for (name,) in connection.execute(query))
+    assert sorted([*held, *anew, *left_out]) == there
+    assert all(LEFT_OUT.values())
+
+
+def test_former_verifier_keys_are_there_after_a_restore(log: Log) -> None:
+    log.add(301, 310)
+    log.seal(OTHER_KEY, former_key=KEY.verifier)
+    keys = log.admin.execute("SELECT * FROM log_keys ORDER BY origin").fetchall()
+    assert [key[1] for key in keys] == sorted([KEY.verifier, OTHER_KEY.verifier])
+    back_up(log.urls.service, log.folder / "backup", ACCOUNT_NUMBERS)
+    emptied(log)
+    restore(log.urls.admin, log.folder / "backup", read_manifest(log.folder / "backup"), ACCOUNT_NUMBERS)
+    assert log.admin.execute("SELECT * FROM log_keys ORDER BY origin").fetchall() == keys

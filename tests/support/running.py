@@ -169,6 +169,7 @@ def start_service(
     environment: Mapping[str, str] | None = None,
     port: int | None = None,
     workers: int = 1,
+    is_ready: Callable[[str], bool] = is_ready,
 ) -> Iterator[RunningService]:
     """`importledger up` on the folder until the end of the block, then SIGTERM. Its Postgres is made already."""
     if "DATABASE_URL" not in (environment or {}):

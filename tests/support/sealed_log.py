@@ -137,5 +137,5 @@ def assert_found(problems: list[str], pattern: str) -> None:
 
 
 def emptied(log: Log) -> None:
-    tables = "events, payloads, payload_keys, log_tiles, log_checkpoints, remembered_answers"
+    tables = "events, payloads, payload_keys, log_tiles, log_checkpoints, log_keys, remembered_answers"
     log.admin.execute(f"TRUNCATE {tables}".encode())

@@ -20,13 +20,15 @@ from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.clock import now
 from eventstore.log import follow, locks
 from eventstore.log.ledger import Ledger
+from eventstore.proof.sealing import SealRefused
 from projections import FOLLOWING
 from telemetry.prometheus import PrometheusMeasures
 from tests.support.alerts import RULES
 from tests.support.certificates import certificate
 from tests.support.following import follow as follow_log
-from tests.support.make import an_account
+from tests.support.make import NOON, an_account
 from tests.support.running import wait_for
+from tests.support.sealed_log import KEY, Log
 from tests.support.staging import SUPPLIER, stage
 from tests.support.times import set_log_time
 
@@ -92,6 +94,24 @@ def test_followers_that_are_behind(
     follow.set_checkpoint(admin, "relay", 1)
     follow_log(ledger)
     assert [holds(alert, watched) for alert in alerts] == [False, False, True]
+
+
+def test_a_log_that_cannot_be_signed(log: Log) -> None:
+    registry, collector = CollectorRegistry(), ServiceCollector(log.urls.service)
+    collector.fresh_s = 0.0
+    registry.register(collector)
+    alerts = ("ImportledgerSealerBehind", "ImportledgerIntakeStopped")
+    log.add(301, 310)
+    log.admin.execute("UPDATE events SET recorded_at = recorded_at - interval '1 hour' WHERE position > 600")
+    log.outside.keep(620, KEY.sign(620, bytes(32), NOON))
+    assert [holds(alert, registry) for alert in alerts] == [True, False]
+    with pytest.raises(SealRefused):
+        log.seal()
+    assert [holds(alert, registry) for alert in alerts] == [True, True]
+    assert registry.get_sample_value("importledger_lag_events", {"follower": "sealer"}) == 30
+    log.admin.execute("UPDATE intake_stops SET ended_at = now()")
+    assert [holds(alert, registry) for alert in alerts] == [True, False]
+    collector.close()
 
 
 def test_imports_that_wait(watched: CollectorRegistry, ledger: Ledger, admin: psycopg.Connection[Any]) -> None:

@@ -1,0 +1,56 @@
+"""Stops of the intake: nothing is appended to a log that does not continue what was signed.
+
+A trigger on `events` refuses each append while a stop is in force, so it holds for every process and survives restarts.
+An operator ends it with a reason.
+"""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from psycopg import AsyncConnection, Connection
+from psycopg.rows import args_row
+
+STOPPED = "LG002"
+"""SQLSTATE of an append that a stop refuses."""
+
+_SELECT = "SELECT stopped_at, size, reason FROM intake_stops WHERE ended_at IS NULL"
+_INSERT = """
+INSERT INTO intake_stops (size, note, reason)
+SELECT %(size)s, %(note)s, %(reason)s
+WHERE NOT EXISTS (SELECT FROM intake_stops WHERE note = %(note)s)
+ON CONFLICT ((ended_at IS NULL)) WHERE ended_at IS NULL DO NOTHING
+"""
+_END = """
+UPDATE intake_stops SET ended_at = clock_timestamp(), ended_by = %s, ended_for = %s WHERE ended_at IS NULL
+"""
+
+
+class IntakeStop(msgspec.Struct, frozen=True):
+    """The stop in force: since when, the size of the checkpoint that the log does not continue, and a sentence."""
+
+    stopped_at: datetime
+    size: int
+    reason: str
+
+
+def intake_stop(connection: Connection[Any]) -> IntakeStop | None:
+    """The stop in force, or None."""
+    with connection.cursor(row_factory=args_row(IntakeStop)) as cursor:
+        return cursor.execute(_SELECT).fetchone()
+
+
+async def read_intake_stop(connection: AsyncConnection[Any]) -> IntakeStop | None:
+    """The stop in force, or None."""
+    async with connection.cursor(row_factory=args_row(IntakeStop)) as cursor:
+        return await (await cursor.execute(_SELECT)).fetchone()
+
+
+def stop_intake(connection: Connection[Any], *, size: int, note: str, reason: str) -> bool:
+    """Stop the intake because of a checkpoint, unless it is stopped, or was for this checkpoint; report a new stop."""
+    return connection.execute(_INSERT, {"size": size, "note": note, "reason": reason}).rowcount == 1
+
+
+def end_stop(connection: Connection[Any], *, by: str, reason: str) -> bool:
+    """End the stop in force for a reason; report whether there was one."""
+    return connection.execute(_END, (by, reason)).rowcount == 1

@@ -1,0 +1,151 @@
+"""A log that does not continue what was signed takes nothing in until an operator has decided."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from eventsourcing.persistence import StoredEvent
+
+from eventstore.errors import IntakeStopped
+from eventstore.log.intake_stop import IntakeStop, end_stop, intake_stop
+from eventstore.log.ledger import Ledger
+from eventstore.log.recorder import LedgerDatastore, LedgerRecorder
+from eventstore.operations.guards import guards_off
+from eventstore.proof.sealing import LogDiffers, SealRefused, continue_from
+from projections import INLINE
+from tests.support.make import NOON, stage
+from tests.support.sealed_log import KEY, OTHER_KEY, Log
+
+
+@pytest.fixture
+def service(log: Log) -> Iterator[psycopg.Connection[Any]]:
+    """A connection of the service's role."""
+    with psycopg.connect(log.urls.service, autocommit=True) as connection:
+        yield connection
+
+
+def refused(log: Log) -> None:
+    """Seal a log that differs."""
+    with pytest.raises(LogDiffers):
+        log.seal()
+
+
+def put_back(log: Log) -> None:
+    """An older backup, which the place outside knows a longer log of."""
+    log.cut(450)
+
+
+def put_back_and_gone_on_with(log: Log) -> None:
+    log.cut(450)
+    log.add(1001, 1100)
+
+
+def continued_elsewhere(log: Log) -> None:
+    """The former primary of a log that was continued on another one."""
+    note = KEY.sign(470, bytes(32), NOON, branch=1, continues="continues from 450, lost 451–600: x")
+    for size in (0, 470):
+        log.outside.keep(size, note, branch=1)
+
+
+def without_its_end(log: Log) -> None:
+    """Without a place outside: the database itself has signed more."""
+    log.admin.execute("DELETE FROM events WHERE position > 599")
+    for size in (300, 600):
+        (log.folder / "outside" / f"{size:020}.note").unlink()
+
+
+def append(log: Log) -> None:
+    """By each way into the log, in a process that was started after the stop."""
+    ledger = Ledger(log.urls.service, views=INLINE)
+    recorder = LedgerRecorder(LedgerDatastore(log.urls.service, connections=1))
+
+    async def begin() -> int:
+        return await ledger.begin("import/S/1", stage(), at=NOON, by="t")
+
+    try:
+        with pytest.raises(IntakeStopped):
+            ledger.execute("import/S/1", stage(), at=NOON, by="t")
+        with pytest.raises(IntakeStopped):
+            ledger.execute_many({"import/S/1": stage(), "import/S/2": stage()}, at=NOON, by="t")
+        with pytest.raises(IntakeStopped):
+            asyncio.run(begin())
+        with pytest.raises(IntakeStopped):
+            recorder.insert_events([StoredEvent("import/S/1", 1, "t", b"{}")])
+    finally:
+        recorder.datastore.close()
+        ledger.close()
+
+
+@pytest.mark.parametrize("differ", [put_back, put_back_and_gone_on_with, continued_elsewhere, without_its_end])
+def test_a_shorter_or_another_log_takes_nothing_in(log: Log, service: Any, differ: Any) -> None:
+    differ(log)
+    refused(log)
+    head = log.admin.execute("SELECT max(position) FROM events").fetchone()
+    append(log)
+    assert log.admin.execute("SELECT max(position) FROM events").fetchone() == head
+    assert isinstance(intake_stop(service), IntakeStop)
+
+
+def test_intake_continues_when_the_log_is_continued_openly(log: Log, service: Any) -> None:
+    put_back(log)
+    refused(log)
+    with pytest.raises(SealRefused, match="it continues from 300 or later"):
+        continue_from(service, KEY, log.outside, 299, "put back", at=NOON)
+    assert intake_stop(service) is not None
+    continue_from(service, KEY, log.outside, 450, "put back", at=NOON, by="operator:anna")
+    assert intake_stop(service) is None
+    log.add(1001, 1010)
+    assert log.seal().checkpoint.branch == 1
+    [(by, reason)] = log.admin.execute("SELECT ended_by, ended_for FROM intake_stops").fetchall()
+    assert (by, reason) == ("operator:anna", "continues from 450, lost 451–600: put back")
+
+
+def test_what_was_accepted_stops_nothing_again_and_is_not_sealed(log: Log, service: Any) -> None:
+    put_back(log)
+    refused(log)
+    assert end_stop(service, by="operator:anna", reason="a copy for the tests")
+    log.add(1001, 1010)
+    refused(log)
+    assert intake_stop(service) is None
+    log.outside.keep(700, KEY.sign(700, bytes(32), NOON))  # the log that it was copied from is signed again
+    refused(log)
+    stop = intake_stop(service)
+    assert stop is not None
+    assert stop.size == 700
+    append(log)
+
+
+def test_one_stop_is_in_force_at_a_time(log: Log, service: Any) -> None:
+    put_back(log)
+    refused(log)
+    log.outside.keep(700, KEY.sign(700, bytes(32), NOON))
+    refused(log)
+    assert log.admin.execute("SELECT size FROM intake_stops").fetchall() == [(600,)]
+    assert end_stop(service, by="t", reason="x")
+    assert not end_stop(service, by="t", reason="x")
+
+
+def test_a_checkpoint_that_the_key_has_not_signed_stops_nothing(log: Log, service: Any) -> None:
+    for size in (700, 800):
+        log.outside.keep(size, OTHER_KEY.sign(size, bytes(32), NOON))
+        with pytest.raises(SealRefused, match="signed"):
+            log.seal()
+    assert intake_stop(service) is None
+    log.add(301, 310)
+
+
+def test_the_stored_tree_does_not_grow_before_a_seal_is_refused(log: Log) -> None:
+    log.outside.keep(610, KEY.sign(610, bytes(32), NOON))
+    log.add(301, 350)
+    tree = log.admin.execute("SELECT index, length(hashes) FROM log_tiles WHERE level = 0 ORDER BY 1 DESC").fetchone()
+    refused(log)
+    grown = log.admin.execute("SELECT index, length(hashes) FROM log_tiles WHERE level = 0 ORDER BY 1 DESC").fetchone()
+    assert tree == (2, (600 - 512) * 32)
+    assert grown == (2, (610 - 512) * 32)
+
+
+def test_a_stop_that_was_switched_off_is_named(log: Log, service: Any) -> None:
+    log.admin.execute("ALTER TABLE events DISABLE TRIGGER events_wait_while_stopped")
+    assert any("events_wait_while_stopped on events" in sentence for sentence in guards_off(service))
