@@ -9,8 +9,10 @@ import pytest
 import yaml
 
 from importledger_client.comparing import compared
-from importledger_client.mapping import MappedSource, MappingError, converted, read_mapping
+from importledger_client.mapped_source import MappedSource
+from importledger_client.mapping import MappingError, read_mapping
 from importledger_client.proposing import path_for
+from importledger_client.values import converted
 from tests.support.importbook import importbook
 
 COLUMNS = ["Kundennummer", "Vorname", "Nachname", "E-Mail", "Straße", "Ort", "PLZ"]
@@ -36,7 +38,7 @@ def table(folder: Path, columns: list[str], rows: list[list[str]], *, encoding: 
 def accounts(folder: Path, mapping: dict[str, Any], file: str) -> list[dict[str, Any]]:
     path = folder / "m.yaml"
     path.write_text(yaml.safe_dump(mapping, allow_unicode=True), encoding="utf-8")
-    lines = MappedSource(file, read_mapping(path), path, "NORDWIND").lines()
+    lines = MappedSource([file], read_mapping(path), path, "NORDWIND").lines()
     return [msgspec.json.decode(line.content) for line in lines]
 
 

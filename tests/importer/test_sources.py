@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import os
 from pathlib import Path
 
 import msgspec
@@ -46,7 +47,7 @@ def test_a_line_beyond_10_mib_is_refused_alone(tmp_path: Path) -> None:
     path = written(tmp_path, "book", b"1\n" + b"x" * (LONGEST_LINE + 100_000) + b"\n3\n")
     lines = list(Source(str(path)).lines())
     assert [line.content for line in lines] == [b"1", b"", b"3"]
-    assert [line.error.code if line.error else None for line in lines] == [None, "request_too_large", None]
+    assert [line.errors[0].code if line.errors else None for line in lines] == [None, "request_too_large", None]
 
 
 @pytest.mark.parametrize("whole", [gzip.compress(LINES * 999), zstandard.compress(LINES * 999)], ids=["gzip", "zstd"])
@@ -95,6 +96,27 @@ def test_the_table_of_failures_names_the_value_and_holds_no_formula(tmp_path: Pa
         "value": "'+49 12",
     }
     assert [neutral(cell)[0] for cell in ("=1", "+1", "-1", "@x", "\tx", "\rx")] == ["'"] * 6
+
+
+def test_files_of_failures_are_for_their_owner_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        for name in ("reh-1.failures.ndjson", "reh-1.failures.csv"):
+            written(tmp_path, name, b"old").chmod(0o644)
+        failures(tmp_path, [ACCOUNT], (FieldError("a", "b", "c"),))
+    finally:
+        os.umask(before)
+    assert {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {
+        "reh-1.failures.ndjson": 0o600,
+        "reh-1.failures.csv": 0o600,
+    }
+
+
+def test_a_link_in_the_place_of_a_file_of_failures_is_not_followed(tmp_path: Path) -> None:
+    elsewhere = written(tmp_path, "elsewhere", b"mine")
+    (tmp_path / f".reh-1.failures.csv.{os.getpid()}.part").symlink_to(elsewhere)
+    failures(tmp_path, [ACCOUNT], (FieldError("a", "b", "c"),))
+    assert elsewhere.read_bytes() == b"mine"
 
 
 def test_without_failures_there_are_no_files(tmp_path: Path) -> None:

@@ -24,7 +24,8 @@ class Difference(msgspec.Struct, frozen=True):
 LEFT_OUT = {
     "columns_nowhere": ("column", "the mapping leaves it out"),
     "values_nowhere": ("values of column", "rows of one account differ, and one value gets into it"),
-    "rows_nowhere": ("rows of table", "they belong to no account"),
+    "rows_nowhere": ("rows of table", "they belong to no account, or to several places"),
+    "doubts": ("cells", "nobody has said what they mean"),
 }
 """Members of a manifest that name what was in the source's tables and is in no account."""
 

@@ -1,10 +1,11 @@
 """The two files of failures that a push leaves: one to mend and send again, one to read in a spreadsheet."""
 
 import csv
+import io
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -53,8 +54,8 @@ class FailureFiles:
     def __init__(self, run: str, folder: Path) -> None:
         self.ndjson, self.csv = ndjson_path(run, folder), csv_path(run, folder)
         self._parts = [path.with_name(f".{path.name}.{os.getpid()}.part") for path in (self.ndjson, self.csv)]
-        self._lines = self._parts[0].open("wb")
-        self._table = self._parts[1].open("w", encoding="utf-8", newline="")
+        self._lines = _private(self._parts[0])
+        self._table = io.TextIOWrapper(_private(self._parts[1]), encoding="utf-8", newline="")
         self._rows = csv.writer(self._table)
         self._rows.writerow(COLUMNS)
         self.count = 0
@@ -80,6 +81,12 @@ class FailureFiles:
                 part.unlink()
                 if is_whole and not self.count and path.resolve() not in keep:
                     path.unlink(missing_ok=True)
+
+
+def _private(path: Path) -> BinaryIO:
+    """A new file that its owner alone can read, whatever was there before: it will hold personal data."""
+    path.unlink(missing_ok=True)
+    return open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600))
 
 
 def neutral(cell: str) -> str:

@@ -1,14 +1,24 @@
-"""What of the tables gets into no account, although the mapping reads its column or its table.
+"""Account for every cell and row of the tables: read into an account, or named.
 
-Two rows of one account may say different names where only one is asked for; a row may belong to no account at all.
+Rows of one account may differ where it has one value. A row may belong to no account. A row of a further table may
+match no parent, or several.
 """
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+import collections
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import msgspec
 
-from importledger_client.tables import Row
+from importledger_client.mapping import Plan, columns_read, named
+from importledger_client.tables.table import Row
+
+
+class Numbered(NamedTuple):
+    """A row with its number in its table."""
+
+    number: int
+    cells: Row
 
 
 class Lost(msgspec.Struct):
@@ -16,79 +26,109 @@ class Lost(msgspec.Struct):
 
     value: str
     account: str
+    place: tuple[str, int]
+    """The table and the row's number."""
     accounts: int = 0
 
 
-class Strays(msgspec.Struct, frozen=True):
-    """Of one further table: rows that belong to no account, and the number of the first."""
+class Strays(msgspec.Struct):
+    """Of one further table: how many rows, and the number of the first."""
 
-    rows: int
-    first: int
+    rows: int = 0
+    first: int = 0
+
+    def add(self, number: int) -> None:
+        self.first = self.first if self.rows else number
+        self.rows += 1
 
 
 class Losses:
-    """Watches what is read of each account's rows. `values` is by column, `rows` by further table."""
+    """Watch what is read of each account's rows. A column is named with its table: `zaehler.Stand`."""
 
-    def __init__(self, spec: Mapping[str, Any], keys: Mapping[str, str], ignored: Collection[str]) -> None:
+    def __init__(self, plan: Plan) -> None:
         self.values: dict[str, Lost] = {}
         self.rows: dict[str, Strays] = {}
-        self._columns = sorted(
-            (table, column)
-            for table, column in set(columns_read(spec))
-            if column not in ignored and column != keys.get(table)
-        )
-        self._read: set[tuple[str, str, Any]] = set()
+        """Rows that belong to no account, or match no parent there."""
+        self.repeated: dict[str, Strays] = {}
+        """Rows that match several parents at one place of the mapping."""
+        self.used: collections.Counter[tuple[str, str]] = collections.Counter()
+        """Cells read into accounts, by table and column."""
+        self.named: collections.Counter[tuple[str, str]] = collections.Counter()
+        """Cells that are not, each told of in `values`, `rows` or by `ignore`."""
+        self._keys, self._ignored, self._files = plan.keys, frozenset(plan.ignore), plan.files
+        self._wanted = set(columns_read(plan.account))
+        self._cells: set[tuple[str, int, str]] = set()
+        self._joined: dict[str, set[int]] = collections.defaultdict(set)
+        self._differing: dict[tuple[str, str], Numbered] = {}
 
-    def read(self, table: str, column: str, value: Any) -> None:
-        """This value of the present account's rows has got into the account."""
-        self._read.add((table, column, value))
+    def read(self, table: str, rows: Iterable[Numbered], column: str) -> None:
+        """These rows' cells of a column have got into the present account."""
+        self._cells.update((table, row.number, column) for row in rows)
 
-    def end_account(self, number: str, tables: Mapping[str, list[Row]]) -> None:
-        """Note what was not read of these rows, by table, and begin the next account."""
-        for table, column in self._columns:
-            left_out = [
-                value
-                for row in tables.get(table, ())
-                if (value := row.get(column)) not in (None, "") and (table, column, value) not in self._read
-            ]
-            if left_out:
-                lost = self.values.setdefault(named(table, column), Lost(str(left_out[0]), number))
-                lost.accounts += 1
-        self._read.clear()
+    def differ(self, table: str, column: str, row: Numbered) -> None:
+        """Rows have different values where the present account has one; this row's is left out."""
+        if column not in self._ignored:
+            self._differing.setdefault((table, column), row)
 
-    def sentences(self) -> Iterator[tuple[str, str]]:
-        """(what, a sentence about it) of all that was lost."""
+    def join(self, table: str, rows: Iterable[Numbered], before: set[int]) -> None:
+        """These rows of a further table have got to a parent, at a place that has used the rows `before`."""
+        for row in rows:
+            if row.number in before and self._files[table].repeated == "refuse":
+                self.repeated.setdefault(table, Strays()).add(row.number)
+            before.add(row.number)
+            self._joined[table].add(row.number)
+
+    def end_account(self, number: str, tables: Mapping[str, list[Numbered]]) -> None:
+        """Account for the rows of one account, by table, and begin the next one."""
+        for table, rows in tables.items():
+            for row in rows:
+                if table and row.number not in self._joined[table]:
+                    self.stray(table, row)
+                else:
+                    self._end_row(table, row)
+        for (table, column), row in self._differing.items():
+            lost = Lost(str(row.cells[column]), number, (table, row.number))
+            self.values.setdefault(named(table, column), lost).accounts += 1
+        self._cells.clear()
+        self._joined.clear()
+        self._differing.clear()
+
+    def stray(self, table: str, row: Numbered) -> None:
+        """A row that gets into no account."""
+        if table and self._files[table].unmatched == "refuse":
+            self.rows.setdefault(table, Strays()).add(row.number)
+        self.named.update((table, column) for column, cell in row.cells.items() if cell is not None)
+
+    def _end_row(self, table: str, row: Numbered) -> None:
+        key = self._keys.get(table)
+        for column, cell in row.cells.items():
+            if cell is None:
+                continue
+            if column == key or (table, row.number, column) in self._cells:
+                self.used[table, column] += 1
+            else:
+                self.named[table, column] += 1
+                if (table, column) in self._wanted and column not in self._ignored:
+                    self._differing.setdefault((table, column), row)
+
+    def sentences(self, place: Callable[[str, int], str]) -> Iterator[tuple[str, str]]:
+        """(what, a sentence about it) of all that was lost. `place` names a row of a table."""
         for column, lost in sorted(self.values.items()):
             yield (
                 f"column {column}",
                 f"in {lost.accounts:,} accounts rows have a value that gets into no account; "
-                f"the first is {lost.value!r} of account {lost.account}.",
+                f"the first is {lost.value!r} of account {lost.account}. It is in {place(*lost.place)}: put the column"
+                " under `each`, say `first: by COLUMN`, or name it in `ignore`.",
             )
         for table, strays in sorted(self.rows.items()):
-            yield f"table {table}", f"{strays.rows:,} rows belong to no account; the first is row {strays.first}."
-
-
-def named(table: str, column: str) -> str:
-    """A column; one of a further table with the table's name."""
-    return f"{table}.{column}" if table else column
-
-
-def columns_read(spec: Any, table: str = "") -> Iterator[tuple[str, str]]:
-    """All columns that a mapping's account reads, each with its table, "" for the main one."""
-    match spec:
-        case str():
-            yield table, spec
-        case list():
-            for item in spec:
-                yield from columns_read(item, table)
-        case dict() if "constant" in spec:
-            return
-        case dict() if "column" in spec:
-            yield table, str(spec["column"])
-        case dict():
-            of_table = str(spec.get("from", table))
-            for name, inner in spec.items():
-                if name != "from":
-                    yield from columns_read(inner, of_table)
-        case _:
-            return
+            yield (
+                f"table {table}",
+                f"{strays.rows:,} rows belong to no account; the first is {place(table, strays.first)}. Mend the rows"
+                " or `on`, or say `unmatched: ignore`.",
+            )
+        for table, strays in sorted(self.repeated.items()):
+            yield (
+                f"table {table}",
+                f"{strays.rows:,} rows are used more than once; the first is {place(table, strays.first)}. Say with"
+                " `on` which parent a row belongs to, or `repeated: allow`.",
+            )

@@ -3,9 +3,11 @@
 key: Kundennummer              # rows with the same key are one account; else the column of the account's number
 dates: DD.MM.YYYY              # how dates are written
 decimals: 1.234,56             # how numbers are written
+empty: [NULL, "#NV"]           # what means "no value"
 tables: {anrede: {H: Herr, F: Frau}}
+source: {delimiter: ";", encoding: cp1252}   # else found out; of a workbook: sheets, ignore_sheets
 files:                         # further tables, joined by key
-  zaehler: {path: zaehler.csv, key: Kundennummer}   # `unmatched: ignore` for rows that belong to no account
+  zaehler: {path: zaehler.csv, key: Kundennummer}   # also `source`, `unmatched: ignore`, `repeated: allow`
 ignore: [Bemerkung]            # columns that are meant to go nowhere, or of which one row's value is enough
 account:
   external_account_number: Kundennummer                      # a column
@@ -14,41 +16,33 @@ account:
   - family_name: Nachname
     title: {column: Anrede, table: anrede}                   # looked up; `default` for what is not in the table
     date_of_birth: {column: Geburtstag, format: YYYY-MM-DD}
+    email: {column: E-Mail, first: by Stand}                 # where rows differ: of the row with the least Stand
   supply_addresses:
   - each: [Lieferstelle]                                     # one for each of these in the account's rows
     supply_address1: LS Straße
     supply_points:
     - from: zaehler                                          # one for each row of that table
+      on: {LS-Nr: Lieferstelle}                              # whose LS-Nr is the Lieferstelle of the address
       each: [MaLo]
       identifier: MaLo
 """
 
-import itertools
-import re
-import sqlite3
-import tempfile
 from collections.abc import Iterator, Mapping
-from datetime import datetime
-from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 import yaml
 
-from importledger_client.answers import FieldError
 from importledger_client.contract import ACCOUNT, Field
-from importledger_client.losses import Losses, Strays
-from importledger_client.sources import Line, Source, Unreadable
-from importledger_client.tables import Dialect, Row, rows_of
+from importledger_client.sources import Unreadable
+from importledger_client.tables.cells import NO_VALUE
+from importledger_client.tables.table import TableSource
+from importledger_client.values import converted, date_form, number_form
 
-_TOKENS = (("YYYY", "%Y"), ("YY", "%y"), ("DD", "%d"), ("MM", "%m"), ("HH", "%H"), ("mm", "%M"), ("ss", "%S"))
-_TRUE = frozenset({"ja", "j", "yes", "y", "true", "wahr", "x", "1"})
-_FALSE = frozenset({"nein", "n", "no", "false", "falsch", "0"})
-_LEAF = frozenset({"column", "constant"})
-_SPECIAL = frozenset({"each", "from"})
-_encode = msgspec.json.Encoder(decimal_format="number").encode
-_decode = msgspec.json.Decoder(float_hook=Decimal).decode
+LEAF = frozenset({"column", "constant"})
+SPECIAL = frozenset({"each", "from", "on"})
+_OPTIONS = frozenset({"column", "table", "default", "format", "decimals", "first"})
 
 
 class MappingError(Unreadable):
@@ -61,7 +55,10 @@ class File(msgspec.Struct, forbid_unknown_fields=True):
     path: str
     key: str
     unmatched: Literal["refuse", "ignore"] = "refuse"
-    """What becomes of rows that belong to no account: named as lost, or meant so."""
+    """Rows that get into no account: an error, or meant so."""
+    repeated: Literal["refuse", "allow"] = "refuse"
+    """Rows that several parents at one place of the mapping use: an error, or meant so."""
+    source: TableSource = msgspec.field(default_factory=TableSource)
 
 
 class Plan(msgspec.Struct, forbid_unknown_fields=True):
@@ -71,10 +68,21 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True):
     key: str = ""
     dates: str = "YYYY-MM-DD"
     decimals: str = "1234.56"
+    empty: list[str] | None = None
+    """Words that mean "no value". None while the mapping leaves open whether `NULL` is such a word."""
     tables: dict[str, dict[str, Any]] = {}
     files: dict[str, File] = {}
     ignore: list[str] = []
-    source: dict[str, Any] = {}
+    source: TableSource = msgspec.field(default_factory=TableSource)
+
+    def is_doubtful(self, cell: Any) -> bool:
+        """True for a cell that may mean "no value", while the mapping leaves that open."""
+        return self.empty is None and isinstance(cell, str) and cell in NO_VALUE
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """The key column of each table, "" for the main one."""
+        return {"": self.key} | {alias: file.key for alias, file in self.files.items()}
 
 
 class _Texts(yaml.BaseLoader):
@@ -86,6 +94,13 @@ class _Texts(yaml.BaseLoader):
             raise yaml.YAMLError(f"it has an alias (*) in line {place.line + 1}; write out what it stands for")
         return super().compose_node(parent, index)
 
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        names = [key.value for key, _ in node.value]
+        if len(names) != len(set(map(str, names))):
+            line = node.start_mark.line + 1
+            raise yaml.YAMLError(f"the mapping that begins in line {line} has a name twice")
+        return super().construct_mapping(node, deep)
+
 
 def read_mapping(path: Path) -> Plan:
     """Raises MappingError."""
@@ -96,267 +111,126 @@ def read_mapping(path: Path) -> Plan:
         raise MappingError(f"{path} cannot be read: {error.strerror}.") from None
     except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError) as error:
         raise MappingError(f"{path} is no mapping: {error}") from None
-    mapping.key = mapping.key or _column(mapping.account.get("external_account_number"))
+    mapping.key = mapping.key or column_of(mapping.account.get("external_account_number"))
     if not mapping.key:
         raise MappingError(f"{path} does not say which column is the account's number.")
     if "" in mapping.files:
         raise MappingError(f"{path} has a further table without a name.")
+    for sentence in _faults(mapping):
+        raise MappingError(f"{path}: {sentence}")
     for file in mapping.files.values():
         file.path = str(path.parent / file.path)
     return mapping
 
 
-def _column(spec: Any) -> str:
+def column_of(spec: Any) -> str:
+    """The column that a field of a mapping reads, "" for none."""
     if isinstance(spec, Mapping):
         return str(spec.get("column", ""))
     return spec if isinstance(spec, str) else ""
 
 
-class Mapped:
-    """Accounts out of rows.
+def named(table: str, column: str) -> str:
+    """A column; one of a further table with the table's name."""
+    return f"{table}.{column}" if table else column
 
-    `unfit` collects the values that are not written as the mapping says, by column; `losses` what gets into no account.
-    """
 
-    def __init__(self, mapping: Plan, supplier: str | None) -> None:
-        self._mapping = mapping
-        self._supplier = supplier
-        self.unfit: dict[str, str] = {}
-        keys = {alias: file.key for alias, file in mapping.files.items()}
-        self.losses = Losses(mapping.account, keys, mapping.ignore)
+def columns_read(spec: Any, table: str = "") -> Iterator[tuple[str, str]]:
+    """All columns that a mapping's account reads, each with its table, "" for the main one."""
+    match spec:
+        case str():
+            yield table, spec
+        case list():
+            for item in spec:
+                yield from columns_read(item, table)
+        case dict() if "constant" in spec:
+            return
+        case dict() if "column" in spec:
+            yield table, str(spec["column"])
+            if "first" in spec:
+                yield table, str(spec["first"]).removeprefix("by ")
+        case dict():
+            of_table = str(spec.get("from", table))
+            for parent, child in joins(spec):
+                yield table, parent
+                yield of_table, child
+            for name, inner in spec.items():
+                if name not in ("from", "on"):
+                    yield from columns_read(inner, of_table)
+        case _:
+            return
 
-    def account(self, key: str, rows: list[Row], others: Mapping[str, list[Row]]) -> dict[str, Any]:
-        """One account."""
-        made = self._object(self._mapping.account, ACCOUNT, _Rows("", rows), others)
-        self.losses.end_account(key, {"": rows, **others})
-        if self._supplier:
-            made["import_supplier"] = self._supplier
-        return made
 
-    def _object(
-        self, spec: Mapping[str, Any], fields: Mapping[str, Field], rows: "_Rows", others: Mapping[str, list[Row]]
-    ) -> dict[str, Any]:
-        made: dict[str, Any] = {}
-        for name, inner in spec.items():
-            if name in _SPECIAL:
+def joins(spec: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The columns that `on` names, as (parent's, child's)."""
+    match spec.get("on"):
+        case str() as column:
+            return [(column, column)]
+        case list() as columns:
+            return [(str(column), str(column)) for column in columns]
+        case dict() as columns:
+            return [(str(parent), str(child)) for child, parent in columns.items()]
+        case _:
+            return []
+
+
+def check_columns(plan: Plan, columns: Mapping[str, list[str]]) -> None:
+    """Every column that a mapping reads must be in its table. Raises MappingError."""
+    wanted = [*plan.keys.items(), *dict.fromkeys(columns_read(plan.account))]
+    for table, column in wanted:
+        if column and column not in columns[table]:
+            where = f"the table {table}" if table else "the table"
+            raise MappingError(f"There is no column {column} in {where}; there are {', '.join(columns[table])}.")
+
+
+def _faults(plan: Plan) -> Iterator[str]:
+    """Sentences about what a mapping must not say."""
+    yield from _faults_of_forms(plan.dates, plan.decimals)
+    yield from _faults_of(plan, plan.account, ACCOUNT, "")
+
+
+def _faults_of(plan: Plan, spec: Mapping[str, Any], fields: Mapping[str, Field], before: str) -> Iterator[str]:
+    if "from" in spec and spec["from"] not in plan.files:
+        yield f"{before}from: {spec['from']} must be the name of a table in `files`."
+    if "on" in spec and "from" not in spec:
+        yield f"{before}on: must stand beside `from`."
+    for name, inner in spec.items():
+        path = f"{before}{name}"
+        if name in SPECIAL:
+            continue
+        field = fields.get(name) or Field(name, "json", {}, False)
+        for item in inner if isinstance(inner, list) else [inner]:
+            if not isinstance(item, Mapping):
                 continue
-            field = fields.get(name) or Field(name, "json", {}, False)
-            if isinstance(inner, list):
-                value: Any = [item for one in inner for item in self._items(one, field, rows, others)]
-            elif isinstance(inner, Mapping) and not _LEAF & inner.keys():
-                value = self._object(inner, field.fields, rows, others)
-            else:
-                value = self._value(inner, field, rows)
-            if value not in (None, "", [], {}):
-                made[name] = value
-        return made
-
-    def _items(
-        self, spec: Any, field: Field, rows: "_Rows", others: Mapping[str, list[Row]]
-    ) -> Iterator[dict[str, Any] | Any]:
-        """The objects of a list: one, or one for each group of rows."""
-        if not isinstance(spec, Mapping):
-            yield self._value(spec, Field(field.name, "text", {}, False), rows)
-            return
-        if "from" in spec:
-            rows = _Rows(str(spec["from"]), others.get(str(spec["from"]), []))
-        each = spec.get("each", [])
-        columns = [each] if isinstance(each, str) else list(each)
-        whole = [[row] for row in rows.rows] if "from" in spec else [rows.rows]
-        groups = _grouped(rows.rows, columns) if columns else whole
-        for group in groups:
-            made = self._object(spec, field.fields, _Rows(rows.table, group), others)
-            if any(not _is_constant(spec.get(name)) for name in made):
-                for column in columns:
-                    self.losses.read(rows.table, column, group[0].get(column))
-                yield made
-
-    def _value(self, spec: Any, field: Field, rows: "_Rows") -> Any:
-        if isinstance(spec, Mapping) and "constant" in spec:
-            return self._converted(spec["constant"], field, {"decimals": "1234.56", "format": "YYYY-MM-DD"}, field.name)
-        options: Mapping[str, Any] = spec if isinstance(spec, Mapping) else {}
-        column = _column(spec)
-        value = rows.rows[0].get(column)
-        self.losses.read(rows.table, column, value)
-        if isinstance(value, str):
-            value = value.strip()
-        if "table" in options and value not in (None, ""):
-            table = self._mapping.tables.get(str(options["table"]), {})
-            value = table.get(str(value), options.get("default", value))
-        if value in (None, ""):
-            value = options.get("default")
-        return None if value in (None, "") else self._converted(value, field, options, column)
-
-    def _converted(self, value: Any, field: Field, options: Mapping[str, Any], column: str) -> Any:
-        """What cannot be converted goes as it is, so that the service names it."""
-        try:
-            return converted(
-                value,
-                field.kind,
-                dates=str(options.get("format", self._mapping.dates)),
-                decimals=str(options.get("decimals", self._mapping.decimals)),
-            )
-        except ValueError:
-            self.unfit.setdefault(column, str(value))
-            return value
+            if LEAF & item.keys():
+                yield from _faults_of_leaf(plan, item, "text" if isinstance(inner, list) else field.kind, path)
+                continue
+            if SPECIAL & item.keys() and not isinstance(inner, list):
+                yield f"{path}: each, from and on must stand in an item of a list (`- each: …`)."
+            yield from _faults_of(plan, item, field.fields, f"{path}.")
 
 
-class _Rows(NamedTuple):
-    """Rows of one table, "" for the main one: of the values that are asked for once, the first row's is taken."""
-
-    table: str
-    rows: list[Row]
-
-
-def _is_constant(spec: Any) -> bool:
-    return isinstance(spec, Mapping) and "constant" in spec
-
-
-def _grouped(rows: list[Row], columns: list[str]) -> list[list[Row]]:
-    groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row in rows:
-        key = tuple(row.get(column) for column in columns)
-        if any(part not in (None, "") for part in key):
-            groups.setdefault(key, []).append(row)
-    return list(groups.values())
-
-
-def converted(value: Any, kind: str, *, dates: str = "YYYY-MM-DD", decimals: str = "1234.56") -> Any:
-    """A cell as the wire has values of this kind. Raises ValueError."""
-    if kind == "decimal":
-        return _decimal(value, decimals)
-    if kind == "integer":
-        return int(_decimal(value, decimals))
-    if kind in ("date", "moment"):
-        return _moment(str(value), dates, is_date=kind == "date")
-    if kind == "boolean":
-        return _boolean(value)
-    if kind == "texts":
-        return [str(value)]
-    if isinstance(value, Decimal):
-        return format(value, "f")
-    return value if kind == "json" else str(value)
-
-
-def _decimal(value: Any, decimals: str) -> str:
-    if isinstance(value, int | Decimal):
-        return format(Decimal(value), "f")
-    text = re.sub(r"[\s€']|EUR", "", str(value))
-    if text.endswith("-"):
-        text = "-" + text[:-1]
-    if "," in decimals[-3:]:
-        text = text.replace(".", "").replace(",", ".")
-    elif decimals.count(",") or text.count(",") > 1:
-        text = text.replace(",", "")
-    if not re.fullmatch(r"[-+]?\d+(\.\d+)?", text):
-        raise ValueError(value)
-    return text.removeprefix("+")
-
-
-def _moment(text: str, form: str, *, is_date: bool) -> str:
+def _faults_of_leaf(plan: Plan, leaf: Mapping[str, Any], kind: str, path: str) -> Iterator[str]:
+    allowed = {"constant"} if "constant" in leaf else _OPTIONS
+    for option in leaf.keys() - allowed:
+        yield f"{path}: {option} must not stand beside {'constant' if 'constant' in leaf else 'column'}."
+    if "table" in leaf and leaf["table"] not in plan.tables:
+        yield f"{path}: {leaf['table']} must be the name of a table in `tables`."
+    if "first" in leaf and not str(leaf["first"]).startswith("by "):
+        yield f"{path}: first must be written like `first: by COLUMN`."
     try:
-        moment = datetime.fromisoformat(text)
+        converted(leaf["constant"], kind) if leaf.get("constant") else None
+    except (ValueError, ArithmeticError):
+        yield f"{path}: the constant {leaf['constant']!r} must be written like 1234.56 or YYYY-MM-DD, as its field is."
+    yield from _faults_of_forms(str(leaf.get("format", "YYYY-MM-DD")), str(leaf.get("decimals", "1234.56")))
+
+
+def _faults_of_forms(dates: str, decimals: str) -> Iterator[str]:
+    try:
+        date_form(dates)
     except ValueError:
-        for token, directive in _TOKENS:
-            form = form.replace(token, directive)
-        moment = datetime.strptime(text, form)  # noqa: DTZ007 - local time of the German market, as the wire has it
-    return moment.date().isoformat() if is_date else moment.isoformat()
-
-
-def _boolean(value: Any) -> bool:
-    text = str(value).strip().lower()
-    if text in _TRUE or text in _FALSE:
-        return text in _TRUE
-    raise ValueError(value)
-
-
-class MappedSource(Source):
-    """A table as lines: an account each, numbered by its first row."""
-
-    def __init__(self, name: str, mapping: Plan, path: Path, supplier: str | None) -> None:
-        super().__init__(name)
-        self.words = ["--mapping", str(path)]
-        self.mapped = Mapped(mapping, supplier)
-        self._mapping = mapping
-
-    def left_out(self) -> Iterator[str]:
-        return (f"{what}: {sentence}" for what, sentence in self.mapped.losses.sentences())
-
-    def lines(self) -> Iterator[Line]:
-        with tempfile.TemporaryDirectory(prefix="importbook-") as folder:
-            store = _Store(Path(folder) / "rows.db")
-            try:
-                store.fill("", self._rows(self.name, self), self._mapping.key)
-                for alias, file in self._mapping.files.items():
-                    store.fill(alias, self._rows(file.path, None), file.key)
-                for key, numbered in store.groups(""):
-                    yield self._line(key, numbered, {alias: store.rows(alias, key) for alias in self._mapping.files})
-                for alias, file in self._mapping.files.items():
-                    strays = store.strays(alias)
-                    if strays.rows and file.unmatched == "refuse":
-                        self.mapped.losses.rows[alias] = strays
-            finally:
-                store.close()
-
-    def _rows(self, name: str, follower: Source | None) -> Iterator[tuple[int, Row]]:
-        said = self._mapping.source
-        dialect = Dialect(str(said["delimiter"]), str(said.get("encoding", "utf-8"))) if "delimiter" in said else None
-        return rows_of(name, follower=follower, dialect=dialect if follower is not None else None)
-
-    def _line(self, key: str, numbered: list[tuple[int, Row]], others: Mapping[str, list[Row]]) -> Line:
-        number = numbered[0][0]
-        if not key:
-            return Line(number, b"", FieldError("external_account_number", "required", "This field must be given."))
-        return Line(number, _encode(self.mapped.account(key, [row for _, row in numbered], others)))
-
-
-class _Store:
-    """Rows on disk, by their keys: they need not stand together, and there may be more than fit into memory."""
-
-    def __init__(self, path: Path) -> None:
-        self._db = sqlite3.connect(path)
-        self._db.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -8000;")
-        self._db.execute("CREATE TABLE row (alias, key, number INTEGER, content BLOB)")
-
-    def close(self) -> None:
-        self._db.close()
-
-    def fill(self, alias: str, rows: Iterator[tuple[int, Row]], key: str) -> None:
-        """Raises MappingError when there is no such column."""
-        rows = iter(rows)
-        first = next(rows, None)
-        if first is None:
-            return
-        if key not in first[1]:
-            raise MappingError(f"There is no column {key}; there are {', '.join(first[1])}.")
-        self._db.executemany(
-            "INSERT INTO row VALUES (?, ?, ?, ?)",
-            ((alias, _key(row.get(key)), number, _encode(row)) for number, row in itertools.chain([first], rows)),
-        )
-        self._db.execute("CREATE INDEX IF NOT EXISTS by_key ON row (alias, key, number)")
-
-    def groups(self, alias: str) -> Iterator[tuple[str, list[tuple[int, Row]]]]:
-        """Rows with the same key, in the order in which the keys come first."""
-        keys = self._db.execute("SELECT key FROM row WHERE alias = ? GROUP BY key ORDER BY min(number)", (alias,))
-        for (key,) in keys:
-            found = self._db.execute(
-                "SELECT number, content FROM row WHERE alias = ? AND key = ? ORDER BY number", (alias, key)
-            )
-            yield key, [(number, _decode(content)) for number, content in found]
-
-    def rows(self, alias: str, key: str) -> list[Row]:
-        found = self._db.execute("SELECT content FROM row WHERE alias = ? AND key = ? ORDER BY number", (alias, key))
-        return [_decode(content) for (content,) in found]
-
-    def strays(self, alias: str) -> Strays:
-        """The rows of a further table that belong to no row of the main one."""
-        found = self._db.execute(
-            "SELECT count(*), coalesce(min(number), 0) FROM row WHERE alias = ?1"
-            " AND NOT EXISTS (SELECT 1 FROM row AS main WHERE main.alias = '' AND main.key = row.key)",
-            (alias,),
-        )
-        return Strays(*found.fetchone())
-
-
-def _key(value: Any) -> str:
-    return "" if value is None else str(value).strip()
+        yield f"dates must be written like DD.MM.YYYY, not {dates!r}."
+    try:
+        number_form(decimals)
+    except ValueError:
+        yield f"decimals must be written like 1.234,56 or 1234.56, not {decimals!r}."

@@ -9,9 +9,8 @@ import msgspec
 import yaml
 
 from importledger_client.contract import ACCOUNT, Field, paths
-from importledger_client.losses import columns_read, named
 from importledger_client.mapping import Plan
-from importledger_client.tables import Row, columns_of
+from importledger_client.tables.table import Row
 
 REQUIRED = "This field must be given."
 _CUSTOMER, _ADDRESS = "customers.", "supply_addresses."
@@ -148,21 +147,6 @@ def _decimals(rows: list[Row]) -> str:
     if any(map(_GERMAN_NUMBER.match, _texts(rows))):
         return "1.234,56"
     return "1,234.56" if any(map(_ENGLISH_NUMBER.match, _texts(rows))) else "1234.56"
-
-
-def columns_nowhere(plan: Plan, file: str) -> list[str]:
-    """The columns of the file, and of the further tables of the mapping, that it neither reads nor ignores.
-
-    Those of a further table are named with it: `zaehler.Stand`. Raises Unreadable.
-    """
-    tables = {"": (plan.key, file)} | {alias: (table.key, table.path) for alias, table in plan.files.items()}
-    used = set(columns_read(plan.account))
-    return [
-        named(alias, column)
-        for alias, (key, name) in tables.items()
-        for column in columns_of(name)
-        if column != key and (alias, column) not in used and column not in plan.ignore
-    ]
 
 
 def gaps(plan: Plan, nowhere: list[str]) -> list[Gap]:

@@ -52,10 +52,16 @@ class Pushing:
         sent = 0
         for line in self._lines():
             line.content = account_in(line.content)
-            if line.error is None and is_blank(line.content):
-                line.error = FieldError("", "parse_error", "The account is empty.")
-            if line.error is not None:
-                refusal = Receipt(line=line.number, status="REFUSED", code=line.error.code, errors=(line.error,))
+            if not line.errors and is_blank(line.content):
+                line.errors = (FieldError("", "parse_error", "The account must not be empty."),)
+            if line.errors:
+                refusal = Receipt(
+                    line=line.number,
+                    external_account_number=line.external,
+                    status="REFUSED",
+                    code=line.errors[0].code,
+                    errors=line.errors,
+                )
                 self._count(line, refusal, files)
                 continue
             if self.supplier:
@@ -105,7 +111,7 @@ class Pushing:
         return sum(source.read or 0 for source in self.sources) / total if total else None
 
     def remember(self) -> None:
-        files = [source.name for source in self.sources]
+        files = [name for source in self.sources for name in source.files]
         mapping = self.sources[0].words[-1] if self.sources[0].words else ""
         supplier = self.supplier or ""
         before = notes.recall(self.run, Path.cwd())

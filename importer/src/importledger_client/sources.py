@@ -22,6 +22,8 @@ _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _READ_BYTES = 2**14
 """Of Zstandard at once: what comes out of it, hundreds of times as much at most, is held."""
 _BOM = b"\xef\xbb\xbf"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_WRITE_LINES = "It must be NDJSON, one account a line. This writes it so: jq -c . FILE > book.ndjson"
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _encode = msgspec.json.Encoder().encode
 
@@ -29,13 +31,16 @@ _encode = msgspec.json.Encoder().encode
 class Unreadable(Exception):
     """A file that is not what it should be; the message says which and why."""
 
+    is_difference = False
+    """True for a file that could be read, but not without a loss: exit code 1 instead of 2."""
+
 
 class Line(msgspec.Struct):
     """A line that is not empty: its number, from 1, and its account as JSON, or why it cannot be sent."""
 
     number: int
     content: bytes
-    error: FieldError | None = None
+    errors: tuple[FieldError, ...] = ()
     external: str | None = None
 
 
@@ -44,6 +49,7 @@ class Source:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.files = [name]
         self.size: int | None = None
         self.words: list[str] = []
         """To repeat in a command beside the file's name."""
@@ -63,35 +69,57 @@ class Source:
 
     def lines(self) -> Iterator[Line]:
         """Every line that is not empty. Raises Unreadable."""
-        with opened(self.name, self) as stream:
-            try:
-                yield from self._numbered(stream)
-            except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
-                raise Unreadable(f"{self.name} is damaged or cut off: {error}.") from None
+        with damage_named(self.name), opened(self.name, self) as stream:
+            yield from self._numbered(stream)
 
     def _numbered(self, stream: BinaryIO) -> Iterator[Line]:
-        number = 0
+        number, is_first = 0, True
         while raw := stream.readline(LONGEST_LINE + 2):
             number += 1
+            content = raw.strip().removeprefix(_BOM)  # where files were joined, a later line begins with one, too
+            if is_first and not is_blank(content):
+                is_first = False
+                if sentence := _no_lines(content):
+                    raise Unreadable(f"{self.name} {sentence}")
             if len(raw) > LONGEST_LINE + 1 and not raw.endswith(b"\n"):
                 while (rest := stream.readline(2**16)) and not rest.endswith(b"\n"):
                     pass
-                yield Line(number, b"", FieldError("", "request_too_large", "A line has 10 MiB at most."))
-                continue
-            content = raw.strip()
-            if number == 1:
-                content = content.removeprefix(_BOM)
-            if is_blank(content):
+                yield Line(number, b"", (FieldError("", "request_too_large", "A line must have 10 MiB at most."),))
+            elif is_blank(content):
                 self.empty_lines += 1
             else:
                 yield Line(number, content)
 
-    def left_out(self) -> Iterator[str]:
-        """Sentences about what was in the source and is in no line, after all lines were read."""
+    def written(self) -> Iterator[str]:
+        """Sentences about how the source was read, and how much it has, after all lines were read."""
         return iter(())
 
     def follow(self, stored: BinaryIO) -> None:
         self._stored = stored
+
+
+def _no_lines(first: bytes) -> str:
+    """A sentence for a file that is not NDJSON, from its first line that is not empty; else ""."""
+    if first.startswith(_UTF16) or b"\0" in first[:64]:
+        return "is UTF-16: it must be UTF-8. This writes it so: iconv -f UTF-16 -t UTF-8 FILE > book.ndjson"
+    if first.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"PAR1", b"%PDF")):
+        return "is a binary file, not NDJSON: a workbook must end with .xlsx, a Parquet file with .parquet."
+    if first.startswith(b"<"):
+        return "is an HTML or XML page, not NDJSON."
+    if first.startswith(b"["):
+        return "is one JSON array. " + _WRITE_LINES.replace("-c .", "-c '.[]'")
+    if first.startswith(b"{") and first.endswith((b"{", b"[", b",", b":")):
+        return "has an account on several lines. " + _WRITE_LINES
+    return ""
+
+
+@contextlib.contextmanager
+def damage_named(name: str) -> Iterator[None]:
+    """Raise Unreadable for a compressed file that is damaged."""
+    try:
+        yield
+    except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
+        raise Unreadable(f"{name} is damaged or cut off: {error}.") from None
 
 
 @contextlib.contextmanager

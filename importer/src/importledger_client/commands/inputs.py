@@ -7,9 +7,10 @@ from typing import Any, TypeVar
 import click
 
 from importledger_client.commands.common import Stop, command
-from importledger_client.mapping import MappedSource, read_mapping
+from importledger_client.mapped_source import MappedSource
+from importledger_client.mapping import read_mapping
 from importledger_client.sources import Source
-from importledger_client.tables import is_table
+from importledger_client.tables.reading import is_table
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -21,11 +22,15 @@ mapping_option = click.option(
 )
 
 
-def sources_of(files: Sequence[str], mapping: Path | None, supplier: str | None) -> list[Source]:
-    """Raises Stop for a table without a mapping, Unreadable for what cannot be read."""
+def sources_of(
+    files: Sequence[str], mapping: Path | None, supplier: str | None, *, is_strict: bool = False
+) -> list[Source]:
+    """Raises Stop for a table without a mapping, Unreadable for what cannot be read.
+
+    `is_strict` lets a mapping that leaves something open give no account.
+    """
     if mapping is not None:
-        plan = read_mapping(mapping)
-        return [MappedSource(file, plan, mapping, supplier) for file in files]
+        return [MappedSource(files, read_mapping(mapping), mapping, supplier, is_strict=is_strict)]
     for file in files:
         if is_table(file):
             raise Stop(f"{file} is a table: it needs --mapping. Propose one with: {command('map', 'init', file)}")

@@ -46,7 +46,7 @@ def run(words: Sequence[str] | None = None) -> int:
         return stop.code
     except (ImportLedgerError, Unreadable, OSError) as error:
         click.echo(f"importbook: {visible(str(error))}", err=True)
-        return NOTHING_DONE
+        return SOMETHING_WRONG if getattr(error, "is_difference", False) else NOTHING_DONE
     except Exception as error:
         click.echo(f"importbook: {unforeseen(error)}", err=True)
         return NOTHING_DONE

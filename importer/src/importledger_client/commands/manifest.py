@@ -11,9 +11,8 @@ from importledger_client.commands.common import NOTHING_DONE, OK, SOME_REFUSED, 
 from importledger_client.commands.inputs import mapping_option, sources_of
 from importledger_client.display import number
 from importledger_client.manifest import FORMAT, Counting, NoAccount
-from importledger_client.mapping import MappedSource, read_mapping
+from importledger_client.mapped_source import MappedSource
 from importledger_client.notes import run_named_after, run_of_files
-from importledger_client.proposing import columns_nowhere
 from importledger_client.sources import STDIN, Source, account_in
 
 SHOWN = ("accounts", "customers", "supply_points", "meters", "registers", "readings", "transactions", "documents")
@@ -25,18 +24,19 @@ SHOWN = ("accounts", "customers", "supply_points", "meters", "registers", "readi
 @click.option("--supplier", help="The supplier of all accounts; else the one that they name.")
 @mapping_option
 def manifest(files: tuple[str, ...], output: Path, supplier: str | None, mapping: Path | None) -> int:
-    """Count a book and add it up, without the service: what the platform has to hold in the end.
+    """Count a book and add it up, without the service: the totals that the platform must have afterwards.
 
-    Exit code 1 when a line is no account, an account is there twice, or something of a table gets into no account and
-    is not ignored (a column, a value where rows differ, a row without an account): such a book cannot balance.
+    Exit code 1 for a book that cannot balance: a line is no account, an account is there twice, or a column, row or
+    value of a table gets into no account and is not ignored. Tables are counted a second time by their bytes. If the
+    counts differ, nothing is written.
     """
     sources = sources_of(files, mapping, supplier)
     counting, bad = Counting(), 0
     for source in sources:
         for line in source.lines():
             try:
-                if line.error is not None:
-                    raise NoAccount(line.error.detail)
+                if line.errors:
+                    raise NoAccount(" ".join(error.detail for error in line.errors))
                 counting.add(account_in(line.content))
             except NoAccount as error:
                 bad += 1
@@ -46,19 +46,23 @@ def manifest(files: tuple[str, ...], output: Path, supplier: str | None, mapping
         return NOTHING_DONE
     suppliers = {supplier} if supplier else counting.suppliers
     said = counting.manifest(next(iter(suppliers)) if len(suppliers) == 1 else "")
-    nowhere = _columns_nowhere(files, mapping)
+    tables = [source for source in sources if isinstance(source, MappedSource)]
+    nowhere = [column for source in tables for column in source.columns_nowhere()]
     written = {"format": FORMAT, "source": _source(sources), "lines": counting.accounts + bad, **said}
-    lost = {"columns_nowhere": nowhere, **_lost(sources)}
+    lost = {"columns_nowhere": nowhere, **_lost(tables)}
     written |= {name: places for name, places in lost.items() if places}
     output.write_bytes(msgspec.json.format(msgspec.json.encode(written), indent=2) + b"\n")
     say(out(), " · ".join(f"{name.replace('_', ' ')} {number(said[name])}" for name in SHOWN))
     say(out(), " · ".join(f"sum of {name} {value}" for name, value in said["sums"].items()))
     say(out(), f"{number(len(said['paths']))} payload paths, in {output}")
+    for source in tables:
+        for sentence in source.written():
+            say(out(), sentence)
     if counting.repeated:
         say(out(), f"{number(counting.repeated)} accounts are there more than once: the platform will have each once.")
     for column in nowhere:
         say(out(), f"column {column}: the mapping leaves it out and does not ignore it. The book cannot balance.")
-    left_out = [sentence for source in sources for sentence in source.left_out()]
+    left_out = [sentence for source in tables for sentence in (*source.doubts, *source.left_out())]
     for sentence in left_out:
         say(out(), f"{sentence} The book cannot balance.")
     run = run_of_files(files, Path.cwd()) or run_named_after(files[0], "create")
@@ -66,33 +70,27 @@ def manifest(files: tuple[str, ...], output: Path, supplier: str | None, mapping
     return SOME_REFUSED if bad or counting.repeated or nowhere or left_out else OK
 
 
-def _columns_nowhere(files: tuple[str, ...], mapping: Path | None) -> list[str]:
-    """What is in the tables and gets into no account, although nobody has said that it may."""
-    if mapping is None:
-        return []
-    plan = read_mapping(mapping)
-    return list(dict.fromkeys(column for file in files for column in columns_nowhere(plan, file)))
-
-
-def _lost(sources: list[Source]) -> dict[str, list[str]]:
+def _lost(tables: list[MappedSource]) -> dict[str, list[str]]:
     """What is in the tables and gets into no account, although its column or table is read: by a manifest's names."""
-    losses = [source.mapped.losses for source in sources if isinstance(source, MappedSource)]
+    losses = [source.mapped.losses for source in tables if source.mapped]
     return {
         "values_nowhere": sorted({column for one in losses for column in one.values}),
-        "rows_nowhere": sorted({table for one in losses for table in one.rows}),
+        "rows_nowhere": sorted({table for one in losses for table in (*one.rows, *one.repeated)}),
+        "doubts": [sentence for source in tables for sentence in source.doubts],
     }
 
 
 def _source(sources: list[Source]) -> dict[str, Any]:
     """What was counted: name, size and digest of the files as they are stored."""
-    named = [source for source in sources if source.name != STDIN]
+    files = [name for source in sources for name in source.files]
+    named = [Path(name) for name in files if name != STDIN]
     whole = hashlib.sha256()
-    for source in named:
-        with Path(source.name).open("rb") as file:
+    for path in named:
+        with path.open("rb") as file:
             while part := file.read(2**20):
                 whole.update(part)
     return {
-        "name": ", ".join(Path(source.name).name for source in sources),
-        "bytes": sum(source.size or 0 for source in named),
+        "name": ", ".join(Path(name).name for name in files),
+        "bytes": sum(path.stat().st_size for path in named),
         "sha256": whole.hexdigest() if named else "",
     }

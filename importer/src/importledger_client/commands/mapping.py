@@ -1,15 +1,16 @@
 """`importbook map`: propose and check how the columns of a table become accounts."""
 
-import itertools
 from pathlib import Path
 
 import click
 import msgspec
 
 from importledger_client.commands.common import OK, SOME_REFUSED, Stop, next_step, out, say
-from importledger_client.mapping import MappedSource, read_mapping
-from importledger_client.proposing import columns_nowhere, gaps, proposed
-from importledger_client.tables import columns_of, dialect_of, is_json, is_table, rows_of
+from importledger_client.mapped_source import MappedSource
+from importledger_client.mapping import read_mapping
+from importledger_client.proposing import gaps, proposed
+from importledger_client.tables.delimited import Delimited
+from importledger_client.tables.reading import is_json, sample_of
 
 FIRST = 2
 SAMPLE = 200
@@ -26,12 +27,10 @@ def init(file: str) -> int:
     """Write a proposed mapping to standard output, from the names of the columns."""
     if is_json(file):
         raise Stop(f"{file} is no table: CSV, XLSX and Parquet need a mapping, NDJSON needs none.")
-    rows = [row for _, row in itertools.islice(rows_of(file), SAMPLE)]
-    source = {}
-    if is_table(file) and not file.lower().endswith((".xlsx", ".parquet")):
-        dialect = dialect_of(file)
-        source = {"delimiter": dialect.delimiter, "encoding": dialect.encoding}
-    click.echo(proposed(columns_of(file), rows, source), nl=False)
+    table, rows = sample_of(file, SAMPLE)
+    part = table.parts[0]
+    source = {"delimiter": part.delimiter, "encoding": part.encoding} if isinstance(part, Delimited) else {}
+    click.echo(proposed(table.columns, rows, source), nl=False)
     return OK
 
 
@@ -43,22 +42,29 @@ def check(mapping: Path, file: str, supplier: str | None) -> int:
     """Show the first accounts made from a mapping, and what it leaves open. Exit code 1 while anything is open."""
     console = out()
     plan = read_mapping(mapping)
-    source = MappedSource(file, plan, mapping, supplier)
+    source = MappedSource([file], plan, mapping, supplier)
     accounts = 0
+    without_number = 0
     for line in source.lines():
         accounts += 1
+        without_number += not line.content
         if accounts <= FIRST and line.content:
             say(console, f"line {line.number}:")
             say(console, msgspec.json.format(line.content, indent=2).decode())
-    open_ = gaps(plan, columns_nowhere(plan, file))
+    for sentence in source.written():
+        say(console, sentence)
+    unfit = source.mapped.unfit if source.mapped else {}
+    open_ = gaps(plan, source.columns_nowhere())
     for gap in open_:
         say(console, f"column {gap.name}: {gap.sentence}" if gap.is_column else f"{gap.name}: {gap.sentence}")
-    for column, value in sorted(source.mapped.unfit.items()):
+    for column, value in sorted(unfit.items()):
         say(console, f"column {column}: {value!r} is not written as the mapping says.")
-    left_out = list(source.left_out())
+    if without_number:
+        say(console, f"{without_number:,} rows must have a value in column {plan.key}.")
+    left_out = [*source.doubts, *source.left_out()]
     for sentence in left_out:
         say(console, sentence)
-    is_open = len(open_) + len(source.mapped.unfit) + len(left_out)
+    is_open = len(open_) + len(unfit) + len(left_out) + bool(without_number)
     say(console, f"{accounts:,} accounts · open: {is_open}")
     if is_open:
         return SOME_REFUSED

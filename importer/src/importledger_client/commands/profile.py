@@ -66,12 +66,12 @@ def _lines(sources: Sequence[Source], supplier: str | None, found: Profile, tall
             content = account_in(line.content)
             content = for_supplier(content, supplier) if supplier else content
             try:
-                if line.error is not None:
-                    raise NoAccount(line.error.detail)
+                if line.errors:
+                    raise NoAccount(line.errors[0].detail)
                 found.add(content)
             except NoAccount as error:
                 problem = FieldError("", "parse_error", f"Line {line.number} is no account: {error}.")
-                tally.add(kinds_of(None, b"", [line.error or problem]))
+                tally.add(kinds_of(line.external, content, line.errors or [problem]))
             else:
                 yield content
 

@@ -93,7 +93,7 @@ def push(
     known = notes.recall(run or notes.run_named_after(files[0], "create"), Path.cwd())
     mode = mode or (known.mode if known and ".failures." in files[0] else "create")
     run = run or notes.run_named_after(files[0], mode)
-    pushing = Pushing(run, mode, supplier, sources_of(files, mapping, supplier), rate)
+    pushing = Pushing(run, mode, supplier, sources_of(files, mapping, supplier, is_strict=True), rate)
     console = err()
     shown_progress = progress(console, run)
     client = access.client(_teller(shown_progress))
@@ -136,9 +136,10 @@ def _pushed(pushing: Pushing, client: "Client", shown: Progress, limit: Limit, c
         return INTERRUPTED
     except (ImportLedgerError, Unreadable) as error:
         pushing.ending = str(error)
-        return SOME_REFUSED if pushing.receipts else NOTHING_DONE
+        is_difference = isinstance(error, Unreadable) and error.is_difference
+        return SOME_REFUSED if pushing.receipts or is_difference else NOTHING_DONE
     finally:
-        client_files = frozenset(Path(source.name).resolve() for source in pushing.sources)
+        client_files = frozenset(Path(name).resolve() for source in pushing.sources for name in source.files)
         files.close(is_whole=is_whole, keep=client_files)
         pushing.remember()
     if not pushing.receipts:
@@ -175,8 +176,8 @@ def _report(console: Console, pushing: Pushing) -> None:
         f"accepted {number(said.accepted)} · replayed {number(said.replayed)} · refused {number(said.refused)}",
     )
     for source in pushing.sources:
-        for sentence in source.left_out():
-            say(console, f"{source.name}, {sentence}")
+        for sentence in source.written():
+            say(console, sentence)
     _report_refusals(console, pushing)
     if pushing.ending:
         say(console, pushing.ending)
@@ -201,7 +202,7 @@ def _report_refusals(console: Console, pushing: Pushing) -> None:
 def _next_command(pushing: Pushing, code: int) -> list[str]:
     """What to do now, as the words of a command; none where nothing can be said."""
     of_supplier = ["--supplier", pushing.supplier] if pushing.supplier else []
-    files = [source.name for source in pushing.sources]
+    files = [name for source in pushing.sources for name in source.files]
     mapped = [word for source in pushing.sources[:1] for word in source.words]
     in_mode = [] if pushing.mode == "create" else ["--mode", pushing.mode]
     if code == NOTHING_DONE:

@@ -1,0 +1,231 @@
+"""Accounts out of the rows of tables, as a mapping says. Every row and cell is accounted for in `losses`."""
+
+import collections
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from importledger_client.answers import FieldError
+from importledger_client.contract import ACCOUNT, Field
+from importledger_client.losses import Losses, Numbered
+from importledger_client.mapping import LEAF, SPECIAL, Plan, column_of, joins, named
+from importledger_client.tables.reading import Table
+from importledger_client.values import converted
+
+UNREADABLE = "UNREADABLE: "
+"""Before a value that is not written as the mapping says: the service would take some of them as they are."""
+_TEXT = Field("", "text", {}, False)
+Tables = Mapping[str, list[Numbered]]
+"""Rows of one account, by further table."""
+
+
+class _Rows(NamedTuple):
+    """Rows of one table, "" for the main one, and the columns that have the same values in all of them."""
+
+    table: str
+    rows: list[Numbered]
+    shared: tuple[str, ...] | None = ()
+    """() for all rows of the account, None for a row that no columns set apart."""
+
+
+class Mapped:
+    """Accounts out of rows. `unfit` has the first value of each column that is not written as the mapping says."""
+
+    def __init__(self, plan: Plan, supplier: str | None, tables: Mapping[str, Table]) -> None:
+        self._plan = plan
+        self._supplier = supplier
+        self._tables = tables
+        self.unfit: dict[str, str] = {}
+        self.losses = Losses(plan)
+        self._errors: list[FieldError] = []
+        self.joined: set[tuple[str, str]] = set()
+        """Columns by which tables are joined, whether `on` names them or not."""
+        self._joins: dict[int, list[tuple[str, str]]] = {}
+        self._resolve(plan.account, "", ())
+        self._used: dict[int, set[int]] = collections.defaultdict(set)
+        self._indexes: dict[tuple[str, tuple[str, ...]], dict[tuple[str, ...], list[Numbered]]] = {}
+
+    def account(self, key: str, rows: list[Numbered], others: Tables) -> tuple[dict[str, Any], list[FieldError]]:
+        """One account, and the values in it that cannot be read."""
+        self._errors, self._used, self._indexes = [], collections.defaultdict(set), {}
+        account = self._object(self._plan.account, ACCOUNT, _Rows("", rows), others, "")
+        self.losses.end_account(key, {"": rows, **others})
+        if self._supplier:
+            account["import_supplier"] = self._supplier
+        return account, self._errors
+
+    def _resolve(self, spec: Any, table: str, shared: tuple[str, ...] | None) -> None:
+        """Find the columns by which each `from` joins its parent: those of `on`, else the parent's `each` by name."""
+        if isinstance(spec, list):
+            for item in spec:
+                self._resolve(item, table, shared)
+        if not isinstance(spec, Mapping) or LEAF & spec.keys():
+            return
+        each = _each(spec)
+        if "from" in spec:
+            child = str(spec["from"])
+            self._joins[id(spec)] = joins(spec)
+            if "on" not in spec and shared and all(column in self._tables[child].columns for column in shared):
+                self._joins[id(spec)] = [(column, column) for column in shared]
+            self.joined |= {(child, column) for _, column in self._joins[id(spec)]}
+            table, shared = child, None
+        shared = each or shared
+        for name, inner in spec.items():
+            if name not in SPECIAL:
+                self._resolve(inner, table, shared)
+
+    def _object(
+        self, spec: Mapping[str, Any], fields: Mapping[str, Field], rows: _Rows, others: Tables, before: str
+    ) -> dict[str, Any]:
+        account: dict[str, Any] = {}
+        for name, inner in spec.items():
+            if name in SPECIAL:
+                continue
+            field = fields.get(name) or Field(name, "json", {}, False)
+            path = f"{before}{name}"
+            if isinstance(inner, list):
+                value: Any = []
+                for item in inner:
+                    self._add_items(value, item, field, rows, others, path)
+            elif isinstance(inner, Mapping) and not LEAF & inner.keys():
+                value = self._object(inner, field.fields, rows, others, f"{path}.")
+            else:
+                value = self._value(inner, field, rows, path)
+            if value not in (None, "", [], {}):
+                account[name] = value
+        return account
+
+    def _add_items(self, items: list[Any], spec: Any, field: Field, rows: _Rows, others: Tables, path: str) -> None:
+        """Add the objects of a list: one, or one for each group of rows."""
+        if not isinstance(spec, Mapping):
+            if (text := self._value(spec, _TEXT, rows, path)) is not None:
+                items.append(text)
+            return
+        if "from" in spec:
+            rows = self._joined(spec, rows, others)
+        for group in _groups(spec, rows):
+            item = self._object(spec, field.fields, group, others, f"{path}.{len(items)}.")
+            if any(not _is_constant(spec.get(name)) for name in item):
+                for column in _each(spec):
+                    self.losses.read(group.table, group.rows, column)
+                items.append(item)
+
+    def _joined(self, spec: Mapping[str, Any], parent: _Rows, others: Tables) -> _Rows:
+        """The rows of a further table that belong to the parent's rows."""
+        table, on = str(spec["from"]), self._joins[id(spec)]
+        rows = others.get(table, [])
+        if on:
+            wanted = dict.fromkeys(_keys(row, [column for column, _ in on]) for row in parent.rows)
+            index = self._index(table, tuple(column for _, column in on), rows)
+            rows = [row for key in wanted if all(key) for row in index.get(key, ())]
+            for column, _ in on:
+                self.losses.read(parent.table, parent.rows, column)
+            for _, column in on:
+                self.losses.read(table, rows, column)
+        self.losses.join(table, rows, self._used[id(spec)])
+        return _Rows(table, rows, None)
+
+    def _index(
+        self, table: str, columns: tuple[str, ...], rows: list[Numbered]
+    ) -> dict[tuple[str, ...], list[Numbered]]:
+        """The account's rows of a table by the values of these columns."""
+        if (table, columns) not in self._indexes:
+            index: dict[tuple[str, ...], list[Numbered]] = collections.defaultdict(list)
+            for row in rows:
+                index[_keys(row, columns)].append(row)
+            self._indexes[table, columns] = index
+        return self._indexes[table, columns]
+
+    def _value(self, spec: Any, field: Field, rows: _Rows, path: str) -> Any:
+        if isinstance(spec, Mapping) and "constant" in spec:
+            return converted(spec["constant"], field.kind) if spec["constant"] != "" else None
+        options: Mapping[str, Any] = spec if isinstance(spec, Mapping) else {}
+        column = column_of(spec)
+        row = self._row(rows, column, options)
+        value = row.cells[column] if row is not None else None
+        if "table" in options and value is not None:
+            table = self._plan.tables[str(options["table"])]
+            value = table.get(str(value), options.get("default", value))
+        if value in (None, ""):
+            value = options.get("default")
+        if value in (None, ""):
+            return None
+        dates = str(options.get("format", self._plan.dates))
+        decimals = str(options.get("decimals", self._plan.decimals))
+        try:
+            return converted(value, field.kind, dates=dates, decimals=decimals, field=field.name)
+        except (ValueError, ArithmeticError):
+            place = self._tables[rows.table].place(row.number) if row is not None else "default"
+            form = {"date": dates, "moment": dates, "boolean": "ja or nein"}.get(field.kind, decimals)
+            return self._unfit(value, f"{place}, column {named(rows.table, column)}", form, path)
+
+    def _unfit(self, value: Any, where: str, form: str, path: str) -> str:
+        """Note a value that cannot be converted: it is an error of the account."""
+        is_short = "YY" in form and "YYYY" not in form
+        also = ", and a birth date must have a year of four digits" if is_short else ""
+        self.unfit.setdefault(where.partition(", column ")[2], str(value))
+        detail = f"{where}: the value must be written like {form}{also}."
+        self._errors.append(FieldError(path, "invalid", detail[0].upper() + detail[1:]))
+        return f"{UNREADABLE}{value}"
+
+    def _row(self, rows: _Rows, column: str, options: Mapping[str, Any]) -> Numbered | None:
+        """The row whose value of a column is taken: they must all have the same one, or the mapping says which."""
+        filled = [row for row in rows.rows if row.cells.get(column) is not None]
+        self.losses.read(rows.table, filled, column)
+        if "first" in options:
+            by = str(options["first"]).removeprefix("by ")
+            self.losses.read(rows.table, rows.rows, by)
+            orders = [(order, row) for row in filled if (order := self._order(row, by)) is not None]
+            if len({kind for (kind, _), _ in orders}) == 1:
+                least = min(order for order, _ in orders)
+                filled = [row for order, row in orders if order == least]
+        if not filled:
+            return None
+        value = str(filled[0].cells[column])
+        other = next((row for row in filled if str(row.cells[column]) != value), None)
+        if other is not None:
+            self.losses.differ(rows.table, column, other)
+        return filled[0]
+
+    def _order(self, row: Numbered, by: str) -> tuple[str, Any] | None:
+        """What a row is ordered by: a day or moment, else a number, else text. None without a value."""
+        cell = row.cells.get(by)
+        if cell is None:
+            return None
+        for kind in ("moment", "decimal"):
+            try:
+                value = converted(cell, kind, dates=self._plan.dates, decimals=self._plan.decimals)
+            except (ValueError, ArithmeticError):
+                continue
+            return kind, Decimal(value) if kind == "decimal" else value
+        return "text", str(cell)
+
+
+def _each(spec: Mapping[str, Any]) -> tuple[str, ...]:
+    each = spec.get("each", ())
+    return (each,) if isinstance(each, str) else tuple(each)
+
+
+def _groups(spec: Mapping[str, Any], rows: _Rows) -> list[_Rows]:
+    """The rows of each object: by the columns of `each`, else one by one below `from`, else all of them."""
+    each = _each(spec)
+    if each:
+        groups: dict[tuple[str, ...], list[Numbered]] = {}
+        for row in rows.rows:
+            if any(key := _keys(row, each)):
+                groups.setdefault(key, []).append(row)
+        return [_Rows(rows.table, group, each) for group in groups.values()]
+    return [_Rows(rows.table, [row], None) for row in rows.rows] if "from" in spec else [rows]
+
+
+def _keys(row: Numbered, columns: tuple[str, ...] | list[str]) -> tuple[str, ...]:
+    return tuple(key_of(row.cells.get(column)) for column in columns)
+
+
+def key_of(cell: Any) -> str:
+    """A cell as a key: numbers and texts that look the same are the same."""
+    return "" if cell is None else str(cell)
+
+
+def _is_constant(spec: Any) -> bool:
+    return isinstance(spec, Mapping) and "constant" in spec

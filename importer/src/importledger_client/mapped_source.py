@@ -1,0 +1,235 @@
+"""Tables as a source of accounts: loaded whole, counted twice, and every cell accounted for before the last account.
+
+Rows are kept on disk by their keys, so that they need not stand together and may be more than fit into memory.
+"""
+
+import collections
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from importledger_client.answers import FieldError
+from importledger_client.losses import Numbered
+from importledger_client.mapped import Mapped, key_of
+from importledger_client.mapping import Plan, check_columns, columns_read, named
+from importledger_client.sources import Line, Source
+from importledger_client.tables.cells import clean
+from importledger_client.tables.reading import Table
+from importledger_client.tables.table import Differs, Row
+
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+_decode = msgspec.json.Decoder(float_hook=Decimal).decode
+
+
+class MappedSource(Source):
+    """Tables as lines: an account each, numbered by its first row.
+
+    `is_strict` refuses to give any line while the mapping leaves something open, as `push` must.
+    """
+
+    def __init__(
+        self, names: Sequence[str], plan: Plan, path: Path, supplier: str | None, *, is_strict: bool = False
+    ) -> None:
+        super().__init__(names[0])
+        self.files = list(names)
+        self.size = None
+        self.words = ["--mapping", str(path)]
+        self.tables: dict[str, Table] = {}
+        self.mapped: Mapped | None = None
+        self.doubts: list[str] = []
+        """Sentences about cells and sheets that the mapping must speak of first."""
+        self._plan, self._supplier, self._is_strict = plan, supplier, is_strict
+        self._given = 0
+        self._emptied: collections.Counter[tuple[str, str]] = collections.Counter()
+
+    @property
+    def read(self) -> int:
+        return self._given
+
+    def columns_nowhere(self) -> list[str]:
+        """The columns of all tables that the mapping neither reads nor ignores."""
+        used = {*columns_read(self._plan.account), *self._plan.keys.items()}
+        used |= self.mapped.joined if self.mapped else set()
+        return [
+            named(alias, column)
+            for alias, table in self.tables.items()
+            for column in table.columns
+            if (alias, column) not in used and column not in self._plan.ignore
+        ]
+
+    def left_out(self) -> Iterator[str]:
+        if self.mapped is not None:
+            for what, sentence in self.mapped.losses.sentences(self._place):
+                yield f"{what}: {sentence}"
+
+    def written(self) -> Iterator[str]:
+        """A line for each file or sheet: how it was read; and how many rows and cells each table has."""
+        for alias, table in self.tables.items():
+            yield from table.written
+            cells = sum(table.filled.values()) + table.skipped
+            used = sum(number for (name, _), number in self._used().items() if name == alias)
+            ignored = f", {cells - used:,} of them ignored" if cells != used else ""
+            yield f"{alias or table.name}: {table.rows_read:,} rows, {cells:,} filled cells{ignored}"
+
+    def lines(self) -> Iterator[Line]:
+        """The accounts. Raises Unreadable, and Differs where not every row and cell is accounted for."""
+        with tempfile.TemporaryDirectory(prefix="importbook-") as folder:
+            store = _Store(Path(folder) / "rows.db")
+            try:
+                self._load(store)
+                if self._is_strict:
+                    self._refuse_open(store)
+                self.mapped = Mapped(self._plan, self._supplier, self.tables)
+                yield from self._lines(store, self.mapped)
+                self._settle()
+            finally:
+                store.close()
+
+    def _load(self, store: "_Store") -> None:
+        """Read all tables, and count them a second time."""
+        sources = {"": (self.files, self._plan.source)}
+        sources |= {alias: ([file.path], file.source) for alias, file in self._plan.files.items()}
+        wanted = {*columns_read(self._plan.account), *self._plan.keys.items()}
+        ignored = {
+            alias: [column for column in self._plan.ignore if (alias, column) not in wanted] for alias in sources
+        }
+        for alias, (names, source) in sources.items():
+            elsewhere = [
+                sheet
+                for other, (others, of_other) in sources.items()
+                if other != alias and set(map(_resolved, others)) & set(map(_resolved, names))
+                for sheet in of_other.sheets
+            ]
+            self.tables[alias] = Table(names, source, ignored=ignored[alias], chosen_elsewhere=elsewhere)
+        check_columns(self._plan, {alias: table.columns for alias, table in self.tables.items()})
+        for alias, table in self.tables.items():
+            store.fill(alias, self._cleaned(alias, table, wanted), self._plan.keys[alias])
+            empty = self._plan.empty or ()
+            self.doubts += [sentence for word, sentence in table.doubts if not word or word not in empty]
+        store.index()
+        self.size = self.tables[""].rows_read
+
+    def _cleaned(self, alias: str, table: Table, wanted: set[tuple[str, str]]) -> Iterator[tuple[int, Row]]:
+        """The rows without empty cells, and without blanks around their texts."""
+        doubtful: dict[str, str] = {}
+        empty = frozenset(self._plan.empty or ())
+        for number, row in table.rows():
+            cells: Row = {}
+            for column, cell in row.items():
+                value = clean(cell, empty)
+                if value is None:
+                    self._emptied[alias, column] += 1
+                    continue
+                cells[column] = value
+                if column not in doubtful and (alias, column) in wanted and self._plan.is_doubtful(value):
+                    doubtful[column] = f"{table.place(number)} has {value}"
+            yield number, cells
+        self.doubts += [
+            f"column {named(alias, column)}: {found}, which may mean no value: list it in `empty` of the mapping, or"
+            " say `empty: []` where every word is text."
+            for column, found in doubtful.items()
+        ]
+
+    def _refuse_open(self, store: "_Store") -> None:
+        """Raise Differs when something of the tables would get into no account and is not ignored."""
+        self.mapped = mapped = Mapped(self._plan, self._supplier, self.tables)
+        for _ in self._lines(store, mapped):
+            pass
+        self._given = 0
+        nowhere = [f"column {column}: This column goes nowhere." for column in self.columns_nowhere()]
+        lost = [f"{what}: {sentence}" for what, sentence in mapped.losses.sentences(self._place)]
+        if found := [*self.doubts, *nowhere, *lost]:
+            raise Differs("\n".join(["Nothing was sent, since the mapping leaves something open:", *found]))
+
+    def _lines(self, store: "_Store", mapped: Mapped) -> Iterator[Line]:
+        for key, rows in store.groups():
+            self._given += len(rows)
+            if key:
+                account, errors = mapped.account(
+                    key, rows, {alias: store.rows(alias, key) for alias in self._plan.files}
+                )
+                yield Line(rows[0].number, _encode(account), tuple(errors), key)
+                continue
+            for row in rows:
+                mapped.losses.stray("", row)
+                place = self._place("", row.number)
+                sentence = f"{place[0].upper()}{place[1:]} must have a value in column {self._plan.key}."
+                yield Line(row.number, b"", (FieldError("external_account_number", "required", sentence),))
+        for alias in self._plan.files:
+            for row in store.strays(alias):
+                mapped.losses.stray(alias, row)
+
+    def _settle(self) -> None:
+        """Raise Differs unless each filled cell was read into an account, or is named as ignored."""
+        used = self._used()
+        for alias, table in self.tables.items():
+            for column in table.columns:
+                place = (alias, column)
+                ignored = self._named()[place] + self._emptied[place]
+                if table.filled[column] != used[place] + ignored:
+                    raise Differs(
+                        f"{named(alias, column)}: {table.filled[column]:,} filled cells were counted, {used[place]:,}"
+                        f" are used and {ignored:,} are ignored. Nothing is certified."
+                    )
+
+    def _used(self) -> collections.Counter[tuple[str, str]]:
+        return self.mapped.losses.used if self.mapped else collections.Counter()
+
+    def _named(self) -> collections.Counter[tuple[str, str]]:
+        return self.mapped.losses.named if self.mapped else collections.Counter()
+
+    def _place(self, alias: str, number: int) -> str:
+        return self.tables[alias].place(number)
+
+
+class _Store:
+    """Rows on disk, by their keys."""
+
+    def __init__(self, path: Path) -> None:
+        self._db = sqlite3.connect(path)
+        self._db.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -8000;")
+        self._db.execute("CREATE TABLE row (alias, key, number INTEGER, content BLOB)")
+
+    def close(self) -> None:
+        self._db.close()
+
+    def fill(self, alias: str, rows: Iterator[tuple[int, Row]], key: str) -> None:
+        self._db.executemany(
+            "INSERT INTO row VALUES (?, ?, ?, ?)",
+            ((alias, key_of(row.get(key)), number, _encode(row)) for number, row in rows),
+        )
+
+    def index(self) -> None:
+        """After all rows are there, and before any is looked for."""
+        self._db.execute("CREATE INDEX by_key ON row (alias, key, number)")
+
+    def groups(self) -> Iterator[tuple[str, list[Numbered]]]:
+        """Rows of the main table with the same key, in the order in which the keys come first."""
+        keys = self._db.execute("SELECT key FROM row WHERE alias = '' GROUP BY key ORDER BY min(number)")
+        for (key,) in keys:
+            yield key, self.rows("", key)
+
+    def rows(self, alias: str, key: str) -> list[Numbered]:
+        rows = self._db.execute(
+            "SELECT number, content FROM row WHERE alias = ? AND key = ? ORDER BY number", (alias, key)
+        )
+        return [Numbered(number, _decode(content)) for number, content in rows]
+
+    def strays(self, alias: str) -> Iterator[Numbered]:
+        """The rows of a further table that belong to no row of the main one."""
+        rows: Iterator[tuple[int, Any]] = self._db.execute(
+            "SELECT number, content FROM row WHERE alias = ?1 AND (key = '' OR NOT EXISTS"
+            " (SELECT 1 FROM row AS main WHERE main.alias = '' AND main.key = row.key)) ORDER BY number",
+            (alias,),
+        )
+        for number, content in rows:
+            yield Numbered(number, _decode(content))
+
+
+def _resolved(name: str) -> Path:
+    return Path(name).resolve()

@@ -1,0 +1,123 @@
+"""Parquet, read by pyarrow. The second count is the file's own metadata."""
+
+import math
+import struct
+from collections.abc import Iterator
+from datetime import date, datetime, time
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from importledger_client.sources import Unreadable
+from importledger_client.tables.table import Cell, Count
+
+_ROWS = 1000
+"""Rows that are decoded at once."""
+_FLOATS = {"halffloat": "e", "float": "f", "double": "d"}
+
+
+class Columnar:
+    """A Parquet file."""
+
+    written = "Parquet"
+
+    def __init__(self, name: str) -> None:
+        self.name = self.label = name
+        with Path(name).open("rb") as file:
+            if file.read(4) != b"PAR1":
+                raise Unreadable(f"{name} is not a Parquet file.")
+        try:
+            from pyarrow import ArrowException, parquet
+        except ImportError:
+            sentence = f"To read {name}, install pyarrow: pip install 'importledger-client[parquet]'"
+            raise Unreadable(sentence) from None
+        self._broken: tuple[type[Exception], ...] = (ArrowException, OSError, ValueError)
+        try:
+            self._file = parquet.ParquetFile(name)
+            schema = self._file.schema_arrow
+        except self._broken as error:
+            raise Unreadable(f"{name} cannot be read as Parquet: {error}") from None
+        self._names, self._types = [str(column) for column in schema.names], [str(found) for found in schema.types]
+        for column, kind in zip(self._names, self._types, strict=True):
+            if kind.startswith(("struct", "list", "map", "large_list", "fixed_size_list", "duration")):
+                raise Unreadable(
+                    f"{name}: the column {column} is a {kind}; a column must hold texts, numbers or dates."
+                )
+
+    def header(self) -> list[str]:
+        return [name.strip() for name in self._names]
+
+    def rows(self) -> Iterator[tuple[int, list[Cell]]]:
+        number = 1
+        sizes = [_FLOATS.get(kind, "") for kind in self._types]
+        try:
+            for batch in self._file.iter_batches(batch_size=_ROWS):
+                for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                    number += 1
+                    row = [self._plain(number, *cell) for cell in zip(self._names, sizes, values, strict=True)]
+                    yield number, row
+        except self._broken as error:
+            raise Unreadable(f"{self.name}, after row {number}: it cannot be read as Parquet: {error}") from None
+
+    def count(self) -> Count:
+        """Count by the row groups' metadata; a column without statistics is decoded for its nulls alone."""
+        count = Count()
+        metadata = self._file.metadata
+        for group in range(metadata.num_row_groups):
+            rows = metadata.row_group(group)
+            count.rows += rows.num_rows
+            for place in range(metadata.num_columns):
+                statistics = rows.column(place).statistics
+                if statistics is not None and statistics.has_null_count:
+                    nulls = statistics.null_count
+                else:
+                    nulls = self._file.read_row_group(group, columns=[self._names[place]]).column(0).null_count
+                count.filled[place] += rows.num_rows - nulls
+        return count
+
+    def doubts(self) -> Iterator[tuple[int, str, str]]:
+        return iter(())
+
+    def _plain(self, number: int, column: str, size: str, value: Any) -> Cell:
+        """A cell as text, number, boolean or None."""
+        match value:
+            case float():
+                return _number(size, value)
+            case datetime():
+                is_day = value.time() == time() and value.tzinfo is None
+                return value.date().isoformat() if is_day else value.isoformat()
+            case date() | time():
+                return value.isoformat()
+            case bytes():
+                return self._text(number, column, value)
+            case str() | int() | Decimal() | None:
+                return value
+            case _:
+                raise Unreadable(
+                    f"{self.name}, row {number}, column {column}: {type(value).__name__} is not supported."
+                )
+
+    def _text(self, number: int, column: str, value: bytes) -> Cell:
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            sentence = f"{self.name}, row {number}, column {column} must be text in UTF-8."
+            raise Unreadable(sentence) from None
+
+
+def _number(size: str, value: float) -> Cell:
+    """The number in its shortest form: a float32 has fewer digits than Python's. What is no number is its word."""
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    return Decimal(repr(value) if size == "d" else _shortest(value, size))
+
+
+def _shortest(value: float, size: str) -> str:
+    """The shortest decimal that is this number again, once it has been stored in this size."""
+    for digits in range(1, 10):
+        text = f"{value:.{digits}g}"
+        if struct.unpack(size, struct.pack(size, float(text)))[0] == value:
+            return text
+    return repr(value)

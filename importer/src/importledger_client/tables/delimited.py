@@ -1,0 +1,249 @@
+"""CSV: one encoding, one delimiter and one line end for all of the file. What breaks a rule is refused by its line.
+
+The encoding is chosen by all bytes of the file: a byte order mark, else UTF-8, else Windows-1252 where no byte speaks
+against it. A file that mixes them is refused.
+"""
+
+import codecs
+import csv
+import io
+import re
+from collections.abc import Iterator
+
+from importledger_client.sources import Unreadable, opened
+from importledger_client.tables.recount import open_quote, recounted
+from importledger_client.tables.table import Cell, Count, TableSource
+
+DELIMITERS = (";", ",", "\t", "|")
+MOST_CELL = 2**24
+_SAMPLE_BYTES = 2**16
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_NOT_1252 = re.compile(
+    rb"[a-z]([\x80-\x84\x86-\x91\x93-\x95\x98\x99\x9b\x9d\x9f\xa1-\xac\xae-\xb3\xb5\xb6\xb8-\xde\xf7])[a-z]"
+)
+"""A sign or a capital letter of Windows-1252 between two small letters: the file is of DOS or a Mac."""
+_SEPARATOR = re.compile(r"sep=(.)\r?[\n\r]?\Z")
+_CHOOSE = "Say which encoding it has with `source: {encoding: …}` in the mapping, or mend the file."
+
+
+class Delimited:
+    """A CSV file."""
+
+    def __init__(self, name: str, source: TableSource) -> None:
+        self.name = self.label = name
+        _check_kind(name)
+        csv.field_size_limit(MOST_CELL)
+        self.encoding = _named_encoding(name, source.encoding) or encoding_of(name)
+        if self.encoding == "utf-8":
+            self.encoding = "utf-8-sig"
+        self._line_end = _line_end(name)
+        first = next(self._text(), "")
+        match = _SEPARATOR.match(first)
+        self._is_separator_first = match is not None
+        self.delimiter = source.delimiter or (match.group(1) if match else self._delimiter())
+        if len(self.delimiter) != 1 or self.delimiter in '"\r\n':
+            raise Unreadable(f"{name}: the delimiter must be one character, not {source.delimiter!r}.")
+        shown = {"\t": "tab"}.get(self.delimiter, self.delimiter)
+        self.written = f"CSV · {self.encoding.removesuffix('-sig')} · delimiter {shown}"
+
+    def header(self) -> list[str]:
+        _, cells = next(self._records(), (1, []))
+        if not any(cell.strip() for cell in cells):
+            raise Unreadable(f"{self.name} must have the names of its columns in the first row.")
+        return [cell.strip() for cell in cells]
+
+    def rows(self) -> Iterator[tuple[int, list[Cell]]]:
+        records = self._records()
+        _, names = next(records, (1, []))
+        for number, cells in records:
+            if not any(cells):
+                continue
+            if len(cells) != len(names):
+                raise Unreadable(
+                    f"{self.name}, row {number} must have {len(names)} cells like the header; it has {len(cells)}."
+                )
+            yield number, [cell or None for cell in cells]
+
+    def count(self) -> Count:
+        return recounted(self.name, self.encoding, self.delimiter, self._line_end, has_preface=self._is_separator_first)
+
+    def doubts(self) -> Iterator[tuple[int, str, str]]:
+        return iter(())
+
+    def _records(self) -> Iterator[tuple[int, list[str]]]:
+        """The records from the header on, with their numbers: a line `sep=;` before them counts."""
+        lines = self._text()
+        number = 1
+        if self._is_separator_first:
+            next(lines)
+            number = 2
+        reader = csv.reader(lines, delimiter=self.delimiter, strict=True)
+        while True:
+            try:
+                cells = next(reader, None)
+            except csv.Error as error:
+                raise self._misread(number, str(error)) from None
+            if cells is None:
+                return
+            self._check(number, cells)
+            yield number, cells
+            number += 1
+
+    def _check(self, number: int, cells: list[str]) -> None:
+        for cell in cells:
+            if '"' in cell and '\\"' in cell:
+                raise Unreadable(
+                    f"{self.name}, row {number} has a backslash before a quote: a quote inside a cell must be doubled"
+                    ' (""), with the cell in quotes.'
+                )
+            if cell.startswith(" ") and cell.lstrip().startswith('"'):
+                raise Unreadable(f"{self.name}, row {number}: a quote must come right after the delimiter.")
+
+    def _misread(self, number: int, error: str) -> Unreadable:
+        if "unexpected end" in error:
+            line = open_quote(self.name, self.encoding, self.delimiter, self._line_end)
+            return Unreadable(f"{self.name}: the quote opened in line {line} is not closed.")
+        if "new-line" in error:
+            return Unreadable(f"{self.name}, row {number} has a carriage return (CR) in a cell: it must be in quotes.")
+        if "field larger" in error:
+            return Unreadable(f"{self.name}, row {number}: a cell must have {MOST_CELL:,} characters at most.")
+        return Unreadable(
+            f"{self.name}, row {number}: after a closing quote the delimiter must come. A quote inside a cell must be"
+            ' doubled (""), not have a backslash.'
+        )
+
+    def _text(self) -> Iterator[str]:
+        """The lines with their ends. Raises Unreadable for a byte that is not of the encoding."""
+        number = 0
+        with opened(self.name) as stream:
+            text = io.TextIOWrapper(stream, encoding=self.encoding, errors="strict", newline=self._line_end)
+            try:
+                for number, line in enumerate(text, 1):
+                    plain = line.removeprefix("\ufeff") if number == 1 else line
+                    if "\0" in plain:
+                        raise Unreadable(f"{self.name}, line {number} has a NUL byte: is it UTF-16? {_CHOOSE}")
+                    if "\ufeff" in plain:
+                        raise Unreadable(
+                            f"{self.name}, line {number} has a byte order mark: it must stand at the beginning of a"
+                            " file only. Files were probably joined: import each on its own."
+                        )
+                    yield plain
+            except UnicodeError:
+                raise _bad_byte(self.name, self.encoding) from None
+
+    def _delimiter(self) -> str:
+        """The delimiter that fits the first lines."""
+        lines: list[str] = []
+        for line in self._text():
+            if line.strip():
+                lines.append(line)
+            if len(lines) == 20 or sum(map(len, lines)) > _SAMPLE_BYTES:
+                break
+        return max(DELIMITERS, key=lambda delimiter: _fit(lines, delimiter))
+
+
+def _check_kind(name: str) -> None:
+    with opened(name) as stream:
+        start = stream.read(64)
+    if start.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
+        raise Unreadable(f"{name} is a workbook or a ZIP archive, not CSV: a workbook must be saved as .xlsx.")
+    if start.startswith(b"PAR1"):
+        raise Unreadable(f"{name} is a Parquet file, not CSV: its name must end with .parquet.")
+    if start.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"<"):
+        raise Unreadable(f"{name} is an HTML or XML page, not CSV: open it in Excel and save it as .xlsx.")
+
+
+def encoding_of(name: str) -> str:
+    """The one encoding that all bytes of a file fit. Raises Unreadable, with line and byte."""
+    with opened(name) as stream:
+        bad: Unreadable | None = None
+        odd: Unreadable | None = None
+        is_utf8 = False
+        for number, line in enumerate(stream, 1):
+            if number == 1 and (marked := next((said for bom, said in _BOMS if line.startswith(bom)), None)):
+                return marked
+            if line.isascii():
+                continue
+            try:
+                line.decode()
+                is_utf8 = True
+            except UnicodeDecodeError as error:
+                bad = bad or _at(name, line, number, error.start, "UTF-8")
+                is_utf8 = is_utf8 or not line.decode(errors="ignore").isascii()
+                odd = odd or _not_1252(name, line, number)
+    if bad is None:
+        return "utf-8"
+    if is_utf8:
+        raise bad
+    if odd is not None:
+        raise odd
+    return "cp1252"
+
+
+def _not_1252(name: str, line: bytes, number: int) -> Unreadable | None:
+    try:
+        line.decode("cp1252")
+    except UnicodeDecodeError as error:
+        return _at(name, line, number, error.start, "UTF-8 or Windows-1252")
+    match = _NOT_1252.search(line)
+    return _at(name, line, number, match.start(1), "UTF-8 or Windows-1252") if match else None
+
+
+def _at(name: str, line: bytes, number: int, place: int, encoding: str) -> Unreadable:
+    return Unreadable(
+        f"{name}, line {number}, byte {place + 1} is 0x{line[place]:02X}, which is not {encoding}. A file must have one"
+        f" encoding. {_CHOOSE}"
+    )
+
+
+def _bad_byte(name: str, encoding: str) -> Unreadable:
+    """The first byte that is not of the encoding."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    number = 0
+    with opened(name) as stream:
+        for number, line in enumerate(stream, 1):
+            try:
+                decoder.decode(line)
+            except UnicodeDecodeError as error:
+                before = len(error.object) - len(line)
+                return _at(name, error.object[before:], number, max(0, error.start - before), encoding)
+            except UnicodeError:
+                break
+    return Unreadable(f"{name}, line {number} is cut off, or not {encoding}. {_CHOOSE}")
+
+
+def _named_encoding(name: str, encoding: str) -> str:
+    try:
+        found = codecs.lookup(encoding).name if encoding else ""
+        if found:
+            "".encode(found)  # codecs that are no text, such as base64, fail here
+    except LookupError:
+        raise Unreadable(f"{name}: {encoding!r} must be the name of an encoding, such as utf-8 or cp1252.") from None
+    return found
+
+
+def _line_end(name: str) -> str:
+    """A line feed, or a carriage return in a file without any line feed."""
+    has_return = False
+    with opened(name) as stream:
+        while part := stream.read(2**20):
+            if b"\n" in part:
+                return "\n"
+            has_return = has_return or b"\r" in part
+    return "\r" if has_return else "\n"
+
+
+def _fit(lines: list[str], delimiter: str) -> tuple[int, int]:
+    """How well a delimiter fits: lines that have as many cells as the first, and how many cells that are."""
+    try:
+        rows = list(csv.reader((line.rstrip("\r\n").replace("\r", "") for line in lines), delimiter=delimiter))
+    except csv.Error:
+        return 0, 0
+    width = len(rows[0]) if rows else 0
+    return (sum(len(row) == width for row in rows) if width > 1 else 0, width)

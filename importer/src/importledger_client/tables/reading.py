@@ -1,0 +1,181 @@
+"""Read a table from one or more files: each row by the names of its columns, counted on the way and then again."""
+
+import bisect
+import collections
+import itertools
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+from importledger_client.sources import Unreadable, damage_named
+from importledger_client.tables.columnar import Columnar
+from importledger_client.tables.delimited import Delimited
+from importledger_client.tables.table import Cell, Count, Differs, Part, Row, TableSource
+from importledger_client.tables.workbook import sheets_of
+
+_FORMATS = {
+    "csv": "csv",
+    "tsv": "csv",
+    "txt": "csv",
+    "xlsx": "xlsx",
+    "xlsm": "xlsx",
+    "xls": "xlsx",  # to be refused by what it is
+    "parquet": "parquet",
+}
+_JSON = ("ndjson", "jsonl", "json")
+
+
+def is_table(name: str) -> bool:
+    """Whether a file holds rows rather than JSON, by its ending."""
+    return _ending(name) in _FORMATS
+
+
+def is_json(name: str) -> bool:
+    """Whether a file holds JSON, by its ending."""
+    return _ending(name) in _JSON
+
+
+def _ending(name: str) -> str:
+    suffixes = [suffix.lower() for suffix in Path(name).suffixes if suffix.lower() not in (".gz", ".zst")]
+    return suffixes[-1].removeprefix(".") if suffixes else ""
+
+
+class Table:
+    """The rows of one or more files. `ignored` names columns that may be there twice, `""` those without a name."""
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        source: TableSource,
+        *,
+        ignored: Collection[str] = (),
+        chosen_elsewhere: Collection[str] = (),
+    ) -> None:
+        self.name = ", ".join(names)
+        self.columns: list[str] = []
+        self.rows_read = 0
+        self.filled: collections.Counter[str] = collections.Counter()
+        """Filled cells by column, as they were read."""
+        self.skipped = 0
+        """Filled cells of ignored columns."""
+        self._ignored = ignored
+        self.doubts: list[tuple[str, str]] = []
+        """(word, sentence) of the cells and sheets that nobody can be sure of, after `rows`."""
+        self._starts: list[int] = []
+        self.parts = [part for name in names for part in self._parts(name, source, chosen_elsewhere)]
+        self._headers = [self._named(part) for part in self.parts]
+
+    @property
+    def written(self) -> list[str]:
+        """Each part with its format, encoding and delimiter."""
+        return [f"{part.label}: {part.written}" for part in self.parts]
+
+    def rows(self) -> Iterator[tuple[int, Row]]:
+        """The rows with their numbers, which go on from part to part. Raises Unreadable, and Differs at the end."""
+        number = 0
+        for part, header in zip(self.parts, self._headers, strict=True):
+            self._starts.append(number)
+            base, count = number, Count()
+            with damage_named(part.label):
+                for in_part, cells in part.rows():
+                    number = base + in_part
+                    count.add(cells)
+                    self.rows_read += 1
+                    yield number, self._row(part, in_part, header, cells)
+                self._check(part, header, count)
+                for position, word, sentence in part.doubts():
+                    if position >= len(header) or header[position] not in self._ignored:
+                        self.doubts.append((word, f"{part.label}, {sentence}"))
+
+    def place(self, number: int) -> str:
+        """A row as people find it: row 3, or its sheet or file with it."""
+        part = max(0, bisect.bisect_left(self._starts, number) - 1)
+        in_part = number - self._starts[part] if self._starts else number
+        return f"row {in_part}" if len(self.parts) < 2 else f"{self.parts[part].label}, row {in_part}"
+
+    def _parts(self, name: str, source: TableSource, chosen_elsewhere: Collection[str]) -> list[Part]:
+        if not Path(name).is_file():
+            raise Unreadable(f"There is no file {name}.")
+        match _FORMATS.get(_ending(name)):
+            case "xlsx":
+                return self._sheets(name, source, chosen_elsewhere)
+            case "parquet":
+                return [Columnar(name)]
+            case _:
+                with damage_named(name):
+                    return [Delimited(name, source)]
+
+    def _sheets(self, name: str, source: TableSource, chosen_elsewhere: Collection[str]) -> list[Part]:
+        sheets = {sheet.title: sheet for sheet in sheets_of(name)}
+        for title in (*source.sheets, *source.ignore_sheets):
+            if title not in sheets:
+                raise Unreadable(f"{name} has no sheet {title!r} with rows; it has {', '.join(sheets) or 'none'}.")
+        chosen = source.sheets or [title for title in sheets if title not in source.ignore_sheets][:1]
+        left = [title for title in sheets if title not in {*chosen, *source.ignore_sheets, *chosen_elsewhere}]
+        self.doubts += [
+            ("", f"{name}, sheet {title} is not read: name it in `sheets` or `ignore_sheets` of the mapping.")
+            for title in left
+        ]
+        if not chosen:
+            raise Unreadable(f"{name} has no sheet with rows.")
+        return [sheets[title] for title in chosen]
+
+    def _named(self, part: Part) -> list[str]:
+        """The header of a part; every part has the same columns. Raises Unreadable."""
+        with damage_named(part.label):
+            header = part.header()
+        for column, times in collections.Counter(header).items():
+            if times > 1 and column and column not in self._ignored:
+                raise Unreadable(
+                    f"{part.label} has {times} columns with the name {column}: a name must stand for one column."
+                    " Rename one, or name it in `ignore` of the mapping."
+                )
+        columns = list(dict.fromkeys(column for column in header if column))
+        if self.columns and set(columns) != set(self.columns):
+            differing = ", ".join(sorted(set(columns) ^ set(self.columns)))
+            raise Unreadable(f"{part.label} must have the same columns as {self.parts[0].label}; not so: {differing}.")
+        self.columns = self.columns or columns
+        return header
+
+    def _row(self, part: Part, number: int, header: list[str], cells: list[Cell]) -> Row:
+        """The filled cells of a row, without those of ignored columns."""
+        row: Row = {}
+        for place, cell in enumerate(cells):
+            if cell is None:
+                continue
+            name = header[place] if place < len(header) else ""
+            if name in self._ignored:
+                self.skipped += 1
+            elif name:
+                row[name] = cell
+                self.filled[name] += 1
+            else:
+                raise Unreadable(
+                    f"{part.label}, row {number}: cell {place + 1} stands below no column name. Name the column, or put"
+                    ' "" into `ignore` of the mapping.'
+                )
+        return row
+
+    def _check(self, part: Part, header: list[str], read: Count) -> None:
+        """Raises Differs where the second count is another one."""
+        counted = part.count()
+        if counted.rows != read.rows:
+            raise Differs(
+                f"{part.label}: {read.rows:,} rows were read and {counted.rows:,} were counted. Both must be the same;"
+                " nothing is certified."
+            )
+        for place in sorted({*counted.filled, *read.filled}):
+            if counted.filled[place] != read.filled[place]:
+                column = header[place] if place < len(header) and header[place] else f"number {place + 1}"
+                raise Differs(
+                    f"{part.label}, column {column}: {read.filled[place]:,} filled cells were read and"
+                    f" {counted.filled[place]:,} were counted. Both must be the same; nothing is certified."
+                )
+
+
+def sample_of(name: str, most: int) -> tuple[Table, list[Row]]:
+    """A table and its first rows, without the second count."""
+    table = Table([name], TableSource())
+    rows: list[Row] = []
+    for _, row in itertools.islice(table.rows(), most):
+        rows.append(row)
+    return table, rows

@@ -1,0 +1,113 @@
+"""XLSX: sheets of a workbook, read by calamine. What calamine leaves out, the sheet's own XML names.
+
+Formulas without a stored value and cells with an error are empty for calamine. `sheet_xml` names them.
+"""
+
+import itertools
+from collections.abc import Iterator
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from importledger_client.sources import Unreadable
+from importledger_client.tables.sheet_xml import Scan, scan
+from importledger_client.tables.table import Cell, Count, Doubts
+
+_OLD, _ZIP = b"\xd0\xcf\x11\xe0", b"PK\x03\x04"
+_ROUNDED = "has a number of more than 15 digits, which Excel has rounded: it must be text."
+_EXACT = 10**15
+"""Excel keeps 15 digits of a number. What is larger was rounded before it was saved."""
+
+
+class Sheet:
+    """One sheet of a workbook."""
+
+    def __init__(self, name: str, sheet: Any, label: str) -> None:
+        self.name, self.label, self.title = name, label, sheet.name
+        self.written = f"XLSX · sheet {self.title}"
+        self._sheet = sheet
+        self._doubts = Doubts()
+        self._scan: Scan | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return self._sheet.start is None
+
+    def header(self) -> list[str]:
+        first = next(self._cells(), None)
+        if first is None:
+            raise Unreadable(f"{self.label} must have the names of its columns in the first row.")
+        return [str(cell).strip() if cell is not None else "" for cell in first[1]]
+
+    def rows(self) -> Iterator[tuple[int, list[Cell]]]:
+        cells = self._cells()
+        next(cells, None)
+        return (row for row in cells if any(cell is not None for cell in row[1]))
+
+    def count(self) -> Count:
+        return self._scanned().count
+
+    def doubts(self) -> Iterator[tuple[int, str, str]]:
+        return itertools.chain(self._scanned().doubts.items(), self._doubts.items())
+
+    def _scanned(self) -> Scan:
+        if self._scan is None:
+            self._scan = scan(self.name, self.title)
+        return self._scan
+
+    def _cells(self) -> Iterator[tuple[int, list[Cell]]]:
+        """The rows from the header on, each from the sheet's first column."""
+        if self.is_empty:
+            return
+        top, left = self._sheet.start
+        for number, cells in enumerate(self._sheet.iter_rows(), top + 1):
+            row: list[Cell] = [None] * left + [_plain(cell) for cell in cells]
+            for place, cell in enumerate(row):
+                if isinstance(cell, int | Decimal) and not -_EXACT < cell < _EXACT:
+                    self._doubts.add(place, "", f"row {number}", _ROUNDED)
+            yield number, row
+
+
+def sheets_of(name: str) -> list[Sheet]:
+    """The sheets of a workbook that have rows, in their order. Raises Unreadable."""
+    from python_calamine import CalamineError, PasswordError, SheetTypeEnum, load_workbook
+
+    _check_kind(name)
+    try:
+        book = load_workbook(name)
+        names = [sheet.name for sheet in book.sheets_metadata if sheet.typ == SheetTypeEnum.WorkSheet]
+        sheets = [book.get_sheet_by_name(title) for title in names]
+    except PasswordError:
+        raise Unreadable(f"{name} has a password: save it without one.") from None
+    except (CalamineError, OSError, ValueError) as error:
+        raise Unreadable(f"{name} cannot be read as XLSX: {error}.") from None
+    labels = [name if len(sheets) == 1 else f"{name}, sheet {sheet.name}" for sheet in sheets]
+    return [Sheet(name, sheet, label) for sheet, label in zip(sheets, labels, strict=True) if sheet.start is not None]
+
+
+def _check_kind(name: str) -> None:
+    with Path(name).open("rb") as file:
+        start = file.read(4096)
+    if start.startswith(_OLD):
+        raise Unreadable(f"{name} is an old Excel workbook (.xls), or has a password: save it as .xlsx without one.")
+    if start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
+        raise Unreadable(f"{name} is an HTML or XML page, not a workbook: open it in Excel and save it as .xlsx.")
+    if not start.startswith(_ZIP):
+        raise Unreadable(f"{name} is not a workbook: if it is text, its name must end with .csv.")
+
+
+def _plain(value: Any) -> Cell:
+    """A cell as text, number, boolean or None."""
+    if value == "":
+        return None
+    if isinstance(value, datetime):
+        return value.date().isoformat() if value.time() == time() else value.isoformat()
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        minutes, seconds = divmod(round(value.total_seconds()), 60)
+        return f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}"
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else Decimal(f"{value:.15g}")  # the digits that Excel shows
+    return value

@@ -1,0 +1,117 @@
+"""Cells as values of the wire: dates, numbers and booleans as the mapping says they are written, else ValueError."""
+
+import functools
+import re
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+from importledger_client.contract import MARKET_TIME
+
+_TOKENS = (("YYYY", "%Y"), ("YY", "%y"), ("DD", "%d"), ("MM", "%m"), ("HH", "%H"), ("mm", "%M"), ("ss", "%S"))
+_ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}.*)?\Z")
+_FORM = re.compile(r"1(?P<group>[., '\u00a0\u202f])?234(?P<point>[.,])56\Z")
+_MONEY = re.compile(r"(?:EUR|€)?\s*(.*?)\s*(?:EUR|€)?\Z", re.DOTALL)
+_TRUE = frozenset({"ja", "j", "yes", "y", "true", "wahr", "x", "1"})
+_FALSE = frozenset({"nein", "n", "no", "false", "falsch", "0"})
+_BIRTH = "date_of_birth"
+
+
+@functools.cache
+def number_form(form: str) -> re.Pattern[str]:
+    """The pattern of numbers written like `1.234,56`: a group separator only before exactly three digits.
+
+    Raises ValueError for a form that is none.
+    """
+    match = _FORM.match(form)
+    if match is None or match["group"] == match["point"]:
+        raise ValueError(form)
+    grouped = rf"[1-9][0-9]{{0,2}}(?:{re.escape(match['group'])}[0-9]{{3}})+|" if match["group"] else ""
+    return re.compile(rf"(?P<whole>{grouped}[0-9]+)(?:{re.escape(match['point'])}(?P<rest>[0-9]+))?\Z")
+
+
+@functools.cache
+def date_form(form: str) -> str:
+    """The directives of a form such as DD.MM.YYYY. Raises ValueError for one without a whole date."""
+    if not all(token in form for token in ("YY", "MM", "DD")) or "%" in form:
+        raise ValueError(form)
+    for token, directive in _TOKENS:
+        form = form.replace(token, directive)
+    return form
+
+
+def converted(value: Any, kind: str, *, dates: str = "YYYY-MM-DD", decimals: str = "1234.56", field: str = "") -> Any:
+    """A cell as the wire has values of this kind. Raises ValueError."""
+    match kind:
+        case "decimal":
+            return _decimal(value, decimals)
+        case "integer":
+            number = Decimal(_decimal(value, decimals))
+            if number != number.to_integral_value():
+                raise ValueError(value)
+            return int(number)
+        case "date":
+            return _day(_moment(str(value), dates, field)).isoformat()
+        case "moment":
+            return _moment(str(value), dates, field).isoformat()
+        case "boolean":
+            return _boolean(value)
+        case "texts":
+            return [_text(value)]
+        case "json":
+            return value
+        case _:
+            return _text(value)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return format(value, "f") if isinstance(value, Decimal) else str(value)
+
+
+def _decimal(value: Any, decimals: str) -> str:
+    if isinstance(value, int | Decimal) and not isinstance(value, bool):
+        return format(Decimal(value), "f")
+    match = _MONEY.match(str(value))
+    text = match.group(1) if match else ""
+    sign = ""
+    if text.startswith(("+", "-")):
+        sign, text = text[0], text[1:]
+    elif text.endswith("-"):
+        sign, text = "-", text[:-1]
+    number = number_form(decimals).match(text)
+    if number is None:
+        raise ValueError(value)
+    whole = re.sub("[^0-9]", "", number["whole"]).lstrip("0") or "0"
+    return ("-" if sign == "-" else "") + whole + (f".{number['rest']}" if number["rest"] else "")
+
+
+def _moment(text: str, form: str, field: str) -> datetime:
+    """In the form, else in ISO 8601 with hyphens, unless the form has days before months behind the year."""
+    try:
+        moment = datetime.strptime(text, date_form(form))  # noqa: DTZ007 - local time of the German market
+    except ValueError:
+        if not _ISO.match(text) or "YYYY-DD" in form:
+            raise
+        return datetime.fromisoformat(text)
+    return _past(moment, text) if field == _BIRTH and "YYYY" not in form else moment
+
+
+def _past(moment: datetime, text: str) -> datetime:
+    """A birth date with a year of two digits. Raises ValueError where two centuries are possible."""
+    if moment.year % 100 <= date.today().year % 100:  # noqa: DTZ011 - a day more or less changes nothing
+        raise ValueError(text)
+    return moment.replace(year=1900 + moment.year % 100)
+
+
+def _day(moment: datetime) -> date:
+    """The day in German market time."""
+    return (moment if moment.tzinfo is None else moment.astimezone(MARKET_TIME)).date()
+
+
+def _boolean(value: Any) -> bool:
+    text = str(value).lower()
+    if text in _TRUE or text in _FALSE:
+        return text in _TRUE
+    raise ValueError(value)
