@@ -17,6 +17,7 @@ from eventstore.log.ledger import Ledger
 from eventstore.operations.migrate import role_of
 from projections import PLATFORM
 from projections.import_supplier import IMPORT_SUPPLIER, SupplierRow
+from projections.versioning.healing import heal
 from projections.versioning.install import install
 from projections.versioning.versions import alone, begin_version, build_version, versions
 from projections.versioning.view import View
@@ -104,6 +105,29 @@ def test_creates_go_on_while_a_new_inline_view_takes_in_the_log(
         ("0",), ("1",), ("2",), ("meanwhile",),
     ]  # fmt: skip
     assert [(one.version, one.state) for one in versions(admin, "supplier_seen")] == [(1, "live")]
+
+
+def test_creates_go_on_while_one_account_is_healed(
+    database: PostgresUrls, ledger: Ledger, admin: Connection[TupleRow]
+) -> None:
+    for code in ("A", "B"):
+        ledger.execute(f"supplier/{code}", CreateSupplier(), at=NOON, by="t")
+    install(admin, (NEW,), role_of(database.service))
+    admin.execute("UPDATE supplier_seen SET last_topic = 'wrong'")
+    waiting = Waiting(last=1)
+    view = View("supplier_seen", Seen, waiting.row, events=SUPPLIER.topics.values(), key=("code",), key_of=_key_of)
+    appending = Ledger(database.admin, views=(NEW,))
+    with ThreadPoolExecutor(1) as pool:
+        healing = pool.submit(heal, admin, view, ["supplier/A"])
+        assert waiting.has_come.wait(30)
+        appending.execute("supplier/A", ConfigureSupplier(strictness="strict"), at=NOON, by="t")
+        waiting.may_go_on.set()
+        assert healing.result(timeout=30).says == "made anew"
+    appending.close()
+    assert admin.execute("SELECT code, last_topic, position FROM supplier_seen ORDER BY code").fetchall() == [
+        ("A", "supplier_configured.v1", 3),
+        ("B", "wrong", 2),
+    ]
 
 
 def test_a_new_inline_view_that_was_built_before_a_kill_is_switched_in(
