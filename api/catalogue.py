@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from api.status_codes import CODES, INTAKE_STOPPED, STOPPED, sentence_of
+from api.status_codes import CODES, FAILING, INTAKE_STOPPED, STOPPED, sentence_of
 from eventstore.errors import AlreadyImported
 from market import RULES
 from market.participant import PARTICIPANT, PRICE_SHEETS
@@ -261,6 +261,12 @@ _ANSWERS = (
         STOPPED,
         INTAKE_STOPPED,
         INTAKE_STOPPED.german,
+    ),
+    _answer(
+        503,
+        FAILING,
+        "Of `/readyz` alone: a part of the service fails, which the detail names. Creates succeed.",
+        "Nur von `/readyz`: Ein Teil des Dienstes fällt aus; das Detail nennt ihn. Anlegen gelingt.",
     ),
     _answer(
         503,

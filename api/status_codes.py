@@ -23,6 +23,8 @@ CODES = {
 }
 STOPPED = "intake_stopped"
 """The other code of a 503: nothing is taken in until an operator decides."""
+FAILING = "part_failing"
+"""The code of a 503 of `/readyz` alone: creates succeed, and another part of the service fails."""
 INTAKE_STOPPED = Sentence(
     "Intake is stopped: the log does not continue what was signed, and an operator must decide. Nothing was stored;"
     " repeating the request later is safe.",

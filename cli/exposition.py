@@ -110,6 +110,7 @@ def log_metrics(overview: Vitals) -> Iterator[Metric]:
             seconds.add_metric([one], lag.seconds)
         yield from (events, seconds)
     yield _labelled("parked_streams", "Streams that a projection leaves out.", "projection", overview.parked)
+    yield _labelled("troubles", "Processes in which work fails.", "work", overview.troubles)
     yield _labelled("holders", "Processes that do a piece of work.", "work", overview.holders)
     yield _gauge("log_lock_waiters", "Who waits for the log's lock at this moment.", overview.log_lock_waiters)
     yield _gauge("log_lock_wait_seconds", "How long the first of them has waited.", overview.log_lock_wait_s)

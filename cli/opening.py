@@ -1,11 +1,13 @@
 """A role opens the log when its database has been judged: at once, or at the first contact with a node that writes."""
 
 import os
+import socket
 import time
 from collections.abc import Callable
 from functools import partial
 
 from eventstore.log.ledger import Ledger
+from eventstore.log.troubles import keep_reported
 from eventstore.operations.fitness import Durability, NotJudged, refuse_unsafe
 from telemetry.supervision import supervision
 
@@ -13,8 +15,10 @@ RETRY_S = 0.5
 CONNECTING = "connection to the database"
 
 
-def opener(database_url: str, durability: Durability) -> Callable[[Ledger], None]:
+def opener(database_url: str, durability: Durability, role: str) -> Callable[[Ledger], None]:
     """Return what opens a ledger on this database, for the start of a role. Raises UnsafeStore for an unfit database.
+
+    From then on the troubles of the process are reported under the role's name.
 
     While the database is away or takes no writes, the reason is a trouble of the role, and the ledger opens later. If
     the database turns out to be unfit then, or cannot be judged for want of rights, the process logs it and ends with
@@ -31,6 +35,7 @@ def opener(database_url: str, durability: Durability) -> Callable[[Ledger], None
         return True
 
     def open_ledger(ledger: Ledger) -> None:
+        keep_reported(ledger, f"{role}@{socket.gethostname()}:{os.getpid()}")
         if was_judged:
             ledger.open()
         else:

@@ -14,7 +14,8 @@ from typing import Any
 import click
 import psycopg
 
-from api.status_codes import STOPPED
+from api.status_codes import FAILING, STOPPED
+from cli.addresses import admin_url, database_url
 from cli.listening import METRICS, base_url_of, listening_on, metrics_sockets, refuse_taken
 from cli.next_steps import next_lines
 from cli.reach import reach, reach_redis
@@ -146,20 +147,21 @@ def run_service(
 def migrate(as_json: bool) -> None:
     """Bring the database to the newest schema, and say first what that will do.
 
-    Needs DATABASE_URL, or DATABASE_ADMIN_URL and DATABASE_URL. The service may run meanwhile, unless `upgrade-check`
-    says otherwise. Whoever kills it may start it again: it goes on where it was.
+    Uses DATABASE_URL and DATABASE_ADMIN_URL, or the service that runs on the data folder. The service may run
+    meanwhile, unless `upgrade-check` says otherwise. After a kill, it continues where it was.
     """
     settings = role_settings(is_role=False)
-    url = required(settings.database_url, "DATABASE_URL")
-    if settings.database_admin_url is None:
-        reach(url, "DATABASE_URL", needs_schema=False)
-    else:  # the service's role may still be without rights
-        reach(settings.database_admin_url, "DATABASE_ADMIN_URL", needs_schema=False)
-    with psycopg.connect(settings.database_admin_url or url, autocommit=True) as connection:
+    if settings.database_url is None:
+        url, owner = database_url(), admin_url()
+    else:
+        url, owner = settings.database_url, settings.database_admin_url or settings.database_url
+        named = "DATABASE_URL" if settings.database_admin_url is None else "DATABASE_ADMIN_URL"
+        reach(owner, named, needs_schema=False)  # the service's role may still be without rights
+    with psycopg.connect(owner, autocommit=True) as connection:
         plan = plan_of(connection)
     if plan.has_work and not as_json:
         say("\n".join(plan.lines()))
-    applied = migrate_all(settings.database_admin_url or url, service_role=role_of(url))
+    applied = migrate_all(owner, service_role=role_of(url))
     sentence = "\n".join(f"applied {name}" for name in applied) or "The schema is up to date."
     tell(sentence, {"applied": applied, "plan": plan.as_json()}, as_json=as_json)
 
@@ -210,9 +212,12 @@ def _wait_until_ready(base_url: str, service: Service) -> None:
 
 
 def _is_ready(base_url: str, service: Service) -> bool:
-    """True when our own api is ready, and not another program's on the same port. A stopped intake is no obstacle."""
+    """True when our own api is ready, and not another program's on the same port.
+
+    A stopped intake or a failing part is no obstacle.
+    """
     answer = _answer(f"{base_url}/readyz")
-    if answer.get("code") == STOPPED:
+    if answer.get("code") in (STOPPED, FAILING):
         answer = _answer(f"{base_url}/livez")
     return answer.get("pid") in service.api_pids()
 

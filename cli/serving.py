@@ -49,7 +49,7 @@ def api(
         roles_file=settings.roles_file,
         is_sandbox=settings.is_sandbox,
         durability=settings.durability,
-        open_ledger=opener(service_database(settings), settings.durability),
+        open_ledger=opener(service_database(settings), settings.durability, settings.role_name or "api"),
         more_routes=partial(console_routes, settings=_console(settings)),
     )
     observed.serve(own_port)

@@ -38,7 +38,7 @@ def relay() -> None:
     redis_url = required(settings.redis_url, "REDIS_URL")
     stop = stop_on_signals()
     observed = _observed(settings, "relay")
-    ledger = _ledger(settings, connections=connections.RELAY)
+    ledger = _ledger(settings, "relay", connections=connections.RELAY)
     observed.look(ledger.look)
     _yield_to_intake(settings.niceness)
     followers = _followers(ledger, settings, stop)
@@ -55,7 +55,7 @@ def worker() -> None:
     settings = role_settings()
     stop = stop_on_signals()
     observed = _observed(settings, "worker")
-    ledger = _ledger(settings, connections=connections.of_worker(settings.worker_threads))
+    ledger = _ledger(settings, "worker", connections=connections.of_worker(settings.worker_threads))
     observed.look(ledger.look)
     _yield_to_intake(settings.niceness)
     followers = [] if settings.redis_url else _followers(ledger, settings, stop)  # the relay is here as well then
@@ -89,12 +89,12 @@ def _yield_to_intake(niceness: int) -> None:
             AUTOGROUP.write_text(str(niceness))
 
 
-def _ledger(settings: Settings, *, connections: int) -> Ledger:
+def _ledger(settings: Settings, role: str, *, connections: int) -> Ledger:
     """The log on the database of the settings; it opens when the database has been judged. Raises UnsafeStore."""
     url = service_database(settings)
     ledger = Ledger(url, views=INLINE, connections=connections, is_open=False)
     answer_health(ledger, settings.health_port)
-    opener(url, settings.durability)(ledger)
+    opener(url, settings.durability, settings.role_name or role)(ledger)
     return ledger
 
 

@@ -4,6 +4,7 @@ Asked for metrics, by `importledger top` and for support: each question is small
 cannot be answered in time is left out.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any, LiteralString
@@ -16,6 +17,7 @@ from psycopg.rows import tuple_row
 from eventstore.log import locks
 from eventstore.log.columns import SELECT_HEAD
 from eventstore.log.intake_stop import intake_stop
+from eventstore.log.troubles import reported_troubles
 from eventstore.proof.sealing import signed_size
 
 FOLLOWING = ("relay", "ended imports")
@@ -46,6 +48,8 @@ class Vitals(msgspec.Struct, kw_only=True):
     """Of those that could be processed now; 0 where none waits."""
     parked: dict[str, int] = {}
     """Streams that a projection leaves out, by its name."""
+    troubles: dict[str, int] = {}
+    """Processes in which work of this name fails at present."""
     holders: dict[str, int] = {}
     """Processes that hold a piece of work: relay, projector, workers."""
     waiting_mails: int | None = None
@@ -193,6 +197,7 @@ def _locks(asking: _Asking, overview: Vitals) -> None:
     numbers = {"relay": locks.RELAY, "projector": locks.PROJECTOR, "workers": locks.WORKERS, "log": locks.LOG}
     [(relay, projector, workers, waiters, wait_s)] = asking.rows(_LOCKS, **numbers)
     overview.holders = {"relay": relay, "projector": projector, "worker": workers}
+    overview.troubles = dict(Counter(one.name for one in reported_troubles(asking.connection)))
     overview.log_lock_waiters, overview.log_lock_wait_s = waiters, max(0.0, wait_s)
 
 

@@ -15,10 +15,12 @@ from api.errors import RETRY_STOPPED
 from api.operation import SERVICE, Operation
 from api.responses import json_response
 from api.services import Services
-from api.status_codes import INTAKE_STOPPED, STOPPED, ApiError
+from api.status_codes import FAILING, INTAKE_STOPPED, STOPPED, ApiError
 from discretion.shown import cleaned
+from eventstore.clock import now
 from eventstore.errors import StoreUnavailable, first_line
 from eventstore.log.intake_stop import read_intake_stop
+from eventstore.log.troubles import LASTING, ReportedTrouble, read_troubles
 from eventstore.operations.fitness import REPLICATED
 from eventstore.operations.migrate import NEWEST
 from schemas.base import Wire
@@ -59,7 +61,7 @@ class HealthChecks:
         return json_response({"status": "alive", "pid": os.getpid()})
 
     async def ready(self, request: Request) -> Response:
-        """200 when a create would succeed and no role keeps dying, 503 otherwise.
+        """200 when a create would succeed, and below `up` no role keeps dying and no part of one fails; else 503.
 
         The database answers, takes writes, has the schema that this code needs, and a standby where one is asked for.
         """
@@ -83,6 +85,10 @@ class HealthChecks:
                 f"A role dies whenever it is started: {told}", f"Eine Rolle stirbt bei jedem Start: {told}"
             )
             raise ApiError(503, detail, headers={"Retry-After": "10"})
+        if self._roles_file is not None and (failing := await read(self._pool, _lasting)):
+            told = "; ".join(f"{one.name} of {one.process}: {one.error}" for one in failing)
+            detail = Sentence(f"A part of the service fails: {told}", f"Ein Teil des Dienstes fällt aus: {told}")
+            raise ApiError(503, detail, code=FAILING, headers={"Retry-After": "10"})
         return json_response({"status": "ready", "pid": os.getpid()} | self._says)
 
     async def _why_not(self, connection: AsyncConnection[Any]) -> Sentence | None:
@@ -101,6 +107,12 @@ class HealthChecks:
             if not (row and row[0]):
                 return _NO_STANDBY
         return None
+
+
+async def _lasting(connection: AsyncConnection[Any]) -> list[ReportedTrouble]:
+    """Return what fails for more than a moment, and does not just wait for a server."""
+    since = now() - LASTING
+    return [one for one in await read_troubles(connection) if one.since < since and not one.is_waiting]
 
 
 def is_full(host: str, folder: Path) -> bool:

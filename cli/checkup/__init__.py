@@ -18,7 +18,7 @@ from cli.checkup.database import (
     wal,
 )
 from cli.checkup.finding import Around, Finding, Looked
-from cli.checkup.service import lag, pending, projections, roles, sealing
+from cli.checkup.service import lag, pending, projections, roles, sealing, troubles
 from cli.checkup.surroundings import backups, bell, documents, mail
 
 CHECKS: tuple[Callable[[Looked], Iterator[Finding]], ...] = (
@@ -32,6 +32,7 @@ CHECKS: tuple[Callable[[Looked], Iterator[Finding]], ...] = (
     wal,
     vacuum,
     roles,
+    troubles,
     lag,
     projections,
     pending,

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from cli.checkup.finding import Finding, Looked
+from cli.checkup.finding import Finding, Grade, Looked
 from cli.sealing import SEALING_KEY
 from embedded.folder import DataFolder
 from eventstore.aggregates.import_process import identity_of
@@ -12,6 +12,7 @@ from eventstore.clock import now
 from eventstore.events import subject_of
 from eventstore.log import locks
 from eventstore.log.intake_stop import intake_stop
+from eventstore.log.troubles import reported_troubles
 from eventstore.proof.checkpoints import KeyNotUsable, LogKey
 from eventstore.proof.sealing import SealRefused, newest_checkpoint, signed_size
 from projections import PROJECTIONS
@@ -49,14 +50,27 @@ def roles(look: Looked) -> Iterator[Finding]:
         yield Finding("roles", "good", f"A relay, a projector and {workers} workers run.")
 
 
+def troubles(look: Looked) -> Iterator[Finding]:
+    """Work of any process that fails at present."""
+    present = reported_troubles(look.connection)
+    for one in present:
+        says = f"{one.name} of {one.process} has failed since {one.since:%Y-%m-%dT%H:%M:%SZ}: {one.error}"
+        grade: Grade = "warned" if one.is_waiting else "wrong"
+        yield Finding("troubles", grade, says, "remove the cause; the work then continues by itself")
+    if not present:
+        yield Finding("troubles", "good", "No part of the service fails.")
+
+
 def projections(look: Looked) -> Iterator[Finding]:
     """Parked streams, outdated definitions, and how far each projection is behind the log."""
     reached, bad = head(look.connection), 0
     for projection in PROJECTIONS:
-        for version in versions(look.connection, projection.name):
-            if version.state != "live":
-                continue
-            name = projection.name
+        name = projection.name
+        live = [version for version in versions(look.connection, name) if version.state == "live"]
+        if not live:
+            bad += 1
+            yield Finding("projections", "wrong", f"{name} has no live version.", "importledger migrate")
+        for version in live:
             if parked := parked_streams(look.connection, name, version.version):
                 bad += 1
                 heal = f"mend the cause, then {healing(name, parked[0])}"

@@ -17,6 +17,7 @@ from console.texts import N_
 from console.visit import Visit, page
 from eventstore.clock import now
 from eventstore.log.recorder import CODE_VERSION
+from eventstore.log.troubles import read_troubles
 from eventstore.operations.migrate import NEWEST
 from eventstore.operations.system_state import system_state
 from projections.import_progress import imports_in_hand, waiting_imports
@@ -57,6 +58,7 @@ async def system(visit: Visit) -> Response:
         in_hand=await visit.read(imports_in_hand),
         tasks=await told_tasks(visit, await visit.read(open_owner_tasks, 20)),
         dying=_dying(visit),
+        troubles=await visit.read(read_troubles),
         job_names={kind: visit._(name) for kind, name in JOB_NAMES.items()},
         disk=disk,
         settings=visit.console.settings.shown,

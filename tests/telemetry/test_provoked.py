@@ -20,9 +20,11 @@ from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.clock import now
 from eventstore.log import follow, locks
 from eventstore.log.ledger import Ledger
+from eventstore.log.troubles import report_troubles
 from eventstore.proof.sealing import SealRefused
 from projections import FOLLOWING
 from telemetry.prometheus import PrometheusMeasures
+from telemetry.supervision import Supervision
 from tests.support.alerts import RULES
 from tests.support.certificates import certificate
 from tests.support.following import follow as follow_log
@@ -129,6 +131,16 @@ def test_parked_streams(watched: CollectorRegistry, admin: psycopg.Connection[An
         (FOLLOWING[0].name,),
     )
     assert holds("ImportledgerStreamsParked", watched)
+
+
+def test_work_that_fails(watched: CollectorRegistry, admin: psycopg.Connection[Any]) -> None:
+    assert not holds("ImportledgerWorkFails", watched)
+    supervision = Supervision()
+    supervision.failed("projection throughput", ValueError("no"))
+    report_troubles(admin, "relay@here", supervision.troubles())
+    assert holds("ImportledgerWorkFails", watched)
+    report_troubles(admin, "relay@here", [])
+    assert not holds("ImportledgerWorkFails", watched)
 
 
 def test_the_log_s_lock_is_held(watched: CollectorRegistry, database: PostgresUrls) -> None:

@@ -15,3 +15,15 @@ FROM events;
 -- Python has years from 1 to 9999. One row beyond them would make every batch that it is in unreadable.
 ALTER TABLE events ADD CONSTRAINT events_recorded_at_is_readable
     CHECK (recorded_at > '0002-01-01Z' AND recorded_at < '9998-01-01Z') NOT VALID;
+
+-- Work of the service's processes that fails at present. Rows that are not repeated for a while count for nothing.
+CREATE TABLE troubles (
+    process    text        NOT NULL,
+    name       text        NOT NULL,
+    error      text        NOT NULL,
+    since      timestamptz NOT NULL,
+    times      integer     NOT NULL,
+    is_waiting boolean     NOT NULL,
+    seen_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (process, name)
+);

@@ -1,0 +1,132 @@
+"""What fails in a running service is named wherever operators look, and stops nothing else."""
+
+import json
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from eventstore.log.ledger import Ledger
+from projections import FOLLOWING, INLINE
+from tests.support.console import signed_in, words_of
+from tests.support.folders import temporary_folder
+from tests.support.make import an_account, encoded
+from tests.support.running import RunningService, free_port, processed, start_role, start_service, wait_for
+from tests.support.whole import admin_url
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[RunningService]:
+    with temporary_folder() as folder, start_service(folder) as service:
+        yield service
+
+
+@pytest.fixture
+def admin(running: RunningService) -> Iterator[psycopg.Connection[Any]]:
+    with psycopg.connect(admin_url(running), autocommit=True) as connection:
+        yield connection
+
+
+def named(running: RunningService, cookies: dict[str, str]) -> dict[str, str]:
+    """What each place says of the whole service."""
+    cookie = "; ".join(f"{name}={value}" for name, value in cookies.items())
+    page = urllib.request.Request(f"{running.base_url}/console/system/", headers={"Cookie": cookie})
+    with urllib.request.urlopen(page) as answer:
+        console = words_of(answer.read().decode())
+    with urllib.request.urlopen(f"{running.base_url}/metrics") as answer:
+        lines = answer.read().decode().splitlines()
+    found = [json.loads(line) for line in running.cli("doctor", "--json", check=False).stdout.splitlines()]
+    ready, _ = running.request("GET", "/readyz")
+    return {
+        "/readyz": json.dumps(ready.body) if ready.status == 503 else "",
+        "doctor": " ".join(one["says"] for one in found if one["check"] == "troubles" and one["state"] == "wrong"),
+        "console": console if "has failed since" in console else "",
+        "metrics": " ".join(line for line in lines if line.startswith("importledger_troubles{")),
+    }
+
+
+BROKEN = {
+    "DELETE FROM projection_versions WHERE name = 'throughput'": ("migrate", "throughput is not set up"),
+    "REVOKE INSERT ON throughput FROM importledger": (
+        "GRANT INSERT ON throughput TO importledger",
+        "permission denied for table throughput",
+    ),
+}
+
+
+@pytest.mark.parametrize("breaks", BROKEN)
+def test_what_fails_is_named_everywhere_until_it_works_again(
+    running: RunningService, admin: psycopg.Connection[Any], breaks: str
+) -> None:
+    mends, reason = BROKEN[breaks]
+    importer = running.importer()
+    ledger = Ledger(admin_url(running), views=INLINE)
+    cookies = signed_in(ledger, role="operator")
+    ledger.close()
+    admin.execute(breaks.encode())
+    assert importer.client.create(encoded(an_account(importer.supplier, 1))).status == 201
+    wait_for(lambda: all(named(running, cookies).values()), "it is named everywhere")
+    for place, said in named(running, cookies).items():
+        assert "projection throughput" in said, place
+        assert reason in said or place == "metrics", place
+    assert importer.client.create(encoded(an_account(importer.supplier, 2))).status == 201
+    wait_for(lambda: processed(importer) == 2, "accounts are created meanwhile")
+    wait_for(lambda: behind(admin) == {"throughput"}, "the other projections go on")
+    assert admin.execute("SELECT FROM parked_streams").rowcount == 0
+    if mends == "migrate":
+        running.cli("migrate")
+    else:
+        admin.execute(mends.encode())
+    wait_for(lambda: not any(named(running, cookies).values()), "nothing is named any more")
+    wait_for(lambda: behind(admin) == set(), "it has gone on by itself")
+    assert running.cli("projections", "verify", "throughput").returncode == 0
+
+
+def behind(admin: psycopg.Connection[Any]) -> set[str]:
+    """The projections that have not taken in the whole log."""
+    query = (
+        "SELECT v.name FROM unnest(%s::text[]) AS v (name) LEFT JOIN projection_versions AS p"
+        " ON p.name = v.name AND state = 'live' WHERE position IS DISTINCT FROM (SELECT max(position) FROM events)"
+    )
+    return {name for (name,) in admin.execute(query, ([one.name for one in FOLLOWING],))}
+
+
+ANY_EVENT = """
+INSERT INTO events (position, stream, version, topic, recorded_at, supplier, caused_by, code_version, state)
+SELECT max(position) + 1, 'import/X/' || gen_random_uuid(), 1, 'import_staged.v1', clock_timestamp(), 'X', '', '', %s
+FROM events
+"""
+
+
+def test_an_event_that_is_no_text_stops_no_account(running: RunningService, admin: psycopg.Connection[Any]) -> None:
+    importer = running.importer()
+    for number, state in enumerate((b"\xff\xfe", b'{"payload_sha256":"\xc3"}', b'{"a":' + b"[" * 100_000), 1):
+        admin.execute(ANY_EVENT, (state,))
+        assert importer.client.create(encoded(an_account(importer.supplier, number))).status == 201
+    wait_for(lambda: processed(importer) == 3, "all accounts are created")
+    wait_for(lambda: running.request("GET", "/readyz")[0].status == 200, "nothing fails")
+
+
+REFUSING = """
+CREATE FUNCTION refusing() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full';
+END
+$$;
+CREATE TRIGGER refusing BEFORE INSERT ON throughput FOR EACH ROW EXECUTE FUNCTION refusing();
+"""
+
+
+def test_a_service_starts_while_one_of_its_projections_fails(folder: Path) -> None:
+    with start_service(folder) as service, psycopg.connect(admin_url(service), autocommit=True) as admin:
+        admin.execute(REFUSING)
+        importer = service.importer()
+        assert importer.client.create(encoded(an_account(importer.supplier, 1))).status == 201
+        wait_for(lambda: "could not extend file" in str(service.request("GET", "/readyz")), "it is named")
+    log = folder / "second.log"
+    environment = {"IMPORTLEDGER_DATA_DIR": str(folder)}
+    with start_role("up", "--port", str(free_port()), "--workers", "1", environment=environment, log=log):
+        wait_for(lambda: "listens on" in log.read_text(), "it has started")
