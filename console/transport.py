@@ -7,9 +7,16 @@ from starlette.requests import Request
 
 from console.settings import Network
 
+FORWARDING = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
+"""Headers that proxies add."""
+
 
 class Transport:
-    """One request, as far as it can be believed: a proxy's word counts only where the proxy is configured."""
+    """One request, as far as it can be believed. The only place that reads forwarding headers.
+
+    They count where the address of the proxy that sends them is trusted (IMPORTLEDGER_TRUSTED_PROXIES), and nowhere
+    else. A request that an unknown proxy forwards is not safe to sign in on: it may have come from anywhere.
+    """
 
     def __init__(self, request: Request, trusted: tuple[Network, ...] = ()) -> None:
         self._headers = request.headers
@@ -17,6 +24,7 @@ class Transport:
         is_trusted = _is_in(peer, trusted)
         self.scheme: str = request.scope.get("scheme", "http")
         self.address = peer
+        self.is_of_unknown_proxy = not is_trusted and any(name in self._headers for name in FORWARDING)
         if is_trusted:
             self.scheme = self._headers.get("x-forwarded-proto", self.scheme).split(",")[0].strip().lower()
             self.address = self._client(trusted) or peer
@@ -33,8 +41,9 @@ class Transport:
 
     @property
     def is_safe_to_sign_in(self) -> bool:
-        """Over TLS; without, only where nothing leaves the machine."""
-        return self.is_secure or (_is_loopback(self.address) and _is_loopback(_name_of(self.host)))
+        """Return True over TLS; without it, only where nothing leaves the machine."""
+        is_local = _is_loopback(self.address) and _is_loopback(_name_of(self.host))
+        return self.is_secure or (is_local and not self.is_of_unknown_proxy)
 
     @property
     def origin(self) -> str:

@@ -155,7 +155,7 @@ def _form(
 ) -> Response:
     """The page for signing in; over a connection that others can read, it says what is needed instead."""
     if not visit.transport.is_safe_to_sign_in:
-        return visit.render("tls_needed.html", status, host=visit.transport.host)
+        return visit.render("tls_needed.html", status, transport=visit.transport)
     return visit.render(
         "sign_in.html",
         status,

@@ -128,6 +128,30 @@ def test_another_session_begins_at_each_sign_in(database: PostgresUrls, ledger: 
     asyncio.run(run())
 
 
+FORWARDED = (
+    {"X-Forwarded-Proto": "https"},
+    {"X-Forwarded-For": "10.1.2.3"},
+    {"Forwarded": "proto=https"},
+    {"Via": "1.1 p"},
+)
+
+
+@pytest.mark.parametrize("headers", FORWARDED, ids=lambda headers: next(iter(headers)))
+def test_a_proxy_that_is_not_trusted_lets_nobody_sign_in_and_is_named_as_the_reason(
+    database: PostgresUrls, headers: dict[str, str]
+) -> None:
+    """Also one on this machine that asks for 127.0.0.1: it may forward what comes from anywhere."""
+
+    async def run() -> None:
+        async with console_app(database) as app, visitor(app) as browser:
+            reason = "its address must be named in IMPORTLEDGER_TRUSTED_PROXIES"
+            page = await browser.get("/console/sign-in/", headers=headers)
+            assert ("Signing in needs TLS" in page.text, reason in page.text) == (True, True)
+            assert reason not in (await browser.get("/console/sign-in/")).text
+
+    asyncio.run(run())
+
+
 def test_a_disabled_user_is_signed_out_at_once(database: PostgresUrls, ledger: Ledger) -> None:
     user_id = new_user(ledger)
     token = new_link(ledger, user_id)

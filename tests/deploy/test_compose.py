@@ -73,10 +73,15 @@ class _Content(_Strict):
     content: str
 
 
+class _Network(_Strict):
+    ipam: dict[Literal["config"], list[dict[Literal["subnet"], str]]]
+
+
 class _Compose(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     services: dict[str, _Service]
     secrets: dict[str, _File]
     configs: dict[str, _Content]
+    networks: dict[str, _Network]
     volumes: dict[str, None]
     role: Any = msgspec.field(name="x-role")
 

@@ -28,7 +28,7 @@ def on_a_small_disk(folder: Path) -> Iterator[tuple[RunningService, Path]]:
 
 def test_a_full_disk_ends_no_process_and_leaves_reads_and_the_console(folder: Path) -> None:
     with on_a_small_disk(folder) as (service, disk):
-        importer = service.importer()
+        importer, operator = service.importer(), service.operator()
         first = an_account(importer.supplier, 1)
         assert importer.client.create(encoded(first)).status == 201
         wait_for(lambda: processed(importer) == 1, "the account exists")
@@ -40,7 +40,7 @@ def test_a_full_disk_ends_no_process_and_leaves_reads_and_the_console(folder: Pa
         assert importer.client.status(importer.supplier, first["external_account_number"]).status == 200
         assert service.raw("GET", "/livez")[0] == 200
         assert service.raw("GET", "/console/sign-in/")[0] == 200
-        assert b"importledger_requests_total" in read(f"{service.base_url}/metrics")
+        assert b"importledger_requests_total" in read(f"{service.base_url}/metrics", operator)
         answer, _ = service.request("GET", "/readyz")
         assert (answer.status, "disk" in answer.body["detail"]) == (503, True)
         assert pids == {role: [one.pid for one in service.processes(role)] for role in pids}
@@ -58,6 +58,6 @@ def statuses_of_creates(service: RunningService, importer: Importer) -> list[int
         return [client.create(encoded(account)).status for account in accounts]
 
 
-def read(url: str) -> bytes:
-    with urllib.request.urlopen(url, timeout=30) as answer:
+def read(url: str, headers: dict[str, str]) -> bytes:
+    with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=30) as answer:
         return bytes(answer.read())

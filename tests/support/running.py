@@ -89,6 +89,7 @@ class RunningService:
         self.environment = environment
         self.process = process
         self._clients: list[ImportClient] = []
+        self._operator = ""
 
     def close(self) -> None:
         for client in self._clients:
@@ -109,6 +110,12 @@ class RunningService:
         client = ImportClient(self.base_url, api_key)
         self._clients.append(client)
         return Importer(supplier, api_key, client)
+
+    def operator(self) -> dict[str, str]:
+        """The header field with a key that may read the metrics."""
+        if not self._operator:
+            self._operator = self.importer(role="operator").api_key
+        return {"Authorization": f"Token {self._operator}"}
 
     def request(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None

@@ -84,7 +84,8 @@ def test_creates_that_are_slow_and_creates_that_fail(service: RunningService, fo
     connections = json.loads(kept.read_text())
 
     def scrape() -> Series:
-        with urllib.request.urlopen(f"{service.base_url}/metrics", timeout=30) as answer:
+        asked = urllib.request.Request(f"{service.base_url}/metrics", headers=service.operator())
+        with urllib.request.urlopen(asked, timeout=30) as answer:
             return scraped(answer.read().decode())
 
     before = scrape()

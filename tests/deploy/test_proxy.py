@@ -1,0 +1,211 @@
+"""The recipes for TLS: a real nginx, with the configuration of docs/security.md, in front of a service."""
+
+import json
+import os
+import re
+import shutil
+import ssl
+import subprocess
+from collections.abc import Iterator
+from ipaddress import ip_network
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import msgspec
+import pytest
+import yaml
+from starlette.requests import Request
+
+from cli.settings import Settings
+from console.transport import Transport
+from tests.support.certificates import self_signed
+from tests.support.console import csrf_in
+from tests.support.folders import temporary_folder
+from tests.support.make import an_account, encoded
+from tests.support.running import RunningService, free_port, start_service, wait_for
+
+ROOT = Path(__file__).parent.parent.parent
+[SERVER] = re.findall(r"^```nginx\n(.*?)^```", (ROOT / "docs" / "security.md").read_text(), re.M | re.S)
+UNIT_SETTINGS = (ROOT / "deploy" / "systemd" / "importledger.env.example").read_text()
+NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}{os.pathsep}/usr/sbin")
+PASSWORD = "Kranich Kessel Kupfer"
+
+with_nginx = pytest.mark.skipif(NGINX is None, reason="there is no nginx here")
+
+
+def trusted_by_systemd() -> str:
+    [networks] = re.findall(r'^IMPORTLEDGER_TRUSTED_PROXIES="(.*)"$', UNIT_SETTINGS, re.M)
+    return str(networks)
+
+
+def trusted_by_compose() -> str:
+    compose = yaml.safe_load((ROOT / "compose.yaml").read_text())
+    [network] = compose["networks"]["default"]["ipam"]["config"]
+    trusted = compose["services"]["api"]["environment"]["IMPORTLEDGER_TRUSTED_PROXIES"]
+    assert trusted == network["subnet"], "requests from the machine come from the network's gateway"
+    return str(re.fullmatch(r"\$\{IMPORTLEDGER_SUBNET:-(.*)\}", trusted)[1])  # type: ignore[index]
+
+
+def trusted_by_kubernetes() -> str:
+    [configuration] = [
+        one
+        for one in yaml.safe_load_all((ROOT / "deploy" / "kubernetes" / "configuration.yaml").read_text())
+        if one["kind"] == "ConfigMap"
+    ]
+    return str(configuration["data"]["IMPORTLEDGER_TRUSTED_PROXIES"])
+
+
+@pytest.mark.parametrize(
+    ("trusted", "proxy", "stranger"),
+    [
+        (trusted_by_systemd(), "127.0.0.1", "192.0.2.1"),
+        (trusted_by_systemd(), "::1", "2001:db8::1"),
+        (trusted_by_compose(), str(ip_network(trusted_by_compose())[1]), "127.0.0.1"),
+        (trusted_by_kubernetes(), "10.244.1.7", "192.0.2.1"),
+    ],
+    ids=["systemd", "systemd over IPv6", "compose", "kubernetes"],
+)
+def test_each_recipe_trusts_its_own_proxy_and_nobody_else(trusted: str, proxy: str, stranger: str) -> None:
+    settings = Settings.from_environment({"IMPORTLEDGER_TRUSTED_PROXIES": trusted}).console
+    said = {"host": "ledger.example", "x-forwarded-proto": "https", "x-forwarded-for": "198.51.100.7"}
+    headers = [(name.encode(), value.encode()) for name, value in said.items()]
+
+    def come_by(peer: str) -> Transport:
+        return Transport(Request({"type": "http", "client": (peer, 1), "headers": headers}), settings.trusted_proxies)
+
+    assert (come_by(proxy).is_safe_to_sign_in, come_by(proxy).address) == (True, "198.51.100.7")
+    assert (come_by(stranger).is_safe_to_sign_in, come_by(stranger).address) == (False, stranger)
+
+
+def test_every_recipe_names_where_people_reach_the_console() -> None:
+    [ingress] = yaml.safe_load_all((ROOT / "deploy" / "kubernetes" / "ingress.yaml").read_text())
+    configuration = (ROOT / "deploy" / "kubernetes" / "configuration.yaml").read_text()
+    host = ingress["spec"]["rules"][0]["host"]
+    assert ingress["spec"]["tls"][0]["hosts"] == [host]
+    assert f"IMPORTLEDGER_CONSOLE_URL: https://{host}\n" in configuration
+    assert 'IMPORTLEDGER_CONSOLE_URL="https://ledger.example"' in UNIT_SETTINGS
+    assert "IMPORTLEDGER_CONSOLE_URL" in (ROOT / "compose.yaml").read_text()
+
+
+class Proxied(msgspec.Struct, frozen=True):
+    """A service behind nginx: as the page has it, and behind one that adds no header at all."""
+
+    service: RunningService
+    port: int
+    bare_port: int
+    folder: Path
+
+    def browser(self) -> httpx.Client:
+        """A browser without script that has typed `https://ledger.example`."""
+        known = ssl.create_default_context(cafile=str(self.folder / "certificate.pem"))
+        here = f"ledger.example:{self.port}"
+        headers = {"Host": here, "Origin": f"https://{here}"}
+        return httpx.Client(base_url=f"https://127.0.0.1:{self.port}", headers=headers, verify=known, timeout=60)
+
+
+@pytest.fixture(scope="module")
+def proxied() -> Iterator[Proxied]:
+    with temporary_folder() as folder, temporary_folder() as data:
+        port, bare_port, behind = free_port(), free_port(), free_port()
+        self_signed(folder, "ledger.example", "127.0.0.1")
+        server = SERVER.replace("listen 443 ssl", f"listen 127.0.0.1:{port} ssl")
+        server = server.replace("/etc/ssl/ledger", str(folder)).replace("/var/log/nginx", str(folder))
+        server = server.replace("127.0.0.1:8000", f"127.0.0.1:{behind}")
+        bare = f"server {{ listen 127.0.0.1:{bare_port}; location / {{ proxy_pass http://127.0.0.1:{behind}; }} }}"
+        kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        places = "\n".join(f"{kind}_temp_path {folder}/{kind};" for kind in kinds)
+        user = "user root;" if os.geteuid() == 0 else ""
+        (folder / "nginx.conf").write_text(
+            f"{user}\npid {folder}/pid;\ndaemon off;\nerror_log {folder}/main.log;\nevents {{}}\n"
+            f"http {{\n{places}\naccess_log {folder}/access.log;\n{server}\n{bare}\n}}\n"
+        )
+        environment = {
+            "IMPORTLEDGER_TRUSTED_PROXIES": trusted_by_systemd(),
+            "IMPORTLEDGER_CONSOLE_URL": f"https://ledger.example:{port}",
+        }
+        assert NGINX is not None
+        with start_service(data, environment=environment, port=behind) as service:
+            nginx = subprocess.Popen([NGINX, "-p", str(folder), "-c", str(folder / "nginx.conf")])
+            try:
+                made = Proxied(service, port, bare_port, folder)
+                wait_for(lambda: nginx.poll() is not None or is_there(made), "nginx answers")
+                assert nginx.poll() is None, (folder / "main.log").read_text()
+                yield made
+            finally:
+                nginx.terminate()
+                nginx.wait(30)
+
+
+def is_there(proxied: Proxied) -> bool:
+    try:
+        with proxied.browser() as browser:
+            return browser.get("/livez").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+@with_nginx
+def test_the_configuration_of_nginx_leads_to_the_console_over_tls(proxied: Proxied) -> None:
+    user = ("user", "create", "anna@example.org", "--organisation", "Platform", "--role", "operator", "--json")
+    link = urlsplit(json.loads(proxied.service.cli(*user).stdout)["link"])
+    assert (link.scheme, link.netloc) == ("https", f"ledger.example:{proxied.port}")
+    with proxied.browser() as browser:
+        page = browser.get(link.path)
+        assert (page.status_code, "TLS is needed" in page.text) == (200, False)
+        assert page.headers.get_list("strict-transport-security") == ["max-age=31536000"]
+        entered = browser.post(link.path, data={"csrf": csrf_in(page.text)})
+        assert (entered.status_code, entered.headers["location"]) == (303, "/console/password/")
+        [cookie] = [one for one in entered.headers.get_list("set-cookie") if "session=" in one]
+        assert cookie.startswith("__Host-")
+        assert "Secure" in cookie
+        page = browser.get("/console/password/")
+        chosen = browser.post(
+            "/console/password/", data={"csrf": csrf_in(page.text), "password": PASSWORD, "again": PASSWORD}
+        )
+        assert chosen.status_code == 303
+        assert "anna@example.org" in browser.get("/console/").text
+    with proxied.browser() as browser:
+        page = browser.get("/console/sign-in/")
+        typed = {"csrf": csrf_in(page.text), "email": "anna@example.org", "password": PASSWORD}
+        assert browser.post("/console/sign-in/", data=typed).headers["location"] == "/console/"
+        assert browser.get("/console/").status_code == 200
+    logged = (proxied.folder / "ledger.log").read_text() + (proxied.folder / "access.log").read_text()
+    assert link.path.split("/")[-2] not in logged
+
+
+@with_nginx
+def test_a_client_cannot_speak_for_the_proxy(proxied: Proxied) -> None:
+    forged = {"X-Forwarded-Proto": "http", "X-Forwarded-For": "127.0.0.1", "Forwarded": "proto=http"}
+    with proxied.browser() as browser:
+        assert "TLS is needed" not in browser.get("/console/sign-in/", headers=forged).text
+
+
+@with_nginx
+def test_metrics_are_closed_behind_a_proxy_on_the_same_machine(proxied: Proxied) -> None:
+    """Also behind one that names no client and asks for 127.0.0.1, as nginx does where nothing is configured."""
+    with proxied.browser() as browser:
+        assert browser.get("/metrics").status_code == 404
+    bare = f"http://127.0.0.1:{proxied.bare_port}"
+    for path in ("/metrics", "/metrics/"):
+        answer = httpx.get(bare + path)
+        assert (answer.status_code, "importledger_" in answer.text) == (401, False)
+
+
+@with_nginx
+def test_paths_and_bodies_of_any_size_come_through_as_sent(proxied: Proxied) -> None:
+    importer = proxied.service.importer()
+    account = an_account(importer.supplier) | {"external_account_number": "A/1"}
+    headers = {"Authorization": f"Token {importer.api_key}"}
+    with proxied.browser() as browser:
+        browser.headers.update(headers)
+        sent = browser.post("/v2/data-import/accounts/", content=encoded(account))
+        assert (sent.status_code, sent.text) == (201, "{}")
+        assert browser.get(f"/v2/data-import/accounts/{importer.supplier}/A%2F1/").status_code == 200
+        large = b"\n" * 11_000_000
+        for path in ("/v2/data-import/accounts/bulk/", "/v2/data-import/accounts/bulk"):
+            answer = browser.post(
+                path, content=encoded(account) + large, headers={"Content-Type": "application/x-ndjson"}
+            )
+            assert (answer.status_code, '"summary"' in answer.text) == (200, True)
+        assert browser.post("/v2/data-import/accounts/", content=large).status_code == 413
