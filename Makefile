@@ -94,8 +94,9 @@ benchlog: setup ## a log of EVENTS=1000000: verified, proved, its projections re
 man: setup ## manual pages and shell completions, below build/shared
 	$(BIN)/python docs/man/build.py build/shared
 
-wheel: setup ## the wheel with guide, manual pages and completions, in dist/
+wheel: setup ## the wheel with guide, manual pages and completions, and the verifier for auditors, in dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	$(BIN)/python deploy/verifier/build.py dist
 
 $(VENV)-runtime/.ready: requirements/runtime.txt pyproject.toml
 	$(PYTHON) -m venv --without-pip $(VENV)-runtime

@@ -204,7 +204,7 @@ def _end_with(problems: Sequence[str]) -> None:
 def proof(
     supplier_code: str, external: str, output: Path, payloads: bool, against: tuple[Path, ...], as_json: bool
 ) -> None:
-    """Write what happened to EXTERNAL of SUPPLIER as a file that proves itself: `python verify.py` is in it."""
+    """Write what happened to EXTERNAL of SUPPLIER as a proof, which `importledger-verify` checks anywhere."""
     settings = Settings.from_environment()
     key = sealing_key(settings)
     with connected() as connection:
@@ -215,14 +215,14 @@ def proof(
             raise click.ClickException("The log is empty: there is nothing to prove.")
         continued = _continuations(connection, key)
         named = [(file, _checkpoint(file, key)) for file in against]
-        # What speaks of a part that was openly lost is not consistent with the log; `verify.py` says so.
+        # What speaks of a part that was openly lost is not consistent with the log; the verifier says so.
         kept = {one.size: file.read_text("utf-8") for file, one in named if not loss_of(one, continued)}
         newest = (sealed.checkpoint, sealed.note)
         made = write_proof(connection, output, streams, newest, key.verifier, kept=kept, payloads=payloads)
         more, elsewhere = told_of_detached(connection, supplier_code, made.detached)
     told = {"file": str(output), "events": made.events, "payloads": made.payloads, "size": made.size}
     sentence = f"{output} proves {made.events} events in a log of {made.size:,}, with {made.payloads} payloads.{more}"
-    check = f"Check it anywhere: unzip it, then python verify.py {output.name} --key '{key.verifier}'"
+    check = f"Check it anywhere: importledger-verify {output.name} --key '{key.verifier}'"
     tell(f"{sentence}\n{check}", told | elsewhere | {"key": key.verifier}, as_json=as_json)
 
 

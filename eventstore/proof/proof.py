@@ -1,7 +1,8 @@
 """Proofs: what happened to one account, as a file that anybody can check without us and without a network.
 
 A zip with the events as they are in the log, their inclusion in the tree of the newest checkpoint, checkpoints and
-their consistency with the newest, the public key, and `verify.py`, which is `verifier.py` as it is here.
+their consistency with the newest, and the public key. It holds data only: the program that checks it comes from
+elsewhere (`verifier.py`).
 """
 
 import base64
@@ -19,7 +20,6 @@ from discretion.private_files import open_private
 from eventstore.events import read_event, subject_of
 from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.payloads import is_erased, read_payloads
-from eventstore.proof import verifier
 from eventstore.proof.merkle import ReadTile, TreeDamaged, consistency_proof, inclusion_proof
 from eventstore.proof.sealing import tile_reader
 from eventstore.proof.verifier import FORMAT, Checkpoint
@@ -27,10 +27,11 @@ from eventstore.proof.verifier import FORMAT, Checkpoint
 README = """\
 This is what the import ledger knows about one account, and the proof that it was not altered.
 
-    python verify.py {name} --key "KEY" --against CHECKPOINT
+    importledger-verify {name} --key KEY --against CHECKPOINT
 
-needs Python 3.9 or newer and nothing else. KEY is the log's verifier key as the operator gave it to you (log.vkey is
-the one that came with this file); CHECKPOINT is a signed checkpoint that you have kept, if you have.
+Get importledger-verify from the project's releases or with pip, never along with a proof. It needs Python 3.9 or newer
+and nothing else. KEY is the log's verifier key as the operator gave it to you; log.vkey is the one that came with this
+file, which anybody can have written. CHECKPOINT is a signed checkpoint that you have kept, if you have one.
 """
 
 _SELECT_EVENTS = (
@@ -102,7 +103,6 @@ def write_proof(
     bodies, detached = _payloads(connection, events) if payloads else ({}, 0)
     with open_private(file) as output, zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED) as proof:
         proof.writestr("README.txt", README.format(name=file.name))
-        proof.writestr("verify.py", Path(verifier.__file__).read_text("utf-8"))
         if key:
             proof.writestr("log.vkey", key + "\n")
         proof.writestr("proof.json", msgspec.json.format(msgspec.json.encode(index), indent=1))

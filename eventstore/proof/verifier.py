@@ -1,10 +1,13 @@
-"""Checks a proof or a certificate of the import ledger: one file, the standard library only, no network.
+"""Check a proof or a certificate of the import ledger: one file, the standard library only, no network.
 
-    python verify.py PROOF.zip|CERTIFICATE.json [--key VKEY] [--against CHECKPOINT]...
+    importledger-verify PROOF.zip|CERTIFICATE.json --key VKEY [--against CHECKPOINT]...
+
+Auditors get it as a distribution of its own (`deploy/verifier/`), never with the proof that it checks.
 
 A proof holds the events of one account, their inclusion in the log's Merkle tree (RFC 6962), signed checkpoints of
 that tree (C2SP tlog-checkpoint, Ed25519) and the consistency of older checkpoints with the newest. Exit code 0 when
-everything holds, 1 with a sentence for everything that does not. The ledger itself computes its tree with this file.
+everything holds and the key was given, 1 with a sentence for everything that does not. A key that comes with a file
+says who wants to have signed it, and no more. The ledger itself computes its tree with this file.
 
 A certificate is a JSON object that the ledger has signed, and that names the newest checkpoint of that moment.
 
@@ -16,17 +19,25 @@ import argparse
 import base64
 import binascii
 import hashlib
+import itertools
 import json
 import re
 import struct
 import sys
 import zipfile
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
 
 FORMAT = 1
+MAX_MEMBERS = 10_000
+MAX_MEMBER_BYTES = 64_000_000
+MAX_BYTES = 512_000_000
+"""Most files of a proof, most bytes of one and of all, as the zip declares them. Larger proofs are not read."""
+MAX_SHOWN = 10
+"""Most numbers that one sentence lists."""
 COLUMNS = (
     ("position", 8),
     ("stream", None),
@@ -323,7 +334,10 @@ def check_statement(text: str, key: "str | None", *, verify: Any = None) -> "tup
     return statement, read_checkpoint(statement["checkpoint"], key, verify=verify)
 
 
-def _check_certificate(text: str, key: "str | None", against: Sequence[str]) -> "tuple[list[str], list[str]]":
+def _check_certificate(file: Path, key: "str | None", against: Sequence[str]) -> "tuple[list[str], list[str]]":
+    if file.stat().st_size > MAX_MEMBER_BYTES:
+        raise Invalid(f"a certificate must not be larger than {MAX_MEMBER_BYTES} bytes")
+    text = file.read_text("utf-8")
     statement, named = check_statement(text, key)
     said = [
         f"certificate, {statement.get('signed_at')}: signed by {named.origin}",
@@ -349,11 +363,12 @@ def check(proof: zipfile.ZipFile, key: "str | None", against: Sequence[str]) -> 
     """What holds and what does not, a sentence each. Raises Invalid where nothing can be said."""
     said: list[str] = []
     wrong: list[str] = []
+    _refuse_large(proof)
     try:
         index = json.loads(proof.read("proof.json"), object_pairs_hook=_once)
         notes = {int(size): proof.read(name).decode() for size, name in index["checkpoints"].items()}
-        lines = proof.read("events.ndjson").decode().splitlines()
-        events = [json.loads(line, object_pairs_hook=_once) for line in lines]
+        lines = proof.read("events.ndjson").decode().split("\n")  # texts may hold other line ends
+        events = [json.loads(line, object_pairs_hook=_once) for line in lines if line]
         inclusion = {int(p): [base64.b64decode(n) for n in nodes] for p, nodes in index["inclusion"].items()}
         consistency = {int(s): [base64.b64decode(n) for n in nodes] for s, nodes in index["consistency"].items()}
         newest_size, key = index["size"], key or proof.read("log.vkey").decode()
@@ -374,10 +389,7 @@ def check(proof: zipfile.ZipFile, key: "str | None", against: Sequence[str]) -> 
             said.append(f"{place}: included")
         except Invalid as error:
             wrong.append(f"{place}: {error}")
-    for stream in sorted({event["stream"] for event in events}):
-        versions = {event["version"] for event in events if event["stream"] == stream}
-        if left_out := sorted(set(range(1, max(versions))) - versions):
-            wrong.append(f"{stream}: the events {left_out} were left out")
+    wrong += _left_out(events)
     continued = [one for note in notes.values() if (one := _continuation(note, key, newest))]
     said += [f"checkpoint: {one}" for one in continued]
     for kept, note in [*(("", note) for note in notes.values()), *((" (kept by you)", text) for text in against)]:
@@ -396,6 +408,34 @@ def check(proof: zipfile.ZipFile, key: "str | None", against: Sequence[str]) -> 
     return said, wrong
 
 
+def _refuse_large(proof: zipfile.ZipFile) -> None:
+    """Raises Invalid for what would take memory or time without end, before any of it is read."""
+    members = proof.infolist()
+    if len(members) > MAX_MEMBERS:
+        raise Invalid(f"a proof must not have more than {MAX_MEMBERS} files")
+    if any(member.file_size > MAX_MEMBER_BYTES for member in members):
+        raise Invalid(f"a file of a proof must not be larger than {MAX_MEMBER_BYTES} bytes")
+    if sum(member.file_size for member in members) > MAX_BYTES:
+        raise Invalid(f"a proof must not be larger than {MAX_BYTES} bytes")
+
+
+def _left_out(events: "list[dict[str, Any]]") -> "list[str]":
+    """A sentence for each stream of which events are missing before its last one."""
+    versions: dict[str, set[int]] = {}
+    for event in events:
+        if not isinstance(event["version"], int) or event["version"] < 1:
+            raise Invalid("the version of an event must be a number from 1")
+        versions.setdefault(event["stream"], set()).add(event["version"])
+    wrong = []
+    for stream, present in sorted(versions.items()):
+        number = max(present) - len(present)
+        if number:
+            gaps = itertools.islice((n for n in range(1, max(present)) if n not in present), MAX_SHOWN)
+            more = f" and {number - MAX_SHOWN} more" if number > MAX_SHOWN else ""
+            wrong.append(f"{stream}: the events {list(gaps)}{more} were left out")
+    return wrong
+
+
 def _check_payloads(
     proof: zipfile.ZipFile, events: "list[dict[str, Any]]", said: "list[str]", wrong: "list[str]"
 ) -> None:
@@ -405,14 +445,14 @@ def _check_payloads(
         (said if is_right else wrong).append(f"payload {digest}: {'matches' if is_right else 'does not match'}")
 
 
-_MEMBERS = ("README.txt", "verify.py", "log.vkey", "proof.json", "events.ndjson")
+_MEMBERS = ("README.txt", "log.vkey", "proof.json", "events.ndjson")
 
 
 def _strangers(proof: zipfile.ZipFile, index: "dict[str, Any]") -> "list[str]":
     """Files that are there twice, of which readers see one or the other, and files that nothing here vouches for."""
-    names = proof.namelist()
+    names = Counter(proof.namelist())
     known = {*_MEMBERS, *index["checkpoints"].values()}
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, times in names.items() if times > 1)
     strange = [name for name in names if name not in known and not name.startswith("payloads/")]
     return [f"{name} is there twice" for name in twice] + [f"{name} does not belong to the proof" for name in strange]
 
@@ -429,27 +469,45 @@ def _continuation(note: str, key: str, newest: Checkpoint) -> "Continued | None"
 def main() -> int:
     parser = argparse.ArgumentParser(description="Check a proof or a certificate of the import ledger.")
     parser.add_argument("proof", help="the proof, a zip file, or the certificate, a JSON file")
-    parser.add_argument("--key", help="the log's verifier key, as the operator gave it to you")
+    parser.add_argument(
+        "--key", metavar="VKEY", help="the log's verifier key, or a file with it, as the operator gave it to you"
+    )
     parser.add_argument("--against", action="append", default=[], help="a checkpoint that you have kept")
     asked = parser.parse_args()
     try:
+        key = _given_key(asked.key)
         against = [Path(name).read_text("utf-8") for name in asked.against]
         if zipfile.is_zipfile(asked.proof):
             with zipfile.ZipFile(asked.proof) as proof:
-                said, wrong = check(proof, asked.key, against)
+                said, wrong = check(proof, key, against)
         else:
-            said, wrong = _check_certificate(Path(asked.proof).read_text("utf-8"), asked.key, against)
+            said, wrong = _check_certificate(Path(asked.proof), key, against)
     except Exception as error:  # of whatever is in a file that somebody else made
         reason = str(error) if isinstance(error, (Invalid, OSError)) else repr(error)
         print(f"NOT PROVED: {_shown(reason)}", file=sys.stderr)
         return 1
     for sentence in said:
         print(_shown(sentence))
-    if asked.key is None:
-        print("The key came with the file. Compare it with the key that you were given, or say --key.")
+    if key is None:
+        wrong = ["unknown signer: the key came with the file. Give the one that you trust with --key", *wrong]
     for sentence in wrong:
         print(f"NOT PROVED: {_shown(sentence)}", file=sys.stderr)
     return 1 if wrong else 0
+
+
+def _given_key(given: "str | None") -> "str | None":
+    """The verifier key: as it was given, or the last word of the file of that name."""
+    if given is None or not Path(given).is_file():
+        return given
+    words = Path(given).read_text("utf-8").split()
+    if not words:
+        raise Invalid(f"{given} must hold a verifier key")
+    return words[-1]
+
+
+def run() -> None:
+    """Run the program and end with its exit code."""
+    sys.exit(main())
 
 
 def _shown(sentence: str) -> str:
@@ -458,4 +516,4 @@ def _shown(sentence: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run()

@@ -23,7 +23,7 @@ from tests.support.sealed_log import Log
 
 ROOT = Path(__file__).parents[2]
 CANARY = "Vogelsang-Canary"
-ALONE = {"eventstore/proof/verifier.py": "is part of every proof, and runs without the service"}
+ALONE = {"eventstore/proof/verifier.py": "is a distribution of its own for auditors, and runs without the service"}
 """Programs that cannot share the function, and why."""
 BREAKING = """
 import importlib, os

@@ -106,7 +106,8 @@ def test_the_program_of_a_proof_checks_certificates_alone(folder: Path) -> None:
     assert (holds.returncode, holds.stderr) == (0, "")
     assert "certificate, 2026-" in holds.stdout
     assert "checkpoint of 600 events" in holds.stdout
-    assert "The key came with the file" in checked(a_statement()).stdout
+    unknown = checked(a_statement())
+    assert (unknown.returncode, "unknown signer" in unknown.stderr) == (1, True)
     for statement in (a_statement() | {"accounts": 1}, a_statement(OTHER_KEY)):
         refused = checked(statement, "--key", KEY.verifier)
         assert (refused.returncode, "NOT PROVED" in refused.stderr) == (1, True)

@@ -1,8 +1,6 @@
 """An auditor takes a proof along and checks it alone; a person is erased, and history and proofs go on holding."""
 
 import json
-import subprocess
-import sys
 import zipfile
 from collections.abc import Iterator
 from functools import partial
@@ -12,6 +10,7 @@ import psycopg
 import pytest
 
 from embedded.postgres import PostgresUrls
+from tests.support.auditors import audited
 from tests.support.folders import temporary_folder
 from tests.support.make import an_account, changed, encoded
 from tests.support.post_account import PATHS, RECORDS
@@ -52,12 +51,6 @@ def has_status(importer: Importer, external: str, status: str) -> bool:
     return bool(importer.client.status(importer.supplier, external).body["status"] == status)
 
 
-def checked(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The verifier of a proof, alone: no packages, no environment."""
-    command = [sys.executable, "-I", "-S", str(folder / "verify.py"), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env={})
-
-
 def test_a_proof_is_checked_without_us(own_service: RunningService, folder: Path) -> None:
     importer = own_service.importer()
     sealed = json.loads(own_service.cli("seal", "--json").stdout)
@@ -68,11 +61,11 @@ def test_a_proof_is_checked_without_us(own_service: RunningService, folder: Path
         "proof", importer.supplier, external, "-o", str(archive), "--payloads", "--against", str(folder / "kept.note")
     )
     assert "proves" in made.stdout
-    (folder / "out").mkdir()
     with zipfile.ZipFile(archive) as proof:
-        proof.extractall(folder / "out")
-    trusted = ["--key", sealed["key"], "--against", str(folder / "kept.note")]
-    holds = checked(folder / "out", str(archive), *trusted)
+        assert not [name for name in proof.namelist() if name.endswith(".py")], "a proof has data only"
+    (folder / "key").write_text(sealed["key"] + "\n")
+    trusted = ["--key", str(folder / "key"), "--against", str(folder / "kept.note")]
+    holds = audited(folder, str(archive), *trusted)
     assert (holds.returncode, holds.stderr) == (0, "")
     assert "kept by you" in holds.stdout
     assert holds.stdout.count("included") >= 8
@@ -86,12 +79,12 @@ def test_a_proof_is_checked_without_us(own_service: RunningService, folder: Path
         ("log.vkey", b"importledger/", b"importledgex/"),
     ):
         altered(archive, folder / "z.zip", name, old, new)
-        fails = checked(folder / "out", str(folder / "z.zip"))
+        fails = audited(folder, str(folder / "z.zip"))
         assert (fails.returncode, "NOT PROVED" in fails.stderr) == (1, True), name
     events = zipfile.ZipFile(archive).read("events.ndjson")
     second = next(line for line in events.splitlines(keepends=True) if json.loads(line)["version"] == 2)
     altered(archive, folder / "z.zip", "events.ndjson", second, b"")
-    shortened = checked(folder / "out", str(folder / "z.zip"), *trusted)
+    shortened = audited(folder, str(folder / "z.zip"), *trusted)
     assert (shortened.returncode, "the events [2] were left out" in shortened.stderr) == (1, True)
     without_key = own_service.cli("verify", "--all", "--against", str(folder / "kept.note"))
     assert "payloads match their digests" in without_key.stdout
@@ -154,9 +147,8 @@ def test_an_erased_person_is_gone_everywhere_and_history_and_proofs_hold(
     own_service.cli("seal")
     assert "1 persons were erased" in own_service.cli("verify", "--all").stdout
     own_service.cli("proof", importer.supplier, external, "-o", str(folder / "x.zip"), "--payloads")
-    with zipfile.ZipFile(folder / "x.zip") as proof:
-        proof.extractall(folder / "out")
-    assert checked(folder / "out", str(folder / "x.zip")).returncode == 0
+    key = json.loads(own_service.cli("seal", "--json").stdout)["key"]
+    assert audited(folder, str(folder / "x.zip"), "--key", key).returncode == 0
     refused = importer.client.create(encoded(an_account(importer.supplier, 1)))
     assert refused.codes == ("account_import_process_already_imported",)
     body = {"import_supplier": importer.supplier, "external_account_number": external}

@@ -52,7 +52,7 @@ def _lines(certificate: Mapping[str, Any], manifest: Mapping[str, Any], paths: i
             for piece in textwrap.wrap(part, _COLUMNS) or [""]:
                 yield "F3", 8, piece
     yield "F1", 11, ""
-    yield "F1", 9, "The JSON beside this page is what counts: `importledger verify` and verify.py check its signature."
+    yield "F1", 9, "The JSON beside this page is what counts: `importledger-verify` checks its signature."
 
 
 def _drawn(lines: Iterator[Line]) -> Iterator[str]:

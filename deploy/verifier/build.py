@@ -1,0 +1,54 @@
+"""Build the verifier for auditors: `build.py FOLDER` writes importledger-verify.pyz, its wheel and SHA256SUMS.
+
+The source is `eventstore/proof/verifier.py`, with which the ledger computes its own tree. The same source gives the
+same bytes everywhere: the digest of the .pyz stands in docs/auditing.md.
+"""
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+HERE = Path(__file__).parent
+SOURCE = HERE.parent.parent / "eventstore" / "proof" / "verifier.py"
+MODULE = "importledger_verify.py"
+ZIPAPP = "importledger-verify.pyz"
+_MAIN = "import sys\n\nimport importledger_verify\n\nsys.exit(importledger_verify.main())\n"
+
+
+def build_zipapp(folder: Path) -> Path:
+    """Write the zipapp, the same bytes for the same source, and return its path."""
+    target = folder / ZIPAPP
+    with target.open("wb") as file:
+        file.write(b"#!/usr/bin/env python3\n")
+        with zipfile.ZipFile(file, "w") as archive:
+            for name, text in (("__main__.py", _MAIN), (MODULE, SOURCE.read_text("utf-8"))):
+                archive.writestr(zipfile.ZipInfo(name), text)
+    target.chmod(0o755)
+    return target
+
+
+def build_wheel(folder: Path) -> Path:
+    """Build the wheel and return its path."""
+    with tempfile.TemporaryDirectory() as place:
+        for name in ("pyproject.toml", "README.md"):
+            shutil.copy(HERE / name, place)
+        shutil.copy(SOURCE, Path(place, MODULE))
+        options = ["--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
+        subprocess.run([sys.executable, "-m", "pip", "wheel", *options, place], check=True)
+    [wheel] = folder.glob("importledger_verify-*.whl")
+    return wheel
+
+
+def main(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [build_zipapp(folder), build_wheel(folder)]
+    lines = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files]
+    (folder / "importledger-verify.SHA256SUMS").write_text("".join(lines))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

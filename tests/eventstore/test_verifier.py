@@ -1,0 +1,128 @@
+"""The verifier for auditors against files that somebody else made: nothing in them runs, and nothing is unbounded."""
+
+import hashlib
+import io
+import json
+import re
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eventstore.aggregates import import_process
+from eventstore.log.ledger import Ledger
+from eventstore.proof import verifier
+from eventstore.proof.proof import write_proof
+from eventstore.proof.verifier import Invalid, check
+from projections import INLINE
+from tests.support.auditors import audited, build_zipapp
+from tests.support.folders import ROOT
+from tests.support.make import NOON, stage
+from tests.support.sealed_log import KEY, OTHER_KEY, SUPPLIER, Log
+
+HOSTILE = "import pathlib; pathlib.Path('ran').write_text('x'); print('everything holds')"
+
+
+@pytest.fixture
+def proof(log: Log) -> Path:
+    """A proof of one account of a sealed log."""
+    sealed, file = log.seal(), log.folder / "proof.zip"
+    streams = [import_process.stream_of(SUPPLIER, "BENCH-0000001")]
+    with psycopg.connect(log.urls.service) as connection:
+        newest = (sealed.checkpoint, sealed.note)
+        write_proof(connection, file, streams, newest, KEY.verifier, kept={}, payloads=True)
+    return file
+
+
+def rewritten(source: Path, target: Path, changes: dict[str, bytes]) -> Path:
+    """A copy of the proof in which these members are other ones, or new."""
+    with zipfile.ZipFile(source) as read, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as written:
+        members = {name: read.read(name) for name in read.namelist()} | changes
+        for name, content in members.items():
+            written.writestr(name, content)
+    return target
+
+
+def test_a_proof_holds_no_program_and_one_that_does_runs_nothing(proof: Path, folder: Path) -> None:
+    forged = rewritten(proof, folder / "forged.zip", {"verify.py": HOSTILE.encode(), "__main__.py": HOSTILE.encode()})
+    told = audited(folder, str(forged), "--key", KEY.verifier)
+    assert told.returncode == 1
+    assert "verify.py does not belong to the proof" in told.stderr
+    assert "everything holds" not in told.stdout
+    assert not (folder / "ran").exists()
+
+
+def test_a_proof_without_a_key_from_elsewhere_has_an_unknown_signer(proof: Path, folder: Path) -> None:
+    told = audited(folder, str(proof))
+    assert (told.returncode, "unknown signer" in told.stderr) == (1, True)
+    assert audited(folder, str(proof), "--key", KEY.verifier).returncode == 0
+    other = audited(folder, str(proof), "--key", OTHER_KEY.verifier)
+    assert (other.returncode, "is not signed by the log's key" in other.stderr) == (1, True)
+
+
+def test_a_key_may_stand_in_a_file(proof: Path, folder: Path) -> None:
+    (folder / "monday.key").write_text(f"Verifier key: {KEY.verifier}\n")
+    assert audited(folder, str(proof), "--key", "monday.key").returncode == 0
+    (folder / "empty.key").write_text("")
+    assert "must hold a verifier key" in audited(folder, str(proof), "--key", "empty.key").stderr
+
+
+@pytest.mark.parametrize("version", [400_000_000, 10**30, 0, -1, "7", None, 1.5, [1]])
+def test_a_version_that_no_event_has_takes_neither_memory_nor_time(proof: Path, folder: Path, version: Any) -> None:
+    with zipfile.ZipFile(proof) as opened:
+        lines = [json.loads(line) for line in opened.read("events.ndjson").decode().split("\n") if line]
+    lines[-1]["version"] = version
+    forged = rewritten(
+        proof, folder / "forged.zip", {"events.ndjson": "".join(json.dumps(line) + "\n" for line in lines).encode()}
+    )
+    told = audited(folder, str(forged), "--key", KEY.verifier)
+    assert (told.returncode, "NOT PROVED" in told.stderr) == (1, True)
+    assert len(told.stderr) < 10_000
+
+
+def test_a_proof_that_is_larger_than_any_is_not_read(proof: Path, folder: Path) -> None:
+    bomb = rewritten(proof, folder / "bomb.zip", {"payloads/x": b"\0" * (verifier.MAX_MEMBER_BYTES + 1)})
+    assert bomb.stat().st_size < 1_000_000
+    told = audited(folder, str(bomb), "--key", KEY.verifier)
+    assert (told.returncode, "must not be larger than" in told.stderr) == (1, True)
+    many = rewritten(proof, folder / "many.zip", {f"payloads/{n}": b"" for n in range(verifier.MAX_MEMBERS + 1)})
+    told = audited(folder, str(many), "--key", KEY.verifier)
+    assert (told.returncode, "must not have more than" in told.stderr) == (1, True)
+
+
+@given(
+    st.dictionaries(st.sampled_from(["proof.json", "events.ndjson", "log.vkey"]), st.binary(max_size=200), min_size=1)
+)
+def test_any_bytes_in_a_proof_are_refused_in_a_sentence(members: dict[str, bytes]) -> None:
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as written:
+        for name, content in members.items():
+            written.writestr(name, content)
+    with zipfile.ZipFile(held) as opened, pytest.raises(Invalid):
+        check(opened, KEY.verifier, [])
+
+
+def test_texts_with_other_line_ends_keep_their_proof(log: Log, folder: Path) -> None:
+    external = "A\u2028B\u2029C\u0085D"
+    ledger = Ledger(log.urls.service, views=INLINE)
+    ledger.execute(import_process.stream_of(SUPPLIER, external), stage(), at=NOON, by="t")
+    ledger.close()
+    sealed, file = log.seal(), folder / "proof.zip"
+    with psycopg.connect(log.urls.service) as connection:
+        newest = (sealed.checkpoint, sealed.note)
+        streams = [import_process.stream_of(SUPPLIER, external)]
+        write_proof(connection, file, streams, newest, KEY.verifier, kept={}, payloads=False)
+    told = audited(folder, str(file), "--key", KEY.verifier)
+    assert (told.returncode, told.stderr) == (0, "")
+
+
+def test_the_verifier_is_the_same_bytes_everywhere_and_the_guide_has_its_digest(folder: Path) -> None:
+    built = build_zipapp(folder).read_bytes()
+    assert built == build_zipapp(folder).read_bytes()
+    guide = (ROOT / "docs" / "auditing.md").read_text()
+    [digest] = re.findall(r"^([0-9a-f]{64})$", guide, re.M)
+    assert digest == hashlib.sha256(built).hexdigest(), "build it anew: python deploy/verifier/build.py dist"
