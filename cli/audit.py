@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 import msgspec
+from psycopg import Connection
 
 from cli.known import require_import, require_stream, require_supplier
 from cli.operator import open_ledger
@@ -15,8 +16,8 @@ from eventstore.events import Recorded
 from eventstore.log.ledger import Ledger
 from projections.archiving import why_missing
 from projections.history import (
-    NOW,
     AsOf,
+    MomentAhead,
     history_entry,
     of_import,
     read_account_history,
@@ -45,11 +46,19 @@ class MomentParam(click.ParamType[AsOf]):
             self.fail(f"{value!r}: {error}", param, ctx)
 
 
+def position_of(connection: Connection[Any], moment: AsOf | None) -> int | None:
+    """The last position that belongs to a moment; None without one. Raises BadParameter for one that is ahead."""
+    try:
+        return moment.position_in(connection) if moment else None
+    except MomentAhead as error:
+        raise click.BadParameter(str(error)) from error
+
+
 as_of_option = click.option(
     "--as-of",
     "as_of",
     type=MomentParam(),
-    help="What was known then: a position, a time, or a day (at its end, in German market time).",
+    help="What was known then: a position, a time, or a day that has ended (in German market time).",
 )
 
 
@@ -77,10 +86,12 @@ def history(
         with ledger.connection() as connection:
             if external is not None:
                 require_import(connection, supplier_code, external)
-                events = read_account_history(connection, supplier_code, external, as_of or NOW)
+                upto = position_of(connection, as_of)
+                events = read_account_history(connection, supplier_code, external, upto)
             else:
                 require_stream(connection, stream)
-                events = read_history(connection, [stream], as_of or NOW)
+                upto = position_of(connection, as_of)
+                events = read_history(connection, [stream], upto)
         if not events:
             told = f"import of {external} for {supplier_code}" if external is not None else f"event of {supplier_code}"
             raise click.ClickException(f"There was no {told} then.")
@@ -111,14 +122,16 @@ def status(supplier_code: str, external: str | None, as_of: AsOf | None, as_list
     with open_ledger() as ledger, ledger.connection() as connection:
         if external is not None:
             require_import(connection, supplier_code, external)
-            record = status_record(of_import(read_account_history(connection, supplier_code, external, as_of or NOW)))
+            upto = position_of(connection, as_of)
+            record = status_record(of_import(read_account_history(connection, supplier_code, external, upto)))
             if record is None:
                 raise click.ClickException(f"There was no import of {external} for {supplier_code} then.")
             record = naming_documents(ledger, supplier_code, {external: record})[external]
             click.echo(msgspec.json.encode(record) if as_json else _lines(msgspec.to_builtins(record)))
             return
         require_supplier(connection, supplier_code)
-        statuses = read_statuses(connection, supplier_code, as_of or NOW)
+        upto = position_of(connection, as_of)
+        statuses = read_statuses(connection, supplier_code, upto)
     told = statuses if as_list else dict(sorted(Counter(statuses.values()).items()))
     click.echo(msgspec.json.encode(told) if as_json else _lines(told))
 

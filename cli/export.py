@@ -2,12 +2,15 @@
 
 import sys
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
+from psycopg import Connection
 
-from cli.audit import MomentParam
+from cli.audit import MomentParam, position_of
 from cli.known import require_supplier
 from cli.operator import open_ledger
 from cli.prove import connected
@@ -43,15 +46,10 @@ def export_history(
 ) -> None:
     """Write a supplier's history into a file, streamed; `replay` reads it."""
     first, last = first or AsOf(), last or AsOf()
-    bounds = {
-        "first_position": first.position,
-        "first_time": first.time,
-        "last_position": last.position,
-        "last_time": last.time,
-    }
     header = header_of(supplier_code, _text(first), _text(last))
     with open_ledger() as ledger, ledger.connection() as connection:
         require_supplier(connection, supplier_code)
+        bounds = {"first": _first(connection, first), "last": position_of(connection, last)}
         connection.execute("SET statement_timeout = 0")
         end = write_export(connection, output, header, bounds, payloads=payloads)
         more, elsewhere = told_of_detached(connection, supplier_code, end.detached)
@@ -118,6 +116,14 @@ def _replayed_log(supplier_code: str | None, *, as_json: bool) -> Replayed:
 
 def _say(different: Different) -> None:
     say(f"position {different.position}, {different.stream}: {different.detail}")
+
+
+def _first(connection: Connection[Any], moment: AsOf) -> int | None:
+    """The first position of a span that begins at a moment, None for an open one."""
+    if moment.time is None:
+        return moment.position
+    before = position_of(connection, AsOf(time=moment.time - timedelta(microseconds=1)))
+    return None if before is None else before + 1
 
 
 def _text(moment: AsOf) -> str | None:

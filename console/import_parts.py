@@ -17,7 +17,7 @@ from eventstore.aggregates.import_process import ImportStaged, SubjectErased
 from eventstore.events import Recorded, Unreadable
 from eventstore.log.refused_attempts import ListedAttempt, attempts_page
 from projections.account_parts import PAGE, AttachedRecord, attached_records, platform_records
-from projections.history import AsOf, TimeLine, account_time_line, newest_of_import
+from projections.history import TimeLine, account_time_line, newest_of_import
 from schemas.base import Problem
 from schemas.difference import FieldChange, bounded_difference
 from schemas.sentence import Sentence
@@ -40,7 +40,7 @@ class TablePlace(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Past(msgspec.Struct, frozen=True):
-    """The events of an import up to a moment, those that can be read."""
+    """The events of an import up to a position, those that can be read."""
 
     own: list[Recorded]
 
@@ -60,18 +60,18 @@ class Past(msgspec.Struct, frozen=True):
         return any(isinstance(one.event, SubjectErased) for one in self.own)
 
 
-async def past_of(connection: Any, supplier: str, external: str, moment: AsOf) -> Past:
+async def past_of(connection: Any, supplier: str, external: str, upto: int | None) -> Past:
     """What happened to an import until then."""
-    events = await newest_of_import(connection, supplier, external, moment)
+    events = await newest_of_import(connection, supplier, external, upto)
     return Past([one for one in events if not isinstance(one.event, Unreadable)])
 
 
-async def line_of_page(visit: Visit, supplier: str, external: str, moment: AsOf) -> tuple[TimeLine, Pages]:
+async def line_of_page(visit: Visit, supplier: str, external: str, upto: int | None) -> tuple[TimeLine, Pages]:
     """A page of what happened to the account, the newest first, and the ways on."""
     before = place_in(visit, "before", PlaceNumber) or _AFTER_ALL
 
     async def asked(connection: Any) -> TimeLine:
-        return await account_time_line(connection, supplier, external, moment, before=before, limit=EVENTS_AT_ONCE)
+        return await account_time_line(connection, supplier, external, upto, before=before, limit=EVENTS_AT_ONCE)
 
     line = await visit.read(asked)
     return line, pages(visit, "before", line.next_before or None, anchor="line")

@@ -20,6 +20,7 @@ from eventstore.log.private import decrypted, has_private
 from projections.account_record import SELECT_RECORDS
 from projections.import_status import LEAVES_STATUS, status_row
 from schemas.base import Wire, instant
+from schemas.sentence import Sentence
 from schemas.status import ImportState, ImportStatus, LatestError
 
 MAX_AS_OF = 40
@@ -50,12 +51,43 @@ class AsOf(msgspec.Struct, frozen=True):
             pass
         raise ValueError("Give a position, a time in ISO 8601, or a day such as 2026-11-21.")
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        return {"position": self.position, "time": self.time}
+    def position_in(self, connection: Connection[Any]) -> int | None:
+        """The last position that belongs to the moment, None for an open one. Raises MomentAhead."""
+        if self == NOW:
+            return None
+        with connection.cursor(row_factory=tuple_row) as cursor:
+            return self._found(cursor.execute(_SELECT_POSITION, msgspec.structs.asdict(self)).fetchone())
+
+    async def read_position(self, connection: AsyncConnection[Any]) -> int | None:
+        """The last position that belongs to the moment, None for an open one. Raises MomentAhead."""
+        if self == NOW:
+            return None
+        async with connection.cursor(row_factory=tuple_row) as cursor:
+            return self._found(await (await cursor.execute(_SELECT_POSITION, msgspec.structs.asdict(self))).fetchone())
+
+    def _found(self, row: tuple[int | None] | None) -> int:
+        if row is None or row[0] is None:
+            raise MomentAhead
+        return row[0]
 
 
+class MomentAhead(ValueError):
+    """The log may still get events up to this moment: an answer would not be the same the next time."""
+
+    def __init__(self) -> None:
+        super().__init__(AHEAD)
+
+
+AHEAD = Sentence(
+    "The moment must have passed, and a position must be in the log. Leave it out for what is known now.",
+    "Der Zeitpunkt muss vergangen sein, eine Position im Protokoll stehen. Ohne Angabe gilt, was jetzt bekannt ist.",
+)
 NOW = AsOf()
+
+_SELECT_POSITION = """
+SELECT CASE WHEN %(position)s::bigint IS NULL THEN settled_position_at(%(time)s)
+            WHEN %(position)s <= (SELECT coalesce(max(position), 0) FROM events) THEN %(position)s END
+"""
 
 
 class HistoryEntry(Wire, frozen=True, kw_only=True):
@@ -127,8 +159,7 @@ def status_record(events: list[Recorded]) -> ImportStatus | None:
     )
 
 
-_AS_OF: LiteralString = """(%(position)s::bigint IS NULL OR position <= %(position)s)
-  AND (%(time)s::timestamptz IS NULL OR recorded_at <= %(time)s)"""
+_AS_OF: LiteralString = "(%(upto)s::bigint IS NULL OR position <= %(upto)s)"
 
 _SELECT_EVENTS: LiteralString = f"""{SELECT_EVENTS}
 WHERE stream = ANY(%(streams)s) AND {_AS_OF}
@@ -167,12 +198,12 @@ ORDER BY stream, version DESC
 
 
 async def account_positions(
-    connection: AsyncConnection[Any], supplier: str, external: str, as_of: AsOf = NOW
+    connection: AsyncConnection[Any], supplier: str, external: str, upto: int | None = None
 ) -> list[int]:
     """Return the positions of all events of the account, oldest first."""
     parameters = {"streams": _streams(supplier, external, []), "supplier": supplier, "external": external}
     async with connection.cursor(row_factory=tuple_row) as cursor:
-        await cursor.execute(_SELECT_POSITIONS, as_of.parameters | parameters)
+        await cursor.execute(_SELECT_POSITIONS, parameters | {"upto": upto})
         row = await cursor.fetchone()
     return list(row[0]) if row else []
 
@@ -226,14 +257,14 @@ async def account_time_line(
     connection: AsyncConnection[Any],
     supplier: str,
     external: str,
-    as_of: AsOf = NOW,
+    upto: int | None = None,
     *,
     before: int = 10**18,
     limit: int = 100,
 ) -> TimeLine:
-    """So many of the account's events before a position, as of a moment; `Unreadable` ones as well."""
-    parameters = as_of.parameters | {"streams": _streams(supplier, external, []), "before": before, "limit": limit + 1}
-    parameters |= {"supplier": supplier, "external": external}
+    """The newest of the account's events before a position, of those up to another; `Unreadable` ones as well."""
+    parameters: dict[str, Any] = {"upto": upto, "before": before, "limit": limit + 1}
+    parameters |= {"streams": _streams(supplier, external, []), "supplier": supplier, "external": external}
     async with connection.cursor(row_factory=tuple_row) as cursor:
         [first, last, last_then, places] = await (await cursor.execute(_SELECT_PLACES, parameters)).fetchone() or ()
     parameters |= {"places": places[:limit]}
@@ -243,10 +274,10 @@ async def account_time_line(
 
 
 async def newest_of_import(
-    connection: AsyncConnection[Any], supplier: str, external: str, as_of: AsOf = NOW, *, limit: int = 2_000
+    connection: AsyncConnection[Any], supplier: str, external: str, upto: int | None = None, *, limit: int = 2_000
 ) -> list[Recorded]:
     """The newest events of the import itself, oldest first, and its very first one before them."""
-    parameters = as_of.parameters | {"streams": [import_process.stream_of(supplier, external)], "limit": limit}
+    parameters = {"upto": upto, "streams": [import_process.stream_of(supplier, external)], "limit": limit}
     events = [one async for one in _streamed(connection, _SELECT_NEWEST_OF_IMPORT, parameters)][::-1]
     if not events or events[0].version == 1:
         return events
@@ -254,28 +285,28 @@ async def newest_of_import(
 
 
 async def import_history(
-    connection: AsyncConnection[Any], supplier: str, external: str, as_of: AsOf = NOW
+    connection: AsyncConnection[Any], supplier: str, external: str, upto: int | None = None
 ) -> AsyncIterator[Recorded]:
     """The events of the import alone. Raises StreamUnreadable."""
-    parameters = as_of.parameters | {"streams": [import_process.stream_of(supplier, external)]}
+    parameters = {"upto": upto, "streams": [import_process.stream_of(supplier, external)]}
     async for recorded in _streamed(connection, _SELECT_EVENTS, parameters):
         if isinstance(recorded.event, Unreadable):
             raise StreamUnreadable(recorded.stream, recorded.position)
         yield recorded
 
 
-async def is_imported(connection: AsyncConnection[Any], supplier: str, external: str, as_of: AsOf = NOW) -> bool:
-    """Whether there was any import of the account then."""
-    parameters = as_of.parameters | {"streams": [import_process.stream_of(supplier, external)]}
+async def is_imported(connection: AsyncConnection[Any], supplier: str, external: str, upto: int | None = None) -> bool:
+    """Report whether there was an import of the account up to a position."""
+    parameters = {"upto": upto, "streams": [import_process.stream_of(supplier, external)]}
     return await (await connection.execute(f"{_SELECT_EVENTS} LIMIT 1", parameters)).fetchone() is not None
 
 
 async def status_then(
-    connection: AsyncConnection[Any], supplier: str, external: str, as_of: AsOf
+    connection: AsyncConnection[Any], supplier: str, external: str, upto: int | None
 ) -> ImportStatus | None:
-    """The v2 status record as of a moment; None when there was no import."""
+    """The v2 status record up to a position; None when there was no import."""
     counting: list[Recorded] = []
-    async for recorded in import_history(connection, supplier, external, as_of):
+    async for recorded in import_history(connection, supplier, external, upto):
         if not counting or status_row(recorded, recorded.position) is not None:
             counting[1:] = [recorded]
     return status_record(counting)
@@ -292,11 +323,11 @@ async def events_since_staged(connection: AsyncConnection[Any], supplier: str, e
 
 
 async def staged_payloads(
-    connection: AsyncConnection[Any], supplier: str, external: str, versions: tuple[str, ...], as_of: AsOf = NOW
+    connection: AsyncConnection[Any], supplier: str, external: str, versions: tuple[str, ...], upto: int | None = None
 ) -> list[str | None]:
     """The digest of the payload that the event of each version has staged; None where it has not staged any."""
     digests: dict[str, str] = {}
-    async for recorded in import_history(connection, supplier, external, as_of):
+    async for recorded in import_history(connection, supplier, external, upto):
         if isinstance(recorded.event, import_process.ImportStaged) and str(recorded.version) in versions:
             digests[str(recorded.version)] = recorded.event.payload_sha256
     return [digests.get(version) for version in versions]
@@ -314,15 +345,15 @@ async def _streamed(
 
 
 def read_account_history(
-    connection: Connection[Any], supplier: str, external: str, as_of: AsOf = NOW
+    connection: Connection[Any], supplier: str, external: str, upto: int | None = None
 ) -> list[Recorded]:
     """Every event of the account, oldest first, for the command line."""
-    return read_history(connection, account_streams(connection, supplier, external), as_of)
+    return read_history(connection, account_streams(connection, supplier, external), upto)
 
 
-def read_history(connection: Connection[Any], streams: list[str], as_of: AsOf = NOW) -> list[Recorded]:
+def read_history(connection: Connection[Any], streams: list[str], upto: int | None = None) -> list[Recorded]:
     """Every event of these streams, oldest first."""
-    parameters = as_of.parameters | {"streams": streams}
+    parameters = {"upto": upto, "streams": streams}
     with connection.cursor(binary=True, row_factory=dict_row) as cursor:
         events = [recorded_of(row) for row in cursor.execute(_SELECT_EVENTS, parameters)]
         if closed := _closed(events):
@@ -355,10 +386,10 @@ def account_streams(connection: Connection[Any], supplier: str, external: str) -
     return _streams(supplier, external, records)
 
 
-def read_statuses(connection: Connection[Any], supplier: str, as_of: AsOf = NOW) -> dict[str, str]:
-    """The status of each of a supplier's imports by external account number, as of then; or UNREADABLE."""
+def read_statuses(connection: Connection[Any], supplier: str, upto: int | None = None) -> dict[str, str]:
+    """Status of each of a supplier's imports up to a position, or UNREADABLE, by external account number."""
     with connection.cursor(row_factory=dict_row) as cursor:
-        rows = cursor.execute(_SELECT_LAST_TOPICS, as_of.parameters | {"supplier": supplier})
+        rows = cursor.execute(_SELECT_LAST_TOPICS, {"upto": upto, "supplier": supplier})
         return {
             import_process.identity_of(row["stream"])[1]: _STATUS_AFTER_TOPIC.get(row["topic"], "UNREADABLE")
             for row in rows

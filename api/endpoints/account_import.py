@@ -34,7 +34,7 @@ from eventstore.clock import now
 from eventstore.errors import AlreadyImported, ImportInProgress, VersionConflict
 from eventstore.log.payloads import Payload
 from market.judging import Judgement, Occasion, Terms, judge_in_steps
-from projections.history import NOW, status_then
+from projections.history import status_then
 from projections.import_supplier import KnownSupplier
 from projections.missing_documents import misses_documents, naming_documents, says
 from projections.search_at_once import noted_of
@@ -77,11 +77,11 @@ class AccountImport:
     async def status(self, request: Request, call: Call) -> Response:
         """The v2 status record, now or as of a moment, or 404."""
         supplier, external = identifier(request, "supplier"), identifier(request, "external")
-        moment = as_of(request)
-        if moment is NOW:
+        upto = await as_of(self._pool, request)
+        if upto is None:
             status = await self._statuses.read((supplier, external))
         else:
-            status = await read(self._pool, status_then, supplier, external, moment)
+            status = await read(self._pool, status_then, supplier, external, upto)
         if status is None:
             raise not_found()
         if misses_documents(status):

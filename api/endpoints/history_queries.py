@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from psycopg_pool import AsyncConnectionPool
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -17,9 +18,10 @@ from api.responses import JsonResponse
 from api.services import Services
 from eventstore.aggregates.import_process import stream_of
 from projections.history import (
-    NOW,
+    AHEAD,
     AsOf,
     HistoryEntry,
+    MomentAhead,
     account_positions,
     history_page,
     is_imported,
@@ -32,7 +34,7 @@ from schemas.work import COMPARED
 
 AS_OF = Parameter(
     name="as_of",
-    description="A position of the log, or a time: what was known then.",
+    description="A position of the log, or a time that has passed: what was known then.",
     schema={"type": "string", "pattern": r"^(\d{1,18}|\d{4}-\d{2}-\d{2}[Tt ].*)$"},
 )
 _NO_MOMENT = Sentence(
@@ -45,13 +47,15 @@ _NO_VERSION = Sentence(
 )
 
 
-def as_of(request: Request) -> AsOf:
-    """The moment in `?as_of=`. Raises NotValid."""
+async def as_of(pool: AsyncConnectionPool, request: Request) -> int | None:
+    """The position that belongs to the moment in `?as_of=`; None without one. Raises NotValid."""
     text = request.query_params.get("as_of")
     if text is None:
-        return NOW
+        return None
     try:
-        return AsOf.of(text)
+        return await read(pool, AsOf.of(text).read_position)
+    except MomentAhead as error:
+        raise query_not_valid(Problem("as_of", "invalid", AHEAD)) from error
     except ValueError as error:
         raise query_not_valid(Problem("as_of", "invalid", _NO_MOMENT)) from error
 
@@ -66,16 +70,16 @@ class HistoryQueries:
 
     async def history(self, request: Request, call: Call) -> Response:
         """200 with every event of the account, oldest first; 404 when there is no import of it."""
-        supplier, external, moment = await self._asked(request)
-        positions = await read(self._pool, account_positions, supplier, external, moment)
+        supplier, external, upto = await self._asked(request)
+        positions = await read(self._pool, account_positions, supplier, external, upto)
         query = partial(history_page, supplier=supplier, external=external, positions=positions)
         return await self._lists.answer(call.key.organisation, query, 0)
 
     async def difference(self, request: Request, call: Call) -> Response:
         """200 with what differs between the payloads of two staged events, named by their versions."""
-        supplier, external, moment = await self._asked(request)
+        supplier, external, upto = await self._asked(request)
         versions = tuple(request.query_params.get(name, "") for name in ("from", "to"))
-        digests = await read(self._pool, staged_payloads, supplier, external, versions, moment)
+        digests = await read(self._pool, staged_payloads, supplier, external, versions, upto)
         bodies = []
         for name, digest in zip(("from", "to"), digests, strict=True):
             if digest is None:
@@ -84,12 +88,13 @@ class HistoryQueries:
         compared = await beside(max(bodies, key=len), bounded_difference, *bodies, COMPARED, MAX_ANSWER_BYTES)
         return JsonResponse(compared, 200)
 
-    async def _asked(self, request: Request) -> tuple[str, str, AsOf]:
-        """The account and the moment that are asked for; 404 when there was no import of it then."""
-        supplier, external, moment = identifier(request, "supplier"), identifier(request, "external"), as_of(request)
-        if not await read(self._pool, is_imported, supplier, external, moment):
+    async def _asked(self, request: Request) -> tuple[str, str, int | None]:
+        """The account of the path, and the position of `?as_of=`; 404 when there was no import of it then."""
+        supplier, external = identifier(request, "supplier"), identifier(request, "external")
+        upto = await as_of(self._pool, request)
+        if not await read(self._pool, is_imported, supplier, external, upto):
             raise not_found()
-        return supplier, external, moment
+        return supplier, external, upto
 
     async def _payload(self, stream: str, digest: str) -> bytes:
         """A payload; 404 when it was erased, or lies in an archive."""

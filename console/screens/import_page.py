@@ -41,7 +41,7 @@ from eventstore.events import Recorded
 from eventstore.log.typed_reasons import MAX_REASON, reasons_of
 from eventstore.log.user_details import details_of
 from projections.account_parts import seal_over
-from projections.history import NOW, AsOf, status_record
+from projections.history import AHEAD, AsOf, MomentAhead, status_record
 from projections.owner_task import owner_tasks
 from schemas.base import Problem, code_and_path
 from schemas.sentence import Sentence
@@ -95,7 +95,7 @@ async def erase_person(visit: Visit) -> Response:
 async def _asked_for(visit: Visit, kind: OwnerTaskKind) -> Response:
     """Ask for what needs the rights of the database's owner. Raises ApiError 404 where there is no import."""
     supplier, external, reason = visit.path("supplier"), visit.path("external"), _typed_reason(visit)
-    if not (await visit.read(past_of, supplier, external, NOW)).own:
+    if not (await visit.read(past_of, supplier, external, None)).own:
         raise not_found()
     await visit.ask(kind, {"supplier": supplier, "external": external}, reason)
     return visit.redirect(
@@ -117,10 +117,13 @@ def _typed_reason(visit: Visit) -> str:
     return reason
 
 
-def _moment(visit: Visit) -> AsOf:
+async def _position_asked(visit: Visit) -> int | None:
+    """The position that belongs to the moment in `?as_of=`; None without one. Raises NotValid."""
     text = visit.query("as_of")
     try:
-        return AsOf.of(text) if text else NOW
+        return await visit.read(AsOf.of(text).read_position) if text else None
+    except MomentAhead as error:
+        raise query_not_valid(Problem("as_of", "invalid", AHEAD)) from error
     except ValueError as error:
         raise query_not_valid(Problem("as_of", "invalid", _NO_MOMENT)) from error
 
@@ -131,7 +134,7 @@ async def import_shown(visit: Visit) -> Response:  # long: it gathers what a pag
     entry = await visit.services.directory.supplier(supplier)
     if entry is None:
         raise not_found()
-    whole = await visit.read(past_of, supplier, external, NOW)
+    whole = await visit.read(past_of, supplier, external, None)
     attempts, more_attempts = await attempts_of_page(visit, supplier, external)
     if not whole.own:
         if not attempts:
@@ -144,19 +147,19 @@ async def import_shown(visit: Visit) -> Response:  # long: it gathers what a pag
             more_attempts=more_attempts,
         )
     is_clear = await is_shown(visit, supplier, external)
-    moment = _moment(visit)
-    past = whole if moment == NOW else await visit.read(past_of, supplier, external, moment)
+    upto = await _position_asked(visit)
+    past = whole if upto is None else await visit.read(past_of, supplier, external, upto)
     record = status_record(past.own)
     if record is None:
         raise not_found()
     problems = import_problems(past.since_staged)
     tree, version = await tree_of_page(visit, past, problems.errors, problems.warnings, is_clear=is_clear)
     number = record.service_identifier
-    line, more_events = await line_of_page(visit, supplier, external, moment)
+    line, more_events = await line_of_page(visit, supplier, external, upto)
     records, more_records = await records_of_page(visit, supplier, external)
     changes, more_changes = await changes_of_page(visit, past, is_clear=is_clear)
     versions, more_versions = versions_of_page(visit, past)
-    is_live = record.status in ("PENDING", "IN_PROGRESS") and moment == NOW
+    is_live = record.status in ("PENDING", "IN_PROGRESS") and upto is None
     tasks = await visit.read(owner_tasks, "", {"supplier": supplier, "external": external}, 5)
     response = visit.render(
         "import.html",

@@ -82,17 +82,15 @@ _decoder = msgspec.json.Decoder(ExportLine)
 _SELECT = (
     SELECT_EVENTS
     + """WHERE supplier = %(supplier)s
-  AND (%(first_position)s::bigint IS NULL OR position >= %(first_position)s)
-  AND (%(first_time)s::timestamptz IS NULL OR recorded_at >= %(first_time)s)
-  AND (%(last_position)s::bigint IS NULL OR position <= %(last_position)s)
-  AND (%(last_time)s::timestamptz IS NULL OR recorded_at <= %(last_time)s)
+  AND (%(first)s::bigint IS NULL OR position >= %(first)s)
+  AND (%(last)s::bigint IS NULL OR position <= %(last)s)
 ORDER BY position
 """
 )
 
 
 def export(connection: Connection[Any], file: Path, header: Header, bounds: dict[str, Any], *, payloads: bool) -> End:
-    """Write the file. `bounds` has first_position, first_time, last_position and last_time, each perhaps None."""
+    """Write the file. `bounds` has the `first` and the `last` position, each perhaps None."""
     unfinished = file.with_name(f"{file.name}.unfinished")
     counts = {"events": 0, "payloads": 0, "detached": 0}
     with open_private(unfinished) as output, zstandard.ZstdCompressor(level=3).stream_writer(output) as writer:

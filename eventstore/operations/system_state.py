@@ -102,7 +102,7 @@ _SELECT_SIZES = """
 SELECT pg_database_size(current_database()), pg_total_relation_size('events') + pg_total_relation_size('payloads'),
        current_setting('server_version'), current_setting('max_connections')::integer
 """
-_SELECT_TIME = "SELECT recorded_at FROM events WHERE position = %s"
+_SELECT_BEFORE = "SELECT position_at(%s)"
 
 
 async def system_state(connection: AsyncConnection[Any], at: datetime) -> SystemState:
@@ -115,8 +115,8 @@ async def system_state(connection: AsyncConnection[Any], at: datetime) -> System
         followers = await (await cursor.execute(_SELECT_FOLLOWERS)).fetchall()
         jobs = [_running(*row) for row in await (await cursor.execute(_SELECT_JOBS)).fetchall()]
         size, of_log, postgres, most = await (await cursor.execute(_SELECT_SIZES)).fetchone() or (0, 0, "", 0)
-        before = await _position_at(cursor, head, at - timedelta(days=1))
-    day_events = head - before
+        [before] = await (await cursor.execute(_SELECT_BEFORE, (at - timedelta(days=1),))).fetchone() or [0]
+    day_events = max(0, head - before)
     single = {number for _, number, kind in held if kind == 1}
     return SystemState(
         processes=processes,
@@ -147,16 +147,3 @@ def _running(
         share=parts_done / parts,
         left_s=remaining_s(done, events, seconds),
     )
-
-
-async def _position_at(cursor: Any, head: int, at: datetime) -> int:
-    """The last position before a time: times grow with positions, but for clocks that differ a little."""
-    low, high = 0, head
-    while low < high:
-        middle = (low + high + 1) // 2
-        row = await (await cursor.execute(_SELECT_TIME, (middle,))).fetchone()
-        if row is None or row[0] > at:
-            high = middle - 1
-        else:
-            low = middle
-    return low

@@ -53,7 +53,7 @@ def test_backups_and_exports_are_private_in_a_folder_that_was_there(
     try:
         back_up(database.service, places[0], ACCOUNT_NUMBERS, keys=places[1])
         with ledger.connection() as connection:
-            bounds = dict.fromkeys(("first_position", "first_time", "last_position", "last_time"))
+            bounds = dict.fromkeys(("first", "last"))
             export(connection, folder / "x.ndjson.zst", header_of("S", None, None), bounds, payloads=True)
     finally:
         os.umask(before)

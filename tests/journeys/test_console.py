@@ -7,6 +7,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -142,7 +143,7 @@ def pages(book: Book) -> dict[str, str]:
         "imports-found": "/console/imports/?q=%22%3E%3Cimg&run=none",
         "import": account,
         "import-hostile": address(book, book.hostile),
-        "import-past": f"{account}?as_of=2099-01-01",
+        "import-past": f"{account}?as_of={datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
         "import-refused": address(book, book.refused),
         "errors": "/console/errors/",
         "error-code": "/console/errors/invalid_iban/",

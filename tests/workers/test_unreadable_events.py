@@ -103,7 +103,7 @@ class Log:
         self._file.unlink()
 
 
-_ALL = dict.fromkeys(("first_position", "first_time", "last_position", "last_time"))
+_ALL = dict.fromkeys(("first", "last"))
 
 
 @pytest.fixture
