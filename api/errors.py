@@ -13,9 +13,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.limits import MAX_LOGGED_PATH
 from api.request_id import new_request_id
-from api.request_log import REQUEST_ID
+from api.request_log import REQUEST_ID, route_of
 from api.responses import spoken_response
 from api.status_codes import CODES as _CODES
 from api.status_codes import INTAKE_STOPPED, STOPPED, ApiError, sentence_of
@@ -31,7 +30,7 @@ from eventstore.errors import (
 )
 from eventstore.log.store_errors import is_unavailable
 from schemas.base import Problem
-from schemas.problems import bounded, cut, is_truncated
+from schemas.problems import bounded, is_truncated
 from schemas.sentence import Sentence
 from schemas.shape import NotJson
 from schemas.work import TooMuchWork
@@ -155,7 +154,9 @@ def _refused(request: Request, error: Exception) -> Response:
 
 
 def _unavailable(request: Request, error: Exception) -> Response:
-    logger.warning("store unavailable", path=_path(request), reason=type(error).__name__)
+    logger.warning(
+        "store unavailable", method=request.method, route=route_of(request.scope), reason=type(error).__name__
+    )
     return _said(request, {"detail": _UNAVAILABLE, "code": _CODES[503]}, 503, _RETRY)
 
 
@@ -166,7 +167,7 @@ def _intake_stopped(request: Request, error: Exception) -> Response:
 def unforeseen_error(request: Request, error: Exception) -> Response:
     """What nobody has foreseen: 500, with the id by which the log tells more."""
     request_id = request.scope.get(REQUEST_ID) or new_request_id()
-    logger.error("unexpected error", request_id=request_id, path=_path(request), exc_info=error)
+    logger.error("unexpected error", request_id=request_id, route=route_of(request.scope), exc_info=error)
     kind = type(error).__name__
     detail = Sentence(
         f"An unexpected error occurred: {kind}. Tell the platform team the request id.",
@@ -180,11 +181,6 @@ def _said(request: Request, body: dict[str, Any], status: int, headers: Mapping[
     """The refusal that this body tells, which is counted by its code."""
     measures().refused(body["code"])
     return spoken_response(request, body, status, headers)
-
-
-def _path(request: Request) -> str:
-    """The path as it is logged."""
-    return cut(request.url.path, MAX_LOGGED_PATH)
 
 
 ErrorHandler = Callable[[Request, Exception], Response]

@@ -76,7 +76,6 @@ ZSTD_WINDOW_BYTES = 8 * MIB
 MAX_JUDGING_S = 60.0
 """A helper that takes longer for a batch of lines is ended, and the batch is judged without it."""
 MAX_ANSWER_BYTES = 2 * 1000 * 1000
-MAX_LOGGED_PATH = 256
 
 
 class Limit(msgspec.Struct, frozen=True):
@@ -186,7 +185,6 @@ LIMITS: tuple[Limit, ...] = (
     Limit("bytes of these problems", f"{MAX_PROBLEM_BYTES:,}", _TRUNCATED, "the answer's size"),
     Limit("name in a problem's path", f"{MAX_STEP} characters", "it is cut", "the answer's size"),
     Limit("answer that is no stream", "2 MB", f"{_TOO_LARGE}; a difference is cut", "memory, the network"),
-    Limit("a request's path in the log", f"{MAX_LOGGED_PATH} characters", "it is cut", "the disk"),
 )
 
 

@@ -88,7 +88,7 @@ class RequestLog:
             await self._app(scope, receive, sending)
         finally:
             origin.reset(token)
-            took_s, route = perf_counter() - began, getattr(scope.get("endpoint"), "path", None)
+            took_s, route = perf_counter() - began, route_of(scope)
             measures().answered(scope["method"], route, status, took_s)
             if span is not None:
                 span.end(scope["method"], route, status, request_id)
@@ -107,6 +107,12 @@ class RequestLog:
         lines, self._lines = self._lines, []
         if lines and self._write is not None:
             self._write(lines)
+
+
+def route_of(scope: MutableMapping[str, Any]) -> str | None:
+    """Path of the route with names for what differs. Logs show it instead of the path, which may hold a secret."""
+    route: str | None = getattr(scope.get("endpoint"), "path", None)
+    return route
 
 
 def _line_of(

@@ -140,7 +140,7 @@ def _told(error: GraphQLError) -> GraphQLError:
     if isinstance(cause, StoreUnavailable | PsycopgError | PoolTimeout):
         return _error("SERVICE_UNAVAILABLE", "The service cannot read at the moment. Ask again.", error, "APPLICATION")
     if cause is not None and not isinstance(cause, GraphQLError):
-        logger.error("unexpected error", path="/v1/graphql/", reason=type(cause).__name__)
+        logger.error("unexpected error", route="/v1/graphql/", reason=type(cause).__name__)
         return _error("INTERNAL_SERVER_ERROR", "An unexpected error occurred.", error, "APPLICATION")
     return _error("BAD_USER_INPUT", "The variables or the operation's name do not fit the document.", error)
 

@@ -38,6 +38,7 @@ SECRETS = (
     "IMPORTLEDGER_TOKEN_KEY",
     "IMPORTLEDGER_SEALING_KEY",
     "IMPORTLEDGER_SMTP_URL",
+    "IMPORTLEDGER_OIDC_CLIENT_SECRET",
 )
 """Settings that may stand in a file instead, which `NAME_FILE` names: containers' secrets, systemd's credentials."""
 _SECRET_MAX = 10_000

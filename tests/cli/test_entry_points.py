@@ -1,11 +1,14 @@
 """Every program of ours fails without telling what its variables and errors hold, and its log is JSON where asked."""
 
+import http.client
 import json
 import os
 import re
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,6 +42,9 @@ if place:
     def fail(*arguments, **named):
         family_name = os.environ["BROKEN_VALUE"]
         account = {"customers": [{"family_name": family_name}]}
+        if os.environ.get("BROKEN_BY") == "StoreUnavailable":
+            from eventstore.errors import StoreUnavailable
+            raise StoreUnavailable("ValueError")
         raise ValueError(f"cannot take {family_name!r} of {account}")
 
     setattr(holder, name, fail)
@@ -215,3 +221,34 @@ def test_a_request_that_fails_tells_no_value(database: PostgresUrls, broken: Pat
     nothing_told(log.read_text())
     assert all(json.loads(line) for line in log.read_text().splitlines())
     assert re.search(r"account_import\.py", log.read_text()), "where it came from is told"
+
+
+@pytest.mark.parametrize(("by", "status"), [("ValueError", 500), ("StoreUnavailable", 503)])
+def test_a_sign_in_link_and_an_account_number_that_fail_are_logged_by_their_route(
+    database: PostgresUrls, broken: Path, folder: Path, by: str, status: int
+) -> None:
+    environment = breaking(broken, "api.database:read") | {"BROKEN_BY": by, "OTEL_TRACES_EXPORTER": "console"}
+    environment |= {"DATABASE_URL": database.service, "IMPORTLEDGER_DATA_DIR": str(folder)}
+    environment |= {"OTEL_TRACES_SAMPLER": "always_on"}
+    port, log = free_port(), folder / "api.log"
+    with start_role("api", "--port", str(port), environment=environment, log=log):
+        url = f"http://127.0.0.1:{port}"
+        wait_for(lambda: status_of(f"{url}/livez") == 200, "the api answers")
+        assert status_of(f"{url}/console/sign-in/{CANARY}/") == status
+        assert status_of(f"{url}/v2/data-import/accounts/S/{CANARY}/") == 401
+        assert status_of(f"{url}/nowhere/{CANARY}/") == 404
+        wait_for(lambda: log.read_text().count('"/console/sign-in/{token}/"') >= 2, "it has logged")
+    said = log.read_text()
+    assert CANARY not in said
+    assert '"http.route": "/console/sign-in/{token}/"' in said, "its span names the route"
+
+
+def status_of(url: str) -> int:
+    try:
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+    except (OSError, http.client.HTTPException):
+        return 0
