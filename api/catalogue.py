@@ -456,6 +456,11 @@ _PROCESSING = (
         "The mail server does not answer; the message is tried again.",
         "Der Mailserver antwortet nicht; die Nachricht wird erneut versucht.",
     ),
+    _history(
+        "tls_not_offered",
+        "The mail server offers no TLS that can be trusted; the message waits.",
+        "Der Mailserver bietet kein vertrauenswürdiges TLS an; die Nachricht wartet.",
+    ),
     _history("sender_refused", "The mail server refuses the sender.", "Der Mailserver lehnt den Absender ab."),
     _history("recipient_refused", "The mail server refuses the recipient.", "Der Mailserver lehnt den Empfänger ab."),
     _history(

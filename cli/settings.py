@@ -61,6 +61,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     seal_every_s: float
     """How often the log is sealed."""
     smtp_url: str | None
+    is_smtp_plain: bool
+    """E-mails may go to a mail server on this machine without TLS."""
     mail_from: str | None
     has_graphiql: bool
     is_sandbox: bool
@@ -111,6 +113,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             checkpoints_url=_checkpoints_url(environment),
             seal_every_s=_interval(environment, "IMPORTLEDGER_SEAL_EVERY_S", "60"),
             smtp_url=_smtp_url(environment),
+            is_smtp_plain=_choice(environment, "IMPORTLEDGER_SMTP_PLAINTEXT", ("on", "off"), "off") == "on",
             mail_from=_address(environment, "IMPORTLEDGER_MAIL_FROM"),
             is_sandbox=_choice(environment, "IMPORTLEDGER_SANDBOX", ("on", "off"), "off") == "on",
             has_graphiql=_choice(environment, "IMPORTLEDGER_GRAPHIQL", ("on", "off"), "off") == "on",
@@ -142,6 +145,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             raise SettingError(
                 "IMPORTLEDGER_MAIL_FROM is not set: IMPORTLEDGER_SMTP_URL needs it, an e-mail address, or a name and "
                 "an address in angle brackets."
+            )
+        if self.is_smtp_plain and not is_this_machine(urlsplit(self.smtp_url or "").hostname):
+            raise SettingError(
+                "IMPORTLEDGER_SMTP_PLAINTEXT must not be on, unless IMPORTLEDGER_SMTP_URL names a mail server on this "
+                "machine: localhost, 127.0.0.1 or [::1]."
             )
         if self.database_admin_url is not None and self.database_url is None:
             raise SettingError("DATABASE_URL is not set: DATABASE_ADMIN_URL needs it, a URL of the service's own role.")
@@ -241,7 +249,7 @@ def _openid(environment: Mapping[str, str]) -> OpenIdSettings | None:
     if issuer is None:
         return None
     parts = urlsplit(issuer)
-    if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+    if parts.scheme == "http" and not is_this_machine(parts.hostname):
         raise SettingError(f"{prefix}ISSUER must begin with https://, but for a provider on this machine.")
     for name in ("CLIENT_ID", "CLIENT_SECRET", "ROLES"):
         if not environment.get(f"{prefix}{name}"):
@@ -253,6 +261,14 @@ def _openid(environment: Mapping[str, str]) -> OpenIdSettings | None:
         claim=environment.get(f"{prefix}CLAIM") or "groups",
         grants=tuple(_grant(one) for one in environment[f"{prefix}ROLES"].split(";") if one.strip()),
     )
+
+
+def is_this_machine(host: str | None) -> bool:
+    """Return True for `localhost` and loopback addresses: what is sent there does not leave the machine."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host or "").is_loopback
+    except ValueError:
+        return False
 
 
 def _grant(text: str) -> tuple[str, OpenIdGrant]:

@@ -21,11 +21,11 @@ from projections import FOLLOWING, INLINE
 from runtime import connections
 from telemetry.log import tells, write_lines
 from workers.ended_imports import EndedImports
+from workers.mail_server import MailServer
 from workers.owner_tasks import OwnerTasks
 from workers.projector import Projector
 from workers.run import run_relay, run_worker
 from workers.sealer import Sealer
-from workers.send_mails import MailServer
 
 AUTOGROUP = Path("/proc/self/autogroup")
 """Linux shares time out among sessions first, by a niceness of their own; `up` gives each process a session."""
@@ -116,4 +116,4 @@ def _mail_server(settings: Settings) -> MailServer | None:
     settings.refuse_incomplete()
     if settings.smtp_url is None or settings.mail_from is None:
         return None
-    return MailServer(settings.smtp_url, settings.mail_from)
+    return MailServer(settings.smtp_url, settings.mail_from, is_plain=settings.is_smtp_plain)

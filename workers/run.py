@@ -23,10 +23,11 @@ from workers.broker import (
     start_workers,
 )
 from workers.liveness import Liveness
+from workers.mail_server import MailServer
 from workers.parts import PartWorker
 from workers.process_imports import ImportProcessor
 from workers.relay import Relay
-from workers.send_mails import MailSender, MailServer
+from workers.send_mails import MailSender
 
 STOP_TIMEOUT_MS = 20_000
 

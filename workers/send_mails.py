@@ -4,16 +4,15 @@ An attempt is in the log before the mail server is asked. Up to the message's la
 be tried again; after that, without an answer, nobody knows, and the message is not sent again.
 """
 
+import contextlib
 import hashlib
 import smtplib
-import ssl
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+import time
+from collections.abc import Callable
 from datetime import timedelta
 from email.message import EmailMessage
 from email.policy import SMTP, SMTPUTF8
 from email.utils import parseaddr
-from urllib.parse import unquote, urlsplit
 
 import msgspec
 import structlog
@@ -35,20 +34,15 @@ from projections.archiving import archived_place
 from schemas.shape import NotJson
 from schemas.submission import stored_submission
 from workers.backoff import backoff
+from workers.mail_server import MailServer, NotSecure, mail_session, why_not_secure
 from workers.mail_text import message_about, on_the_wire, recipient_of
 
 MAX_ATTEMPTS = 8
 LEASE = timedelta(seconds=120)
-TIMEOUT_S = 15.0
+LOOK_AGAIN_S = 30.0
+"""Seconds between two looks whether the mail server offers TLS."""
 
 logger = structlog.get_logger()
-
-
-class MailServer(msgspec.Struct, frozen=True):
-    """`smtp://[user:password@]host[:port]` (STARTTLS where the server offers it) or `smtps://…`, and the sender."""
-
-    url: str
-    sender: str
 
 
 class NotSent(Exception):
@@ -67,16 +61,30 @@ class MailSender:
         self._ledger = ledger
         self._server = server
         self._worker = worker
+        self._looked_at = float("-inf")
+        self._not_secure: str | None = None
 
     def send(self, streams: list[str]) -> None:
-        """Send what these streams request and nobody has taken up. Without a mail server, requests wait."""
-        if self._server is None:
+        """Send what these streams request and nobody has taken up.
+
+        Requests wait while there is no mail server, or none that offers TLS: nothing is an attempt then.
+        """
+        if self._server is None or self._waits_for_tls(self._server):
             return
         try:
             for stream in streams:
                 self._send(self._server, stream)
         except StoreUnavailable as error:
             logger.warning("mails left to the sweeper", reason=str(error))
+
+    def _waits_for_tls(self, server: MailServer) -> bool:
+        if time.monotonic() - self._looked_at >= LOOK_AGAIN_S:
+            self._not_secure = why_not_secure(server)
+            self._looked_at = time.monotonic()
+        if self._not_secure is not None:
+            host, port = server.address
+            logger.error("mails wait for a mail server with TLS", server=f"{host}:{port}", reason=self._not_secure)
+        return self._not_secure is not None
 
     @property
     def _by(self) -> str:
@@ -104,7 +112,7 @@ class MailSender:
             logger.warning("mail cannot be written", stream=stream, reason=type(error).__name__)
             return FailMail(attempt=attempt, code="message_not_possible")
         try:
-            deliver(server.url, letter)
+            deliver(server, letter)
         except NotSent as failure:
             logger.info("mail not sent", stream=stream, code=failure.code, attempt=attempt)
             if failure.is_final:
@@ -158,19 +166,22 @@ def letter_of(message: EmailMessage) -> Letter:
     return Letter(sender, recipient, message.as_bytes(policy=SMTPUTF8 if is_utf8 else SMTP), is_utf8)
 
 
-def deliver(url: str, letter: Letter) -> None:
+def deliver(server: MailServer, letter: Letter) -> None:
     """Hand the letter to the mail server. Raises NotSent when the server has certainly not taken it.
 
     After any other error nobody knows whether the letter was sent.
     """
-    with _session(url) as session:
+    with contextlib.ExitStack() as stack:
         try:
+            session = stack.enter_context(mail_session(server))
             if letter.is_utf8 and not session.has_extn("smtputf8"):
                 raise NotSent("smtputf8_not_supported", is_final=True)
             _accepted(session.mail(letter.sender, ["SMTPUTF8"] if letter.is_utf8 else []), "sender_refused")
             _accepted(session.rcpt(letter.recipient), "recipient_refused")
         except UnicodeError as error:  # an address that this server cannot be told
             raise NotSent("recipient_refused", is_final=True) from error
+        except NotSecure as error:
+            raise NotSent("tls_not_offered", is_final=False) from error
         except (OSError, smtplib.SMTPException) as error:
             raise NotSent("smtp_unavailable", is_final=False) from error
         try:
@@ -178,36 +189,6 @@ def deliver(url: str, letter: Letter) -> None:
         except smtplib.SMTPDataError as error:
             _accepted((error.smtp_code, b""), "message_refused")
             raise
-
-
-@contextmanager
-def _session(url: str) -> Iterator[smtplib.SMTP]:
-    """A session that is ready for a message. Raises NotSent when the mail server cannot be reached."""
-    parts = urlsplit(url)
-    host, is_wrapped = parts.hostname or "localhost", parts.scheme == "smtps"
-    try:
-        session: smtplib.SMTP = (
-            smtplib.SMTP_SSL(host, parts.port or 465, timeout=TIMEOUT_S, context=ssl.create_default_context())
-            if is_wrapped
-            else smtplib.SMTP(host, parts.port or 25, timeout=TIMEOUT_S)
-        )
-    except (OSError, smtplib.SMTPException) as error:
-        raise NotSent("smtp_unavailable", is_final=False) from error
-    try:
-        try:
-            session.ehlo_or_helo_if_needed()
-            if not is_wrapped and session.has_extn("starttls"):
-                session.starttls(context=ssl.create_default_context())
-                session.ehlo()
-            if parts.username:
-                session.login(unquote(parts.username), unquote(parts.password or ""))
-        except (OSError, smtplib.SMTPException) as error:
-            raise NotSent("smtp_unavailable", is_final=False) from error
-        yield session
-    finally:
-        with suppress(OSError, smtplib.SMTPException):
-            session.quit()
-        session.close()
 
 
 def _accepted(reply: tuple[int, bytes], code: str) -> None:

@@ -1,9 +1,8 @@
 """What stands around the service: Redis, documents, mail, backups."""
 
-import socket
 from collections.abc import Iterator
 from datetime import timedelta
-from urllib.parse import urlsplit
+from smtplib import SMTPException
 
 import msgspec
 
@@ -11,6 +10,7 @@ from cli.checkup.finding import Around, Finding, Looked
 from embedded.folder import DataFolder
 from eventstore.clock import now
 from eventstore.operations.backup import BackupError, read_manifest
+from workers.mail_server import MailServer, NotSecure, mail_session
 
 MAIL_TIMEOUT_S = 3.0
 MAX_BACKUP_AGE = timedelta(days=2)
@@ -46,27 +46,31 @@ def documents(look: Looked) -> Iterator[Finding]:
 
 def mail(look: Looked) -> Iterator[Finding]:
     """E-mails that wait for a mail server."""
-    waiting = look.value("SELECT count(*) FROM customer_mail WHERE status = 'REQUESTED'")
-    if look.settings.smtp_url is not None and (why := why_no_mail_server(look.settings.smtp_url)):
-        says = f"The mail server does not answer: {why}. {waiting:,} e-mails wait."
-        yield Finding("mail", "warned", says, "start it, or mend IMPORTLEDGER_SMTP_URL")
+    waiting, url = look.value("SELECT count(*) FROM customer_mail WHERE status = 'REQUESTED'"), look.settings.smtp_url
+    if url is None:
+        if waiting:
+            says = f"{waiting:,} e-mails wait, and no mail server is set here."
+            yield Finding(
+                "mail", "warned", says, "set IMPORTLEDGER_SMTP_URL and IMPORTLEDGER_MAIL_FROM for the workers"
+            )
+            return
+    elif why := why_no_mail_server(MailServer(url, "", is_plain=look.settings.is_smtp_plain)):
+        says = f"The mail server cannot be used: {why}. {waiting:,} e-mails wait."
+        yield Finding("mail", "warned", says, "correct the mail server, or IMPORTLEDGER_SMTP_URL")
         return
-    if waiting and look.settings.smtp_url is None:
-        says = f"{waiting:,} e-mails wait, and no mail server is set here."
-        yield Finding("mail", "warned", says, "set IMPORTLEDGER_SMTP_URL and IMPORTLEDGER_MAIL_FROM for the workers")
-    else:
-        yield Finding("mail", "good", f"{waiting:,} e-mails wait.")
+    yield Finding("mail", "good", f"{waiting:,} e-mails wait.")
 
 
-def why_no_mail_server(url: str) -> str | None:
-    """Why nothing answers there; None where something does. Nobody logs in."""
-    parts = urlsplit(url)
-    port = parts.port or (465 if parts.scheme == "smtps" else 587 if parts.username else 25)
+def why_no_mail_server(server: MailServer) -> str | None:
+    """Why no session with this mail server begins; None where one does. Nobody logs in."""
+    host, port = server.address
     try:
-        with socket.create_connection((parts.hostname or "", port), timeout=MAIL_TIMEOUT_S):
+        with mail_session(server, timeout_s=MAIL_TIMEOUT_S, logs_in=False):
             return None
-    except OSError as error:
-        return f"{parts.hostname}:{port}, {error.strerror or type(error).__name__}"
+    except NotSecure as error:
+        return f"{host}:{port}, {error}"
+    except (OSError, SMTPException) as error:
+        return f"{host}:{port}, {getattr(error, 'strerror', None) or type(error).__name__}"
 
 
 def backups(look: Around) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.settings import SettingError, Settings
+from cli.settings import SECRETS, SettingError, Settings
 from tests.support.running import cli
 
 
@@ -92,3 +92,25 @@ def test_a_file_of_a_secret_that_cannot_be_used_is_named_without_what_is_in_it(t
     assert "'short'" not in str(refused.value)
     settings = Settings.from_environment({"IMPORTLEDGER_TOKEN_KEY_FILE": "/none", "IMPORTLEDGER_TOKEN_KEY": "k" * 40})
     assert settings.token_key == "k" * 40, "the variable itself counts"
+
+
+def test_every_secret_may_stand_in_a_file(tmp_path: Path) -> None:
+    values = {
+        "DATABASE_URL": "postgresql://u:p@h/d",
+        "DATABASE_ADMIN_URL": "postgresql://o:p@h/d",
+        "REDIS_URL": "rediss://h:1",
+        "IMPORTLEDGER_TOKEN_KEY": "k" * 40,
+        "IMPORTLEDGER_SEALING_KEY": "A" * 43,
+        "IMPORTLEDGER_SMTP_URL": "smtps://u:p@mail.example",
+        "IMPORTLEDGER_OIDC_CLIENT_SECRET": "s" * 20,
+    }
+    more = {
+        "IMPORTLEDGER_OIDC_ISSUER": "https://id.example",
+        "IMPORTLEDGER_OIDC_CLIENT_ID": "ledger",
+        "IMPORTLEDGER_OIDC_ROLES": "staff=operator",
+    }
+    named = {}
+    for name in SECRETS:
+        (tmp_path / name).write_text(f"{values[name]}\n")
+        named[f"{name}_FILE"] = str(tmp_path / name)
+    assert Settings.from_environment(more | named) == Settings.from_environment(more | values)

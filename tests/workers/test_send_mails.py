@@ -28,9 +28,10 @@ from tests.support.make import NOON, an_account, changed
 from tests.support.running import free_port, wait_for
 from tests.support.staging import SUPPLIER, stage
 from workers import send_mails
+from workers.mail_server import MailServer
 from workers.process_imports import ImportProcessor
 from workers.run import run_worker
-from workers.send_mails import LEASE, MAX_ATTEMPTS, MailSender, MailServer
+from workers.send_mails import LEASE, MAX_ATTEMPTS, MailSender
 
 SENDER = "Kundenservice <service@example.com>"
 
@@ -77,7 +78,7 @@ def an_inbox(*, is_international: bool, sender: str = SENDER) -> Iterator[tuple[
     handler = Inbox()
     controller = Controller(handler, hostname="127.0.0.1", port=free_port(), enable_SMTPUTF8=is_international)
     controller.start()
-    yield handler, MailServer(f"smtp://127.0.0.1:{controller.port}", sender)
+    yield handler, MailServer(f"smtp://127.0.0.1:{controller.port}", sender, is_plain=True)
     controller.stop()
 
 

@@ -1,0 +1,101 @@
+"""The mail server: where it is, and sessions with it that nobody else can read.
+
+E-mails name customers, and logins name passwords, so both are sent over TLS only. A plain session is possible with a
+server on the same machine, where the settings allow it.
+"""
+
+import smtplib
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+SUBMISSION, WRAPPED, RELAY = 587, 465, 25
+"""Default ports of `smtp://` with a user, of `smtps://`, and of `smtp://` without a user."""
+TIMEOUT_S = 15.0
+
+
+class MailServer(msgspec.Struct, frozen=True):
+    """`smtp://[user:password@]host[:port]` or `smtps://…`, and the sender. `is_plain`: TLS is not needed."""
+
+    url: str
+    sender: str
+    is_plain: bool = False
+
+    @property
+    def is_wrapped(self) -> bool:
+        """Return True where TLS begins before SMTP does."""
+        return urlsplit(self.url).scheme == "smtps"
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port."""
+        parts = urlsplit(self.url)
+        default = WRAPPED if self.is_wrapped else SUBMISSION if parts.username else RELAY
+        return parts.hostname or "localhost", parts.port or default
+
+
+class NotSecure(Exception):
+    """The mail server offers no TLS that can be trusted; the message says why."""
+
+
+@contextmanager
+def mail_session(server: MailServer, *, timeout_s: float = TIMEOUT_S, logs_in: bool = True) -> Iterator[smtplib.SMTP]:
+    """A session that is ready for a message.
+
+    Raises NotSecure before anything is sent that others must not read, and OSError or SMTPException where the server
+    is away or refuses.
+    """
+    try:
+        session = _connected(server, timeout_s)
+    except ssl.SSLError as error:
+        raise NotSecure(_reason(error)) from error
+    try:
+        session.ehlo_or_helo_if_needed()
+        if not (server.is_wrapped or server.is_plain):
+            _start_tls(session)
+        parts = urlsplit(server.url)
+        if logs_in and parts.username:
+            session.login(unquote(parts.username), unquote(parts.password or ""))
+        yield session
+    finally:
+        with suppress(OSError, smtplib.SMTPException):
+            session.quit()
+        session.close()
+
+
+def why_not_secure(server: MailServer, timeout_s: float = TIMEOUT_S) -> str | None:
+    """Why nothing may be sent to this server; None where it offers TLS, or does not answer."""
+    try:
+        with mail_session(server, timeout_s=timeout_s, logs_in=False):
+            return None
+    except NotSecure as error:
+        return str(error)
+    except (OSError, smtplib.SMTPException):
+        return None
+
+
+def _connected(server: MailServer, timeout_s: float) -> smtplib.SMTP:
+    host, port = server.address
+    if server.is_wrapped:
+        return smtplib.SMTP_SSL(host, port, timeout=timeout_s, context=ssl.create_default_context())
+    return smtplib.SMTP(host, port, timeout=timeout_s)
+
+
+def _start_tls(session: smtplib.SMTP) -> None:
+    if not session.has_extn("starttls"):
+        raise NotSecure("it does not offer STARTTLS")
+    try:
+        session.starttls(context=ssl.create_default_context())
+    except ssl.SSLError as error:
+        raise NotSecure(_reason(error)) from error
+    except smtplib.SMTPResponseException as error:
+        raise NotSecure("it refuses STARTTLS") from error
+    session.ehlo()
+
+
+def _reason(error: ssl.SSLError) -> str:
+    said = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else error.reason
+    return f"its TLS certificate cannot be trusted ({said})" if said else "it does not speak TLS"
