@@ -4,7 +4,7 @@ What comes without a run is counted by supplier alone (`refusal_counts.py`).
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 
 import msgspec
@@ -26,6 +26,8 @@ class _Count(msgspec.Struct):
     valid: int = 0
     refused: int = 0
     counts: Counter[str] = msgspec.field(default_factory=Counter)
+    warned: int = 0
+    warnings: Counter[str] = msgspec.field(default_factory=Counter)
     accounts: dict[str, None] = msgspec.field(default_factory=dict)
 
 
@@ -48,13 +50,15 @@ class RunCounts(CountAppends):
             return
         count = self._of(supplier, run, mode)
         count.refused += 1
-        for name in places:
-            count.counts[name if name in count.counts or len(count.counts) < MAX_PLACES else OTHER] += 1
+        _add_places(count.counts, places)
 
-    def validate(self, supplier: str, run: str) -> None:
-        """Count a line that was valid, and is not kept."""
+    def validate(self, supplier: str, run: str, warnings: Collection[str] = ()) -> None:
+        """Count a line that was valid and is not kept, and each place of its warnings once."""
         if run:
-            self._of(supplier, run, "validate").valid += 1
+            count = self._of(supplier, run, "validate")
+            count.valid += 1
+            count.warned += bool(warnings)
+            _add_places(count.warnings, warnings)
 
     def join(self, supplier: str, run: str, mode: Mode, external: str) -> None:
         """Add an account that was there before to the run as well."""
@@ -72,10 +76,22 @@ class RunCounts(CountAppends):
         }
 
 
+def _add_places(counts: Counter[str], places: Iterable[str]) -> None:
+    for name in places:
+        counts[name if name in counts or len(counts) < MAX_PLACES else OTHER] += 1
+
+
 def _commands(mode: Mode, count: _Count) -> Iterator[CountRun | ReplayAccounts]:
     if count.valid or count.refused:
-        counts = dict(count.counts.most_common())
-        yield CountRun(since=count.since, mode=mode, valid=count.valid, refused=count.refused, counts=counts)
+        yield CountRun(
+            since=count.since,
+            mode=mode,
+            valid=count.valid,
+            refused=count.refused,
+            counts=dict(count.counts.most_common()),
+            warned=count.warned,
+            warnings=dict(count.warnings.most_common()),
+        )
     accounts = [*count.accounts]
     for at in range(0, len(accounts), MAX_ACCOUNTS):
         yield ReplayAccounts(accounts=tuple(accounts[at : at + MAX_ACCOUNTS]), mode=mode)

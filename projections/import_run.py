@@ -1,7 +1,7 @@
 """Runs: how far what was sent under one name is, and which accounts belong to it. Follows the log.
 
 Three tables: `import_run` has a row for each run, `import_run_account` one for each account of it, `import_run_count`
-adds up states, errors, and how many imports have ended in each ten seconds.
+adds up states, errors, warnings, and how many imports have ended in each ten seconds.
 """
 
 from collections import Counter as Sums
@@ -41,6 +41,7 @@ from projections.versioning.following import Following
 from projections.versioning.projection import Rows
 from projections.versioning.reading import Seen
 from schemas.base import code_and_path
+from schemas.places import place_of
 from schemas.run import RunError, RunImport, RunRecord
 
 SPAN_S = 10
@@ -50,7 +51,7 @@ RATE_OVER_S = 60
 STALLED_AFTER_S = 30
 MAX_ERRORS = 1_000
 PAGE = 1_000
-EDITION = "2: a failure counts once, whatever it names"
+EDITION = "3: warnings are counted, too"
 
 _ENDED = (ImportProcessed, ImportErrored, DryRunSucceeded, DryRunErrored)
 
@@ -155,6 +156,9 @@ def _add_counts(changes: _Changes, seen: Seen, event: RunCounted) -> None:
     row[5] += event.refused
     for name, number in event.counts.items():
         changes.count(run, "error", *code_and_path(name), number)
+    changes.count(run, "warned", "", number=event.warned)
+    for name, number in event.warnings.items():
+        changes.count(run, "warning", *code_and_path(name), number)
 
 
 def _add_replayed(connection: Connection[Any], changes: _Changes, seen: Seen, event: AccountsReplayed) -> None:
@@ -183,6 +187,10 @@ def _add_import(changes: _Changes, seen: Seen) -> None:
             changes.count(run, "ended", _span(seen.recorded.recorded_at))
         if isinstance(event, ImportErrored | DryRunErrored):
             changes.count(run, "error", *code_and_path(failure_name(event.code, event.problems)))
+        if is_own and isinstance(event, ImportStaged) and event.warnings:
+            changes.count(run, "warned", "")
+            for code, place in {(code, place_of(attr)) for code, attr in map(code_and_path, event.warnings)}:
+                changes.count(run, "warning", code, place)
 
 
 def _span(at: datetime) -> str:
@@ -384,7 +392,10 @@ def _state(supplier: str, row: Sequence[Any], counts: Sequence[Sequence[Any]], e
     by_status = {name: number for kind, name, _, number in counts if kind == "status"}
     if valid:
         by_status["VALID"] = valid
-    errors = [RunError(code=c, path=path, number=number) for kind, c, path, number in counts if kind == "error"]
+    problems: dict[str, list[RunError]] = {"error": [], "warning": []}
+    for kind, code, path, number in counts:
+        if kind in problems:
+            problems[kind].append(RunError(code=code, path=path, number=number))
     waiting = sum(by_status.get(status, 0) for status in WAITING)
     rate = rate_of(ended, started_at, last_at, now() if waiting else last_at)
     record = RunRecord(
@@ -398,7 +409,9 @@ def _state(supplier: str, row: Sequence[Any], counts: Sequence[Sequence[Any]], e
         by_status=dict(sorted(by_status.items())),
         processed_per_s=round(rate, 2),
         eta_s=0.0 if not waiting else round(waiting / rate, 1) if rate else None,
-        errors=tuple(errors[:MAX_ERRORS]),
+        errors=tuple(problems["error"][:MAX_ERRORS]),
+        warned=sum(number for kind, _, _, number in counts if kind == "warned"),
+        warnings=tuple(problems["warning"][:MAX_ERRORS]),
     )
     return RunState(record, position)
 

@@ -10,7 +10,10 @@ from schemas.status import ImportStatus
 
 
 class RunError(Wire, frozen=True, kw_only=True):
-    """How often something went wrong in a run: refused lines and requests, and failed imports. Attempts count."""
+    """How often an error or a warning occurred in a run. Attempts count.
+
+    Errors are those of refused lines and requests, and of failed imports.
+    """
 
     code: str
     """Permanent code; /errors/ lists all (Fehlercode)."""
@@ -45,6 +48,10 @@ class RunRecord(Wire, frozen=True, kw_only=True):
     """Seconds until it is done (verbleibende Zeit); null while unknown."""
     errors: tuple[RunError, ...]
     """What went wrong, by code and path (Fehler)."""
+    warned: int
+    """How many accepted or validated submissions had warnings (mit Warnungen)."""
+    warnings: tuple[RunError, ...]
+    """Warnings of these submissions, by code and path (Warnungen)."""
 
 
 class RunImport(ImportStatus, frozen=True, kw_only=True):

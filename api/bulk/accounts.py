@@ -14,7 +14,7 @@ import msgspec
 from api.admission import Call
 from api.bulk.judging import INVALID, Judged, Question
 from api.bulk.lines import Line
-from api.bulk.receipts import TOO_LONG, Receipt, numbered, refusals_of, refused, whole
+from api.bulk.receipts import TOO_LONG, Receipt, numbered, refusals_of, refused, warned_of, whole
 from api.bulk.work import COUNT_PATIENCE_S
 from api.bulk.workshop import Workshop
 from api.directory import Directory
@@ -265,6 +265,7 @@ class AccountWork:
         """
         of_line = {item.line.number: item for item in prepared.items}
         refusals = await self._workshop.in_thread(refusals_of, receipts)
+        warned = await self._workshop.in_thread(warned_of, receipts) if self._mode == "validate" else {}
         for receipt in receipts:
             self._measure(receipt)
             item = of_line[receipt.line]
@@ -277,7 +278,7 @@ class AccountWork:
                 number = receipt.external_account_number
                 self._attempts.note(OPERATION, supplier, number, receipt.code or "", refusal.names)
             elif receipt.status == "VALID":
-                self._counts.validate(supplier, self._run)
+                self._counts.validate(supplier, self._run, warned.get(receipt.line, ()))
         joining, self._joining = self._joining, {}
         for supplier, externals in joining.items():
             for external in await self._workshop.in_thread(self._new_in_run, supplier, externals):

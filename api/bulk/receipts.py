@@ -128,6 +128,11 @@ def refusals_of(receipts: Sequence[Receipt]) -> dict[int, Refusal]:
     }
 
 
+def warned_of(receipts: Sequence[Receipt]) -> dict[int, set[str]]:
+    """The places of the warnings of validated lines, by line number. Call it in a thread, as `refusals_of`."""
+    return {r.line: places_of(r.warnings) for r in receipts if r.status == "VALID" and r.warnings}
+
+
 def encode_receipts(receipts: Sequence[Receipt], language: Language) -> list[bytes]:
     """The receipts as lines, in chunks of some 64 KiB. Of many errors it takes a while: call it in a thread."""
     chunks, chunk = [], bytearray()

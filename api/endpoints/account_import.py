@@ -23,6 +23,7 @@ from api.operation import ACCOUNT_PATH, ACCOUNTS, V2, Operation, example_of
 from api.paths import identifier
 from api.preferences import APPLIED, prefers_representation
 from api.problem_sentences import with_sentence
+from api.refusal_counts import places_of
 from api.responses import JsonResponse, NothingResponse, encoded, json_response, spoken_response
 from api.run_name import RUN
 from api.services import Services
@@ -63,7 +64,7 @@ class AccountImport:
         """200 with an empty object, or what is preferred, or 400 with every problem; no side effects."""
         warnings = await self._accepted(call, Occasion.VALIDATE, warnings_of)
         if call.subjects:
-            self._runs.validate(call.subjects[-1][0], call.run)
+            self._runs.validate(call.subjects[-1][0], call.run, places_of(warnings))
         is_told = prefers_representation(request)
         body = _answer(request, "VALID", None, warnings) if is_told else _NOTHING
         return _told(request, 200, body, is_told=is_told)

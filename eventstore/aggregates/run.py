@@ -16,14 +16,19 @@ Mode = Literal["create", "validate", "dry_run"]
 
 
 class RunCounted(Event, frozen=True):
-    """What one api process has counted in a span of time: lines that were valid, where they were validated only;
-    lines that were refused; and for what, by code@place, [] for any item of an array. No values."""
+    """Counts of one api process over a span of time. No values.
+
+    `valid` lines were validated only; `warned` of them had `warnings`. `refused` lines were refused for `counts`. Both
+    are by code@place, with [] for any item of an array.
+    """
 
     since: Instant
     mode: Mode
     valid: Count = 0
     refused: Count = 0
     counts: dict[str, Count] = msgspec.field(default_factory=dict)
+    warned: Count = 0
+    warnings: dict[str, Count] = msgspec.field(default_factory=dict)
 
 
 class AccountsReplayed(Event, frozen=True):
@@ -44,6 +49,8 @@ class CountRun(Command, frozen=True):
     valid: int = 0
     refused: int = 0
     counts: dict[str, int] = msgspec.field(default_factory=dict)
+    warned: int = 0
+    warnings: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 class ReplayAccounts(Command, frozen=True):
@@ -64,9 +71,9 @@ def decide(command: CountRun | ReplayAccounts, run: Run, at: datetime) -> RunCou
     if run.is_counted:
         return None
     match command:
-        case CountRun(since=since, mode=mode, valid=valid, refused=refused, counts=counts):
-            event = RunCounted(since=since, mode=mode, valid=valid, refused=refused, counts=counts)
-            return event if valid or refused else None
+        case CountRun():
+            event = RunCounted(**msgspec.structs.asdict(command))
+            return event if event.valid or event.refused else None
         case ReplayAccounts(accounts=accounts, mode=mode):
             return AccountsReplayed(accounts=accounts, mode=mode) if accounts else None
 

@@ -65,6 +65,8 @@ def test_a_run_groups_what_is_sent_under_it_over_several_requests(service: Runni
         "processed_per_s",
         "eta_s",
         "errors",
+        "warned",
+        "warnings",
     }
     assert (record["run"], record["import_supplier"], record["mode"]) == ("go.live_1", importer.supplier, "create")
     assert record["total"] == 3

@@ -1,15 +1,19 @@
 """`importbook push`, `watch` and `errors` against a running service, in a real terminal and without one."""
 
+import csv
 import json
 import re
 import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import pytest
 
+from importledger_client import Client
+from importledger_client.answers import RunError
 from importledger_client.book import ERRORS, book
 from tests.support.importbook import COMMAND, access_to, environment, importbook
 from tests.support.running import Importer, RunningService, processed, wait_for
@@ -50,7 +54,7 @@ def test_a_book_is_pushed_refused_accounts_are_mended_and_pushed_again(
     write_book(tmp_path, importer.supplier, spoilt=(3, 7))
     first = importbook("push", "book.ndjson", "--run", "reh-1", "--json", at=tmp_path, access=access)
     assert first.returncode == 1
-    summary = {"lines": ACCOUNTS, "accepted": ACCOUNTS - 2, "replayed": 0, "refused": 2}
+    summary = {"lines": ACCOUNTS, "accepted": ACCOUNTS - 2, "replayed": 0, "refused": 2, "warned": 0}
     assert json.loads(first.stdout.splitlines()[-1]) == {"summary": summary}
     assert steps(first.stderr) == ["errors reh-1"]
 
@@ -70,6 +74,82 @@ def test_a_book_is_pushed_refused_accounts_are_mended_and_pushed_again(
     assert again.returncode == 0, again.stdout
     assert "run reh-1 · create" in again.stdout
     assert "accepted 2 · replayed 0 · refused 0" in again.stdout
+
+
+def with_broken_postcodes(folder: Path, supplier: str, *broken: int) -> None:
+    """A book in which these accounts are accepted, with a warning."""
+    write_book(folder, supplier)
+    lines = (folder / "book.ndjson").read_bytes().splitlines()
+    for number in broken:
+        account = msgspec.json.decode(lines[number - 1])
+        account["billing_postcode"] = "=5066"
+        lines[number - 1] = msgspec.json.encode(account)
+    (folder / "book.ndjson").write_bytes(b"\n".join(lines) + b"\n")
+
+
+WARNED = "5  invalid_postcode  billing_postcode"
+
+
+@pytest.mark.parametrize("mode", ["create", "validate", "dry_run"])
+def test_warnings_reach_the_importer(
+    tmp_path: Path, importer: Importer, access: Mapping[str, str], mode: Literal["create", "validate", "dry_run"]
+) -> None:
+    with_broken_postcodes(tmp_path, importer.supplier, 2, 3, 5, 7, 11)
+    pushed = importbook("push", "book.ndjson", "--run", "reh", "--mode", mode, "--json", at=tmp_path, access=access)
+    assert pushed.returncode == 0, pushed.stderr
+    assert json.loads(pushed.stdout)["summary"]["warned"] == 5
+    assert "refused 0 · with warnings 5" in pushed.stderr
+    assert f"warned most of:\n          {WARNED}" in pushed.stderr
+    assert not (tmp_path / "reh.failures.ndjson").exists()
+    with (tmp_path / "reh.failures.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["line"], row["severity"], row["code"]) for row in rows] == [
+        (str(line), "warning", "invalid_postcode") for line in (2, 3, 5, 7, 11)
+    ]
+    shown = importbook("errors", "reh", at=tmp_path, access=access)
+    assert "run reh: nothing was refused, and nothing has failed." in shown.stdout
+    assert "run reh: 5 accounts with warnings" in shown.stdout
+    assert WARNED in shown.stdout
+    assert ("=9999" in shown.stdout, "=5066" in shown.stdout) == (True, False)
+
+
+@pytest.mark.parametrize("mode", ["create", "validate", "dry_run"])
+def test_a_run_counts_its_warnings(
+    tmp_path: Path, importer: Importer, access: Mapping[str, str], mode: Literal["create", "validate", "dry_run"]
+) -> None:
+    with_broken_postcodes(tmp_path, importer.supplier, 2, 3, 5, 7, 11)
+    importbook("push", "book.ndjson", "--run", "reh", "--mode", mode, at=tmp_path, access=access)
+    (tmp_path / "reh.failures.csv").unlink()
+    with Client(access["IMPORTLEDGER_URL"], access["IMPORTLEDGER_KEY"]) as client:
+        wait_for(lambda: client.run(importer.supplier, "reh").warned == 5, "the run counts its warnings")
+        assert client.run(importer.supplier, "reh").warnings == (
+            RunError(code="invalid_postcode", path="billing_postcode", number=5),
+        )
+    shown = importbook("errors", "reh", at=tmp_path, access=access)
+    assert "run reh: 5 accounts with warnings" in shown.stdout
+    assert WARNED in shown.stdout
+    watched = importbook("watch", "reh", at=tmp_path, access=access)
+    assert f"{ACCOUNTS} accounts" in watched.stdout
+    assert "with warnings 5" in watched.stdout
+
+
+def test_a_profile_shows_warnings(tmp_path: Path, importer: Importer, access: Mapping[str, str]) -> None:
+    with_broken_postcodes(tmp_path, importer.supplier, 2, 3, 5, 7, 11)
+    shown = importbook("profile", "book.ndjson", at=tmp_path, access=access)
+    assert "would be warned of: 5 accounts (8.3 %)" in shown.stdout
+    assert WARNED in shown.stdout
+
+
+def test_a_refused_account_keeps_its_warnings(tmp_path: Path, importer: Importer, access: Mapping[str, str]) -> None:
+    write_book(tmp_path, importer.supplier, 1, spoilt=(1,))
+    account = msgspec.json.decode((tmp_path / "book.ndjson").read_bytes())
+    account["billing_postcode"] = "5066"
+    (tmp_path / "book.ndjson").write_bytes(msgspec.json.encode(account) + b"\n")
+    pushed = importbook("push", "book.ndjson", "--json", at=tmp_path, access=access)
+    summary = json.loads(pushed.stdout)["summary"]
+    assert (summary["refused"], summary["warned"]) == (1, 1)
+    (failed,) = (tmp_path / "book.failures.ndjson").read_bytes().splitlines()
+    assert [one["code"] for one in msgspec.json.decode(failed)["warnings"]] == ["invalid_postcode"]
 
 
 def test_pushing_again_is_resuming(tmp_path: Path, importer: Importer, access: Mapping[str, str]) -> None:
@@ -153,7 +233,9 @@ def test_a_failure_that_was_emptied_is_refused_here(
 ) -> None:
     (tmp_path / "go.failures.ndjson").write_text('{"line":7,"payload":" ","errors":[]}\n')
     pushed = importbook("push", "go.failures.ndjson", "--json", at=tmp_path, access=access)
-    assert json.loads(pushed.stdout) == {"summary": {"lines": 1, "accepted": 0, "replayed": 0, "refused": 1}}
+    assert json.loads(pushed.stdout) == {
+        "summary": {"lines": 1, "accepted": 0, "replayed": 0, "refused": 1, "warned": 0}
+    }
 
 
 def test_standard_input_and_broken_lines(tmp_path: Path, importer: Importer, access: Mapping[str, str]) -> None:
@@ -162,7 +244,9 @@ def test_standard_input_and_broken_lines(tmp_path: Path, importer: Importer, acc
     stdin = lines[0] + b"\n\n{broken\n" + lines[1] + b"\n"
     pushed = importbook("push", "-", "--run", "piped", "--json", at=tmp_path, access=access, stdin=stdin)
     assert pushed.returncode == 1
-    assert json.loads(pushed.stdout) == {"summary": {"lines": 4, "accepted": 2, "replayed": 0, "refused": 1}}
+    assert json.loads(pushed.stdout) == {
+        "summary": {"lines": 4, "accepted": 2, "replayed": 0, "refused": 1, "warned": 0}
+    }
     (failed,) = (tmp_path / "piped.failures.ndjson").read_bytes().splitlines()
     said = msgspec.json.decode(failed)
     assert (said["line"], said["payload"]) == (3, "{broken")

@@ -76,7 +76,7 @@ def failures(folder: Path, contents: list[bytes], errors: tuple[FieldError, ...]
 def test_a_file_of_failures_gives_back_what_was_sent(tmp_path: Path, content: bytes) -> None:
     (line,) = failures(tmp_path, [content], (FieldError("transfer_balance", "invalid", "Wrong."),))
     said = msgspec.json.decode(line)
-    assert list(said) == ["line", "payload", "errors"]
+    assert list(said) == ["line", "payload", "errors", "warnings"]
     assert said["errors"] == [{"attr": "transfer_balance", "code": "invalid", "detail": "Wrong."}]
     if content != b'"text"':  # JSON, but no account
         assert account_in(line) == content
@@ -90,6 +90,7 @@ def test_the_table_of_failures_names_the_value_and_holds_no_formula(tmp_path: Pa
     assert row == {
         "line": "1",
         "number": "X",
+        "severity": "error",
         "code": "invalid_phone_number",
         "path": "customers.0.landline",
         "sentence": "Wrong, so.",

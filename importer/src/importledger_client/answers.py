@@ -2,7 +2,6 @@
 
 import re
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
@@ -32,7 +31,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     replayed: bool = False
     service_identifier: str | None = None
     code: str | None = None
-    warnings: tuple[Any, ...] = ()
+    warnings: tuple[FieldError, ...] = ()
     errors: tuple[FieldError, ...] = ()
 
     @property
@@ -85,6 +84,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     processed_per_s: float | None = None
     eta_s: float | None = None
     errors: tuple[RunError, ...] = ()
+    warned: int = 0
+    """Accounts that were accepted with warnings."""
+    warnings: tuple[RunError, ...] = ()
 
     @property
     def waiting(self) -> int:
@@ -135,9 +137,10 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """The bulk summary of a push."""
+    """The bulk summary of a push. `warned` counts accounts with warnings, whether they were accepted or refused."""
 
     lines: int = 0
     accepted: int = 0
     replayed: int = 0
     refused: int = 0
+    warned: int = 0

@@ -12,7 +12,9 @@ import msgspec
 from importledger_client.answers import FieldError
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-COLUMNS = ("line", "number", "code", "path", "sentence", "value")
+COLUMNS = ("line", "number", "severity", "code", "path", "sentence", "value")
+ERROR, WARNING = "error", "warning"
+"""The severities. An account with warnings alone was accepted: it has a row, and is not in the file to mend."""
 LONGEST_VALUE = 200
 
 
@@ -22,6 +24,7 @@ class Failed(msgspec.Struct):
     line: int
     payload: msgspec.Raw
     errors: tuple[FieldError, ...] = ()
+    warnings: tuple[FieldError, ...] = ()
 
 
 _encoder = msgspec.json.Encoder()
@@ -48,6 +51,14 @@ def read_failures(run: str, folder: Path) -> Iterator[Failed]:
                     continue
 
 
+def read_warnings(run: str, folder: Path) -> Iterator[dict[str, str]]:
+    """The rows about warnings that the last push of a run has left in this folder, by `COLUMNS`."""
+    path = csv_path(run, folder)
+    if path.exists():
+        with path.open(encoding="utf-8", newline="") as file:
+            yield from (row for row in csv.DictReader(file) if row.get("severity") == WARNING)
+
+
 class FailureFiles:
     """Written beside their places, and put there at the end: a push may read the very file that it replaces."""
 
@@ -58,28 +69,39 @@ class FailureFiles:
         self._table = io.TextIOWrapper(_private(self._parts[1]), encoding="utf-8", newline="")
         self._rows = csv.writer(self._table)
         self._rows.writerow(COLUMNS)
-        self.count = 0
+        self._counts = [0, 0]
+        """Lines of the file to mend, rows of the table."""
 
-    def add(self, line: int, number: str | None, content: bytes, errors: tuple[FieldError, ...]) -> None:
-        self.count += 1
-        payload = _payload(content)
-        self._lines.write(_encoder.encode(Failed(line, payload, errors)) + b"\n")
+    def add(
+        self,
+        line: int,
+        number: str | None,
+        content: bytes,
+        errors: tuple[FieldError, ...],
+        warnings: tuple[FieldError, ...] = (),
+    ) -> None:
+        """Add an account with errors, which is to be mended, or one that has warnings alone."""
+        if errors:
+            self._counts[0] += 1
+            self._lines.write(_encoder.encode(Failed(line, _payload(content), errors, warnings)) + b"\n")
         account = _decoded(content)
-        for error in errors:
-            value = shown(value_at(account, error.attr))
-            row = (str(line), number or "", error.code, error.attr, error.detail, value)
-            self._rows.writerow([neutral(cell) for cell in row])
+        for severity, problems in ((ERROR, errors), (WARNING, warnings)):
+            for problem in problems:
+                self._counts[1] += 1
+                value = shown(value_at(account, problem.attr))
+                row = (str(line), number or "", severity, problem.code, problem.attr, problem.detail, value)
+                self._rows.writerow([neutral(cell) for cell in row])
 
     def close(self, *, is_whole: bool, keep: frozenset[Path]) -> None:
-        """Put the files in their places; without failures there are none, but what was pushed (`keep`) stays."""
+        """Put the files in their places; an empty one is removed, but what was pushed (`keep`) stays."""
         self._lines.close()
         self._table.close()
-        for part, path in zip(self._parts, (self.ndjson, self.csv), strict=True):
-            if self.count and (is_whole or path.resolve() not in keep):
+        for part, path, count in zip(self._parts, (self.ndjson, self.csv), self._counts, strict=True):
+            if count and (is_whole or path.resolve() not in keep):
                 part.replace(path)
             else:
                 part.unlink()
-                if is_whole and not self.count and path.resolve() not in keep:
+                if is_whole and not count and path.resolve() not in keep:
                     path.unlink(missing_ok=True)
 
 

@@ -42,7 +42,7 @@ class Pushing:
         self.run, self.mode, self.supplier, self.sources, self.rate = run, mode, supplier, sources, rate
         self.suppliers: set[str] = {supplier} if supplier else set()
         self.summary = Summary()
-        self.tally = Tally()
+        self.tally, self.warned = Tally(), Tally()
         self.pace = Pace()
         self.ending = ""
         self._waiting_for_receipt = collections.deque[Line]()
@@ -91,12 +91,16 @@ class Pushing:
             accepted=before.accepted + (not receipt.is_refused and not receipt.replayed),
             replayed=before.replayed + (not receipt.is_refused and receipt.replayed),
             refused=before.refused + receipt.is_refused,
+            warned=before.warned + bool(receipt.warnings),
         )
+        external, errors = receipt.external_account_number, receipt.errors
         if receipt.is_refused:
-            errors = receipt.errors or (FieldError("", receipt.code or "refused", "The account was refused."),)
-            external = receipt.external_account_number
-            files.add(line.number, external, line.content, errors)
+            errors = errors or (FieldError("", receipt.code or "refused", "The account was refused."),)
             self.tally.add(kinds_of(external, line.content, errors))
+        if receipt.warnings:
+            self.warned.add(kinds_of(external, line.content, receipt.warnings))
+        if errors or receipt.warnings:
+            files.add(line.number, external, line.content, errors, receipt.warnings)
 
     @property
     def receipts(self) -> int:

@@ -1,5 +1,6 @@
 """`importbook errors`: what accounts of a run are refused for or have failed with, and what to mend first."""
 
+import itertools
 from pathlib import Path
 
 import click
@@ -21,23 +22,31 @@ from importledger_client.commands.common import (
 )
 from importledger_client.display import number
 from importledger_client.errors import ImportLedgerError, Misconfigured, NotFound
-from importledger_client.failures import ndjson_path, read_failures, value_at
+from importledger_client.failures import csv_path, ndjson_path, read_failures, read_warnings, value_at
 from importledger_client.notes import Note, recall
 from importledger_client.pushing import kinds_of
 from importledger_client.sources import STDIN
-from importledger_client.tally import MOST_KINDS, Kind, Tally
+from importledger_client.tally import MOST_KINDS, Kind, Sample, Tally, kind_of, masked
 
 ENDED_BADLY = ("ERRORED", "DRY_RUN_ERRORED")
 
 
 class Found(msgspec.Struct):
-    """What is wrong in a run. `of_service`: counts that the service keeps, where nothing more is known."""
+    """The errors and warnings of a run. `of_service` and `warned_of_service` are counts that the service keeps, for
+    kinds of which this folder has no account."""
 
     tally: Tally
     of_service: dict[Kind, int]
+    warned: Tally
+    warned_of_service: dict[Kind, int]
+    warned_accounts: int = 0
+    """As the service counts them."""
 
     def numbers(self) -> dict[Kind, int]:
-        return dict(self.tally.numbers) | {k: n for k, n in self.of_service.items() if k not in self.tally.numbers}
+        return self.of_service | dict(self.tally.numbers)
+
+    def warnings(self) -> dict[Kind, int]:
+        return self.warned_of_service | dict(self.warned.numbers)
 
 
 @click.command()
@@ -48,7 +57,8 @@ class Found(msgspec.Struct):
 def errors(run: str, since: str | None, supplier: str | None, access: Access) -> int:
     """Show the errors of a run by code and path: how many accounts, and a sample with its value masked.
 
-    What was refused is in RUN.failures.ndjson in this folder; what failed later, the service is asked for.
+    Refused accounts are in RUN.failures.ndjson in this folder, warnings in RUN.failures.csv. Accounts that failed later
+    are read from the service.
     """
     console = out()
     found = _found(run, supplier, access)
@@ -56,7 +66,12 @@ def errors(run: str, since: str | None, supplier: str | None, access: Access) ->
     if not numbers:
         say(console, f"run {run}: nothing was refused, and nothing has failed.")
     else:
-        _show(console, run, found, numbers)
+        say(console, f"run {run}: {number(found.tally.accounts or sum(numbers.values()))} accounts with errors")
+        _show_kinds(console, numbers, found.tally)
+        _show_best(console, found.tally)
+    if warnings := found.warnings():
+        say(console, f"run {run}: {number(found.warned.accounts or found.warned_accounts)} accounts with warnings")
+        _show_kinds(console, warnings, found.warned)
     if since:
         _compare(console, numbers, since, _found(since, supplier, access).numbers())
     if numbers and (words := _mended(run)):
@@ -78,12 +93,14 @@ def _mended(run: str) -> list[str]:
 
 
 def _found(run: str, supplier: str | None, access: Access) -> Found:
-    found = Found(Tally(), {})
+    found = Found(Tally(), {}, Tally(), {})
     has_file = ndjson_path(run, Path.cwd()).exists()
     for failed in read_failures(run, Path.cwd()):
         payload = bytes(failed.payload)
         external = _external(payload)
         found.tally.add(kinds_of(external, payload, failed.errors))
+    for _, rows in itertools.groupby(read_warnings(run, Path.cwd()), key=lambda row: row["line"]):
+        found.warned.add(map(_warning, rows))
     try:
         _ask_service(found, run, supplier, access, has_file=has_file)
     except (Stop, ImportLedgerError) as error:
@@ -110,6 +127,15 @@ def _ask_service(found: Found, run: str, supplier: str | None, access: Access, *
                 found.tally.add(kinds_of(external, b"", failure.errors or (FieldError("", status, ""),)))
     if not has_file and record.refused:
         found.of_service |= {(error.code, error.path): error.number for error in record.errors}
+    if not csv_path(run, Path.cwd()).exists():
+        found.warned_accounts = record.warned
+        found.warned_of_service |= {(one.code, one.path): one.number for one in record.warnings}
+
+
+def _warning(row: dict[str, str]) -> tuple[Kind, Sample]:
+    """A row of the table of failures, its value masked."""
+    kind = kind_of(FieldError(row["path"], row["code"]))
+    return kind, Sample(row["number"], masked(row["value"].removeprefix("'")), row["sentence"])
 
 
 def _external(payload: bytes) -> str | None:
@@ -120,15 +146,16 @@ def _external(payload: bytes) -> str | None:
     return said if isinstance(said, str) else None
 
 
-def _show(console: Console, run: str, found: Found, numbers: dict[Kind, int]) -> None:
-    tally = found.tally
-    say(console, f"run {run}: {number(tally.accounts or sum(numbers.values()))} accounts with errors")
+def _show_kinds(console: Console, numbers: dict[Kind, int], tally: Tally) -> None:
     for kind in sorted(numbers, key=lambda k: (-numbers[k], k)):
         code, path = kind
         say(console, f"{number(numbers[kind]):>9}  {code}  {path}".rstrip())
         if sample := tally.samples.get(kind):
             value = f" {sample.value}" if sample.value else ""
             say(console, f"           {sample.number}:{value}  {sample.detail}".replace(":  ", ": "))
+
+
+def _show_best(console: Console, tally: Tally) -> None:
     best = tally.best(MOST_KINDS)
     if best:
         which = "this 1" if len(best) == 1 else f"these {len(best)}"

@@ -43,16 +43,17 @@ def profile(files: tuple[str, ...], supplier: str | None, mapping: Path | None, 
     greatest, the most frequent ones, and how many values several accounts share that should not.
     """
     sources = sources_of(files, mapping, supplier)
-    found, tally, console = Profile(), Tally(), out()
+    found, tally, warned, console = Profile(), Tally(), Tally(), out()
     lines = _lines(sources, supplier, found, tally)
-    asked = _validate(lines, tally, access)
+    asked = _validate(lines, tally, warned, access)
     if not found.accounts and not tally.accounts:
         say(err(), "There was nothing to look at.")
         return NOTHING_DONE
     _show(console, found)
     if asked:
         say(console, f"The service was not asked: {asked}")
-    _show_refusals(console, tally, found)
+    _show_problems(console, "would be refused", tally, found)
+    _show_problems(console, "would be warned of", warned, found)
     words = [word for source in sources[:1] for word in source.words]
     of_supplier = ["--supplier", supplier] if supplier else []
     next_step(console, "push", *files, *words, *of_supplier, "--mode", "validate", *access.words)
@@ -76,7 +77,7 @@ def _lines(sources: Sequence[Source], supplier: str | None, found: Profile, tall
                 yield content
 
 
-def _validate(lines: Iterator[bytes], tally: Tally, access: Access) -> str:
+def _validate(lines: Iterator[bytes], tally: Tally, warned: Tally, access: Access) -> str:
     """Look at all lines, with the service where there is one; else why it was not asked."""
     asked = ""
     try:
@@ -89,6 +90,8 @@ def _validate(lines: Iterator[bytes], tally: Tally, access: Access) -> str:
                     if receipt.is_refused:
                         errors = receipt.errors or (FieldError("", receipt.code or "refused", ""),)
                         tally.add(kinds_of(receipt.external_account_number, content, errors))
+                    if receipt.warnings:
+                        warned.add(kinds_of(receipt.external_account_number, content, receipt.warnings))
                 shown_progress.show(done, tally.accounts, None)
     except ImportLedgerError as error:
         asked = str(error)
@@ -125,11 +128,11 @@ def _short(text: str) -> str:
     return plain if len(plain) <= LONGEST_SHOWN else plain[: LONGEST_SHOWN - 1] + "…"
 
 
-def _show_refusals(console: Console, tally: Tally, found: Profile) -> None:
+def _show_problems(console: Console, title: str, tally: Tally, found: Profile) -> None:
     if not tally.accounts:
         return
     share = 100 * tally.accounts / max(found.accounts, tally.accounts)
-    say(console, f"would be refused: {number(tally.accounts)} accounts ({share:.1f} %)")
+    say(console, f"{title}: {number(tally.accounts)} accounts ({share:.1f} %)")
     for kind in tally.most():
         sample = tally.samples[kind]
         say(console, f"{number(tally.numbers[kind]):>9}  {kind[0]}  {kind[1]}  {sample.number}".rstrip())

@@ -33,6 +33,7 @@ from importledger_client.memory import keep_memory_flat
 from importledger_client.protocol import MODES
 from importledger_client.pushing import Limit, Pushing
 from importledger_client.sources import STDIN, Unreadable
+from importledger_client.tally import Tally
 
 if TYPE_CHECKING:
     from importledger_client.client import Client
@@ -173,30 +174,36 @@ def _report(console: Console, pushing: Pushing) -> None:
     )
     say(
         console,
-        f"accepted {number(said.accepted)} · replayed {number(said.replayed)} · refused {number(said.refused)}",
+        f"accepted {number(said.accepted)} · replayed {number(said.replayed)} · refused {number(said.refused)}"
+        + (f" · with warnings {number(said.warned)}" if said.warned else ""),
     )
     for source in pushing.sources:
         for sentence in source.written():
             say(console, sentence)
-    _report_refusals(console, pushing)
+    _report_problems(console, pushing)
     if pushing.ending:
         say(console, pushing.ending)
 
 
-def _report_refusals(console: Console, pushing: Pushing) -> None:
-    tally = pushing.tally
+def _report_problems(console: Console, pushing: Pushing) -> None:
+    mend, table = ndjson_path(pushing.run, Path()).name, csv_path(pushing.run, Path()).name
+    _report_kinds(console, "refused most for:", pushing.tally)
+    if pushing.tally.accounts:
+        say(console, f"Mend them in {mend}; {table} says what.")
+    _report_kinds(console, "warned most of:", pushing.warned)
+    if pushing.warned.accounts:
+        say(console, f"Warnings refuse nothing; {table} names each.")
+
+
+def _report_kinds(console: Console, title: str, tally: Tally) -> None:
     if not tally.accounts:
         return
-    say(console, "refused most for:")
+    say(console, title)
     for code, path in tally.most()[:SHOWN_KINDS]:
         say(console, f"  {number(tally.numbers[code, path]):>9}  {code}  {path}".rstrip())
     rest = len(tally.numbers) - SHOWN_KINDS
     if rest > 0:
         say(console, f"  and {rest} more kinds")
-    say(
-        console,
-        f"Mend them in {ndjson_path(pushing.run, Path()).name}; {csv_path(pushing.run, Path()).name} says what.",
-    )
 
 
 def _next_command(pushing: Pushing, code: int) -> list[str]:

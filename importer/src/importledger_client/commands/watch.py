@@ -68,7 +68,10 @@ def watch_runs(
         except NotFound as error:
             no_such_run(run, supplier, error)
         counts = " · ".join(f"{status} {number(count)}" for status, count in sorted(ended.by_status.items()))
-        say(out, f"run {run} · {supplier} · {number(ended.total)} accounts · {counts or 'nothing was taken in'}")
+        warned = f" · with warnings {number(ended.warned)}" if ended.warned else ""
+        say(
+            out, f"run {run} · {supplier} · {number(ended.total)} accounts · {counts or 'nothing was taken in'}{warned}"
+        )
         if ended.failed and code == OK:
             code, words = SOME_REFUSED, ["errors", run, "--supplier", supplier]
         elif ended.by_status.get("PROCESSED") and not words:
