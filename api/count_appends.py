@@ -9,17 +9,15 @@ import secrets
 from collections.abc import Callable, Mapping
 
 import psycopg
-import structlog
 
 from api.shared_turns import SharedTurns
 from eventstore.aggregates.aggregate import Command
 from eventstore.clock import now
 from eventstore.errors import LedgerError, StoreUnavailable
 from eventstore.log.ledger import Ledger
+from telemetry.supervision import supervision
 
 RETRY_S = 0.2
-
-logger = structlog.get_logger()
 
 
 def batch_name() -> str:
@@ -30,8 +28,12 @@ def batch_name() -> str:
 class CountAppends:
     """Appends what `take` returns, by stream; `take` is called when everything before is stored."""
 
-    def __init__(self, ledger: Ledger, take: Callable[[], Mapping[str, Command]], *, interval_s: float) -> None:
+    def __init__(
+        self, ledger: Ledger, take: Callable[[], Mapping[str, Command]], *, interval_s: float, name: str
+    ) -> None:
+        """`name` is that of the work, for its troubles."""
         self._ledger = ledger
+        self._name = name
         self._take = take
         self._interval_s = interval_s
         self._doubtful: Mapping[str, Command] = {}
@@ -64,7 +66,9 @@ class CountAppends:
         try:
             await self.append()
         except (LedgerError, psycopg.Error) as error:
-            logger.warning("counts are appended later", reason=type(error).__name__)
+            supervision.failed(self._name, error, is_waiting=isinstance(error, LedgerError))
+        else:
+            supervision.works(self._name)
 
     async def _append(self) -> None:
         while commands := self._doubtful or self._take():

@@ -25,7 +25,7 @@ class RefusalCounts(CountAppends):
     """The counts of one api process; a crash loses the last minute's."""
 
     def __init__(self, ledger: Ledger, *, interval_s: float = INTERVAL_S) -> None:
-        super().__init__(ledger, self._taken, interval_s=interval_s)
+        super().__init__(ledger, self._taken, interval_s=interval_s, name="refusals")
         self._counts: dict[str, Counter[str]] = {}
         self._since = now()
 

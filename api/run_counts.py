@@ -39,7 +39,7 @@ class RunCounts(CountAppends):
     """
 
     def __init__(self, ledger: Ledger, refusals: RefusalCounts, *, interval_s: float = INTERVAL_S) -> None:
-        super().__init__(ledger, self._taken, interval_s=interval_s)
+        super().__init__(ledger, self._taken, interval_s=interval_s, name="counts of runs")
         self._refusals = refusals
         self._runs: dict[tuple[str, str, Mode], _Count] = {}
 

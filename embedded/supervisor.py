@@ -177,7 +177,8 @@ class Supervisor:
         while not stop.wait(POLL_S) and not until():
             for tier in self._tiers:
                 for child in tier:
-                    child.restart_if_dead()
+                    with supervision.part(f"start of {child.program.name}", passes=lambda _: False):
+                        child.restart_if_dead()
             dying = self._found_dying()
             if dying != self._dying:
                 self._dying = dying

@@ -121,13 +121,19 @@ class Supervision:
         return pause_s
 
     def works(self, name: str) -> None:
-        """Note that the work goes well. It costs nothing while nothing is wrong."""
+        """Note that the work succeeds. It costs nothing while nothing is wrong."""
         if name in self._failing:
             with self._lock:
                 failing = self._failing.pop(name, None)
             if failing is not None:
                 self.changed.set()
                 logger.info("work succeeds again", work=name, times=failing.trouble.times)
+
+    def waits_no_more(self, name: str) -> None:
+        """Note that the server answers for which the work has only waited."""
+        failing = self._failing.get(name)
+        if failing is not None and failing.trouble.is_waiting:
+            self.works(name)
 
     def is_due(self, name: str) -> bool:
         """Return whether the pause after the last failure is over."""

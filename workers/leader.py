@@ -43,7 +43,7 @@ def lead(
                 if row and row["held"]:
                     _work(connection, work, stop, listens=listens)
                 else:
-                    supervision.works(name)
+                    supervision.waits_no_more(name)
         except waits_for as error:
             supervision.failed(name, error, is_waiting=True)
         stop.wait(RETRY_S)

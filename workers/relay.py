@@ -29,7 +29,7 @@ from telemetry.measures import measures
 from telemetry.supervision import supervision
 from workers.broker import IMPORTS, MAILS, STREAMS_PER_MESSAGE, Bell, BellUnavailable, Doorbell
 from workers.intake import LOOK_EVERY_S, Intake
-from workers.leader import ends_work, lead
+from workers.leader import lead
 from workers.sweeper import Sweeper
 
 FOLLOWER = "relay"
@@ -72,8 +72,7 @@ class Relay:
         logger.info("relay is active", position=position)
         while not stop.is_set():
             busy = False
-            with supervision.part("sweeper", passes=ends_work(connection, StoreUnavailable, BellUnavailable)):
-                self._sweeper.sweep_when_due(connection, position)  # before the relay rings: it sweeps when none waits
+            self._sweeper.sweep_when_due(connection, position)  # before the relay rings: it sweeps where nothing waits
             waiting = self._doorbell.waiting()
             measures().waiting(IMPORTS.queue, waiting)
             yields = self._intake.goes_first(connection)

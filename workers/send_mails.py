@@ -33,6 +33,7 @@ from eventstore.log.ledger import Ledger
 from projections.archiving import archived_place
 from schemas.shape import NotJson
 from schemas.submission import stored_submission
+from telemetry.supervision import supervision
 from workers.backoff import backoff
 from workers.mail_server import MailServer, NotSecure, mail_session, why_not_secure
 from workers.mail_text import message_about, on_the_wire, recipient_of
@@ -71,11 +72,19 @@ class MailSender:
         """
         if self._server is None or self._waits_for_tls(self._server):
             return
-        try:
-            for stream in streams:
+        failures: list[Exception] = []
+        for stream in streams:
+            try:
                 self._send(self._server, stream)
-        except StoreUnavailable as error:
-            logger.warning("mails left to the sweeper", reason=str(error))
+            except StoreUnavailable as error:
+                logger.warning("mails left to the sweeper", reason=str(error))
+                return
+            except Exception as error:  # it concerns this e-mail alone
+                failures.append(error)
+        for failure in failures:
+            supervision.failed("e-mails", failure)
+        if not failures:
+            supervision.works("e-mails")
 
     def _waits_for_tls(self, server: MailServer) -> bool:
         if time.monotonic() - self._looked_at >= LOOK_AGAIN_S:

@@ -5,7 +5,9 @@ An import that was tried before is rung alone, so that one which kills its worke
 """
 
 import time
+from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import structlog
@@ -14,14 +16,17 @@ from psycopg import Connection
 from eventstore.aggregates import customer_mail
 from eventstore.aggregates.import_process import PostponeImport, stream_of
 from eventstore.clock import now
+from eventstore.errors import StoreUnavailable
 from eventstore.log import locks
 from eventstore.log.ledger import Ledger
 from eventstore.log.long_jobs import waiting_parts
 from eventstore.log.refused_attempts import delete_old_attempts
 from eventstore.log.requested_jobs import give_up_unasked
 from projections.customer_mail import SELECT_ABANDONED_MAILS, SELECT_WAITING_MAILS
+from telemetry.supervision import supervision
 from workers.backoff import backoff
-from workers.broker import LONG_JOBS, MAILS, MAILS_PER_MESSAGE, STREAMS_PER_MESSAGE, Doorbell
+from workers.broker import LONG_JOBS, MAILS, MAILS_PER_MESSAGE, STREAMS_PER_MESSAGE, BellUnavailable, Doorbell
+from workers.leader import ends_work
 
 INTERVAL_S = 1.0
 RING_AGAIN_AFTER_S = 10.0
@@ -76,17 +81,21 @@ class Sweeper:
             self.sweep(connection, relayed)
 
     def sweep(self, connection: Connection[Any], relayed: int) -> None:
-        """Give abandoned imports back, then ring for all that is due, unless messages still wait."""
-        self._give_back_abandoned(connection)
-        self._give_up_abandoned_mails(connection)
-        if self._doorbell.waiting() == 0:
-            self._ring_for_waiting(connection, relayed)
-        if self._doorbell.waiting(MAILS) == 0:
-            self._ring_for_mails(connection, relayed)
-        for job in give_up_unasked(connection):
-            logger.info("long job given up, nobody asks for it", job=job)
-        if self._doorbell.waiting(LONG_JOBS) == 0:
-            self._ring_for_parts(connection)
+        """Give abandoned imports back, then ring for all that is due. A step that fails leaves the others."""
+        passes = ends_work(connection, StoreUnavailable, BellUnavailable)
+        steps: dict[str, Callable[[], None]] = {
+            "abandoned imports": partial(self._give_back_abandoned, connection),
+            "abandoned e-mails": partial(self._give_up_abandoned_mails, connection),
+            "waiting imports": partial(self._ring_for_waiting, connection, relayed),
+            "waiting e-mails": partial(self._ring_for_mails, connection, relayed),
+            "long jobs": partial(self._ring_for_parts, connection),
+            "refused attempts": partial(self._forget_attempts, connection),
+        }
+        for name, step in steps.items():
+            with supervision.part(f"sweeper of {name}", passes=passes):
+                step()
+
+    def _forget_attempts(self, connection: Connection[Any]) -> None:
         if time.monotonic() >= self._forget_at:
             self._forget_at = time.monotonic() + FORGET_EVERY_S
             delete_old_attempts(connection, now())
@@ -103,9 +112,10 @@ class Sweeper:
             commands[stream] = PostponeImport(start=row["version"], code=code, due_at=due_at)
             if not row["is_expired"]:
                 at_once.append(stream)
-        if commands:
-            self._ledger.execute_many(commands, at=now(), by="sweeper")
-            logger.warning("abandoned imports were given back", imports=len(commands))
+        outcomes = self._ledger.execute_many(commands, at=now(), by="sweeper") if commands else []
+        if given_back := {outcome.stream for outcome in outcomes if outcome.recorded is not None}:
+            logger.warning("abandoned imports were given back", imports=len(given_back))
+            at_once = [stream for stream in at_once if stream in given_back]
             for stream in at_once:
                 self._doorbell.ring([stream])
             self._rung |= dict.fromkeys(at_once, time.monotonic())
@@ -123,6 +133,8 @@ class Sweeper:
             self._ledger.execute_many(commands, at=now(), by="sweeper")
 
     def _ring_for_mails(self, connection: Connection[Any], relayed: int) -> None:
+        if self._doorbell.waiting(MAILS):
+            return
         parameters = {"lost_after": LOST_AFTER, "relayed": relayed, "limit": MAILS_PER_MESSAGE}
         rows = connection.execute(SELECT_WAITING_MAILS, parameters)
         streams = [customer_mail.stream_of(row["supplier"], row["external_account_number"]) for row in rows]
@@ -131,10 +143,16 @@ class Sweeper:
 
     def _ring_for_parts(self, connection: Connection[Any]) -> None:
         """Parts of long jobs are rung for from here alone: for all that is open, as often as no message waits."""
+        for job in give_up_unasked(connection):
+            logger.info("long job given up, nobody asks for it", job=job)
+        if self._doorbell.waiting(LONG_JOBS):
+            return
         for job, number in waiting_parts(connection, PARTS_AT_ONCE):
             self._doorbell.ring([f"{job}/{number}"], LONG_JOBS)
 
     def _ring_for_waiting(self, connection: Connection[Any], relayed: int) -> None:
+        if self._doorbell.waiting():
+            return
         clock = time.monotonic()
         self._rung = {stream: t for stream, t in self._rung.items() if clock - t < RING_AGAIN_AFTER_S}
         parameters = {"lost_after": LOST_AFTER, "relayed": relayed, "limit": LIMIT}

@@ -12,7 +12,9 @@ from embedded.postgres import PostgresUrls
 from eventstore.aggregates.import_process import (
     stream_of,
 )
+from eventstore.aggregates.supplier import SupplierCreated
 from eventstore.errors import LedgerBusy
+from eventstore.events import Recorded
 from eventstore.log.group_commit import AppendResult, GroupCommitter, LoopCommitter
 from eventstore.log.ledger import Ledger
 from eventstore.log.recorder import Append, LedgerDatastore, LedgerRecorder
@@ -28,6 +30,27 @@ def test_the_writer_takes_no_more_than_it_can_hold(database: PostgresUrls, monke
         committer.submit_all([Append([])], lambda results: None)
     committer.close()
     datastore.close()
+
+
+def test_the_writer_goes_on_after_an_unexpected_error(database: PostgresUrls) -> None:
+    """What fails is named, and what is appended afterwards is written."""
+    errors: list[Exception] = [ZeroDivisionError("once")]
+
+    def after_commit() -> None:
+        if errors:
+            raise errors.pop()
+
+    datastore = LedgerDatastore(database.service, connections=1)
+    committer = GroupCommitter(LedgerRecorder(datastore), after_commit)
+    appends = [Append([recorded("supplier/A")]), Append([recorded("supplier/B")])]
+    assert [committer.append(one) for one in appends] == [1, 2]
+    assert committer.is_running
+    committer.close()
+    datastore.close()
+
+
+def recorded(stream: str) -> Recorded:
+    return Recorded(stream, 1, SupplierCreated(), NOON, stream.split("/")[1], "t")
 
 
 def test_a_loop_that_found_the_writer_full_goes_on_afterwards(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:

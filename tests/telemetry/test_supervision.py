@@ -150,6 +150,14 @@ def test_work_that_does_not_fail_again_counts_as_working(
     wait_for(lambda: supervised.troubles() == [], "it is forgotten")
 
 
+def test_work_that_only_waited_waits_no_more_when_its_server_answers(supervised: Supervision) -> None:
+    supervised.failed("waits", ValueError("no"), is_waiting=True)
+    supervised.failed("fails", ValueError("no"))
+    supervised.waits_no_more("waits")
+    supervised.waits_no_more("fails")
+    assert [one.name for one in supervised.troubles()] == ["fails"]
+
+
 def test_values_that_an_error_quotes_are_not_told(supervised: Supervision) -> None:
     supervised.failed("work", KeyError("DE89370400440532013000"))
     assert [one.error for one in supervised.troubles()] == ["KeyError"]

@@ -3,9 +3,11 @@
 import threading
 
 import psycopg
+import pytest
 
 from embedded.postgres import PostgresUrls
 from eventstore.log.ledger import Ledger
+from telemetry.supervision import supervision
 from tests.support.running import wait_for
 from workers.liveness import Liveness
 
@@ -26,4 +28,21 @@ def test_a_worker_that_lost_its_connection_comes_back_as_another(ledger: Ledger,
             ([before, liveness.worker()],),
         ).fetchall()
     assert held == [(liveness.worker(),)]
+    liveness.stop()
+
+
+def test_a_worker_whose_lock_cannot_be_taken_has_no_id(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An unexpected error releases the lock: what it had in hand is taken up elsewhere, and it must not go on."""
+    liveness = Liveness(ledger)
+    liveness.start(threading.Event())
+    before = liveness.worker()
+    monkeypatch.setattr("workers.liveness.locks.WORKERS", "no number")
+    with ledger.connection() as connection:
+        held = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND objid::bigint = %s"
+        [row] = connection.execute(held, (before,)).fetchall()
+        connection.execute("SELECT pg_terminate_backend(%s)", (row["pid"],))
+    wait_for(lambda: any(not one.is_waiting for one in supervision.troubles()), "it is named")
+    assert not liveness._held.is_set()
+    monkeypatch.undo()
+    wait_for(lambda: liveness._held.is_set() and liveness.worker() != before, "it has another id")
     liveness.stop()

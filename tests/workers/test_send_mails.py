@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import psycopg
 import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
+from embedded.postgres import PostgresUrls
 from eventstore.aggregates import customer_mail
 from eventstore.aggregates.customer_mail import (
     MailDelivered,
@@ -24,6 +26,7 @@ from eventstore.aggregates.supplier import ConfigureSupplier, CreateSupplier
 from eventstore.aggregates.supplier import stream_of as supplier_stream
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
+from telemetry.supervision import supervision
 from tests.support.make import NOON, an_account, changed
 from tests.support.running import free_port, wait_for
 from tests.support.staging import SUPPLIER, stage
@@ -120,6 +123,30 @@ def test_the_customer_is_told_once(ledger: Ledger, supplier: str, inbox: tuple[I
     assert requested.account_number in text
     assert account["external_account_number"] in text
     assert account["customers"][0]["family_name"] in text
+
+
+REFUSING = """
+CREATE FUNCTION refusing() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.stream = '{stream}' THEN RAISE EXCEPTION 'no' USING ERRCODE = 'check_violation'; END IF;
+    RETURN NEW;
+END
+$$;
+CREATE TRIGGER refusing BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION refusing();
+"""
+
+
+def test_an_e_mail_that_fails_unexpectedly_leaves_the_others(
+    ledger: Ledger, supplier: str, inbox: tuple[Inbox, MailServer], database: PostgresUrls
+) -> None:
+    """The sweeper rings for all of them again, in the same order: the first would keep them back for good."""
+    first, second = (processed(ledger, an_account(SUPPLIER, number)) for number in (1, 2))
+    with psycopg.connect(database.admin, autocommit=True) as admin:
+        admin.execute(REFUSING.format(stream=first).encode())
+    _, server = inbox
+    MailSender(ledger, server, worker=lambda: 7).send([first, second])
+    assert isinstance(last(ledger, second), MailDelivered)
+    assert [one.name for one in supervision.troubles()] == ["e-mails"]
 
 
 def test_the_language_is_the_suppliers(ledger: Ledger, supplier: str, inbox: tuple[Inbox, MailServer]) -> None:

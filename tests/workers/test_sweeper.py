@@ -6,6 +6,7 @@ from typing import Any
 
 import psycopg
 
+from embedded.postgres import PostgresUrls
 from eventstore.aggregates.import_process import (
     ImportErrored,
     ImportPostponed,
@@ -15,6 +16,7 @@ from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from eventstore.log.long_jobs import add_job, known_job
 from eventstore.log.requested_jobs import note_request
+from telemetry.supervision import supervision
 from tests.support.bells import queued
 from tests.support.make import an_account
 from tests.support.staging import SUPPLIER, stage, status
@@ -61,6 +63,41 @@ def test_the_sweeper_gives_a_dead_workers_import_back(
     processor.process([dead])
     assert status(ledger, dead) == "PROCESSED"
     liveness.stop()
+
+
+def test_a_step_of_the_sweeper_that_fails_leaves_the_others(
+    ledger: Ledger, connection: psycopg.Connection[Any], database: PostgresUrls
+) -> None:
+    """Imports are rung for also while e-mails cannot be looked at."""
+    lost = stage(ledger, an_account(SUPPLIER, 1))
+    connection.execute("UPDATE import_status SET modified_at = modified_at - interval '1 minute'")
+    with psycopg.connect(database.admin, autocommit=True) as admin:
+        admin.execute("REVOKE SELECT ON customer_mail FROM importledger")
+    broker = in_process_broker()
+    Sweeper(ledger, BrokerDoorbell(broker)).sweep(connection, relayed=1)
+    assert queued(broker) == [[lost]]
+    assert [one.name for one in supervision.troubles()] == [
+        "sweeper of abandoned e-mails",
+        "sweeper of waiting e-mails",
+    ]
+
+
+def test_an_import_whose_stream_cannot_be_read_is_not_rung_for_again_and_again(
+    ledger: Ledger, processor: ImportProcessor, connection: psycopg.Connection[Any], database: PostgresUrls
+) -> None:
+    """Its worker is gone, and nothing can be appended to its stream."""
+    broken, other = (stage(ledger, an_account(SUPPLIER, number)) for number in (1, 2))
+    for stream in (broken, other):
+        command = StartImport(worker=7, lease_until=now() + timedelta(minutes=1), max_attempts=5)
+        ledger.execute(stream, command, at=now(), by="tester")
+    with psycopg.connect(database.admin, autocommit=True) as admin:
+        admin.execute("ALTER TABLE events DISABLE TRIGGER USER")
+        admin.execute("UPDATE events SET state = '\\xff' WHERE stream = %s", (broken,))
+    broker = in_process_broker()
+    sweeper = Sweeper(ledger, BrokerDoorbell(broker))
+    for _ in range(2):
+        sweeper.sweep(connection, relayed=4)
+    assert queued(broker) == [[other]]
 
 
 def test_a_hanging_worker_loses_its_import_when_the_lease_ends(
