@@ -69,6 +69,8 @@ class Call(msgspec.Struct):
     subjects: list[tuple[str, str]] = []
     digest: bytes = b""
     """Of a body that is gone."""
+    is_stored: bool = False
+    """Whether the call has written what its answer acknowledges; else the answer rests on what was read."""
 
     def concerns(self, supplier: str, external: str) -> None:
         """Say which account the request is about: where it is refused, this account's attempts tell of it."""
@@ -104,6 +106,7 @@ class Admission:
         self._pool = services.pool
         self._runs = services.runs
         self._attempts = services.attempts
+        self._acknowledgements = services.acknowledgements
         self._arrivals = Arrivals()
 
     def handler(self, operation: Operation, endpoint: Any) -> Callable[[Request], Awaitable[Response]]:
@@ -134,9 +137,20 @@ class Admission:
         return answer
 
     def _posted(self, operation: Operation, handler: Handler) -> Callable[[Request, Key], Awaitable[Response]]:
-        """The handler with the body read, answered once per Idempotency-Key; its refusals are counted and noted."""
+        """The handler with the body read, answered once per Idempotency-Key; its refusals are counted and noted.
+
+        An answer that acknowledges what was there before is confirmed.
+        """
 
         takes_run = RUN in operation.query
+        acknowledges = operation.name != "validate_account"
+
+        async def answered_once(request: Request, call: Call) -> Response:
+            return await self._answered_once(request, call, handler)
+
+        async def confirm(call: Call) -> None:
+            if acknowledges and not call.is_stored:
+                await self._acknowledgements.confirm()
 
         async def answer(request: Request, key: Key) -> Response:
             call = Call(key, await read_body(request))
@@ -146,9 +160,9 @@ class Admission:
             if header is not None:
                 call.name = _name_of(request, key, header)
             try:
-                if header is None:
-                    return await handler(request, call)
-                return await self._answered_once(request, call, handler)
+                answered = await (handler if header is None else answered_once)(request, call)
+                await confirm(call)
+                return answered
             except NotValid as refusal:
                 if refusal.supplier:
                     self._runs.refuse(refusal.supplier, call.run, _mode_of(operation), places_of(refusal.problems))
@@ -159,6 +173,7 @@ class Admission:
                     problem = Problem("non_field_errors", refusal.code, sentence_of(refusal))
                     self._runs.refuse(call.subjects[-1][0], call.run, _mode_of(operation), places_of([problem]))
                 self._note(operation.name, call, refusal.code, ())
+                await confirm(call)
                 raise
 
         return answer

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from psycopg_pool import AsyncConnectionPool
 
+from api.acknowledgements import Acknowledgements
 from api.auth import Authenticator
 from api.bulk.workshop import Workshop
 from api.database import reading_pool
@@ -38,6 +39,7 @@ class Services:
     lists: Lists
     statuses: GatheredReads[tuple[str, str], ImportStatus]
     """The v2 status records, by supplier and external account number."""
+    acknowledgements: Acknowledgements
     directory: Directory
     limit: RateLimit
     auth: Authenticator
@@ -78,6 +80,7 @@ class Services:
             pool=pool,
             lists=Lists(reading_pool(database_url, size=connections.API_LISTS)),
             statuses=GatheredReads(pool, import_statuses),
+            acknowledgements=Acknowledgements(ledger, durability),
             directory=directory,
             limit=limit,
             auth=Authenticator(directory, token_key, limit),

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from api.acknowledgements import Acknowledgements
 from api.admission import Call
 from api.bulk.judging import INVALID, Judged, Question
 from api.bulk.lines import Line
@@ -99,6 +100,7 @@ class AccountWork:
         workshop: Workshop,
         counts: RunCounts,
         attempts: RefusedAttempts,
+        acknowledgements: Acknowledgements,
     ) -> None:
         self._call = call
         self._mode = mode
@@ -110,6 +112,7 @@ class AccountWork:
         self._workshop = workshop
         self._counts = counts
         self._attempts = attempts
+        self._acknowledgements = acknowledgements
         self._changed: deque[set[str]] = deque(maxlen=_REMEMBERED_BATCHES)
         self._joining: dict[str, list[str]] = {}
         """Accounts by supplier that were there before, and may be new in the run."""
@@ -142,6 +145,8 @@ class AccountWork:
             changed.update(stream for stream, outcome in outcomes.items() if outcome.recorded)
             receipts += [await numbered(self._receipt(item, prepared.suppliers, outcomes), item.line) for item in wave]
         await self._count(prepared, receipts)
+        if any(receipt.replayed or receipt.service_identifier for receipt in receipts):
+            await self._acknowledgements.confirm()
         return receipts
 
     def _look(self, items: Sequence[AccountItem]) -> None:

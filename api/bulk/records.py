@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from api.acknowledgements import Acknowledgements
 from api.admission import Call
 from api.bulk.accounts import TOO_LONG_DETAIL
 from api.bulk.judging import unexpected
@@ -78,6 +79,7 @@ class RecordWork:
         workshop: Workshop,
         counts: RunCounts,
         attempts: RefusedAttempts,
+        acknowledgements: Acknowledgements,
     ) -> None:
         self._call = call
         self._kind = kind
@@ -90,6 +92,7 @@ class RecordWork:
         self._workshop = workshop
         self._counts = counts
         self._attempts = attempts
+        self._acknowledgements = acknowledgements
 
     async def prepare(self, lines: Sequence[Line]) -> PreparedRecords:
         """Read and judge the lines."""
@@ -119,6 +122,8 @@ class RecordWork:
                 self._attempts.note(self._operation, supplier, number, receipt.code or "", refusal.names)
         if self._run and refusals:
             await self._counts.append(patience_s=COUNT_PATIENCE_S)
+        if any(receipt.replayed for receipt in receipts):
+            await self._acknowledgements.confirm()
         return receipts
 
     def _read(self, lines: Sequence[Line]) -> list[RecordItem]:

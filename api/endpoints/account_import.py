@@ -59,6 +59,7 @@ class AccountImport:
         self._statuses = services.statuses
         self._directory = services.directory
         self._runs = services.runs
+        self._acknowledgements = services.acknowledgements
 
     async def validate(self, request: Request, call: Call) -> Response:
         """200 with an empty object, or what is preferred, or 400 with every problem; no side effects."""
@@ -85,6 +86,7 @@ class AccountImport:
             status = await read(self._pool, status_then, supplier, external, upto)
         if status is None:
             raise not_found()
+        await self._acknowledgements.confirm(status.modified_at)
         if misses_documents(status):
             named = await in_thread(naming_documents, self._ledger, supplier, {external: status}, says)
             status = named[external]
@@ -101,6 +103,7 @@ class AccountImport:
         told = body("PENDING", "staged")
         try:
             await self._ledger.begin(stream, command, at=at, by=by, payload=payload, answer=call.answer(201, told))
+            call.is_stored = True
             measures().accepted(_mode_of(command), "staged")
             return told
         except VersionConflict:
@@ -110,6 +113,7 @@ class AccountImport:
         recorded = await in_thread(self._ledger.execute, stream, command, at=at, by=by, payload=payload, answer=answer)
         measures().accepted(_mode_of(command), "replaced" if recorded is not None else "unchanged")
         if recorded is not None:
+            call.is_stored = True
             return told
         if command.run:
             self._runs.join(staging.supplier, command.run, _mode_of(command), staging.external)

@@ -66,6 +66,7 @@ class BulkImport:
             workshop=self._services.workshop,
             counts=self._services.runs,
             attempts=self._services.attempts,
+            acknowledgements=self._services.acknowledgements,
         )
         return BulkAnswer(work, inflater, self._services.workshop, language, organisation=call.key.organisation)
 
@@ -90,6 +91,7 @@ class BulkImport:
             workshop=self._services.workshop,
             counts=self._services.runs,
             attempts=self._services.attempts,
+            acknowledgements=self._services.acknowledgements,
         )
         workshop, organisation = self._services.workshop, call.key.organisation
         return BulkAnswer(work, inflater_of(request), workshop, language_of(request), organisation=organisation)

@@ -98,9 +98,10 @@ class PostAccountImport:
         )
         try:
             try:
-                execute(attached.command)
+                recorded = execute(attached.command)
             except RecordDiffers:
-                execute(self._imports.as_stored(attached, kind))
+                recorded = execute(self._imports.as_stored(attached, kind))
+            call.is_stored = recorded is not None
         except Refused as refusal:
             problem = Problem(f"{kind.field}.non_field_errors", refusal.code, sentence_of(refusal))
             raise data_not_valid(problem, supplier=envelope.import_supplier) from refusal

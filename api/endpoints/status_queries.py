@@ -23,6 +23,7 @@ class StatusQueries:
     def __init__(self, services: Services) -> None:
         self._statuses = services.statuses
         self._lists = services.lists
+        self._acknowledgements = services.acknowledgements
 
     async def transfer_status(self, request: Request, call: Call) -> Response:
         """200 whenever an import process exists; 404 otherwise."""
@@ -35,6 +36,7 @@ class StatusQueries:
                     "Zu diesem Lieferanten und dieser Kontonummer wurde kein Konto gefunden.",
                 )
             )
+        await self._acknowledgements.confirm(status.modified_at)
         return json_response(transfer_status(status))
 
     async def all(self, request: Request, call: Call) -> Response:

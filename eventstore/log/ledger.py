@@ -126,6 +126,15 @@ class Ledger:
             [row] = connection.execute("SELECT clock_timestamp() AS at").fetchall()
         return cast(datetime, row["at"])
 
+    def wait_for_standby(self) -> None:
+        """Return when a standby has everything that is visible now, where commits wait for one.
+
+        Raises StoreUnavailable. A transaction that has written nothing to the WAL waits for none: this one writes a
+        message that nobody reads.
+        """
+        with self.connection() as connection:
+            connection.execute("SELECT pg_logical_emit_message(true, 'importledger', '')")
+
     def begin(
         self,
         stream: str,

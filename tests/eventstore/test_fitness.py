@@ -4,8 +4,6 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote
 
@@ -13,10 +11,11 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from embedded.postgres import INSTALLATION, WHEEL, PostgresUrls
+from embedded.postgres import PostgresUrls
 from embedded.user import server_user
 from eventstore.operations.fitness import Durability, NotJudged, UnsafeStore, refuse_unsafe
 from tests.support.running import free_port, wait_for
+from tests.support.standby import receiver, required_standby
 
 STUBS = {
     "no lock at all": """
@@ -71,32 +70,11 @@ def test_replicated_needs_a_synchronous_standby(database: PostgresUrls) -> None:
 def test_replicated_is_taken_while_a_synchronous_standby_is_connected(database: PostgresUrls, folder: Path) -> None:
     with psycopg.connect(database.admin, autocommit=True) as connection, receiver(database, folder) as standby:
         wait_for(lambda: connection.execute("SELECT FROM pg_stat_replication").rowcount == 1, "it receives")
-        try:
-            connection.execute("ALTER SYSTEM SET synchronous_standby_names = 'probe'")
-            connection.execute("SELECT pg_reload_conf()")
+        with required_standby(database, "probe"):
             wait_for(lambda: is_safe(database.service, "replicated"), "a commit waits for it")
             standby.terminate()
             standby.wait()
             wait_for(lambda: not is_safe(database.service, "replicated"), "the setting alone is not enough")
-        finally:
-            connection.execute("ALTER SYSTEM RESET synchronous_standby_names")
-            connection.execute("SELECT pg_reload_conf()")
-
-
-@contextmanager
-def receiver(database: PostgresUrls, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Whoever receives the write-ahead log and says what it has flushed is a standby to Postgres."""
-    wheel = find_spec(WHEEL)
-    assert wheel is not None
-    assert wheel.origin is not None
-    program = Path(wheel.origin).parent / INSTALLATION / "bin" / "pg_receivewal"
-    command = [str(program), "-D", str(folder), "--synchronous", "--no-loop"]
-    process = subprocess.Popen([*command, "-d", f"{database.admin}&application_name=probe"])
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
 
 
 def is_safe(url: str, durability: Durability) -> bool:
