@@ -10,6 +10,9 @@ from tests.failover.store import Node
 from tests.failover.world import ROLES, SITES, World
 from tests.support.running import is_ready, wait_for
 
+_CANCEL_WAITING = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+ALONE_S = 3.5
+"""How long the primary commits alone, in seconds: a standby that hears nothing for 5 s connects anew."""
 AWAY_S = 10.0
 """How long what is not needed stays away."""
 STANDBY = Bar(alone_s=1.0)
@@ -82,6 +85,29 @@ def cut_standby(world: World) -> Measured:
     return world.measure("cut standby", inject, world.network.heal, bar=STANDBY)
 
 
+def cancel_waits(world: World) -> Measured:
+    """Cancel commits that wait for a standby, let importers send again, and lose the primary.
+
+    What was committed then is visible, and the primary alone has it: its importers must not be told that it is stored.
+    """
+    former = world.store.wait_for_primary()
+
+    def inject() -> Node:
+        for process in former.machine.processes():
+            if "walsender" in " ".join(process.cmdline()):
+                process.send_signal(signal.SIGSTOP)
+        cancelled, until = 0, time.monotonic() + ALONE_S
+        with world.connection() as connection:
+            while time.monotonic() < until:
+                cancelled += connection.execute(_CANCEL_WAITING).rowcount
+                time.sleep(0.05)
+        former.machine.lose_power()
+        assert cancelled, "no commit has waited for a standby"
+        return former
+
+    return world.measure("cancelled waits", inject, former.boot, bar=Bar(), has_new_primary=True)
+
+
 def lose_redis(world: World) -> Measured:
     """Redis dies with all that it knows, and is away for a while."""
 
@@ -135,5 +161,5 @@ def _nothing() -> None:
 
 
 FAULTS: tuple[Callable[[World], Measured], ...] = (
-    kill, cut, split, switch_over, lose_standby, cut_standby, lose_redis, restart_all,
+    kill, cut, split, switch_over, lose_standby, cut_standby, cancel_waits, lose_redis, restart_all,
 )  # fmt: skip
