@@ -208,6 +208,9 @@ class _SearchIndex(Index):
 
     is_ahead = True
 
+    def unsampled_columns(self, table: str) -> Sequence[str]:
+        return ("names", "terms")
+
     def unwritten(self, connection: Connection[Any], schema: str, batch: Sequence[Seen]) -> Sequence[Seen]:
         """Without the first events of streams that have a row, which is of such an event or of a later one."""
         firsts = [seen.stream for seen in batch if seen.recorded.version == 1]

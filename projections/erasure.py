@@ -5,14 +5,10 @@ Every version of every projection is reached in the same transaction, those that
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
-import psycopg
 from psycopg import Connection
-from psycopg.rows import tuple_row
-from psycopg.sql import SQL, Identifier
 
 from eventstore.aggregates.import_process import EraseSubject, stream_of
 from eventstore.events import Recorded
@@ -70,10 +66,7 @@ def erase(ledger: Ledger, supplier: str, external: str, *, reason: str, at: date
             for projection, schema in _places(connection):
                 projection.forget_person(connection, schema, erasure)
 
-    recorded = ledger.execute(subject, EraseSubject(reason=reason), at=at, by=by, beside=beside)
-    with ledger.connection() as connection:
-        _forget_samples(connection)
-    return recorded
+    return ledger.execute(subject, EraseSubject(reason=reason), at=at, by=by, beside=beside)
 
 
 def _places(connection: Connection[Any]) -> Iterator[tuple[Projection, str]]:
@@ -89,51 +82,6 @@ def _places(connection: Connection[Any]) -> Iterator[tuple[Projection, str]]:
                 yield projection, schema
 
 
-def _tables_in(connection: Connection[Any], projection: Projection, schema: str) -> Sequence[str]:
-    """Those of the live version are declared; one that other code has made may have others."""
-    if schema == projection.home:
-        return projection.tables
-    query = "SELECT tablename FROM pg_tables WHERE schemaname = %s"
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        return [name for (name,) in cursor.execute(query, (schema,))]
-
-
 def _has_tables(connection: Connection[Any], schema: str, tables: Sequence[str]) -> bool:
     query = "SELECT FROM pg_tables WHERE schemaname = %s AND tablename = ANY(%s) LIMIT 1"
     return connection.execute(query, (schema, list(tables))).fetchone() is not None
-
-
-def _forget_samples(connection: Connection[Any]) -> None:
-    """Statistics of the planner are samples of values: they are thrown away and made anew for whatever held the person.
-
-    ANALYZE alone leaves those of a table as they are that is empty now.
-    """
-    tables = [("public", table) for table in _HELD]
-    for projection, schema in _places(connection):
-        tables += [(schema, table) for table in _tables_in(connection, projection, schema) if projection.holds_persons]
-    tables += [(one.home, table) for one in PROJECTIONS if one.holds_persons and one.is_inline for table in one.tables]
-    with connection.transaction():
-        connection.execute("SET LOCAL statement_timeout = 0")
-        if connection.info.server_version >= _CAN_CLEAR:
-            connection.execute(_CLEAR_SAMPLES, ([schema for schema, _ in tables], [table for _, table in tables]))
-    for place in tables:
-        with suppress(psycopg.errors.UndefinedTable), connection.transaction():  # a version may be dropped meanwhile
-            connection.execute("SET LOCAL statement_timeout = 0")
-            connection.execute(SQL("ANALYZE {}").format(Identifier(*place)))
-
-
-_HELD = (
-    "payloads",
-    "payload_keys",
-    "remembered_answers",
-    "refused_attempts",
-    "typed_reasons",
-    "import_status",
-    "parked_streams",
-)
-_CAN_CLEAR = 180_000
-_CLEAR_SAMPLES = """
-SELECT pg_clear_attribute_stats(schemaname, tablename, attname, inherited)
-FROM pg_stats
-JOIN unnest(%s::text[], %s::text[]) AS held (s, t) ON schemaname = s AND tablename = t
-"""

@@ -20,7 +20,7 @@ from psycopg.sql import SQL, Identifier
 from discretion.shown import said_by
 from eventstore.log.payloads import MAX_OPEN_BYTES, in_pieces
 from projections.versioning.forgetting import read_erasures, wait_for_erasures
-from projections.versioning.projection import Projection, Rows
+from projections.versioning.projection import Projection, Rows, keep_off_statistics
 from projections.versioning.reading import (
     BATCH,
     PayloadsDetached,
@@ -69,6 +69,7 @@ def _administrator(admin_url: str) -> Connection[Any]:
 def make_tables(connection: Connection[Any], projection: Projection, schema: str) -> None:
     """Empty tables in the schema. Nobody reads them before they are whole, so that no vacuum comes near them."""
     projection.create(connection, schema)
+    keep_off_statistics(connection, projection, schema)
     for table in projection.tables:
         connection.execute(SQL("ALTER TABLE {} SET (autovacuum_enabled = off)").format(Identifier(schema, table)))
 

@@ -17,7 +17,7 @@ from eventstore.operations.migrate import migrate, patiently
 from projections import PROJECTIONS
 from projections.platform.account_numbers import ACCOUNT_NUMBERS
 from projections.versioning.build import administrator
-from projections.versioning.projection import Platform, Projection
+from projections.versioning.projection import Platform, Projection, keep_off_statistics
 from projections.versioning.reading import head
 from projections.versioning.versions import add_version, alone, build_version, grant, has_live, switch, versions
 
@@ -87,6 +87,7 @@ def _make_empty(connection: Connection[Any], projection: Projection) -> None:
     for table in projection.tables:
         connection.execute(SQL("DROP TABLE IF EXISTS {}").format(Identifier(projection.home, table)))
     projection.create(connection, projection.home)
+    keep_off_statistics(connection, projection, projection.home)
     for table in projection.tables:
         projection.index(connection, projection.home, table)
     connection.execute("DELETE FROM parked_streams WHERE name = %s", (projection.name,))
@@ -138,6 +139,7 @@ def _add_columns(connection: Connection[Any], projection: Projection) -> None:
     for table, name, declared in missing_columns(connection, projection):
         adding = SQL("ALTER TABLE {} ADD COLUMN {} ").format(Identifier(projection.home, table), Identifier(name))
         connection.execute(adding + SQL(declared))  # written in our own files
+    keep_off_statistics(connection, projection, projection.home)
 
 
 def _columns(connection: Connection[Any], schema: str, table: str) -> dict[str, str]:

@@ -76,6 +76,10 @@ class Projection:
         """(name, SQL type with its constraint) of the columns that rows in place can get later; see `install`."""
         return ()
 
+    def unsampled_columns(self, table: str) -> Sequence[str]:
+        """Columns without statistics: those would keep values of persons who are erased."""
+        return ()
+
     @property
     def topics(self) -> list[str]:
         return topics_of(self.events)
@@ -133,19 +137,21 @@ class Platform(Projection):
         self.definition = "; ".join(f"{table.name} {table_columns(table)}" for table in tables)
 
     def create(self, connection: Connection[Any], schema: str) -> None:
-        """Tables as they are declared; `index` makes their keys and indexes.
-
-        Nobody asks by what is in JSON columns: samples of it would cost every ANALYZE, and tell of persons.
-        """
+        """Tables as they are declared; `index` makes their keys and indexes."""
         for table in self._declared:
             connection.execute(_create_statement(table, schema))
-            for name, kind in table_columns(table):
-                if kind in ("json", "jsonb"):
-                    without = SQL("ALTER TABLE {} ALTER COLUMN {} SET STATISTICS 0")
-                    connection.execute(without.format(Identifier(schema, table.name), Identifier(name)))
 
     def declared_columns(self, table: str) -> Sequence[tuple[str, str]]:
         return table_columns(self._table(table))
+
+    def unsampled_columns(self, table: str) -> Sequence[str]:
+        """All that a payload fills in, and JSON, which nobody searches."""
+        return [
+            name
+            for name, kind in table_columns(self._table(table))
+            if kind in ("json", "jsonb")
+            or (self.holds_persons and name not in _STAYING and not name.endswith("ordinal"))
+        ]
 
     def index(self, connection: Connection[Any], schema: str, table: str) -> None:
         key = SQL(", ").join(map(Identifier, primary_key(self._table(table))))
@@ -215,7 +221,19 @@ class Platform(Projection):
             apply_change(connection, PlatformChange(deleted=deleted), schema=schema)
 
 
+_STAYING = ("account_number", "import_supplier", "external_account_number", "created_at", "recorded_at", "erased_at")
+"""Columns that an erasure leaves, and times of the log."""
+
 _MARKET_ROOTS = {PARTICIPANT.prefix: PARTICIPANT_TABLE, PRICE_SHEET.prefix: PRICE_SHEET_TABLE}
+
+
+def keep_off_statistics(connection: Connection[Any], projection: Projection, schema: str) -> None:
+    """Let ANALYZE sample no value of a person in the schema's tables."""
+    for table in projection.tables:
+        if columns := projection.unsampled_columns(table):
+            clauses = [SQL("ALTER COLUMN {} SET STATISTICS 0").format(Identifier(name)) for name in columns]
+            statement = SQL("ALTER TABLE IF EXISTS {} {}").format(Identifier(schema, table), SQL(", ").join(clauses))
+            connection.execute(statement)
 
 
 def delete_rows(connection: Connection[Any], schema: str, table: str, key: Mapping[str, Any]) -> None:

@@ -142,6 +142,9 @@ class View(Projection):
             if name in self._defaults
         ]
 
+    def unsampled_columns(self, table: str) -> Sequence[str]:
+        return [name for name in self.columns if name == "error_detail"]
+
     def declared(self) -> list[tuple[str, str, bool]]:
         """(name, SQL type, may be NULL) of every column."""
         return [(column, self._types[column], column in self._nullable) for column in self.columns]

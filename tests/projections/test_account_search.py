@@ -230,8 +230,6 @@ def test_a_search_says_that_there_are_more_and_goes_on(found: Callable[..., Any]
 def many(ledger: Ledger, database: PostgresUrls) -> Iterator[Connection[Any]]:
     """A connection to a database with thirty thousand accounts."""
     with psycopg.connect(database.admin, autocommit=True) as connection:
-        # Postgres takes a rare term for a usual one then, as it does by itself among hundreds of thousands of accounts.
-        connection.execute("ALTER TABLE account_search ALTER terms SET STATISTICS 1")
         connection.execute(_MANY)
         connection.execute("ANALYZE account_search, import_status")
     with ledger.connection() as connection:
