@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 
 import msgspec
 import structlog
@@ -30,7 +29,6 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     error: str
-    since: datetime
     times: int
     """Failures in a row."""
     is_waiting: bool
@@ -104,9 +102,8 @@ class Supervision:
         now, said = time.monotonic(), said_by(error)
         with self._lock:
             before = self._known(name)
-            since = before.trouble.since if before else datetime.now(UTC)
             times = before.trouble.times + 1 if before else 1
-            trouble = Trouble(name=name, error=said, since=since, times=times, is_waiting=is_waiting)
+            trouble = Trouble(name=name, error=said, times=times, is_waiting=is_waiting)
             pause_s = min(FIRST_PAUSE_S * 2.0 ** min(times - 1, 10), LONGEST_PAUSE_S)
             is_new = before is None or before.trouble.error != said
             is_due = not is_logged and (is_new or before is None or now - before.logged_at >= LOGGED_EVERY_S)

@@ -17,10 +17,9 @@ from api.responses import json_response
 from api.services import Services
 from api.status_codes import FAILING, INTAKE_STOPPED, STOPPED, ApiError
 from discretion.shown import cleaned
-from eventstore.clock import now
 from eventstore.errors import StoreUnavailable, first_line
 from eventstore.log.intake_stop import read_intake_stop
-from eventstore.log.troubles import LASTING, ReportedTrouble, read_troubles
+from eventstore.log.troubles import ReportedTrouble, read_troubles
 from eventstore.operations.fitness import REPLICATED
 from eventstore.operations.migrate import NEWEST
 from schemas.base import Wire
@@ -86,7 +85,7 @@ class HealthChecks:
             )
             raise ApiError(503, detail, headers={"Retry-After": "10"})
         if self._roles_file is not None and (failing := await read(self._pool, _lasting)):
-            told = "; ".join(f"{one.name} of {one.process}: {one.error}" for one in failing)
+            told = "; ".join(dict.fromkeys(f"{one.name}: {one.error}" for one in failing))
             detail = Sentence(f"A part of the service fails: {told}", f"Ein Teil des Dienstes fällt aus: {told}")
             raise ApiError(503, detail, code=FAILING, headers={"Retry-After": "10"})
         return json_response({"status": "ready", "pid": os.getpid()} | self._says)
@@ -111,8 +110,7 @@ class HealthChecks:
 
 async def _lasting(connection: AsyncConnection[Any]) -> list[ReportedTrouble]:
     """Return what fails for more than a moment, and does not just wait for a server."""
-    since = now() - LASTING
-    return [one for one in await read_troubles(connection) if one.since < since and not one.is_waiting]
+    return [one for one in await read_troubles(connection) if one.is_lasting and not one.is_waiting]
 
 
 def is_full(host: str, folder: Path) -> bool:

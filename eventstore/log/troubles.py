@@ -5,7 +5,7 @@ A process repeats its troubles while they last. What it has not repeated for a w
 
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -18,11 +18,8 @@ from eventstore.log.ledger import Ledger
 from telemetry.supervision import Trouble, supervision
 
 REPEATED_EVERY_S = 5.0
-LASTING = timedelta(seconds=2)
-"""Age from which a trouble is more than one failure that a second try has mended."""
-
 _SELECT = """
-SELECT process, name, error, since, times, is_waiting
+SELECT process, name, error, since, times, is_waiting, clock_timestamp() - since > interval '2 seconds' AS is_lasting
 FROM troubles
 WHERE seen_at > clock_timestamp() - interval '20 seconds'
 ORDER BY since, process, name
@@ -32,15 +29,14 @@ DELETE FROM troubles
 WHERE (process = %s AND NOT name = ANY(%s)) OR seen_at < clock_timestamp() - interval '1 hour'
 """
 _UPSERT = """
-INSERT INTO troubles (process, name, error, since, times, is_waiting) VALUES (%s, %s, %s, %s, %s, %s)
+INSERT INTO troubles (process, name, error, times, is_waiting) VALUES (%s, %s, %s, %s, %s)
 ON CONFLICT (process, name) DO UPDATE
-SET error = excluded.error, since = excluded.since, times = excluded.times, is_waiting = excluded.is_waiting,
-    seen_at = clock_timestamp()
+SET error = excluded.error, times = excluded.times, is_waiting = excluded.is_waiting, seen_at = clock_timestamp()
 """
 
 
 class ReportedTrouble(msgspec.Struct, frozen=True, kw_only=True):
-    """A trouble and the process that has it."""
+    """A trouble and the process that has it; `since` is by the database's clock."""
 
     process: str
     name: str
@@ -48,6 +44,8 @@ class ReportedTrouble(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime
     times: int
     is_waiting: bool
+    is_lasting: bool
+    """Whether it is more than one failure that a second try has mended."""
 
 
 def keep_reported(ledger: Ledger, process: str) -> None:
@@ -71,7 +69,7 @@ def report_troubles(connection: Connection[Any], process: str, troubles: Sequenc
     """Replace what was reported of a process."""
     with connection.transaction(), connection.cursor() as cursor:
         cursor.execute(_DELETE, (process, [one.name for one in troubles]))
-        rows = [(process, t.name, cleaned(t.error), t.since, t.times, t.is_waiting) for t in troubles]
+        rows = [(process, one.name, cleaned(one.error), one.times, one.is_waiting) for one in troubles]
         cursor.executemany(_UPSERT, rows)
 
 

@@ -21,7 +21,7 @@ CREATE TABLE troubles (
     process    text        NOT NULL,
     name       text        NOT NULL,
     error      text        NOT NULL,
-    since      timestamptz NOT NULL,
+    since      timestamptz NOT NULL DEFAULT clock_timestamp(),
     times      integer     NOT NULL,
     is_waiting boolean     NOT NULL,
     seen_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
