@@ -6,12 +6,14 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 import psycopg
 from msgspec import Meta
+from psycopg.conninfo import conninfo_to_dict
 
+from cli.setting_names import SECRETS, unknown_setting
 from console.settings import ConsoleSettings, Network, OpenIdGrant, OpenIdSettings
 from discretion.shown import cleaned
 from eventstore.aggregates.user import UserRole
@@ -24,23 +26,17 @@ _REDIS = ("redis", "rediss", "unix")
 _ADDRESS = re.compile(r"[^@<>\r\n]+@[^@<>\s]+\Z|[^@<>\r\n]+<[^@<>\s]+@[^@<>\s]+>\Z")
 _OBJECT_STORES = ("file", "s3", "gs", "az")
 _SMTP = ("smtp", "smtps")
+_HOST = re.compile(r"[A-Za-z0-9._-]{1,253}")
+_OTLP_FILES = tuple(
+    f"OTEL_EXPORTER_OTLP_{kind}{name}"
+    for kind in ("", "TRACES_")
+    for name in ("CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY")
+)
 _LEVELS = ("debug", "info", "warning", "error")
 _Count = Annotated[int, Meta(ge=1, le=64)]
 _Port = Annotated[int, Meta(ge=1, le=65_535)]
 _Niceness = Annotated[int, Meta(ge=0, le=19)]
 _Interval = Annotated[float, Meta(ge=1, le=86_400)]
-
-
-SECRETS = (
-    "DATABASE_URL",
-    "DATABASE_ADMIN_URL",
-    "REDIS_URL",
-    "IMPORTLEDGER_TOKEN_KEY",
-    "IMPORTLEDGER_SEALING_KEY",
-    "IMPORTLEDGER_SMTP_URL",
-    "IMPORTLEDGER_OIDC_CLIENT_SECRET",
-)
-"""Settings that may stand in a file instead, which `NAME_FILE` names: containers' secrets, systemd's credentials."""
 _SECRET_MAX = 10_000
 
 
@@ -102,9 +98,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
         """Raises SettingError, which names the variable."""
+        if (unknown := unknown_setting(environment)) is not None:
+            raise SettingError(unknown)
         environment = _with_secrets(environment)
         return cls(
-            data_dir=Path(environment.get("IMPORTLEDGER_DATA_DIR") or _default_data_dir(environment)),
+            data_dir=_folder(environment, "IMPORTLEDGER_DATA_DIR") or Path(_default_data_dir(environment)),
             database_url=_database_url(environment, "DATABASE_URL"),
             database_admin_url=_database_url(environment, "DATABASE_ADMIN_URL"),
             redis_url=_redis_url(environment),
@@ -128,10 +126,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             health_port=_port(environment, "IMPORTLEDGER_HEALTH_PORT"),
             console=_console(environment),
             has_metrics=_choice(environment, "IMPORTLEDGER_METRICS", ("on", "off"), "on") == "on",
-            metrics_host=environment.get("IMPORTLEDGER_METRICS_HOST") or "127.0.0.1",
+            metrics_host=_host(environment, "IMPORTLEDGER_METRICS_HOST"),
             metrics_port=_port(environment, "IMPORTLEDGER_METRICS_PORT"),
-            metrics_folder=_path(environment, "PROMETHEUS_MULTIPROC_DIR"),
-            certificates=_paths(environment, "IMPORTLEDGER_CERTIFICATES"),
+            metrics_folder=_existing_folder(environment, "PROMETHEUS_MULTIPROC_DIR"),
+            certificates=_files(environment, "IMPORTLEDGER_CERTIFICATES"),
             traces=_traces(environment),
             has_sampler=bool(environment.get("OTEL_TRACES_SAMPLER")),
             service_name=_service_name(environment),
@@ -217,9 +215,13 @@ def _database_url(environment: Mapping[str, str], name: str) -> str | None:
     if value.partition("://")[0] not in _POSTGRES:
         raise SettingError(f"{name} must be a URL that begins with postgresql:// or postgres://.")
     try:
-        return guarded(value)
+        parts, url = conninfo_to_dict(value), guarded(value)
     except psycopg.ProgrammingError:  # its message would show the value
         raise SettingError(f"{name} must be a URL such as postgresql://user:password@host:5432/database.") from None
+    for part in ("sslrootcert", "sslcert", "sslkey", "sslcrl"):
+        if parts.get(part) not in (None, "", "system"):
+            _refuse_missing(f"{name}: {part}", Path(str(parts[part])))
+    return url
 
 
 def _redis_url(environment: Mapping[str, str]) -> str | None:
@@ -230,6 +232,12 @@ def _redis_url(environment: Mapping[str, str]) -> str | None:
 
     if not is_redis_url(value):
         raise SettingError("REDIS_URL must be a URL such as redis://host:6379/0 or unix:///path.sock.")
+    parts = urlsplit(value)
+    if parts.scheme != "unix" and not re.fullmatch(r"/?[0-9]*", parts.path):  # the library would take database 0
+        raise SettingError("REDIS_URL must end with the number of a database, such as redis://host:6379/0, or without.")
+    for name, values in parse_qs(parts.query).items():
+        if name in ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile"):
+            _refuse_missing(f"REDIS_URL: {name}", Path(values[0]))
     return value
 
 
@@ -247,6 +255,9 @@ def _openid(environment: Mapping[str, str]) -> OpenIdSettings | None:
     prefix = "IMPORTLEDGER_OIDC_"
     issuer = _url(environment, f"{prefix}ISSUER", ("http", "https"))
     if issuer is None:
+        for name in ("CLIENT_ID", "CLIENT_SECRET", "CLAIM", "ROLES"):
+            if environment.get(f"{prefix}{name}"):
+                raise SettingError(f"{prefix}ISSUER is not set: {prefix}{name} needs it.")
         return None
     parts = urlsplit(issuer)
     if parts.scheme == "http" and not is_this_machine(parts.hostname):
@@ -366,9 +377,47 @@ def _path(environment: Mapping[str, str], name: str) -> Path | None:
     return Path(value) if value else None
 
 
-def _paths(environment: Mapping[str, str], name: str) -> tuple[Path, ...]:
-    """Files, with colons between them."""
-    return tuple(Path(one) for one in environment.get(name, "").split(":") if one)
+def _folder(environment: Mapping[str, str], name: str) -> Path | None:
+    """A folder, which may still have to be made. Raises SettingError for anything else at its place."""
+    path = _path(environment, name)
+    if path is not None and path.exists() and not path.is_dir():
+        raise SettingError(f"{name} must be a folder: {path} is a file.")
+    return path
+
+
+def _existing_folder(environment: Mapping[str, str], name: str) -> Path | None:
+    folder = _folder(environment, name)
+    if folder is not None and not folder.exists():
+        raise SettingError(f"{name} must name a folder that exists: {folder} does not.")
+    return folder
+
+
+def _files(environment: Mapping[str, str], name: str) -> tuple[Path, ...]:
+    """Files, with colons between them. Raises SettingError for one that is not there."""
+    files = tuple(Path(one) for one in environment.get(name, "").split(":") if one)
+    for file in files:
+        _refuse_missing(name, file)
+    return files
+
+
+def _refuse_missing(name: str, file: Path) -> None:
+    try:
+        with file.open("rb"):
+            pass
+    except OSError as error:
+        raise SettingError(f"{name} must name a file that can be read: {file}: {error.strerror}.") from None
+
+
+def _host(environment: Mapping[str, str], name: str) -> str:
+    value = environment.get(name) or "127.0.0.1"
+    try:
+        if not _HOST.fullmatch(value):
+            ipaddress.IPv6Address(value)
+    except ValueError:
+        raise SettingError(
+            f"{name} must be an address or a host name of this machine, such as 127.0.0.1 or ::."
+        ) from None
+    return value
 
 
 def _traces(environment: Mapping[str, str]) -> Literal["none", "otlp", "console"]:
@@ -380,6 +429,12 @@ def _traces(environment: Mapping[str, str]) -> Literal["none", "otlp", "console"
     named = {name: value for name, value in environment.items() if value}
     for name in ("OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"):
         _choice(named, name, ("http/protobuf",), "http/protobuf")
+    for name in places:
+        if (url := _url(environment, name, ("http", "https"))) and not urlsplit(url).hostname:
+            raise SettingError(f"{name} must name a host, such as http://localhost:4318.")
+    for name in _OTLP_FILES:
+        if environment.get(name):
+            _refuse_missing(name, Path(environment[name]))
     kind = _choice(named, "OTEL_TRACES_EXPORTER", ("otlp", "console", "none"), default)
     return cast(Literal["none", "otlp", "console"], kind)
 

@@ -44,12 +44,12 @@ def test_the_end_of_certificates_is_told_and_one_that_cannot_be_read_has_ended(f
     kept = certificate(folder / "a.pem", ends)
     assert ends_at(kept) == ends
     assert ends_at(folder / "none.pem") == datetime.fromtimestamp(0, UTC)
+    b, client, root, redis = [certificate(folder / f"{name}.pem", ends) for name in ("b", "client", "root", "redis")]
     settings = Settings.from_environment(
         {
-            "IMPORTLEDGER_CERTIFICATES": f"{kept}:/b.pem",
-            "DATABASE_URL": "postgresql://h/d?sslmode=verify-full&sslrootcert=/root.pem&sslcert=/client.pem",
-            "REDIS_URL": "rediss://h:1?ssl_ca_certs=/redis.pem",
+            "IMPORTLEDGER_CERTIFICATES": f"{kept}:{b}",
+            "DATABASE_URL": f"postgresql://h/d?sslmode=verify-full&sslrootcert={root}&sslcert={client}",
+            "REDIS_URL": f"rediss://h:1?ssl_ca_certs={redis}",
         }
     )
-    told = [str(file) for file in watched_certificates(settings)]
-    assert told == [str(kept), "/b.pem", "/client.pem", "/root.pem", "/redis.pem"]
+    assert watched_certificates(settings) == (kept, b, client, root, redis)

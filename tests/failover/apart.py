@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 
-IS_APART = "IMPORTLEDGER_FAILOVER_APART"
+IS_APART = "FAILOVER_IS_APART"
 _UNSHARE = ["unshare", "--mount", "--pid", "--net", "--fork", "--kill-child", "--mount-proc"]
 
 NOBODY = ("unshare", "--user", "--map-user=65534", "--map-group=65534", "--")

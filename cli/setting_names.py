@@ -1,0 +1,69 @@
+"""Names of the settings. A name with a slip would leave its setting at the default without a word, so it is refused."""
+
+import difflib
+import re
+from collections.abc import Mapping
+
+SECRETS = (
+    "DATABASE_URL",
+    "DATABASE_ADMIN_URL",
+    "REDIS_URL",
+    "IMPORTLEDGER_TOKEN_KEY",
+    "IMPORTLEDGER_SEALING_KEY",
+    "IMPORTLEDGER_SMTP_URL",
+    "IMPORTLEDGER_OIDC_CLIENT_SECRET",
+)
+"""Settings that may stand in a file instead, which `NAME_FILE` names: containers' secrets, systemd's credentials."""
+SETTINGS = (
+    *SECRETS,
+    "IMPORTLEDGER_CERTIFICATES",
+    "IMPORTLEDGER_CHECKPOINTS_URL",
+    "IMPORTLEDGER_CONSOLE_URL",
+    "IMPORTLEDGER_DATA_DIR",
+    "IMPORTLEDGER_DURABILITY",
+    "IMPORTLEDGER_GRAPHIQL",
+    "IMPORTLEDGER_HEALTH_PORT",
+    "IMPORTLEDGER_LOG_FORMAT",
+    "IMPORTLEDGER_LOG_LEVEL",
+    "IMPORTLEDGER_MAIL_FROM",
+    "IMPORTLEDGER_METRICS",
+    "IMPORTLEDGER_METRICS_HOST",
+    "IMPORTLEDGER_METRICS_PORT",
+    "IMPORTLEDGER_NICENESS",
+    "IMPORTLEDGER_OIDC_CLAIM",
+    "IMPORTLEDGER_OIDC_CLIENT_ID",
+    "IMPORTLEDGER_OIDC_ISSUER",
+    "IMPORTLEDGER_OIDC_ROLES",
+    "IMPORTLEDGER_SANDBOX",
+    "IMPORTLEDGER_SEAL_EVERY_S",
+    "IMPORTLEDGER_SMTP_PLAINTEXT",
+    "IMPORTLEDGER_TRUSTED_PROXIES",
+    "IMPORTLEDGER_WORKER_THREADS",
+)
+INTERNAL = ("IMPORTLEDGER_ROLE_NAME", "IMPORTLEDGER_ROLES_FILE", "IMPORTLEDGER_TEST_CLOCK_OFFSET_S")
+"""Set by a supervisor for its children, and by tests."""
+ELSEWHERE = ("IMPORTLEDGER_URL", "IMPORTLEDGER_KEY", "IMPORTLEDGER_PUBLISH", "IMPORTLEDGER_SUBNET")
+"""Read by importbook and by compose.yaml."""
+
+_KNOWN = frozenset((*SETTINGS, *INTERNAL, *ELSEWHERE, *(f"{name}_FILE" for name in SECRETS)))
+_OURS = "IMPORTLEDGER"
+_SERVICE_LINK = re.compile(
+    r"\w+_(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT_[0-9]+_(?:TCP|UDP|SCTP)(?:_\w+)?)=|\w+_PORT=(?:tcp|udp|sctp)://"
+)
+"""`NAME=VALUE` of what Kubernetes sets in each container for a Service whose name begins like ours."""
+
+
+def unknown_setting(environment: Mapping[str, str]) -> str | None:
+    """The sentence that refuses a name which looks like a setting and is none; None where there is no such name."""
+    for name in sorted(environment):
+        if name in _KNOWN or not _is_meant_for_us(name) or _SERVICE_LINK.match(f"{name}={environment[name]}"):
+            continue
+        near = difflib.get_close_matches(name.upper(), sorted(_KNOWN), n=1, cutoff=0.85)
+        return f"{name} must not be set: there is no such setting." + (f" Did you mean {near[0]}?" if near else "")
+    return None
+
+
+def _is_meant_for_us(name: str) -> bool:
+    """True where the name begins with ours, perhaps with a slip in it."""
+    begin = name.upper().replace("_", "")[: len(_OURS)]
+    return difflib.SequenceMatcher(None, begin, _OURS).ratio() > 0.85
