@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 import psycopg
 
+from api.database import in_time
 from api.shared_turns import SharedTurns
 from eventstore.aggregates.aggregate import Command
 from eventstore.clock import now
@@ -62,9 +63,9 @@ class CountAppends:
             await self.append_or_log()
 
     async def append_or_log(self) -> None:
-        """Append; what cannot be stored now is kept for the next time."""
+        """Append; what is not stored soon is kept for the next time."""
         try:
-            await self.append()
+            await in_time(self.append())
         except (LedgerError, psycopg.Error) as error:
             supervision.failed(self._name, error, is_waiting=isinstance(error, LedgerError))
         else:

@@ -3,8 +3,9 @@
 What comes without a run is counted by supplier alone (`refusal_counts.py`).
 """
 
+import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -15,6 +16,7 @@ from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.run import CountRun, Mode, ReplayAccounts, stream_of
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
+from projections.import_run import not_in_run
 
 INTERVAL_S = 1.0
 MAX_ACCOUNTS = 2_000
@@ -60,9 +62,14 @@ class RunCounts(CountAppends):
             count.warned += bool(warnings)
             _add_places(count.warnings, warnings)
 
-    def join(self, supplier: str, run: str, mode: Mode, external: str) -> None:
-        """Add an account that was there before to the run as well."""
-        self._of(supplier, run, mode).accounts[external] = None
+    async def join(self, supplier: str, run: str, mode: Mode, externals: Sequence[str]) -> None:
+        """Add accounts that were there before to the run, those left out that are known to belong to it."""
+        for external in await asyncio.to_thread(self._new_in_run, supplier, run, externals):
+            self._of(supplier, run, mode).accounts[external] = None
+
+    def _new_in_run(self, supplier: str, run: str, externals: Sequence[str]) -> list[str]:
+        with self._ledger.connection() as connection:
+            return not_in_run(connection, supplier, run, externals)
 
     def _of(self, supplier: str, run: str, mode: Mode) -> _Count:
         return self._runs.setdefault((supplier, run, mode), _Count(now()))

@@ -31,7 +31,6 @@ from eventstore.aggregates.run import Mode
 from eventstore.clock import now
 from eventstore.errors import AccountErased, AlreadyImported, ImportInProgress, Refused, StreamUnreadable
 from eventstore.log.ledger import Decision, Ledger, Loaded
-from projections.import_run import not_in_run
 from projections.import_supplier import KnownSupplier
 from schemas.base import Problem
 from schemas.sentence import Sentence
@@ -286,15 +285,9 @@ class AccountWork:
                 self._counts.validate(supplier, self._run, warned.get(receipt.line, ()))
         joining, self._joining = self._joining, {}
         for supplier, externals in joining.items():
-            for external in await self._workshop.in_thread(self._new_in_run, supplier, externals):
-                self._counts.join(supplier, self._run, self._mode, external)
+            await self._counts.join(supplier, self._run, self._mode, externals)
         if self._run and (joining or any(receipt.status in ("VALID", "REFUSED") for receipt in receipts)):
             await self._counts.append(patience_s=COUNT_PATIENCE_S)
-
-    def _new_in_run(self, supplier: str, externals: Sequence[str]) -> list[str]:
-        """The accounts that are not known to belong to the run. One may be named twice."""
-        with self._ledger.connection() as connection:
-            return not_in_run(connection, supplier, self._run, externals)
 
     def _measure(self, receipt: Receipt) -> None:
         if receipt.status == "REFUSED":

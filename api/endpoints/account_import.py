@@ -116,10 +116,14 @@ class AccountImport:
             call.is_stored = True
             return told
         if command.run:
-            self._runs.join(staging.supplier, command.run, _mode_of(command), staging.external)
-            await in_time(self._runs.append())
+            await in_time(self._belonging(staging, command))
         present = await self._statuses.read((staging.supplier, staging.external))
         return body(present.status if present is not None else "PENDING", "unchanged")
+
+    async def _belonging(self, staging: "_Staging", command: StageImport) -> None:
+        """Make the account, which was there before, belong to the run of the command."""
+        await self._runs.join(staging.supplier, command.run, _mode_of(command), [staging.external])
+        await self._runs.append()
 
     async def _accepted(self, call: Call, occasion: Occasion, kept: Callable[[Judgement], T]) -> T:
         """What is kept of an account that is accepted, once its body is let go of. Raises NotValid.

@@ -17,7 +17,7 @@ from eventstore.errors import StoreUnavailable
 from eventstore.log import locks
 from eventstore.log.ledger import Ledger
 from eventstore.log.refused_attempts import find_refused_attempts
-from tests.support.following import events_of
+from tests.support.following import events_of, follow
 from tests.support.standby import cancel_waiting_commits, missing_standby, waiting_commits
 
 
@@ -33,12 +33,12 @@ def counts_of(ledger: Ledger) -> RunCounts:
     return RunCounts(ledger, RefusalCounts(ledger))
 
 
-def count_lines(counts: RunCounts, lines: int) -> None:
+async def count_lines(counts: RunCounts, lines: int) -> None:
     for number in range(lines):
         counts.validate("S", "r")
         counts.refuse("S", "r", "create", {f"required@field{number}"})
         counts.refuse("S", "", "create", {"required@field"})
-        counts.join("S", "r", "create", f"N-{number}")
+    await counts.join("S", "r", "create", [f"N-{number}" for number in range(lines)])
 
 
 def stored(ledger: Ledger) -> tuple[int, int, list[str], int]:
@@ -61,14 +61,14 @@ def test_counts_whose_append_has_an_unknown_outcome_are_stored_once(ledger: Ledg
     counts = RunCounts(ledger, refusals)
 
     async def count() -> None:
-        count_lines(counts, 10)
+        await count_lines(counts, 10)
         with missing_standby(database) as connection:
             for appends in (counts, refusals):
                 appending = asyncio.ensure_future(appends.append())
                 await asyncio.to_thread(cancel_waiting_commits, connection)
                 with pytest.raises(StoreUnavailable):
                     await appending
-        count_lines(counts, 1)
+        await count_lines(counts, 1)
         await counts.append()
         await refusals.append()
 
@@ -82,7 +82,7 @@ def test_counts_of_a_slow_append_are_stored_once(ledger: Ledger, database: Postg
     counts = counts_of(ledger)
 
     async def count() -> None:
-        count_lines(counts, 10)
+        await count_lines(counts, 10)
         with slow_log(database):
             for _ in range(3):
                 with pytest.raises(TimeoutError):
@@ -97,7 +97,7 @@ def test_receipts_wait_for_counts_while_the_store_is_unavailable(ledger: Ledger,
     counts = counts_of(ledger)
 
     async def count() -> None:
-        count_lines(counts, 10)
+        await count_lines(counts, 10)
         with missing_standby(database) as connection:
             appending = asyncio.ensure_future(counts.append(patience_s=60))
             await asyncio.to_thread(cancel_waiting_commits, connection)
@@ -109,10 +109,13 @@ def test_receipts_wait_for_counts_while_the_store_is_unavailable(ledger: Ledger,
 
 def test_counts_of_several_runs_are_one_append_and_members_are_portioned(ledger: Ledger) -> None:
     counts = counts_of(ledger)
-    for number in range(MAX_ACCOUNTS + 1):
-        counts.join("S", "large", "create", str(number))
-    counts.validate("T", "small")
-    asyncio.run(counts.append())
+
+    async def count() -> None:
+        await counts.join("S", "large", "create", [str(number) for number in range(MAX_ACCOUNTS + 1)])
+        counts.validate("T", "small")
+        await counts.append()
+
+    asyncio.run(count())
     events = events_of(ledger, RUN)
     assert [run_of(recorded.stream) for recorded in events] == [("S", "large"), ("S", "large"), ("T", "small")]
     sizes = [len(recorded.event.accounts) for recorded in events if isinstance(recorded.event, AccountsReplayed)]
@@ -136,3 +139,17 @@ def test_refused_attempts_whose_write_has_an_unknown_outcome_are_stored_once(
     asyncio.run(note())
     with ledger.connection() as connection:
         assert len(find_refused_attempts(connection, "N-1")) == 1
+
+
+def test_an_account_that_is_sent_again_and_again_joins_its_run_once(ledger: Ledger) -> None:
+    counts = counts_of(ledger)
+
+    async def send(times: int) -> None:
+        for _ in range(times):
+            await counts.join("S", "r", "create", ["N-1"])
+            await counts.append()
+
+    asyncio.run(send(1))
+    follow(ledger)
+    asyncio.run(send(3))
+    assert stored(ledger)[2] == ["N-1"]
