@@ -1,7 +1,5 @@
 """The account number that a refused body was meant for, however it is written: support looks for what was typed."""
 
-from typing import Any
-
 import msgspec
 
 MAX_NUMBER = 128
@@ -9,24 +7,27 @@ MAX_NUMBER = 128
 
 
 class _Names(msgspec.Struct):
-    """Fields that name an account, bare or wrapped, of any type."""
+    """Fields that name an account, bare or wrapped. Raw: whatever else stands there takes no memory."""
 
-    external_account_number: Any = ""
-    payload: Any = None
+    external_account_number: msgspec.Raw = msgspec.Raw(b'""')
+    payload: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 _names = msgspec.json.Decoder(_Names).decode
+_number = msgspec.json.Decoder(str | int).decode
 
 
 def typed_number(body: bytes | None) -> str:
     """The external account number in a body, as `storable_number` keeps it; "" where there is none."""
+    return _number_in(body or b"") or _number_in(body or b"", is_wrapped=True)
+
+
+def _number_in(body: bytes | msgspec.Raw, *, is_wrapped: bool = False) -> str:
     try:
-        names = _names(body or b"")
-        inner = names.payload.get("external_account_number", "") if isinstance(names.payload, dict) else ""
+        names = _names(_names(body).payload if is_wrapped else body)
+        return storable_number(str(_number(names.external_account_number)))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return ""
-    number = names.external_account_number or inner
-    return storable_number(str(number)) if isinstance(number, str | int) and not isinstance(number, bool) else ""
 
 
 def storable_number(text: str) -> str:

@@ -89,7 +89,7 @@ def test_every_misfit_has_a_german_sentence() -> None:
 
 
 def sentences_of_the_shape() -> list[Sentence]:
-    """What a body is told that does not have its shape."""
+    """Sentences for bodies that do not have their shape."""
     whole = [said for said in vars(misfits).values() if isinstance(said, Sentence) and said.endswith(".")]
     many = [function(3) for name, function in vars(misfits).items() if name.startswith("too_")]
     made = [misfits.expected(misfits.DATE, 5), misfits.not_valid(misfits.DATETIME), misfits.no_choice(["A", "B"])]
@@ -99,7 +99,7 @@ def sentences_of_the_shape() -> list[Sentence]:
 
 
 def sentences_of_the_window() -> list[Sentence]:
-    """What an account is told whose window of time cannot be kept."""
+    """Sentences for accounts whose window of time is not possible."""
     windows = [(-2, -1), (9, 10), (2, 1)]
     days = [[NOON + timedelta(days=day) for day in window] for window in windows]
     tasks = [{"schedule_window_start": start, "schedule_window_end": end} for start, end in days]

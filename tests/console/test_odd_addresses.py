@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from console.listing import NAMES
 from console.screens import SCREENS
-from console.visit import ROOT
+from console.visit import ROOT, Screen
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates import supplier
 from eventstore.clock import now
@@ -60,6 +60,7 @@ def test_no_answer_of_the_console_is_kept_in_a_cache_or_shown_in_a_frame(
 
 
 CONSOLE = Path(__file__).parent.parent.parent / "console"
+IN_PATHS = ("supplier", "external", "code", "name", "user_id", "key_id")
 READERS = {"query", "place_in", "code_in", "text", "all", "secret"}
 """Functions of the console that read a parameter of an address or a field of a form."""
 
@@ -121,6 +122,15 @@ def test_no_value_of_an_address_or_a_form_ends_in_a_5xx(database: PostgresUrls, 
             assert asked("GET", f"{path}?{encoded_fields(fields)}").status_code < 500
 
         @settings(deadline=None)
+        @given(st.sampled_from(SCREENS), st.dictionaries(st.sampled_from(IN_PATHS), VALUES))
+        def places_answer(screen: Screen, values: dict[str, bytes]) -> None:
+            named = {name: quote_from_bytes(value or b".", safe="") for name, value in values.items()}
+            path = re.sub(r"\{(\w+)\}", lambda match: named.get(match[1], "NW"), screen.path)
+            fields = encoded_fields({"csrf": csrf, "reason": b"x"}) if not screen.path.endswith(ending) else ""
+            kind = {"Content-Type": "application/x-www-form-urlencoded"}
+            assert asked(screen.method, ROOT + path, content=fields, headers=kind).status_code < 500
+
+        @settings(deadline=None)
         @given(st.sampled_from(forms), st.dictionaries(st.sampled_from(names), VALUES, max_size=6), st.booleans())
         def forms_answer(path: str, fields: dict[str, bytes], is_whole: bool) -> None:
             said = encoded_fields(fields | ({"csrf": csrf} if is_whole else {}))
@@ -132,6 +142,7 @@ def test_no_value_of_an_address_or_a_form_ends_in_a_5xx(database: PostgresUrls, 
                 fields = dict.fromkeys(names, odd.encode("utf-8", "surrogatepass")[:300])
                 assert asked("GET", f"{path}?{encoded_fields(fields)}").status_code < 500
         pages_answer()
+        places_answer()
         forms_answer()
         assert asked("GET", f"{ROOT}/imports/").status_code == 200, "the session has lasted"
 
