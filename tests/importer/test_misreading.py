@@ -19,6 +19,7 @@ import yaml
 from openpyxl import Workbook
 from pyarrow import parquet
 
+from importledger_client.comparing import compared
 from importledger_client.mapped_source import MappedSource
 from importledger_client.mapping import MappingError, read_mapping
 from importledger_client.sources import Line, Unreadable
@@ -290,7 +291,9 @@ def test_a_word_that_may_mean_no_value_is_asked_about(tmp_path: Path, word: str)
     assert f"column Name: row 3 has {word}, which may mean no value: list it in `empty` of the mapping" in said
     file = written(tmp_path, "kunden.csv", content)
     assert "customers" not in accounts(tmp_path, file, empty=[word])[1]
-    assert accounts(tmp_path, file, empty=[])[1]["customers"] == [{"family_name": word}]
+    assert accounts(tmp_path, file, texts=[word])[1]["customers"] == [{"family_name": word}]
+    with pytest.raises(Differs, match="which may mean no value"):
+        accounts(tmp_path, file, empty=["another word"])
 
 
 def test_an_excel_text_formula_is_its_text(tmp_path: Path) -> None:
@@ -385,6 +388,8 @@ def test_sheets_that_are_not_read_are_named_and_refused(tmp_path: Path) -> None:
         ("Mehr", [["Name", "Nr"], ["Böhm", "K2"]]),
         ("Notizen", [["von", "Text"], ["x", "y"]]),
     )
+    proposed = importbook("map", "init", "kunden.xlsx", at=tmp_path)
+    assert "# kunden.xlsx, sheet Mehr is not read" in proposed.stdout
     mapped(tmp_path)
     checked = importbook("map", "check", "m.yaml", "kunden.xlsx", at=tmp_path)
     assert checked.returncode == 1
@@ -438,6 +443,17 @@ def test_a_cell_with_an_error_is_named(tmp_path: Path) -> None:
 def test_a_number_that_excel_has_rounded_is_named(tmp_path: Path) -> None:
     file = workbook(tmp_path, ("Kunden", [["Nr", "Name"], [1234567890123456789, "x"]]))
     with pytest.raises(Differs, match="row 2 has a number of more than 15 digits"):
+        lines(tmp_path, file)
+
+
+def test_leading_zeros_that_only_excel_shows_are_named(tmp_path: Path) -> None:
+    file = str(tmp_path / "kunden.xlsx")
+    with xlsxwriter.Workbook(file) as book:
+        sheet = book.add_worksheet()
+        sheet.write_row(0, 0, ["Nr", "Name"])
+        sheet.write_row(1, 0, [10115, "x"], book.add_format({"num_format": "00000"}))
+        sheet.write_row(2, 0, [1067, "y"], book.add_format({"num_format": "00000"}))
+    with pytest.raises(Differs, match="cell A3 has a number that Excel shows with leading zeros"):
         lines(tmp_path, file)
 
 
@@ -737,6 +753,16 @@ def test_a_workbook_that_was_counted_otherwise_gives_no_manifest(tmp_path: Path)
     assert not (tmp_path / "m.json").exists()
     pushed = importbook("push", twice, "--mapping", "m.yaml", at=tmp_path, access=ACCESS)
     assert (pushed.returncode, "nothing is certified" in pushed.stdout) == (1, True)
+
+
+@pytest.mark.parametrize("content", ["Nr;Name;Saldo\nK1;x;1,50\nK2;y;12.50\n", "Nr;Name;Saldo\nK1;x;1,50\n;y;2,50\n"])
+def test_a_book_with_a_line_that_is_no_account_does_not_balance(tmp_path: Path, content: str) -> None:
+    written(tmp_path, "kunden.csv", content)
+    mapped(tmp_path, WITH_BALANCE, decimals="1.234,56")
+    assert importbook("manifest", "kunden.csv", "--mapping", "m.yaml", "-o", "m.json", at=tmp_path).returncode == 1
+    said = msgspec.json.decode((tmp_path / "m.json").read_bytes())
+    platform = {name: value for name, value in said.items() if not name.endswith("_nowhere")}
+    assert [one.name for one in compared(said, platform).differences] == ["lines 3 of kunden.csv"]
 
 
 def test_ignored_cells_are_counted_and_named(tmp_path: Path) -> None:

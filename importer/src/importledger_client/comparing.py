@@ -25,9 +25,10 @@ LEFT_OUT = {
     "columns_nowhere": ("column", "the mapping leaves it out"),
     "values_nowhere": ("values of column", "rows of one account differ, and one value gets into it"),
     "rows_nowhere": ("rows of table", "they belong to no account, or to several places"),
-    "doubts": ("cells", "nobody has said what they mean"),
+    "doubts": ("cells", "the mapping does not say what they mean"),
+    "lines_nowhere": ("lines", "they are no accounts"),
 }
-"""Members of a manifest that name what was in the source's tables and is in no account."""
+"""Members of a manifest that name parts of the source that are in no account."""
 
 
 class Comparison(msgspec.Struct, frozen=True):
@@ -49,7 +50,7 @@ def compared(manifest: Mapping[str, Any], totals: Mapping[str, Any]) -> Comparis
     said, held = manifest.get("paths", {}), totals.get("paths", {})
     differences += _of_paths(said, held, dropped, is_ignoring=totals.get("unknown_fields") == "ignore")
     for name, (what, why) in LEFT_OUT.items():
-        differences += [Difference(f"{what} {one}", "in the table", "–", why) for one in manifest.get(name, ())]
+        differences += [Difference(f"{what} {one}", "in the source", "–", why) for one in manifest.get(name, ())]
     if erased := totals.get("erased"):
         differences.append(Difference("erased", "0", str(erased), "erased persons have no records any more"))
     stored = sum(path in held for path in said)

@@ -109,15 +109,14 @@ class MappedSource(Source):
         check_columns(self._plan, {alias: table.columns for alias, table in self.tables.items()})
         for alias, table in self.tables.items():
             store.fill(alias, self._cleaned(alias, table, wanted), self._plan.keys[alias])
-            empty = self._plan.empty or ()
-            self.doubts += [sentence for word, sentence in table.doubts if not word or word not in empty]
+            self.doubts += [sentence for word, sentence in table.doubts if not word or word not in self._plan.empty]
         store.index()
         self.size = self.tables[""].rows_read
 
     def _cleaned(self, alias: str, table: Table, wanted: set[tuple[str, str]]) -> Iterator[tuple[int, Row]]:
         """The rows without empty cells, and without blanks around their texts."""
         doubtful: dict[str, str] = {}
-        empty = frozenset(self._plan.empty or ())
+        empty = frozenset(self._plan.empty)
         for number, row in table.rows():
             cells: Row = {}
             for column, cell in row.items():
@@ -131,7 +130,7 @@ class MappedSource(Source):
             yield number, cells
         self.doubts += [
             f"column {named(alias, column)}: {found}, which may mean no value: list it in `empty` of the mapping, or"
-            " say `empty: []` where every word is text."
+            " in `texts` if it is text."
             for column, found in doubtful.items()
         ]
 
@@ -140,6 +139,7 @@ class MappedSource(Source):
         self.mapped = mapped = Mapped(self._plan, self._supplier, self.tables)
         for _ in self._lines(store, mapped):
             pass
+        self._settle()
         self._given = 0
         nowhere = [f"column {column}: This column goes nowhere." for column in self.columns_nowhere()]
         lost = [f"{what}: {sentence}" for what, sentence in mapped.losses.sentences(self._place)]

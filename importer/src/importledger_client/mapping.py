@@ -3,7 +3,7 @@
 key: Kundennummer              # rows with the same key are one account; else the column of the account's number
 dates: DD.MM.YYYY              # how dates are written
 decimals: 1.234,56             # how numbers are written
-empty: [NULL, "#NV"]           # what means "no value"
+empty: [NULL, "#NV"]           # words that mean "no value"; `texts` lists those that are text, such as None
 tables: {anrede: {H: Herr, F: Frau}}
 source: {delimiter: ";", encoding: cp1252}   # else found out; of a workbook: sheets, ignore_sheets
 files:                         # further tables, joined by key
@@ -68,8 +68,10 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True):
     key: str = ""
     dates: str = "YYYY-MM-DD"
     decimals: str = "1234.56"
-    empty: list[str] | None = None
-    """Words that mean "no value". None while the mapping leaves open whether `NULL` is such a word."""
+    empty: list[str] = []
+    """Words that mean "no value"."""
+    texts: list[str] = []
+    """Words such as None that are text, although they often mean "no value"."""
     tables: dict[str, dict[str, Any]] = {}
     files: dict[str, File] = {}
     ignore: list[str] = []
@@ -77,7 +79,7 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True):
 
     def is_doubtful(self, cell: Any) -> bool:
         """True for a cell that may mean "no value", while the mapping leaves that open."""
-        return self.empty is None and isinstance(cell, str) and cell in NO_VALUE
+        return isinstance(cell, str) and cell in NO_VALUE and cell not in self.texts
 
     @property
     def keys(self) -> dict[str, str]:

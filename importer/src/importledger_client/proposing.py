@@ -102,8 +102,8 @@ def _folded(name: str) -> str:
     return "".join(c for c in plain if c.isalnum() and c.isascii())
 
 
-def proposed(columns: list[str], rows: list[Row], source: Mapping[str, str]) -> str:
-    """A mapping as YAML, with what is still open as comments."""
+def proposed(columns: list[str], rows: list[Row], source: Mapping[str, str], open_: list[str]) -> str:
+    """A mapping as YAML. Comments name what is still open, beginning with these sentences."""
     account: dict[str, Any] = {}
     nowhere, taken = [], set[str]()
     for column in columns:
@@ -120,7 +120,7 @@ def proposed(columns: list[str], rows: list[Row], source: Mapping[str, str]) -> 
         said = {"key": number, **said}
     text = yaml.safe_dump(said, sort_keys=False, allow_unicode=True, width=120)
     plan = Plan(account=account, ignore=[])
-    comments = [f"# goes nowhere yet: {column}" for column in nowhere]
+    comments = [f"# {sentence}" for sentence in open_] + [f"# goes nowhere yet: {column}" for column in nowhere]
     comments += [f"# nothing fills {gap.name}: {gap.sentence}" for gap in gaps(plan, [])]
     return "\n".join(["# How the columns become accounts; `importbook map check` says what is open.", *comments, text])
 

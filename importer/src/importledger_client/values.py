@@ -14,6 +14,8 @@ _FORM = re.compile(r"1(?P<group>[., '\u00a0\u202f])?234(?P<point>[.,])56\Z")
 _MONEY = re.compile(r"(?:EUR|€)?\s*(.*?)\s*(?:EUR|€)?\Z", re.DOTALL)
 _TRUE = frozenset({"ja", "j", "yes", "y", "true", "wahr", "x", "1"})
 _FALSE = frozenset({"nein", "n", "no", "false", "falsch", "0"})
+_LONGEST = 200
+"""Characters of a cell that are read as a number. A longer one is none."""
 _BIRTH = "date_of_birth"
 
 
@@ -73,7 +75,7 @@ def _text(value: Any) -> str:
 def _decimal(value: Any, decimals: str) -> str:
     if isinstance(value, int | Decimal) and not isinstance(value, bool):
         return format(Decimal(value), "f")
-    match = _MONEY.match(str(value))
+    match = _MONEY.match(str(value)) if len(str(value)) <= _LONGEST else None
     text = match.group(1) if match else ""
     sign = ""
     if text.startswith(("+", "-")):

@@ -15,6 +15,8 @@ from importledger_client.mapped_source import MappedSource
 from importledger_client.notes import run_named_after, run_of_files
 from importledger_client.sources import STDIN, Source, account_in
 
+_MOST_NAMED = 1000
+"""Lines that are no accounts, in a manifest. One of them is enough that it does not balance."""
 SHOWN = ("accounts", "customers", "supply_points", "meters", "registers", "readings", "transactions", "documents")
 
 
@@ -31,7 +33,7 @@ def manifest(files: tuple[str, ...], output: Path, supplier: str | None, mapping
     counts differ, nothing is written.
     """
     sources = sources_of(files, mapping, supplier)
-    counting, bad = Counting(), 0
+    counting, bad = Counting(), list[str]()
     for source in sources:
         for line in source.lines():
             try:
@@ -39,7 +41,7 @@ def manifest(files: tuple[str, ...], output: Path, supplier: str | None, mapping
                     raise NoAccount(" ".join(error.detail for error in line.errors))
                 counting.add(account_in(line.content))
             except NoAccount as error:
-                bad += 1
+                bad.append(f"{line.number} of {source.name}")
                 say(err(), f"{source.name}, line {line.number}: it is not counted, since {error}")
     if not counting.accounts:
         say(err(), "There was nothing to count.")
@@ -48,8 +50,8 @@ def manifest(files: tuple[str, ...], output: Path, supplier: str | None, mapping
     said = counting.manifest(next(iter(suppliers)) if len(suppliers) == 1 else "")
     tables = [source for source in sources if isinstance(source, MappedSource)]
     nowhere = [column for source in tables for column in source.columns_nowhere()]
-    written = {"format": FORMAT, "source": _source(sources), "lines": counting.accounts + bad, **said}
-    lost = {"columns_nowhere": nowhere, **_lost(tables)}
+    written = {"format": FORMAT, "source": _source(sources), "lines": counting.accounts + len(bad), **said}
+    lost = {"columns_nowhere": nowhere, **_lost(tables), "lines_nowhere": bad[:_MOST_NAMED]}
     written |= {name: places for name, places in lost.items() if places}
     output.write_bytes(msgspec.json.format(msgspec.json.encode(written), indent=2) + b"\n")
     say(out(), " · ".join(f"{name.replace('_', ' ')} {number(said[name])}" for name in SHOWN))

@@ -30,7 +30,7 @@ def init(file: str) -> int:
     table, rows = sample_of(file, SAMPLE)
     part = table.parts[0]
     source = {"delimiter": part.delimiter, "encoding": part.encoding} if isinstance(part, Delimited) else {}
-    click.echo(proposed(table.columns, rows, source), nl=False)
+    click.echo(proposed(table.columns, rows, source, [sentence for _, sentence in table.doubts]), nl=False)
     return OK
 
 

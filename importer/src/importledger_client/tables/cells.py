@@ -45,7 +45,7 @@ NO_VALUE = frozenset(
         "#SPILL!",
     }
 )
-"""Words that may mean "no value". A mapping without `empty` must say what they mean before they are pushed."""
+"""Words that may mean "no value". A mapping must say what they mean before they are pushed."""
 
 
 def clean(cell: Cell, empty: Collection[str]) -> Cell:

@@ -11,8 +11,10 @@ import msgspec
 from importledger_client.sources import Unreadable
 from importledger_client.tables.table import Count, Doubts
 
+_PADDED = re.compile(r"00+\Z")
 _LETTERS = re.compile(r"([A-Z]+)([0-9]+)\Z")
 _READ_BYTES = 2**18
+_ZEROS = "has a number that Excel shows with leading zeros ({} digits): the column must be text."
 _WITHOUT_VALUE = "has a formula without a stored value: open the file in Excel and save it, or ignore the column."
 
 
@@ -27,9 +29,8 @@ def scan(name: str, sheet: str) -> Scan:
     """Count a sheet of a workbook. Raises Unreadable."""
     try:
         with zipfile.ZipFile(name) as archive:
-            texts = _filled_texts(archive)
             path = _path_of(archive, sheet)
-            reading = _Sheet(texts)
+            reading = _Sheet(_filled_texts(archive), _widths(archive))
             with archive.open(path) as content:
                 _parse(content, reading.start, reading.end, reading.text)
     except (zipfile.BadZipFile, KeyError, expat.ExpatError, ValueError, IndexError) as error:
@@ -40,14 +41,15 @@ def scan(name: str, sheet: str) -> Scan:
 class _Sheet:
     """Events of a sheet's XML, cell by cell."""
 
-    def __init__(self, texts: list[bool]) -> None:
+    def __init__(self, texts: list[bool], widths: list[int]) -> None:
         self.count = Count()
         self.doubts = Doubts()
-        self._texts = texts
+        self._texts, self._widths = texts, widths
         self._row: dict[int, Any] = {}
         self._has_header = False
         self._number = self._place = 0
         self._kind = self._value = self._inside = ""
+        self._style = 0
         self._has_formula = self._has_text = False
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
@@ -58,6 +60,7 @@ class _Sheet:
                 match = _LETTERS.match(attributes.get("r", ""))
                 self._place = _position(match.group(1)) if match else self._place + 1
                 self._kind, self._value = attributes.get("t", "n"), ""
+                self._style = int(attributes.get("s", 0))
                 self._has_formula = self._has_text = False
             case "f":
                 self._has_formula = True
@@ -91,6 +94,10 @@ class _Sheet:
             )
         elif self._is_filled():
             self._row[self._place] = True
+            width = self._widths[self._style] if self._kind == "n" and self._style < len(self._widths) else 0
+            if width > len(self._value.lstrip("-")):
+                cell = f"cell {_letters(self._place)}{self._number}"
+                self.doubts.add(self._place, "", cell, _ZEROS.format(width))
 
     def _is_filled(self) -> bool:
         if self._kind == "inlineStr":
@@ -122,6 +129,27 @@ def _filled_texts(archive: zipfile.ZipFile) -> list[bool]:
     return filled
 
 
+def _widths(archive: zipfile.ZipFile) -> list[int]:
+    """For each style of cells the digits that it shows at least, such as 5 for the format 00000 of postcodes."""
+    path = next((name for name in archive.namelist() if name.lower().endswith("xl/styles.xml")), None)
+    formats: dict[str, str] = {}
+    styles: list[int] = []
+    inside: list[str] = []
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        inside.append(tag)
+        if tag == "numFmt":
+            formats[attributes["numFmtId"]] = attributes["formatCode"]
+        elif tag == "xf" and "cellXfs" in inside:
+            match = _PADDED.match(formats.get(attributes.get("numFmtId", ""), ""))
+            styles.append(len(match.group()) if match else 0)
+
+    if path is not None:
+        with archive.open(path) as content:
+            _parse(content, start, lambda tag: inside.pop(), lambda text: None)
+    return styles
+
+
 def _path_of(archive: zipfile.ZipFile, sheet: str) -> str:
     """The file of a sheet in the archive."""
     links: dict[str, str] = {}
@@ -143,7 +171,7 @@ def _path_of(archive: zipfile.ZipFile, sheet: str) -> str:
 def _parse(
     content: IO[bytes],
     start: Callable[[str, dict[str, str]], None],
-    end: Callable[[str], None],
+    end: Callable[[str], object],
     text: Callable[[str], None],
 ) -> None:
     """Feed XML to these, by tags without their namespace. Raises ValueError for a document type."""
