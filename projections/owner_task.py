@@ -128,7 +128,7 @@ ORDER BY t.requested_at DESC, t.task_id
 LIMIT %(limit)s
 """
 _SELECT_ONE = f"{_SELECT} WHERE t.task_id = %(task_id)s"
-_SELECT_OPEN = "SELECT task_id FROM owner_task WHERE status IN ('REQUESTED', 'RUNNING') ORDER BY requested_at LIMIT 1"
+_SELECT_OPEN = "SELECT task_id FROM owner_task WHERE status IN ('REQUESTED', 'RUNNING') ORDER BY requested_at LIMIT 100"
 _SELECT_ALL_OPEN = f"{_SELECT} WHERE t.status IN ('REQUESTED', 'RUNNING') ORDER BY t.requested_at LIMIT %(limit)s"
 
 
@@ -167,11 +167,10 @@ async def owner_task(connection: AsyncConnection[Any], task_id: str) -> OwnerTas
         return await (await cursor.execute(_SELECT_ONE, {"task_id": task_id})).fetchone()
 
 
-def next_open_task(connection: Connection[Any]) -> str | None:
-    """The id of the oldest task that is not carried out."""
+def open_tasks(connection: Connection[Any]) -> list[str]:
+    """The ids of tasks that are not carried out, the oldest first."""
     with connection.cursor(row_factory=tuple_row) as cursor:
-        row = cursor.execute(_SELECT_OPEN).fetchone()
-    return row[0] if row else None
+        return [task_id for (task_id,) in cursor.execute(_SELECT_OPEN)]
 
 
 def read_owner_task(connection: Connection[Any], task_id: str) -> OwnerTask:

@@ -32,7 +32,7 @@ from eventstore.log.task_progress import write_progress
 from projections import INLINE, PROJECTIONS
 from projections.erasure import erase, forget_attempts
 from projections.history import account_streams
-from projections.owner_task import OwnerTask, next_open_task, read_owner_task
+from projections.owner_task import OwnerTask, open_tasks, read_owner_task
 from projections.versioning.build import Progress, administrator
 from projections.versioning.compare import compare, side_by_side, verify
 from projections.versioning.healing import heal
@@ -50,7 +50,7 @@ from projections.versioning.versions import (
     versions,
 )
 from telemetry.supervision import supervision
-from workers.leader import lead
+from workers.leader import ends_work, lead
 from workers.told_differences import ROWS, rows_told
 
 NAME = "owner's tasks"
@@ -85,13 +85,15 @@ class OwnerTasks:
 
     def _work(self, connection: Connection[Any], stop: threading.Event) -> None:
         while not stop.is_set():
-            task_id = next_open_task(connection)
+            names = {f"owner's task {task_id}": task_id for task_id in open_tasks(connection)}
+            due = next(filter(supervision.is_due, names), None)
             supervision.works(NAME)
-            if task_id is None:
+            if due is None:
                 stop.wait(PAUSE_S)  # every append rings, and hardly any is a task
                 follow.wait(connection)
-            else:
-                self.carry_out(task_id)
+                continue
+            with supervision.part(due, passes=ends_work(connection, StoreUnavailable)):
+                self.carry_out(names[due])
 
     def carry_out(self, task_id: str) -> None:
         """Carry one task out, and say what came of it. Raises StoreUnavailable; it is taken up again then."""

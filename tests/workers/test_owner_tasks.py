@@ -15,8 +15,10 @@ from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from projections.access_key import SELECT_KEYS
 from projections.owner_task import OwnerTask, read_owner_task
+from telemetry.supervision import supervision
 from tests.support.console import new_user, stage_account
 from tests.support.following import follow
+from tests.support.running import wait_for
 from workers.owner_tasks import OwnerTasks
 
 
@@ -173,3 +175,19 @@ def test_tasks_are_carried_out_while_the_relay_runs(ledger: Ledger, tasks: Owner
     stop.set()
     thread.join()
     assert told(ledger, task_id).status == "DONE"
+
+
+def test_a_task_whose_stream_cannot_be_read_keeps_no_other_task_back(
+    ledger: Ledger, tasks: OwnerTasks, database: PostgresUrls
+) -> None:
+    user = new_user(ledger, role="operator")
+    broken, other = ask(ledger, user, "log_verify"), ask(ledger, user, "projection_verify", name="import_status")
+    with psycopg.connect(database.admin, autocommit=True) as admin:
+        admin.execute("ALTER TABLE events DISABLE TRIGGER USER")
+        admin.execute("UPDATE events SET state = '\\xff' WHERE stream = %s", (stream_of(broken),))
+    stop = threading.Event()
+    thread = tasks.start(stop)
+    wait_for(lambda: told(ledger, other).status == "DONE", "the other task is carried out")
+    assert [one.name for one in supervision.troubles()] == [f"owner's task {broken}"]
+    stop.set()
+    thread.join()

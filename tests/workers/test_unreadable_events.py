@@ -19,6 +19,7 @@ from eventstore.log.ledger import Ledger
 from eventstore.operations.export import export, header_of, read_export
 from eventstore.proof.answer_verification import verify_answers
 from eventstore.proof.payload_verification import verify_payloads
+from eventstore.proof.sealing import read_leaves
 from eventstore.proof.verification import verify_events
 from projections import FOLLOWING, PLATFORM, PROJECTIONS
 from projections.access_key import wrong_keys
@@ -92,6 +93,7 @@ class Log:
 
     def _is_verified_and_exported(self) -> None:
         with psycopg.connect(self.urls.admin) as connection:
+            read_leaves(connection, 0, head(connection))
             verify_events(connection, [], [], whole=True)
             verify_payloads(connection)
             verify_answers(connection)
