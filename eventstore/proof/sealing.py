@@ -136,7 +136,12 @@ def _seal(
     _refuse_other_branches(connection, ends, branch, outside, keys)
     if kept := ends.get(branch):
         note = outside.note(kept, branch=branch)
-        _refuse_differing(connection, head, _read(note, keys), note, outside.url, progress)
+        copied = _read(note, keys)
+        if (copied.size, copied.branch) != (kept, branch):
+            raise SealRefused(
+                f"{outside.url} must keep a checkpoint of {kept} events as such, not one of {copied.size}."
+            )
+        _refuse_differing(connection, head, copied, note, outside.url, progress)
     before = _read(newest, keys) if newest else None
     if before is not None:
         _refuse_differing(connection, head, before, newest, "the database", progress)

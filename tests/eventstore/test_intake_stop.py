@@ -149,3 +149,11 @@ def test_the_stored_tree_does_not_grow_before_a_seal_is_refused(log: Log) -> Non
 def test_a_stop_that_was_switched_off_is_named(log: Log, service: Any) -> None:
     log.admin.execute("ALTER TABLE events DISABLE TRIGGER events_wait_while_stopped")
     assert any("events_wait_while_stopped on events" in sentence for sentence in guards_off(service))
+
+
+def test_a_copy_outside_under_another_name_is_refused_and_stops_nothing(log: Log, service: Any) -> None:
+    """Else later checkpoints would seem to be kept outside already."""
+    log.outside.keep(9_999, log.outside.note(600))
+    with pytest.raises(SealRefused, match="must keep a checkpoint of 9999 events as such, not one of 600"):
+        log.seal()
+    assert intake_stop(service) is None

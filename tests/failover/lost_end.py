@@ -1,21 +1,38 @@
 """A log that loses its end: what an operator does when a standby that was behind has become the primary.
 
-Without a synchronous standby a split loses what the smaller side has acknowledged. The run then does what
-`docs/operating.md` says, with the verbs that it names, and sends again what was lost.
+Without a synchronous standby a split loses what the smaller side has acknowledged. The relay of the larger side finds
+checkpoints of it and stops intake. The run then does what `docs/operating.md` says, with the verbs that it names, and
+sends again what was lost.
 """
 
 import contextlib
+import json
 import re
 import time
+import urllib.error
+import urllib.request
 from datetime import UTC, datetime, timedelta
 
-from tests.failover.world import SUPPLIER, World
+from tests.failover.world import OVER_S, SUPPLIER, World
 from tests.support.importing import ImportClient
 from tests.support.make import an_account, encoded
+from tests.support.running import wait_for
 
 SEALED_S = 12.0
 """How long the smaller side goes on after the larger one has a primary: its sealer signs what will be lost."""
 FIRST = 10_000_000
+
+
+def is_stopped(base_url: str) -> bool:
+    """Report an answer of the api that intake is stopped."""
+    try:
+        urllib.request.urlopen(f"{base_url}/readyz", timeout=2).close()
+    except urllib.error.HTTPError as refusal:
+        with refusal:
+            return bool(json.load(refusal).get("code") == "intake_stopped")
+    except (urllib.error.URLError, ConnectionError, TimeoutError):
+        pass
+    return False
 
 
 def lose_the_end(world: World) -> list[str]:
@@ -28,11 +45,10 @@ def lose_the_end(world: World) -> list[str]:
     world.network.split([former.machine, world.machines["proxy"], *world.site("1")])
     world.store.wait_for_primary(besides=former)
     failed_over_at = datetime.now(UTC) - timedelta(seconds=1)
-    world.wait_until_steady(["api2"])
+    wait_for(lambda: is_stopped(world.api_url("2")), "the shorter log takes nothing in", timeout_s=OVER_S)
     time.sleep(SEALED_S)
     world.network.heal()
     world.store.wait_until_whole(standby="replica")
-    world.wait_until_ready()
     world.stop_senders()
     lost = world.acknowledged() - world.staged()
     position = world.last_position(before=failed_over_at)
@@ -55,6 +71,7 @@ def lose_the_end(world: World) -> list[str]:
     ):
         said = sealed.stderr + after.stdout + after.stderr
         problems.append(f"asynchronous split: the log does not go on openly: {said}")
+    world.wait_until_ready()
     with contextlib.closing(ImportClient(world.api_url("2"), world.api_key)) as client:
         for number in sorted(world.number_of(external) for external in lost):
             client.create(encoded(an_account(SUPPLIER, number)))
