@@ -18,7 +18,7 @@ from typing import Any, Protocol, TextIO, cast
 import msgspec
 import structlog
 
-from discretion.shown import cleaned, cleaned_value, said_by, shown
+from discretion.shown import MAX_CLEANED, cleaned, cleaned_value, said_by, shown
 from discretion.traced import trace_without_values, traced
 
 REPEATS_S = 60.0
@@ -55,7 +55,10 @@ class JsonLines:
         self._unfinished = ""
 
     def write(self, text: str) -> int:
-        *lines, self._unfinished = (self._unfinished + text).split("\n")
+        *lines, rest = (self._unfinished + text).split("\n")
+        if len(rest) > MAX_CLEANED:
+            lines, rest = [*lines, rest], ""
+        self._unfinished = rest
         self._stream.write("".join(f"{line_as_json(line)}\n" for line in lines if line.strip()))
         return len(text)
 
@@ -107,13 +110,14 @@ class Repeats:
 
     def __init__(self, interval_s: float = REPEATS_S) -> None:
         self._interval_s = interval_s
-        self._shown: dict[tuple[str, ...], tuple[float, int]] = {}
+        self._shown: dict[int, tuple[float, int]] = {}
+        """By a hash of the line, since lines may be long: when it was shown, and how often it was left out since."""
 
     def __call__(self, _: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         """Raises DropEvent for a repetition within the interval."""
         template = line.pop("template", None)
         told = {name: line.get(name) for name in ("logger", "exception")} | {"event": template} if template else line
-        key = tuple(f"{name}={one}" for name, one in told.items() if not isinstance(one, int | float))
+        key = hash(tuple(f"{name}={one}" for name, one in told.items() if not isinstance(one, int | float)))
         at, (shown_at, left_out) = time.monotonic(), self._shown.pop(key, (-inf, 0))
         is_repeated = at - shown_at < self._interval_s
         self._shown[key] = (shown_at, left_out + 1) if is_repeated else (at, 0)

@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from eventstore.log.ledger import Ledger
+from projections import INLINE
 from tests.faults.disk import NotMountable, fill, small_disk
+from tests.support.console import COOKIE, new_session, new_user
 from tests.support.importing import ImportClient
 from tests.support.make import an_account, encoded
 from tests.support.running import Importer, RunningService, processed, start_service, wait_for
+from tests.support.whole import admin_url
 
 SIZE_MB = 400
 CREATES = 200
@@ -33,6 +37,7 @@ def test_a_full_disk_ends_no_process_and_leaves_reads_and_the_console(folder: Pa
         assert importer.client.create(encoded(first)).status == 201
         wait_for(lambda: processed(importer) == 1, "the account exists")
         pids = {role: [one.pid for one in service.processes(role)] for role in ("api", "relay", "worker")}
+        signed_in = {"Cookie": f"{COOKIE}={session_of_a_user(service)}"}
         ballast = fill(disk / "ballast")
         statuses = statuses_of_creates(service, importer)
         assert set(statuses[-CREATES // 2 :]) == {503}
@@ -40,6 +45,8 @@ def test_a_full_disk_ends_no_process_and_leaves_reads_and_the_console(folder: Pa
         assert importer.client.status(importer.supplier, first["external_account_number"]).status == 200
         assert service.raw("GET", "/livez")[0] == 200
         assert service.raw("GET", "/console/sign-in/")[0] == 200
+        for page in ("/console/", "/console/imports/", "/console/system/"):
+            assert service.raw("GET", page, signed_in)[0] == 200, page
         assert b"importledger_requests_total" in read(f"{service.base_url}/metrics", operator)
         answer, _ = service.request("GET", "/readyz")
         assert (answer.status, "disk" in answer.body["detail"]) == (503, True)
@@ -56,6 +63,14 @@ def statuses_of_creates(service: RunningService, importer: Importer) -> list[int
     with contextlib.closing(ImportClient(service.base_url, importer.api_key, tries=1)) as client:
         accounts = (an_account(importer.supplier, number) for number in range(2, CREATES + 2))
         return [client.create(encoded(account)).status for account in accounts]
+
+
+def session_of_a_user(service: RunningService) -> str:
+    ledger = Ledger(admin_url(service), views=INLINE)
+    try:
+        return new_session(ledger, new_user(ledger, role="operator"))
+    finally:
+        ledger.close()
 
 
 def read(url: str, headers: dict[str, str]) -> bytes:
