@@ -4,6 +4,7 @@ Refusals are judged in this order: parse → already imported or in progress →
 an unknown supplier among them.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal, TypeVar
@@ -98,32 +99,35 @@ class AccountImport:
         def body(status: ImportState, outcome: Outcome) -> bytes:
             return _answer(request, status, outcome, staging.warnings) if is_told else _NOTHING
 
-        stream = stream_of(staging.supplier, staging.external)
-        command, payload, at, by = staging.command, staging.payload, now(), call.by
-        told = body("PENDING", "staged")
+        stream, told = stream_of(staging.supplier, staging.external), body("PENDING", "staged")
+        answer, payload = call.answer(201, told), staging.payload
         try:
-            await self._ledger.begin(stream, command, at=at, by=by, payload=payload, answer=call.answer(201, told))
-            call.is_stored = True
-            measures().accepted(_mode_of(command), "staged")
-            return told
+            await self._ledger.begin(stream, staging.command, at=now(), by=call.by, payload=payload, answer=answer)
         except VersionConflict:
-            told = body("PENDING", "replaced")
+            return await in_time(self._staged_again(call, stream, staging, body))
+        call.is_stored = True
+        measures().accepted(_mode_of(staging.command), "staged")
+        return told
+
+    async def _staged_again(
+        self, call: Call, stream: str, staging: "_Staging", body: Callable[[ImportState, Outcome], bytes]
+    ) -> bytes:
+        """Decide on the state of a stream that exists. The answer's body."""
+        payload, told = staging.payload, body("PENDING", "replaced")
         answer = call.answer(201, told)
-        command = await in_thread(lambda: comparable(command, payload.body()))
-        recorded = await in_thread(self._ledger.execute, stream, command, at=at, by=by, payload=payload, answer=answer)
+        command = await asyncio.to_thread(lambda: comparable(staging.command, payload.body()))
+        recorded = await asyncio.to_thread(
+            self._ledger.execute, stream, command, at=now(), by=call.by, payload=payload, answer=answer
+        )
         measures().accepted(_mode_of(command), "replaced" if recorded is not None else "unchanged")
         if recorded is not None:
             call.is_stored = True
             return told
         if command.run:
-            await in_time(self._belonging(staging, command))
+            await self._runs.join(staging.supplier, command.run, _mode_of(command), [staging.external])
+            await self._runs.append()
         present = await self._statuses.read((staging.supplier, staging.external))
         return body(present.status if present is not None else "PENDING", "unchanged")
-
-    async def _belonging(self, staging: "_Staging", command: StageImport) -> None:
-        """Make the account, which was there before, belong to the run of the command."""
-        await self._runs.join(staging.supplier, command.run, _mode_of(command), [staging.external])
-        await self._runs.append()
 
     async def _accepted(self, call: Call, occasion: Occasion, kept: Callable[[Judgement], T]) -> T:
         """What is kept of an account that is accepted, once its body is let go of. Raises NotValid.

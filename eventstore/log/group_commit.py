@@ -10,6 +10,7 @@ import asyncio
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from itertools import accumulate
@@ -268,8 +269,8 @@ def _without_conflicting(batch: Sequence[_Item], conflicting: Set[int]) -> list[
 class LoopCommitter:
     """The committer as seen from one event loop: futures of the loop, one hand-over per batch.
 
-    When a batch takes too long, as it does while the database hangs, everybody who waits gets StoreUnavailable.
-    What was asked may have been stored all the same; repeating it is safe.
+    An append that takes too long, as it does while the database hangs, gets StoreUnavailable, wherever it waits. It may
+    be stored all the same; repeating it is safe.
     """
 
     def __init__(self, committer: GroupCommitter, pressure: ProcessorPressure | None = None) -> None:
@@ -282,6 +283,8 @@ class LoopCommitter:
         self._gathering: asyncio.TimerHandle | None = None
         self._enough = 0
         """For how many appends the hand-over waits while it gathers."""
+        self._due: deque[tuple[float, asyncio.Future[int]]] = deque()
+        """All appends in their order, with the time at which each is given up; those that have a result as well."""
         self._alarm: asyncio.TimerHandle | None = None
 
     @property
@@ -296,6 +299,9 @@ class LoopCommitter:
         loop = running_loop()
         future: asyncio.Future[int] = loop.create_future()
         self._waiting.append((append, future))
+        self._due.append((loop.time() + ANSWER_TIMEOUT_S, future))
+        if self._alarm is None:
+            self._give_up(loop)
         if self._gathering is not None and len(self._waiting) >= self._enough:
             self._gathering.cancel()
             self._gathering, self._is_busy = None, False
@@ -326,7 +332,6 @@ class LoopCommitter:
         self._writing = [future for _, future in batch]
         self._is_busy = bool(batch)
         if batch:
-            self._alarm = loop.call_later(ANSWER_TIMEOUT_S, self._give_up, loop)
             futures = self._writing
 
             def done(results: list[AppendResult]) -> None:
@@ -340,18 +345,18 @@ class LoopCommitter:
     def _settle(
         self, loop: asyncio.AbstractEventLoop, futures: Sequence["asyncio.Future[int]"], results: Sequence[AppendResult]
     ) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
         self._gather(loop)
         for future, result in zip(futures, results, strict=True):
             _settle_future(future, result)
+        while self._due and self._due[0][1].done():
+            self._due.popleft()
 
     def _give_up(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Answer all who wait; those who come while the writer still hangs are answered the next time."""
-        for future in (*self._writing, *(future for _, future in self._waiting)):
-            _settle_future(future, StoreUnavailable("the database does not answer in time"))
-        self._waiting = []
-        self._alarm = loop.call_later(ANSWER_TIMEOUT_S, self._give_up, loop)
+        """Answer those whose time is over, and set the alarm for the next one."""
+        while self._due and (self._due[0][0] <= loop.time() or self._due[0][1].done()):
+            _settle_future(self._due.popleft()[1], StoreUnavailable("the database does not answer in time"))
+        self._waiting = [(append, future) for append, future in self._waiting if not future.done()]
+        self._alarm = loop.call_at(self._due[0][0], self._give_up, loop) if self._due else None
 
 
 def _settle_future(future: "asyncio.Future[int]", result: AppendResult) -> None:

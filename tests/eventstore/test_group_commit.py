@@ -1,6 +1,7 @@
 """The one writer of a process takes what it can hold, and says so when that is full."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -13,13 +14,14 @@ from eventstore.aggregates.import_process import (
     stream_of,
 )
 from eventstore.aggregates.supplier import SupplierCreated
-from eventstore.errors import LedgerBusy
+from eventstore.errors import LedgerBusy, StoreUnavailable
 from eventstore.events import Recorded
-from eventstore.log.group_commit import AppendResult, GroupCommitter, LoopCommitter
+from eventstore.log.group_commit import ANSWER_TIMEOUT_S, AppendResult, GroupCommitter, LoopCommitter
 from eventstore.log.ledger import Ledger
 from eventstore.log.recorder import Append, LedgerDatastore, LedgerRecorder
 from tests.support.make import NOON, stage
 from tests.support.pressure import Said
+from tests.support.virtual_time import in_virtual_time
 
 
 def test_the_writer_takes_no_more_than_it_can_hold(database: PostgresUrls, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,6 +97,10 @@ class Writer:
     async def settle() -> None:
         for _ in range(4):
             await asyncio.sleep(0)
+
+    @property
+    def answered(self) -> int:
+        return len(self.batches) - len(self._done)
 
     @property
     def sizes(self) -> list[int]:
@@ -261,3 +267,30 @@ def test_every_append_is_written_once_and_in_order_however_they_come(bursts: lis
         return [future.result() for future in futures]
 
     assert among_clients(scene, is_short=is_short) == [*range(1, sum(bursts) + 1)]
+
+
+@given(st.lists(st.tuples(st.floats(0, 2), st.booleans()), min_size=1, max_size=20))
+def test_no_append_waits_longer_than_its_time_however_long_batches_take(steps: list[tuple[float, bool]]) -> None:
+    """A pause before each append, after which the oldest batch may be written, or the writer still hangs."""
+
+    async def scene() -> None:
+        writer = Writer()
+        committer = LoopCommitter(writer, Said(is_high=False))  # type: ignore[arg-type]
+        loop, waited = asyncio.get_running_loop(), list[float]()
+
+        async def append() -> None:
+            began = loop.time()
+            with contextlib.suppress(StoreUnavailable):
+                await committer.submit(Append([]))
+            waited.append(loop.time() - began)
+
+        async with asyncio.TaskGroup() as group:
+            for pause, is_written in steps:
+                await asyncio.sleep(pause)
+                if is_written and writer.sizes and len(writer.sizes) > writer.answered:
+                    await writer.write()
+                group.create_task(append())
+        assert len(waited) == len(steps)
+        assert max(waited) <= ANSWER_TIMEOUT_S + 1e-6
+
+    in_virtual_time(scene())
