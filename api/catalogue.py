@@ -162,8 +162,8 @@ _ANSWERS = (
     _answer(
         400,
         "invalid_idempotency_key",
-        "An Idempotency-Key has 1 to 255 printable ASCII characters.",
-        "Ein Idempotency-Key hat 1 bis 255 druckbare ASCII-Zeichen.",
+        "An Idempotency-Key must have 1 to 255 printable ASCII characters.",
+        "Ein Idempotency-Key muss 1 bis 255 druckbare ASCII-Zeichen haben.",
     ),
     _answer(
         400,

@@ -73,8 +73,7 @@ _SMALL_PIECES = Sentence(
 _NO_VERSION = Sentence("The version must be HTTP/1.1 or HTTP/1.0.", "Die Version muss HTTP/1.1 oder HTTP/1.0 sein.")
 _NO_TUNNEL = Sentence("The method must not be CONNECT.", "Die Methode darf nicht CONNECT sein.")
 _ONE_HOST = Sentence(
-    "A request must have one Host header that names a host.",
-    "Eine Anfrage muss genau einen gültigen Host-Header haben.",
+    "A request must have one valid Host header.", "Eine Anfrage muss genau einen gültigen Host-Header haben."
 )
 _ONLY_CHUNKED = Sentence(
     "Transfer-Encoding must be chunked, and must not be sent with HTTP/1.0.",
@@ -138,7 +137,7 @@ class GuardedProtocol(HttpToolsProtocol):
     _is_in_body = False
     _is_refused = False
     _is_head_repeated = False
-    """The parser reads the head of an upgrade again: what it reports until the head's end is known."""
+    """True while the parser reads the head of an upgrade again. Its reports are skipped until the head's end."""
     _line_bytes = 0
     _header_bytes = 0
     _unheard_bytes = 0

@@ -112,7 +112,7 @@ BULK_BODIES: tuple[Hostile, ...] = (
     Hostile("lines of long unknown names", _sent(_names(1_200, 300, length=60)), _TAKEN, lines=300),
     Hostile("lines of many misfits", _sent(_refused), _TAKEN, lines=500),
     Hostile("5,000 lines that are no JSON", _sent(lambda s: iter([b"{"] * 5_000)), _TAKEN, True, lines=5_000),
-    Hostile("1,000,000 blank lines", _sent(lambda s: iter([b""] * 1_000_000)), _TAKEN, True),
+    Hostile("1,000,000 blank lines", _sent(lambda s: iter([b""] * 1_000_000)), (400,), True),
     Hostile("a line that never ends", _sent(lambda s: iter([b"x" * 60_000_000])), _TAKEN, True),
     Hostile("a bomb in gzip", _compressed("gzip", lambda: gzip.compress(bytes(_BOMB), 1)), (413, 200), True, lines=4),
     Hostile("a bomb in zstd", _compressed("zstd", lambda: zstandard.compress(bytes(_BOMB))), (413, 200), True, lines=4),

@@ -209,7 +209,7 @@ def test_a_receipt_keeps_its_account_number_whenever_the_line_can_be_parsed(
 
 @pytest.mark.parametrize("query", ["?mode=nonsense", "?mode=", "?run=", "?run=a%20b", "?run=" + "x" * 65, "?run=ä"])
 def test_an_unknown_mode_or_a_malformed_run_is_400(service: RunningService, importer: Importer, query: str) -> None:
-    assert bulk(service, importer, b"", query.replace("ä", "%C3%A4")).status == 400
+    assert bulk(service, importer, b"{}", query.replace("ä", "%C3%A4")).status == 400
 
 
 @pytest.mark.parametrize("path", [BULK, "/v1/data-import/delivery-note/bulk/"])

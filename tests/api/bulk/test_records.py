@@ -74,7 +74,7 @@ def test_other_content_under_the_same_reference_is_refused(service: RunningServi
 
 
 def test_records_know_no_mode(service: RunningService, importer: Importer) -> None:
-    assert bulk(service, importer, b"", "?mode=validate", path=PATHS["delivery_note"]).status == 400
+    assert bulk(service, importer, b"{}", "?mode=validate", path=PATHS["delivery_note"]).status == 400
 
 
 @pytest.mark.parametrize(("line", "code"), [(b"[]", "invalid"), (b"null", "null")])
