@@ -22,8 +22,10 @@ from eventstore.clock import now
 from eventstore.log.refused_attempts import attempts_of_number
 from eventstore.log.typed_reasons import MAX_REASON
 from projections.import_list import ListedRow, ListPage, Narrowed, imports_named, list_imports
+from projections.import_run import run_states
 from projections.supplier_overview import supplier_codes
 from schemas.base import Problem
+from schemas.run import RunRecord
 from schemas.sentence import Sentence
 
 MOST_AT_ONCE = 10_000
@@ -79,10 +81,10 @@ async def imports(visit: Visit) -> Response:
     """A page of the list."""
     asked = Asked.of(dict(visit.request.query_params))
     codes = await _codes(visit)
+    suppliers = [code for code in codes if not asked.supplier or code == asked.supplier]
     listed = await _page(visit, asked.narrowed(codes), visit.query("after"))
     attempts = []
     if asked.q and not visit.query("after"):
-        suppliers = [code for code in codes if not asked.supplier or code == asked.supplier]
         attempts = await visit.read(attempts_of_number, asked.q, suppliers)
     return visit.render(
         "imports.html",
@@ -93,6 +95,7 @@ async def imports(visit: Visit) -> Response:
         tones=STATE_TONES,
         rows=[(row, import_address(row.supplier, row.external_account_number)) for row in listed.imports],
         attempts=[(one, import_address(one.supplier, one.external_account_number)) for one in _last(attempts)],
+        run=await _run(visit, suppliers, asked.run) if asked.run and not visit.query("after") else None,
         next_page=asked.query(after=listed.next_after) if listed.next_after else "",
         is_first=not visit.query("after"),
         first_page=asked.query(),
@@ -100,6 +103,14 @@ async def imports(visit: Visit) -> Response:
         may_mend=visit.person.may(MENDERS),
         search_line=command_line("search", asked.q) if asked.q else "",
     )
+
+
+async def _run(visit: Visit, suppliers: Sequence[str], run: str) -> RunRecord | None:
+    """The record of the run that the list is narrowed to, once one supplier is left."""
+    if len(suppliers) != 1:
+        return None
+    states = await visit.read(run_states, suppliers[0], run)
+    return states[0].record if states else None
 
 
 @page("/imports/export/", roles=EVERYBODY)

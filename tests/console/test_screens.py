@@ -107,6 +107,25 @@ def test_support_finds_why_in_three_steps_and_mends_in_five(book: Ledger, databa
     assert retry.caused_by.startswith("user:u_")
 
 
+def test_a_run_shows_its_warnings(book: Ledger, database: PostgresUrls) -> None:
+    for number in ("W-1", "W-2"):
+        stage(book, person(number, "Groß"), run="tuesday", warnings=("invalid_postcode@billing_postcode",))
+    stage(book, person("W-3", "Groß"), run="tuesday")
+    follow(book)
+
+    async def visit(browser: httpx.AsyncClient) -> None:
+        page = await browser.get("/console/imports/", params={"run": "tuesday", "supplier": SUPPLIER})
+        said = words_of(page.text)
+        assert "Run tuesday Refused: 0 · With warnings: 2" in said
+        assert "2 invalid_postcode billing_postcode" in said
+        foreign = await browser.get("/console/imports/", params={"run": "tuesday", "supplier": "FOREIGN"})
+        assert "With warnings" not in foreign.text
+        other = await browser.get("/console/imports/", params={"run": "wednesday", "supplier": SUPPLIER})
+        assert "With warnings" not in other.text
+
+    visiting(database, signed_in(book, suppliers=(SUPPLIER,)), visit)
+
+
 def test_a_stopped_intake_is_named_and_refuses_a_retry(book: Ledger, database: PostgresUrls) -> None:
     async def visit(browser: httpx.AsyncClient) -> None:
         for page in ("/console/", "/console/proof/", "/console/system/"):
