@@ -67,7 +67,8 @@ class Supervision:
                 if stop.wait(self.failed(name, error)):
                     return
             else:
-                self.works(name)
+                if not stop.is_set():
+                    self.works(name)
                 return
 
     def task(self, name: str, work: Callable[[], Awaitable[None]]) -> "asyncio.Task[None]":
@@ -100,6 +101,8 @@ class Supervision:
     def failed(self, name: str, error: Exception, *, is_waiting: bool = False, is_logged: bool = False) -> float:
         """Note a failure, and log it unless it was logged a moment ago; return the pause before the next try."""
         now, said = time.monotonic(), said_by(error)
+        if is_waiting:  # its kind is "not there"
+            said = said.removeprefix(f"{type(error).__name__}: ")
         with self._lock:
             before = self._known(name)
             times = before.trouble.times + 1 if before else 1

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import psycopg
 from psycopg.errors import DeadlockDetected, InsufficientPrivilege, ReadOnlySqlTransaction, SerializationFailure
-from psycopg_pool import PoolTimeout
+from psycopg_pool import PoolClosed, PoolTimeout
 
 from eventstore.errors import IntakeStopped, StoreUnavailable, VersionConflict
 from eventstore.log.connecting import why_no_connection
@@ -43,6 +43,13 @@ def is_unavailable(error: psycopg.Error) -> bool:
     return is_passing and not state.startswith(_CONTENT)
 
 
+def _reason(error: psycopg.Error) -> str:
+    """Return why the store is unavailable. A pool knows only that it had no connection in time."""
+    if isinstance(error, PoolClosed):
+        return "the log is not open"
+    return (why_no_connection() if isinstance(error, PoolTimeout) else None) or str(error)
+
+
 @contextmanager
 def store_errors() -> Iterator[None]:
     """Raise StoreUnavailable where the server is away or cannot write, IntakeStopped, VersionConflict for a conflict.
@@ -58,6 +65,5 @@ def store_errors() -> Iterator[None]:
         if error.sqlstate == STOPPED:
             raise IntakeStopped("intake is stopped") from error
         if is_unavailable(error):
-            reason = why_no_connection() if isinstance(error, PoolTimeout) else None
-            raise StoreUnavailable(reason or str(error)) from error
+            raise StoreUnavailable(_reason(error)) from error
         raise
