@@ -18,7 +18,7 @@ from eventstore.operations.guards import guards_off
 from eventstore.proof.answer_verification import verify_answers
 from eventstore.proof.checkpoints import LogKey, OutsideUnavailable, read_signed
 from eventstore.proof.payload_verification import verify_payloads
-from eventstore.proof.sealing import LogDiffers, SealRefused, seal, sealing_lock, sign_snapshot
+from eventstore.proof.sealing import LogDiffers, SealRefused, compare_log, seal, sealing_lock, sign_snapshot
 from eventstore.proof.statement import check_statement, sign_statement
 from eventstore.proof.verification import Kept, gaps, verify_events
 from eventstore.proof.verifier import Invalid, read_statement
@@ -140,7 +140,7 @@ def stopped_intake(database_url: str, settings: Settings, folder: DataFolder) ->
         with psycopg.connect(database_url, autocommit=True) as connection:
             connection.execute("SET statement_timeout = 0; SET TIME ZONE 'UTC'")
             with sealing_lock(connection, waits=True):
-                seal(connection, key, outside(msgspec.structs.replace(settings, data_dir=folder.path)), at=now())
+                compare_log(connection, key, outside(msgspec.structs.replace(settings, data_dir=folder.path)))
     except LogDiffers as differs:
         return str(differs)
     except (SealRefused, OutsideUnavailable):

@@ -53,6 +53,7 @@ LEFT_OUT = {
     "projection_versions": "made anew with the views",
     "parked_streams": "made anew with the views",
     "intake_stops": "the relay compares the restored log with the checkpoints outside, and stops intake again",
+    "troubles": "failures of processes that run now",
     "statement_requests": "a queue of requests that end within seconds",
     "owner_task_progress": "the progress of tasks that run now",
     "long_jobs": "jobs of commands that wait for them now",
@@ -211,6 +212,7 @@ def restore(admin_url: str, folder: Path, manifest: BackupManifest, drawn: Drawn
         present = {name for (name,) in connection.execute("SELECT name FROM schema_migrations")}
         if unknown := set(manifest.schema) - present:
             raise BackupError(f"The backup has schema {max(unknown)}, which this version does not know.")
+        connection.execute("DELETE FROM intake_stops")  # of the empty log, in whose place this one is loaded
         connection.execute(SQL("DELETE FROM {}").format(Identifier(*drawn.table)))
         tables = TABLES | drawn.tables
         parts = {name: (folder, part) for name, part in manifest.parts.items()}

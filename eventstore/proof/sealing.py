@@ -111,8 +111,23 @@ def seal(
     could not be kept outside is kept there the next time. A log that does not continue a signed checkpoint takes
     nothing in from then on. `former_key` is the verifier key of what was signed before the key was changed.
     """
-    try:
+    with _stopping_intake(connection):
         return _seal(connection, key, outside, at=at, former_key=former_key, progress=progress)
+
+
+def compare_log(connection: Connection[Any], key: LogKey, outside: Outside) -> None:
+    """Compare the log with its signed checkpoints, here and outside, as `seal` does; nothing is signed.
+
+    Raises SealRefused, OutsideUnavailable. A log that does not continue them takes nothing in from then on.
+    """
+    with _stopping_intake(connection):
+        _compared(connection, (key.verifier,), outside, lambda position: None)
+
+
+@contextmanager
+def _stopping_intake(connection: Connection[Any]) -> Iterator[None]:
+    try:
+        yield
     except TreeDamaged as damaged:
         raise SealRefused(str(damaged)) from damaged
     except LogDiffers as differs:
@@ -120,16 +135,19 @@ def seal(
         raise
 
 
-def _seal(
-    connection: Connection[Any],
-    key: LogKey,
-    outside: Outside,
-    *,
-    at: datetime,
-    former_key: str | None,
-    progress: Callable[[int], None],
-) -> Sealed | None:
-    keys = (key.verifier, former_key) if former_key else (key.verifier,)
+class _Compared(msgspec.Struct, frozen=True):
+    """A log that continues its checkpoints: its events, its branch, the newest checkpoint, and what is outside."""
+
+    head: int
+    branch: int
+    before: Checkpoint | None
+    newest: str
+    ends: Mapping[int, int]
+
+
+def _compared(
+    connection: Connection[Any], keys: Sequence[str], outside: Outside, progress: Callable[[int], None]
+) -> _Compared:
     head = _head(connection)
     branch, signed, newest = _newest(connection)
     ends = outside.ends(since=signed)
@@ -148,19 +166,34 @@ def _seal(
     tree = tree_size(connection)
     if tree > head:
         raise LogDiffers(f"TRUNCATED: the log has {head} events, and {tree} were hashed.", tree, f"tree of {tree}")
-    size = _grow(connection, head, progress)
+    return _Compared(head, branch, before, newest, ends)
+
+
+def _seal(
+    connection: Connection[Any],
+    key: LogKey,
+    outside: Outside,
+    *,
+    at: datetime,
+    former_key: str | None,
+    progress: Callable[[int], None],
+) -> Sealed | None:
+    keys = (key.verifier, former_key) if former_key else (key.verifier,)
+    log = _compared(connection, keys, outside, progress)
+    size = _grow(connection, log.head, progress)
     if not size:
         return None
     connection.execute(_KEEP_KEY, {"origin": key.name, "verifier": key.verifier, "at": at})
+    before, branch = log.before, log.branch
     if before is not None and before.size == size:
         if before.origin != key.name:
             raise SealRefused("The former key has signed everything already. Seal again when there is a new event.")
-        sealed = Sealed(before, newest, is_new=False)
+        sealed = Sealed(before, log.newest, is_new=False)
     else:
         note = key.sign(size, range_root(tile_reader(connection), 0, size), at, branch=branch)
         connection.execute(_INSERT, (size, note, at, branch, None, None))
         sealed = Sealed(_read(note, keys), note, is_new=True)
-    _keep_outside(connection, outside, branch, ends)
+    _keep_outside(connection, outside, branch, log.ends)
     return sealed
 
 
@@ -189,7 +222,11 @@ def continue_from(
     branch = 1 + max([checkpoint.branch for checkpoint in signed], default=0)
     with connection.transaction():
         head = _head(connection)
-        if not 0 <= position <= head or not head:
+        if not head:
+            raise SealRefused(
+                "The log is empty: restore a backup, or take accounts in with `importledger seal --accept`."
+            )
+        if not 0 <= position <= head:
             raise SealRefused(f"The log has {head} events: it cannot continue from position {position}.")
         connection.execute("DELETE FROM log_tiles")
         _grow(connection, head, progress)

@@ -191,3 +191,19 @@ def test_a_backup_that_is_older_than_the_checkpoints_outside_stops_intake(backup
     assert invoked("seal", "--continue-from", "631", "--reason", "the newest backup")[0] == 0
     assert invoked("supplier", "create", "LATER")[0] == 0
     assert invoked("seal")[0] == 0
+
+
+def test_a_backup_is_restored_into_an_empty_database_whose_intake_is_stopped(backup: Path, log: Log) -> None:
+    log.outside.keep(700, KEY.sign(700, bytes(32), NOON))
+    code, said = invoked("seal")
+    assert (code, "TRUNCATED: the log has 0 events" in said) == (1, True)
+    assert "The log is empty: restore a backup" in invoked("seal", "--continue-from", "0", "--reason", "x")[1]
+    code, said = invoked("restore", str(backup))
+    assert (code, "INTAKE IS STOPPED  TRUNCATED: the log has 631 events, and" in said) == (0, True), said
+    assert log.admin.execute("SELECT size FROM intake_stops WHERE ended_at IS NULL").fetchall() == [(700,)]
+
+
+def test_a_restore_signs_nothing(backup: Path, log: Log) -> None:
+    before = log.outside.sizes()
+    assert invoked("restore", str(backup))[0] == 0
+    assert log.outside.sizes() == before
