@@ -19,6 +19,7 @@ from api.status_codes import FAILING, INTAKE_STOPPED, STOPPED, ApiError
 from discretion.shown import cleaned
 from eventstore.errors import StoreUnavailable, first_line
 from eventstore.log.intake_stop import read_intake_stop
+from eventstore.log.store_errors import is_disk_full
 from eventstore.log.troubles import ReportedTrouble, read_troubles
 from eventstore.operations.fitness import REPLICATED
 from eventstore.operations.migrate import NEWEST
@@ -28,12 +29,12 @@ from schemas.sentence import Sentence
 LEAST_ROOM = 16 * 2**20
 """Bytes of a segment of Postgres' write-ahead log: with less room, a create may fail at any time."""
 
-
 _NO_SCHEMA = Sentence("The schema is missing.", "Das Schema fehlt.")
 _OLD_SCHEMA = Sentence("The schema is older than the code.", "Das Schema ist älter als das Programm.")
 _NO_WRITER = Sentence("Nothing writes to the log.", "Nichts schreibt in das Protokoll.")
 _NO_STANDBY = Sentence("No synchronous standby is connected.", "Kein synchroner Standby-Server ist verbunden.")
 _DISK_FULL = Sentence("The disk of the data folder is full.", "Die Festplatte des Datenordners ist voll.")
+_DATABASE_FULL = Sentence("The disk of the database is full.", "Die Festplatte der Datenbank ist voll.")
 
 
 class Health(Wire, frozen=True, kw_only=True, forbid_unknown_fields=False):
@@ -96,6 +97,8 @@ class HealthChecks:
             return _NO_WRITER
         if self._roles_file is not None and is_full(connection.info.host, self._roles_file.parent):
             return _DISK_FULL
+        if is_disk_full():
+            return _DATABASE_FULL
         cursor = await connection.execute("SELECT FROM schema_migrations WHERE name = %s", (NEWEST,))
         if cursor.rowcount != 1:
             return _OLD_SCHEMA

@@ -4,11 +4,19 @@ The driver's own classes do not help: a deadlock and a value that is too long fo
 and a read-only file system is a missing privilege.
 """
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import inf
 
 import psycopg
-from psycopg.errors import DeadlockDetected, InsufficientPrivilege, ReadOnlySqlTransaction, SerializationFailure
+from psycopg.errors import (
+    DeadlockDetected,
+    DiskFull,
+    InsufficientPrivilege,
+    ReadOnlySqlTransaction,
+    SerializationFailure,
+)
 from psycopg_pool import PoolClosed, PoolTimeout
 
 from eventstore.errors import IntakeStopped, StoreUnavailable, VersionConflict
@@ -30,6 +38,20 @@ _FILES = frozenset(
     | {"storage.c", "twophase.c", "xlog.c", "xlogutils.c"}
 )
 """Source files of Postgres that access files. A read-only file system has the code of a missing right there."""
+
+
+FULL_S = 10.0
+"""Seconds for which a database counts as full after it has said so. Then it may be tried again."""
+
+
+class _Full:
+    at = -inf
+    """When the database last had no room for this process."""
+
+
+def is_disk_full() -> bool:
+    """Return whether the database had no room a moment ago."""
+    return time.monotonic() - _Full.at < FULL_S
 
 
 def is_unavailable(error: psycopg.Error) -> bool:
@@ -64,6 +86,8 @@ def store_errors() -> Iterator[None]:
             raise VersionConflict(numbers=[int(number) for number in numbers if number]) from error
         if error.sqlstate == STOPPED:
             raise IntakeStopped("intake is stopped") from error
+        if isinstance(error, DiskFull):
+            _Full.at = time.monotonic()
         if is_unavailable(error):
             raise StoreUnavailable(_reason(error)) from error
         raise
