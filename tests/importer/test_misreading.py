@@ -6,6 +6,7 @@ import random
 import re
 import shutil
 import subprocess
+import tempfile
 import zipfile
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +17,8 @@ import pyarrow
 import pytest
 import xlsxwriter
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 from openpyxl import Workbook
 from pyarrow import parquet
 
@@ -261,8 +264,9 @@ def test_a_lone_carriage_return_splits_no_row(tmp_path: Path) -> None:
     assert accounts(tmp_path, file)[0]["customers"][0]["family_name"] == "Gro\rß"
 
 
-def test_a_first_line_sep_names_the_delimiter_and_is_no_header(tmp_path: Path) -> None:
-    file = written(tmp_path, "kunden.csv", "sep=|\nNr|Name\nK1|a;b;c\n")
+@pytest.mark.parametrize("line", ["sep=|", '"sep=|"', "SEP=|\r"])
+def test_a_first_line_sep_names_the_delimiter_and_is_no_header(tmp_path: Path, line: str) -> None:
+    file = written(tmp_path, "kunden.csv", f"{line}\nNr|Name\nK1|a;b;c\n")
     assert accounts(tmp_path, file)[0]["customers"][0]["family_name"] == "a;b;c"
 
 
@@ -617,6 +621,42 @@ def test_rows_of_a_further_table_join_their_parent(tmp_path: Path) -> None:
     assert counted.returncode == 0, counted.stdout
     said = msgspec.json.decode((tmp_path / "m.json").read_bytes())
     assert (said["accounts"], said["meters"], said["readings"]) == (101, 388, 2_328)
+
+
+few = st.sampled_from(["", "a", "b", "c"])
+
+
+@given(st.lists(st.tuples(few, few), min_size=1, max_size=6), st.lists(st.tuples(few, few), max_size=8))
+def test_each_row_of_a_further_table_is_in_one_place_or_named(
+    places: list[tuple[str, str]], meters: list[tuple[str, str]]
+) -> None:
+    account = {
+        "external_account_number": "Nr",
+        "supply_addresses": [
+            {"each": ["Ort"], "supply_address1": "Ort", "supply_points": [{"from": "z", "identifier": "Zähler"}]}
+        ],
+    }
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        file = written(folder, "kunden.csv", "Nr;Ort;x\n" + "".join(f"{key};{place};x\n" for key, place in places))
+        rows = "".join(f"{key};{place};Z{number}\n" for number, (key, place) in enumerate(meters))
+        written(folder, "z.csv", f"Nr;Ort;Zähler\n{rows}")
+        path = mapped(folder, account, ignore=["x"], files={"z": {"path": "z.csv", "key": "Nr"}})
+        source = MappedSource([file], read_mapping(path), path, None)
+        made = [msgspec.json.decode(line.content) for line in source.lines() if line.content]
+        assert source.mapped is not None
+        losses = source.mapped.losses
+    found = [
+        (account["external_account_number"], address["supply_address1"], point["identifier"])
+        for account in made
+        for address in account.get("supply_addresses", ())
+        for point in address.get("supply_points", ())
+    ]
+    known = {(key, place) for key, place in places if key and place}
+    expected = [(key, place, f"Z{number}") for number, (key, place) in enumerate(meters) if (key, place) in known]
+    assert sorted(found) == sorted(expected)
+    assert losses.repeated == {}
+    assert (losses.rows["z"].rows if "z" in losses.rows else 0) == len(meters) - len(expected)
 
 
 def test_a_row_used_for_several_parents_is_an_error(tmp_path: Path) -> None:

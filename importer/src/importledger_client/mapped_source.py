@@ -62,11 +62,6 @@ class MappedSource(Source):
             if (alias, column) not in used and column not in self._plan.ignore
         ]
 
-    def left_out(self) -> Iterator[str]:
-        if self.mapped is not None:
-            for what, sentence in self.mapped.losses.sentences(self._place):
-                yield f"{what}: {sentence}"
-
     def written(self) -> Iterator[str]:
         """A line for each file or sheet: how it was read; and how many rows and cells each table has."""
         for alias, table in self.tables.items():
@@ -75,6 +70,12 @@ class MappedSource(Source):
             used = sum(number for (name, _), number in self._used().items() if name == alias)
             ignored = f", {cells - used:,} of them ignored" if cells != used else ""
             yield f"{alias or table.name}: {table.rows_read:,} rows, {cells:,} filled cells{ignored}"
+
+    def left_open(self) -> list[str]:
+        """Sentences about all that the mapping must speak of before anything is sent."""
+        lost = self.mapped.losses.sentences(self._place) if self.mapped else iter(())
+        nowhere = [f"column {column}: This column goes nowhere." for column in self.columns_nowhere()]
+        return [*self.doubts, *nowhere, *(f"{what}: {sentence}" for what, sentence in lost)]
 
     def lines(self) -> Iterator[Line]:
         """The accounts. Raises Unreadable, and Differs where not every row and cell is accounted for."""
@@ -136,14 +137,12 @@ class MappedSource(Source):
 
     def _refuse_open(self, store: "_Store") -> None:
         """Raise Differs when something of the tables would get into no account and is not ignored."""
-        self.mapped = mapped = Mapped(self._plan, self._supplier, self.tables)
-        for _ in self._lines(store, mapped):
+        self.mapped = Mapped(self._plan, self._supplier, self.tables)
+        for _ in self._lines(store, self.mapped):
             pass
         self._settle()
         self._given = 0
-        nowhere = [f"column {column}: This column goes nowhere." for column in self.columns_nowhere()]
-        lost = [f"{what}: {sentence}" for what, sentence in mapped.losses.sentences(self._place)]
-        if found := [*self.doubts, *nowhere, *lost]:
+        if found := self.left_open():
             raise Differs("\n".join(["Nothing was sent, since the mapping leaves something open:", *found]))
 
     def _lines(self, store: "_Store", mapped: Mapped) -> Iterator[Line]:

@@ -77,11 +77,10 @@ _ENGLISH_NUMBER = re.compile(r"-?\d{1,3}(,\d{3})+\.\d+\Z")
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """What a mapping leaves open: a column that goes nowhere, or a path that has to be filled, with its sentence."""
+    """A path that must be filled, and that a mapping does not fill."""
 
     name: str
     sentence: str
-    is_column: bool
 
 
 def path_for(column: str) -> str | None:
@@ -121,7 +120,7 @@ def proposed(columns: list[str], rows: list[Row], source: Mapping[str, str], ope
     text = yaml.safe_dump(said, sort_keys=False, allow_unicode=True, width=120)
     plan = Plan(account=account, ignore=[])
     comments = [f"# {sentence}" for sentence in open_] + [f"# goes nowhere yet: {column}" for column in nowhere]
-    comments += [f"# nothing fills {gap.name}: {gap.sentence}" for gap in gaps(plan, [])]
+    comments += [f"# nothing fills {gap.name}: {gap.sentence}" for gap in gaps(plan)]
     return "\n".join(["# How the columns become accounts; `importbook map check` says what is open.", *comments, text])
 
 
@@ -149,16 +148,15 @@ def _decimals(rows: list[Row]) -> str:
     return "1,234.56" if any(map(_ENGLISH_NUMBER.match, _texts(rows))) else "1234.56"
 
 
-def gaps(plan: Plan, nowhere: list[str]) -> list[Gap]:
-    """What a mapping leaves open, besides these columns."""
-    found = [Gap(column, "This column goes nowhere.", True) for column in nowhere]
-    found += [Gap(path, REQUIRED, False) for path in _missing(plan.account, ACCOUNT, "") if path != "import_supplier"]
+def gaps(plan: Plan) -> list[Gap]:
+    """The paths that a mapping must fill, and does not."""
+    found = [Gap(path, REQUIRED) for path in _missing(plan.account, ACCOUNT, "") if path != "import_supplier"]
     account, customers = plan.account, plan.account.get("customers") or []
     is_named = any("family_name" in customer for customer in customers)
     if not is_named and (customers or "unknown_occupier" not in account):
-        found.append(Gap("customers.family_name", REQUIRED, False))
+        found.append(Gap("customers.family_name", REQUIRED))
     if "billing_address1" not in account and not account.get("supply_addresses"):
-        found.append(Gap("billing_address1", "A billing address or a supply address is required.", False))
+        found.append(Gap("billing_address1", "A billing address or a supply address must be given."))
     return found
 
 

@@ -94,6 +94,10 @@ class Source:
         """Sentences about how the source was read, and how much it has, after all lines were read."""
         return iter(())
 
+    def left_open(self) -> list[str]:
+        """Sentences about parts of the source that get into no line, and are not ignored, after all lines were read."""
+        return []
+
     def follow(self, stored: BinaryIO) -> None:
         self._stored = stored
 

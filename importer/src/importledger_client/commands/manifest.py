@@ -62,14 +62,12 @@ def manifest(files: tuple[str, ...], output: Path, supplier: str | None, mapping
             say(out(), sentence)
     if counting.repeated:
         say(out(), f"{number(counting.repeated)} accounts are there more than once: the platform will have each once.")
-    for column in nowhere:
-        say(out(), f"column {column}: the mapping leaves it out and does not ignore it. The book cannot balance.")
-    left_out = [sentence for source in tables for sentence in (*source.doubts, *source.left_out())]
-    for sentence in left_out:
+    left_open = [sentence for source in tables for sentence in source.left_open()]
+    for sentence in left_open:
         say(out(), f"{sentence} The book cannot balance.")
     run = run_of_files(files, Path.cwd()) or run_named_after(files[0], "create")
     next_step(out(), "reconcile", run, "--manifest", str(output))
-    return SOME_REFUSED if bad or counting.repeated or nowhere or left_out else OK
+    return SOME_REFUSED if bad or counting.repeated or left_open else OK
 
 
 def _lost(tables: list[MappedSource]) -> dict[str, list[str]]:

@@ -54,17 +54,14 @@ def check(mapping: Path, file: str, supplier: str | None) -> int:
     for sentence in source.written():
         say(console, sentence)
     unfit = source.mapped.unfit if source.mapped else {}
-    open_ = gaps(plan, source.columns_nowhere())
-    for gap in open_:
-        say(console, f"column {gap.name}: {gap.sentence}" if gap.is_column else f"{gap.name}: {gap.sentence}")
+    open_ = [*source.left_open(), *(f"{gap.name}: {gap.sentence}" for gap in gaps(plan))]
+    for sentence in open_:
+        say(console, sentence)
     for column, value in sorted(unfit.items()):
         say(console, f"column {column}: {value!r} is not written as the mapping says.")
     if without_number:
         say(console, f"{without_number:,} rows must have a value in column {plan.key}.")
-    left_out = [*source.doubts, *source.left_out()]
-    for sentence in left_out:
-        say(console, sentence)
-    is_open = len(open_) + len(unfit) + len(left_out) + bool(without_number)
+    is_open = len(open_) + len(unfit) + bool(without_number)
     say(console, f"{accounts:,} accounts · open: {is_open}")
     if is_open:
         return SOME_REFUSED

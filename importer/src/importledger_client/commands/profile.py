@@ -50,6 +50,9 @@ def profile(files: tuple[str, ...], supplier: str | None, mapping: Path | None, 
         say(err(), "There was nothing to look at.")
         return NOTHING_DONE
     _show(console, found)
+    for source in sources:
+        for sentence in (*source.written(), *source.left_open()):
+            say(console, sentence)
     if asked:
         say(console, f"The service was not asked: {asked}")
     _show_problems(console, "would be refused", tally, found)

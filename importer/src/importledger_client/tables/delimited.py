@@ -28,7 +28,7 @@ _NOT_1252 = re.compile(
     rb"[a-z]([\x80-\x84\x86-\x91\x93-\x95\x98\x99\x9b\x9d\x9f\xa1-\xac\xae-\xb3\xb5\xb6\xb8-\xde\xf7])[a-z]"
 )
 """A sign or a capital letter of Windows-1252 between two small letters: the file is of DOS or a Mac."""
-_SEPARATOR = re.compile(r"sep=(.)\r?[\n\r]?\Z")
+_SEPARATOR = re.compile(r'"?sep=(.)"?\r?[\n\r]?\Z', re.IGNORECASE)
 _CHOOSE = "Say which encoding it has with `source: {encoding: …}` in the mapping, or mend the file."
 
 
