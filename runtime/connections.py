@@ -3,7 +3,7 @@
 API_READS = 8
 API_LISTS = 4
 API_LOG = 10
-RELAY = 7
+RELAY = 8
 METRICS = 1
 """Of each process that is asked for its metrics, beside its pools."""
 OTHERS = 28
@@ -12,7 +12,7 @@ OTHERS = 28
 
 def of_worker(threads: int) -> int:
     """Of a worker process with so many threads."""
-    return 2 * threads + 7
+    return 2 * threads + 8
 
 
 def of_service(api_processes: int, workers: int, threads: int) -> int:
