@@ -47,15 +47,15 @@ MAX_REASON = 500
     help="Go on openly from position N, after which signed events are lost for good. Needs --reason.",
 )  # fmt: skip
 @click.option("--accept", is_flag=True, help="Take accounts in again without sealing the log. Needs --reason.")
-@click.option("--reason", help="Why: kept, and signed with --continue-from, for ever, so nothing about persons.")
+@click.option("--reason", help="Reason: kept, and with --continue-from signed forever, so nothing about persons.")
 @click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
 def seal_log(former_key: str | None, position: int | None, accept: bool, reason: str | None, as_json: bool) -> None:
     """Seal the log up to its last event now, and print the signed checkpoint: keep it, and verify against it later.
 
     A log that does not continue what was signed is not sealed, and takes no account in. When events were lost, as in a
     failover, and will not come back, --continue-from N --reason TEXT signs "continues from N, lost M–K"; `verify` shows
-    it from then on. A signature stays forever: TEXT must hold no personal data. --accept --reason TEXT
-    only ends the stop: the log stays unsealed while it differs.
+    it from then on. A signature stays forever: TEXT must hold no personal data. --accept --reason TEXT only ends the
+    stop: the log stays unsealed while it differs.
     """
     if accept and position is not None:
         raise click.UsageError("--accept and --continue-from exclude each other.")

@@ -15,7 +15,9 @@ A switch waits twice, for a table and for the log. Both waits together must end 
 """
 
 LOG = 7015001
-"""The log: who appends takes it until the commit, so that positions have the order of commits (`append_events`)."""
+"""The log: an append takes it until the commit, so that positions have the order of commits (`append_events`).
+
+A question for a time at the end of the log shares it for a moment (`settled_position_at`)."""
 PLATFORM = 7015002
 """The platform's tables: shared by those who write rows, exclusive for a switch of versions and for an erasure."""
 MIGRATION = 7015003
