@@ -73,8 +73,15 @@ def why_no_connection() -> str | None:
     return next(iter(_failures), None)
 
 
-_WAITS_FOR_STANDBYS = "syncrep.c"
-"""Source file of Postgres that warns when a commit's wait for a standby was cancelled. Messages may be translated."""
+def _says_unreplicated(warning: Diagnostic) -> bool:
+    """Whether a commit's wait for a standby was cancelled. The message may be translated; the source file is not.
+
+    To be asked in a notice handler: what the driver hands over is empty afterwards.
+    """
+    return warning.source_file == "syncrep.c"
+
+
+_UNREPLICATED = "the commit's wait for a standby was cancelled: the primary alone may have it"
 
 
 def note_unreplicated_commits(connection: PooledConnection[Any]) -> None:
@@ -85,7 +92,7 @@ def note_unreplicated_commits(connection: PooledConnection[Any]) -> None:
     noting = weakref.ref(connection)
 
     def note(warning: Diagnostic) -> None:
-        if warning.source_file == _WAITS_FOR_STANDBYS and (noted := noting()) is not None:
+        if _says_unreplicated(warning) and (noted := noting()) is not None:
             noted.is_unreplicated = True
 
     connection.add_notice_handler(note)
@@ -97,7 +104,28 @@ def waiting_for_standbys(connection: PooledConnection[Any]) -> Iterator[None]:
     connection.is_unreplicated = False
     yield
     if connection.is_unreplicated:
-        raise StoreUnavailable("the commit's wait for a standby was cancelled: the primary alone may have it")
+        raise StoreUnavailable(_UNREPLICATED)
+
+
+def wait_for_standby(connection: Connection[Any]) -> None:
+    """Return when a standby has everything that is visible now, where commits wait for one.
+
+    Raises StoreUnavailable. For a connection in autocommit. A transaction that has written nothing to the WAL waits for
+    no standby: this one writes a message that nobody reads.
+    """
+    is_cancelled = False
+
+    def note(warning: Diagnostic) -> None:
+        nonlocal is_cancelled
+        is_cancelled |= _says_unreplicated(warning)
+
+    connection.add_notice_handler(note)
+    try:
+        connection.execute("SELECT pg_logical_emit_message(true, 'importledger', '')")
+    finally:
+        connection.remove_notice_handler(note)
+    if is_cancelled:
+        raise StoreUnavailable(_UNREPLICATED)
 
 
 def check_writable(connection: PooledConnection[Any]) -> None:

@@ -30,7 +30,7 @@ from eventstore.events import (
 from eventstore.log.answers import Answer
 from eventstore.log.bell import CommitBell
 from eventstore.log.columns import SELECT_EVENTS
-from eventstore.log.connecting import waiting_for_standbys
+from eventstore.log.connecting import wait_for_standby, waiting_for_standbys
 from eventstore.log.group_commit import GroupCommitter, LoopCommitter
 from eventstore.log.origin import origin
 from eventstore.log.payloads import Payload, keys_for, read_payloads, refuse_erased
@@ -129,11 +129,10 @@ class Ledger:
     def wait_for_standby(self) -> None:
         """Return when a standby has everything that is visible now, where commits wait for one.
 
-        Raises StoreUnavailable. A transaction that has written nothing to the WAL waits for none: this one writes a
-        message that nobody reads.
+        Raises StoreUnavailable.
         """
         with self.connection() as connection:
-            connection.execute("SELECT pg_logical_emit_message(true, 'importledger', '')")
+            wait_for_standby(connection)
 
     def begin(
         self,

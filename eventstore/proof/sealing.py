@@ -17,6 +17,7 @@ from psycopg.rows import tuple_row
 
 from eventstore.log import locks
 from eventstore.log.columns import SELECT_EVENTS, SELECT_HEAD
+from eventstore.log.connecting import wait_for_standby
 from eventstore.log.intake_stop import end_stop, stop_intake
 from eventstore.proof.checkpoints import LogKey, Outside, read_signed
 from eventstore.proof.merkle import HASH_BYTES, TILE, ReadTile, Tree, TreeDamaged, range_root
@@ -403,12 +404,15 @@ def _grow(connection: Connection[Any], upto: int, progress: Callable[[int], None
 
 
 def _keep_outside(connection: Connection[Any], outside: Outside, branch: int, ends: Mapping[int, int]) -> None:
+    rows = _rows(connection, _SELECT_NOT_OUTSIDE, branch, ends.get(branch, 0))
+    if rows:  # what a failover loses must not be kept there
+        wait_for_standby(connection)
     if branch and branch not in ends:
         for (note,) in _rows(connection, _SELECT_CONTINUATION, branch):
             outside.keep(0, note, branch=branch)
             if outside.note(0, branch=branch) != note:
                 raise SealRefused(f"Somebody else has continued this log as branch {branch}, kept at {outside.url}.")
-    for size, note in _rows(connection, _SELECT_NOT_OUTSIDE, branch, ends.get(branch, 0)):
+    for size, note in rows:
         outside.keep(size, note, branch=branch)
 
 

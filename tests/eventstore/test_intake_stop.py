@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
 import pytest
 from eventsourcing.persistence import StoredEvent
 
-from eventstore.errors import IntakeStopped
+from eventstore.errors import IntakeStopped, StoreUnavailable
 from eventstore.log.intake_stop import IntakeStop, end_stop, intake_stop
 from eventstore.log.ledger import Ledger
 from eventstore.log.recorder import LedgerDatastore, LedgerRecorder
@@ -17,6 +18,7 @@ from eventstore.proof.sealing import LogDiffers, SealRefused, continue_from
 from projections import INLINE
 from tests.support.make import NOON, stage
 from tests.support.sealed_log import KEY, OTHER_KEY, Log
+from tests.support.standby import missing_standby, waiting_commits
 
 
 @pytest.fixture
@@ -157,3 +159,20 @@ def test_a_copy_outside_under_another_name_is_refused_and_stops_nothing(log: Log
     with pytest.raises(SealRefused, match="must keep a checkpoint of 9999 events as such, not one of 600"):
         log.seal()
     assert intake_stop(service) is None
+
+
+def test_a_checkpoint_of_events_that_the_primary_alone_has_is_not_kept_outside(log: Log) -> None:
+    """After a failover that loses them, it would stop the intake."""
+    before = [*log.outside.notes()]
+    log.add(1001, 1010)
+    with missing_standby(log.urls) as connection, ThreadPoolExecutor(1) as pool:
+        sealing = pool.submit(log.seal)
+        while not sealing.done():
+            for pid in waiting_commits(connection):
+                connection.execute("SELECT pg_cancel_backend(%s)", (pid,))
+        with pytest.raises(StoreUnavailable):
+            sealing.result()
+        assert len(log.checkpoints()) == len(before) + 1, "it is visible in the database"
+    assert [*log.outside.notes()] == before
+    assert not log.seal().is_new
+    assert len([*log.outside.notes()]) == len(before) + 1

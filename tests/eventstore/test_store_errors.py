@@ -84,8 +84,11 @@ def test_a_statement_of_its_own_waits_for_its_standby_as_well(ledger: Ledger, da
 
 
 @WRITES
-def test_a_deadlock_inside_the_append_is_tried_again(ledger: Ledger, database: PostgresUrls, write: Write) -> None:
+def test_a_deadlock_inside_the_append_is_tried_again(
+    ledger: Ledger, database: PostgresUrls, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Another transaction holds the log's lock and waits for the append's payload. It looks for deadlocks later."""
+    monkeypatch.setattr("eventstore.log.group_commit.ANSWER_TIMEOUT_S", 60.0)  # it takes a second to be detected
     with psycopg.connect(database.admin) as other, ThreadPoolExecutor(1) as pool:
         other.execute("SET deadlock_timeout = '60s'")
         other.execute("SELECT pg_advisory_xact_lock(7015001)")
