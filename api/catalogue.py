@@ -542,31 +542,229 @@ _RULES: tuple[tuple[str, tuple[Rule, ...]], ...] = (
 )
 
 
-_SHARED = {
+_MEANINGS = {
+    "agreement_after_supply_end": Sentence(
+        "An agreement begins after the supply has ended.",
+        "Ein Vertrag beginnt nach dem Ende der Belieferung.",
+    ),
+    "balance_mismatch_on_ledger_balance": Sentence(
+        "A ledger's balance does not follow from its last statement and its transactions.",
+        "Der Saldo eines Buchungskreises folgt nicht aus letzter Abrechnung und Buchungen.",
+    ),
+    "billed_before_supply_start": Sentence(
+        "The supply was billed up to a day before it began.",
+        "Abgerechnet wurde bis zu einem Tag vor Lieferbeginn.",
+    ),
+    "billing_address_not_provided": Sentence(
+        "The account has no address at all.",
+        "Das Konto hat gar keine Adresse.",
+    ),
     "children_with_duplicate_values": Sentence(
         "Items of an array agree where they must differ.",
         "Einträge eines Arrays stimmen überein, wo sie es nicht dürfen.",
+    ),
+    "current_statement_transaction_before_last_statement_closing_date": Sentence(
+        "A transaction belongs to a statement that is closed.",
+        "Eine Buchung gehört in eine abgeschlossene Abrechnung.",
+    ),
+    "customer_family_name_required": Sentence(
+        "No customer of the account has a family name.",
+        "Kein Kunde des Kontos hat einen Nachnamen.",
+    ),
+    "customer_may_not_be_named_the_occupier": Sentence(
+        "A customer bears the name that stands for an unknown occupier.",
+        "Ein Kunde trägt den Namen, der für einen unbekannten Bewohner steht.",
+    ),
+    "customer_with_unknown_occupier": Sentence(
+        "The account has customers, although its occupier is unknown.",
+        "Das Konto hat Kunden, obwohl der Bewohner unbekannt ist.",
+    ),
+    "date_far_in_future": Sentence(
+        "A day lies so far ahead that nobody may have meant it.",
+        "Ein Tag liegt unwahrscheinlich weit in der Zukunft.",
     ),
     "date_in_future": Sentence(
         "A day or a moment lies in the future, where it must not.",
         "Ein Tag oder Zeitpunkt liegt in der Zukunft, wo er es nicht darf.",
     ),
+    "duplicate_account_campaigns": Sentence(
+        "The account names a campaign twice.",
+        "Das Konto nennt eine Kampagne zweimal.",
+    ),
+    "duplicate_identifiers_entries_found": Sentence(
+        "Two ledgers have the same supply point.",
+        "Zwei Buchungskreise haben dieselbe Marktlokation.",
+    ),
+    "duplicate_ledger_entries_found": Sentence(
+        "The account has a ledger twice.",
+        "Das Konto hat einen Buchungskreis zweimal.",
+    ),
+    "duplicate_meter_points_on_different_supply_addresses_provided": Sentence(
+        "Two supply addresses have the same supply point.",
+        "Zwei Lieferstellen haben dieselbe Marktlokation.",
+    ),
+    "duplicate_meter_points_provided": Sentence(
+        "A supply address has a supply point twice.",
+        "Eine Lieferstelle hat eine Marktlokation zweimal.",
+    ),
+    "duplicate_supply_addresses_found": Sentence(
+        "The account has a supply address twice.",
+        "Das Konto hat eine Lieferstelle zweimal.",
+    ),
+    "duplicate_transaction_ids": Sentence(
+        "Two transactions have the same identifier.",
+        "Zwei Buchungen haben dieselbe Kennung.",
+    ),
+    "fixed_payment_schedule_missing_day_of_month": Sentence(
+        "A monthly payment schedule lacks its day.",
+        "Einem monatlichen Abschlagsplan fehlt der Tag.",
+    ),
+    "fixed_payment_schedule_missing_frequency": Sentence(
+        "A payment schedule has an amount and no frequency.",
+        "Ein Abschlagsplan hat einen Betrag und keinen Turnus.",
+    ),
+    "gaps_or_overlaps_in_agreement_dates": Sentence(
+        "The agreements of a supply point overlap, or leave a gap.",
+        "Die Verträge einer Marktlokation überschneiden sich oder lassen eine Lücke.",
+    ),
+    "historical_statement_already_exists": Sentence(
+        "The account has a statement twice.",
+        "Das Konto hat eine Abrechnung zweimal.",
+    ),
     "implausible_conversion_factor": Sentence(
         "A factor that converts gas volumes lies outside its usual range.",
         "Ein Faktor zur Umrechnung von Gasmengen liegt außerhalb seines üblichen Bereichs.",
     ),
-    "invalid_phone_number": Sentence("A phone number is not valid.", "Eine Telefonnummer ist nicht gültig."),
+    "implausible_date_of_birth": Sentence(
+        "A customer is older than people become.",
+        "Ein Kunde ist älter, als Menschen werden.",
+    ),
+    "implausible_register_count": Sentence(
+        "A meter has more or fewer registers in use than its type says.",
+        "Ein Zähler hat mehr oder weniger aktive Zählwerke, als sein Typ angibt.",
+    ),
+    "implausible_unit_rate": Sentence(
+        "A price per kWh is so high that it may be in cents.",
+        "Ein Preis je kWh ist so hoch, dass er in Cent stehen könnte.",
+    ),
+    "invalid_energy_identification_code": Sentence(
+        "An energy identification code is not valid.",
+        "Ein Energy Identification Code (EIC) ist nicht gültig.",
+    ),
+    "invalid_iban": Sentence(
+        "An IBAN is not valid.",
+        "Eine IBAN ist nicht gültig.",
+    ),
+    "invalid_market_partner_code": Sentence(
+        "A market partner code is not valid.",
+        "Eine Marktpartner-ID ist nicht gültig.",
+    ),
+    "invalid_metering_location_id": Sentence(
+        "A metering location id is not valid.",
+        "Eine MeLo-ID ist nicht gültig.",
+    ),
+    "invalid_obis_code": Sentence(
+        "An OBIS code is not valid.",
+        "Eine OBIS-Kennzahl ist nicht gültig.",
+    ),
+    "invalid_phone_number": Sentence(
+        "A phone number is not valid.",
+        "Eine Telefonnummer ist nicht gültig.",
+    ),
+    "invalid_postcode": Sentence(
+        "A German postcode is not valid.",
+        "Eine deutsche Postleitzahl ist nicht gültig.",
+    ),
     "invalid_supply_point_identifier": Sentence(
-        "A market location id does not have its form.", "Eine MaLo-ID hat nicht ihre Form."
+        "A market location id is not valid.",
+        "Eine MaLo-ID ist nicht gültig.",
+    ),
+    "ledger_balances_not_equal_to_transfer_balance": Sentence(
+        "The ledgers' balances and transfer_balance differ.",
+        "Die Salden der Buchungskreise und transfer_balance weichen ab.",
+    ),
+    "lower_bound_above_upper_bound": Sentence(
+        "An interval ends below its beginning.",
+        "Ein Intervall endet unter seinem Anfang.",
+    ),
+    "metadata_has_duplicate_keys": Sentence(
+        "The metadata have a key twice.",
+        "Die Metadaten haben einen Schlüssel zweimal.",
+    ),
+    "meter_with_duplicate_register_ids": Sentence(
+        "A meter has a register twice.",
+        "Ein Zähler hat ein Zählwerk zweimal.",
     ),
     "negative_number": Sentence(
-        "A number is negative, where it must not be.", "Eine Zahl ist negativ, wo sie es nicht darf."
+        "A number is negative, where it must not be.",
+        "Eine Zahl ist negativ, wo sie es nicht darf.",
+    ),
+    "negative_reading": Sentence(
+        "A meter reading is negative.",
+        "Ein Zählerstand ist negativ.",
+    ),
+    "obis_code_of_other_medium": Sentence(
+        "A register counts another medium than is supplied.",
+        "Ein Zählwerk zählt ein anderes Medium, als geliefert wird.",
+    ),
+    "occupier_account_with_multiple_supply_addresses": Sentence(
+        "The account has several supply addresses, although its occupier is unknown.",
+        "Das Konto hat mehrere Lieferstellen, obwohl der Bewohner unbekannt ist.",
+    ),
+    "payment_instructions_ledger_code_uniformity_failed": Sentence(
+        "Some payment instructions name a ledger, others do not.",
+        "Einige Zahlungswege nennen einen Buchungskreis, andere nicht.",
+    ),
+    "payment_schedule_date_overlaps": Sentence(
+        "Two payment schedules of a ledger start on the same day.",
+        "Zwei Abschlagspläne eines Buchungskreises beginnen am selben Tag.",
+    ),
+    "payment_schedules_ledger_code_uniformity_failed": Sentence(
+        "Some payment schedules name a ledger, others do not.",
+        "Einige Abschlagspläne nennen einen Buchungskreis, andere nicht.",
+    ),
+    "reading_exceeds_digits": Sentence(
+        "A meter reading has more digits than its register.",
+        "Ein Zählerstand hat mehr Stellen als sein Zählwerk.",
+    ),
+    "reading_outside_active_period": Sentence(
+        "A register was read while it was not in use.",
+        "Ein Zählwerk wurde abgelesen, als es nicht aktiv war.",
+    ),
+    "readings_run_backwards": Sentence(
+        "A register seems to run backwards.",
+        "Ein Zählwerk scheint rückwärts zu laufen.",
     ),
     "start_date_later_than_end_date": Sentence(
-        "A period ends before it begins.", "Ein Zeitraum endet vor seinem Beginn."
+        "A period ends before it begins.",
+        "Ein Zeitraum endet vor seinem Beginn.",
+    ),
+    "supply_before_move_in": Sentence(
+        "A customer is supplied before moving in.",
+        "Ein Kunde wird vor seinem Einzug beliefert.",
+    ),
+    "transaction_in_future": Sentence(
+        "A transaction is dated in the future.",
+        "Eine Buchung ist auf die Zukunft datiert.",
+    ),
+    "unassigned_postcode": Sentence(
+        "No place has this postcode.",
+        "Kein Ort hat diese Postleitzahl.",
+    ),
+    "unknown_ledger_identifiers": Sentence(
+        "A ledger names a supply point that the account does not have.",
+        "Ein Buchungskreis nennt eine Marktlokation, die das Konto nicht hat.",
+    ),
+    "unused_price_sheet_with_prices": Sentence(
+        "A price sheet has prices and is unused, or has none and is used.",
+        "Ein Preisblatt hat Preise und ist ungenutzt, oder es hat keine und ist genutzt.",
+    ),
+    "zero_payment_schedule_amount": Sentence(
+        "A payment schedule has an amount of zero.",
+        "Ein Abschlagsplan hat den Betrag null.",
     ),
 }
-"""Meanings of the codes that several rules share; a code of one rule means what that rule says."""
+"""Meanings of the codes that only rules use: a code means what went wrong, and its rules say what must hold."""
 
 
 def _with_rules(own: tuple[ErrorCode, ...]) -> Iterator[ErrorCode]:
@@ -577,12 +775,12 @@ def _with_rules(own: tuple[ErrorCode, ...]) -> Iterator[ErrorCode]:
             told = RuleOfCode(resource, rule.at, str(rule.says), str(rule.severity), rule.source, rule.says.german)
             rules.setdefault(rule.code, []).append(told)
     for entry in own:
-        yield msgspec.structs.replace(entry, rules=tuple(rules.pop(entry.code, ())))
+        yield msgspec.structs.replace(entry, meaning=str(entry.meaning), rules=tuple(rules.pop(entry.code, ())))
     for code, of_code in sorted(rules.items()):
         first = of_code[0]
         attr = first.at.replace("[]", ".0") or "non_field_errors"
         entry = _field(code, attr, first.says, first.says_de)
-        meaning = _SHARED.get(code, entry.sentence)
+        meaning = _MEANINGS[code]
         yield msgspec.structs.replace(entry, meaning=str(meaning), meaning_de=meaning.german, rules=tuple(of_code))
 
 
