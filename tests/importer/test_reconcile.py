@@ -179,3 +179,87 @@ def test_a_file_that_is_no_manifest_is_wrong_use(tmp_path: Path, access: Mapping
     said = importbook("reconcile", "go", "--supplier", "X", "--manifest", "m.json", at=tmp_path, access=access)
     assert said.returncode == 2
     assert "importbook manifest" in said.stderr
+
+
+MAPPING = """
+key: Nr
+dates: DD.MM.YYYY
+decimals: 1.234,56
+empty: ["NULL"]
+files:
+  zaehler: {path: zaehler.csv, key: Nr}
+  stand: {path: stand.csv, key: Nr}
+account:
+  external_account_number: Nr
+  transfer_balance: Saldo
+  customers:
+  - {family_name: Name, given_name: {column: Vorname, first: by Ort}}
+  supply_addresses:
+  - each: [Ort]
+    supply_address1: Straße
+    supply_address4: Ort
+    supply_postcode: PLZ
+    customer_at_supply_address_from_date: Einzug
+    supply_points:
+    - from: zaehler
+      on: {LS: Ort}
+      each: [MaLo]
+      identifier: MaLo
+      supply_type: {constant: ELECTRICITY}
+      supply_start_date: Beginn
+      melos:
+      - melo_number: MeLo
+        meters:
+        - each: [Zähler]
+          meter_number: Zähler
+          meter_type: {constant: DREHSTROMZAEHLER}
+          active_from: Beginn
+          registers:
+          - obis_code: {constant: "1-1:1.8.0"}
+            readings:
+            - {from: stand, value: Stand, read_at: Tag, origin: {constant: LEGACY_SYSTEM},
+               type_of_read: {constant: BILLING}, status: {constant: SAVED}, qualifier: {constant: READ}}
+"""
+POINTS = ("54279873384", "50263881870", "52705411058", "55268095799")
+
+
+def tables(folder: Path, *, balance: str = "1.234,50") -> None:
+    """Two accounts of two places each, in three files of different encodings."""
+    customers = "Nr;Name;Vorname;Ort;Straße;PLZ;Einzug;Saldo\r\n"
+    meters, readings = "Nr|LS|MaLo|MeLo|Zähler|Beginn\n", "Nr,Zähler,Stand,Tag\n"
+    for number, point in enumerate(POINTS):
+        key, place = f"T-{number // 2}", "Köln" if number % 2 else "Bonn"
+        customers += f"{key};Groß;NULL;{place};Ring {number};5066{number};31.12.2021;{balance}\r\n"
+        meters += f"{key}|{place}|{point}|DE{number:031d}|Z{number}|2021-12-31T23:00:00Z\n"
+        readings += (
+            f'{key},Z{number},"{number + 1}.100,5",01.02.2023\n{key},Z{number},"{number + 1}.200,5",01.02.2024\n'
+        )
+    (folder / "kunden.csv").write_bytes(customers.encode("cp1252"))
+    (folder / "zaehler.csv").write_bytes(meters.encode("utf-16"))
+    (folder / "stand.csv").write_bytes(readings.encode("utf-8-sig"))
+    (folder / "m.yaml").write_text(MAPPING, encoding="utf-8")
+
+
+def test_a_book_of_three_tables_is_certified(tmp_path: Path, importer: Importer, access: Mapping[str, str]) -> None:
+    tables(tmp_path)
+    words = ("kunden.csv", "--mapping", "m.yaml", "--supplier", importer.supplier)
+    pushed = importbook("push", *words, "--run", "go", "--wait", at=tmp_path, access=access)
+    assert pushed.returncode == 0, pushed.stdout + pushed.stderr
+    for said in ("kunden.csv: CSV · cp1252 · delimiter ;", "zaehler.csv: CSV · utf-16 · delimiter |"):
+        assert said in pushed.stdout
+    counted = importbook("manifest", *words, "-o", "m.json", at=tmp_path, access=access)
+    assert counted.returncode == 0, counted.stdout
+    said = json.loads((tmp_path / "m.json").read_bytes())
+    assert (said["accounts"], said["supply_addresses"], said["meters"], said["readings"]) == (2, 4, 4, 8)
+    certified = importbook("reconcile", "go", "--manifest", "m.json", at=tmp_path, access=access)
+    assert (certified.returncode, "BALANCED" in certified.stdout) == (0, True), certified.stdout
+
+
+def test_a_misread_number_is_never_certified(tmp_path: Path, importer: Importer, access: Mapping[str, str]) -> None:
+    tables(tmp_path, balance="12.50")
+    words = ("kunden.csv", "--mapping", "m.yaml", "--supplier", importer.supplier)
+    pushed = importbook("push", *words, "--run", "go", at=tmp_path, access=access)
+    assert (pushed.returncode, "refused 2" in pushed.stdout) == (1, True)
+    again = importbook("push", "go.failures.ndjson", at=tmp_path, access=access)  # as it is, with nothing corrected
+    assert (again.returncode, "accepted 0 · replayed 0 · refused 2" in again.stdout) == (1, True)
+    assert importbook("manifest", *words, "-o", "m.json", at=tmp_path, access=access).returncode != 0
