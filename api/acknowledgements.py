@@ -1,7 +1,7 @@
 """Make an answer that rests on a read as durable as one that rests on a write.
 
-A commit whose wait for its standby was cancelled is visible, and the primary alone may have it. Whoever reads it could
-acknowledge what a failover loses.
+A commit whose wait for its standby was cancelled is visible, and the primary alone may have it. An answer that rests on
+it would acknowledge what a failover loses.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ SETTLED_AFTER = timedelta(minutes=2)
 
 
 class Acknowledgements:
-    """Where durability is replicated, waits for the standby with one small commit for all answers that need it."""
+    """Waits for the standby, with one small commit for many answers. Does nothing where durability is local."""
 
     def __init__(self, ledger: Ledger, durability: Durability) -> None:
         self._ledger = ledger
@@ -30,7 +30,8 @@ class Acknowledgements:
     async def confirm(self, changed_at: datetime | None = None) -> None:
         """Return when a standby has everything that was read before this call. Raises StoreUnavailable.
 
-        What was read last changed at `changed_at`, if that is known: nothing is waited for where that is long ago.
+        `changed_at` is when the data that was read changed last, if that is known: data that changed long ago needs no
+        commit.
         """
         if self._is_replicated and not self._is_settled(changed_at):
             await in_time(self._turns.turn())

@@ -70,7 +70,7 @@ class Call(msgspec.Struct):
     digest: bytes = b""
     """Of a body that is gone."""
     is_stored: bool = False
-    """Whether the call has written what its answer acknowledges; else the answer rests on what was read."""
+    """True where the call has written what its answer acknowledges. Else the answer rests on a read."""
 
     def concerns(self, supplier: str, external: str) -> None:
         """Say which account the request is about: where it is refused, this account's attempts tell of it."""

@@ -15,6 +15,7 @@ from api.shared_turns import SharedTurns
 from eventstore.aggregates.aggregate import Command
 from eventstore.clock import now
 from eventstore.errors import LedgerError, StoreUnavailable
+from eventstore.log.group_commit import ANSWER_TIMEOUT_S
 from eventstore.log.ledger import Ledger
 from telemetry.supervision import supervision
 
@@ -41,18 +42,18 @@ class CountAppends:
         """Batches that were taken and may or may not be stored."""
         self._turns = SharedTurns(self._append)
 
-    async def append(self, *, patience_s: float = 0.0) -> None:
+    async def append(self, *, within_s: float = ANSWER_TIMEOUT_S) -> None:
         """Return when everything that was counted before this call is stored. Raises LedgerError.
 
         While the store is unavailable, it is tried again for so many seconds.
         """
         loop = asyncio.get_running_loop()
-        until = loop.time() + patience_s
+        until = loop.time() + within_s
         while True:
             try:
-                return await self._turns.turn()
+                return await in_time(self._turns.turn(), within_s=until - loop.time())
             except StoreUnavailable:
-                if loop.time() >= until:
+                if loop.time() + RETRY_S >= until:
                     raise
                 await asyncio.sleep(RETRY_S)
 
@@ -65,7 +66,7 @@ class CountAppends:
     async def append_or_log(self) -> None:
         """Append; what is not stored soon is kept for the next time."""
         try:
-            await in_time(self.append())
+            await self.append()
         except (LedgerError, psycopg.Error) as error:
             supervision.failed(self._name, error, is_waiting=isinstance(error, LedgerError))
         else:
@@ -73,6 +74,11 @@ class CountAppends:
 
     async def _append(self) -> None:
         while commands := self._doubtful or self._take():
-            self._doubtful = commands
-            await asyncio.to_thread(self._ledger.execute_many, commands, at=now(), by="api")
+            is_repeated, self._doubtful = commands is self._doubtful, commands
+            await asyncio.to_thread(self._store, commands, is_repeated=is_repeated)
             self._doubtful = {}
+
+    def _store(self, commands: Mapping[str, Command], *, is_repeated: bool) -> None:
+        self._ledger.execute_many(commands, at=now(), by="api")
+        if is_repeated:  # what is there already may be on the primary alone
+            self._ledger.wait_for_standby()

@@ -1,6 +1,6 @@
 """Count what is sent under a run and leaves no account behind.
 
-What comes without a run is counted by supplier alone (`refusal_counts.py`).
+Requests without a run are counted by supplier alone (`refusal_counts.py`).
 """
 
 import asyncio

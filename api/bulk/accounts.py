@@ -287,7 +287,7 @@ class AccountWork:
         for supplier, externals in joining.items():
             await self._counts.join(supplier, self._run, self._mode, externals)
         if self._run and (joining or any(receipt.status in ("VALID", "REFUSED") for receipt in receipts)):
-            await self._counts.append(patience_s=COUNT_PATIENCE_S)
+            await self._counts.append(within_s=COUNT_PATIENCE_S)
 
     def _measure(self, receipt: Receipt) -> None:
         if receipt.status == "REFUSED":

@@ -121,7 +121,7 @@ class RecordWork:
                 number = receipt.external_account_number
                 self._attempts.note(self._operation, supplier, number, receipt.code or "", refusal.names)
         if self._run and refusals:
-            await self._counts.append(patience_s=COUNT_PATIENCE_S)
+            await self._counts.append(within_s=COUNT_PATIENCE_S)
         if any(receipt.replayed for receipt in receipts):
             await self._acknowledgements.confirm()
         return receipts

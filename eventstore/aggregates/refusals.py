@@ -28,7 +28,7 @@ class CountRefusals(Command, frozen=True):
 
 
 class Refusals(State, frozen=True):
-    """Whether the batch is in the log."""
+    """State of a batch: in the log or not yet."""
 
     is_counted: bool = False
 

@@ -61,7 +61,7 @@ class ReplayAccounts(Command, frozen=True):
 
 
 class Run(State, frozen=True):
-    """Whether the batch is in the log."""
+    """State of a batch: in the log or not yet."""
 
     is_counted: bool = False
 

@@ -74,9 +74,9 @@ def why_no_connection() -> str | None:
 
 
 def _says_unreplicated(warning: Diagnostic) -> bool:
-    """Whether a commit's wait for a standby was cancelled. The message may be translated; the source file is not.
+    """Return whether a commit's wait for a standby was cancelled. Messages may be translated; source files are not.
 
-    To be asked in a notice handler: what the driver hands over is empty afterwards.
+    To be called in a notice handler: the driver's object is empty afterwards.
     """
     return warning.source_file == "syncrep.c"
 

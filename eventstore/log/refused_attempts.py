@@ -83,7 +83,7 @@ WHERE supplier = %(supplier)s AND number <= (
 
 
 def write_attempts(connection: Connection[Any], attempts: Mapping[UUID, Attempt]) -> None:
-    """Store them, in one transaction. Those whose ids are there already stay as they are."""
+    """Store them, in one transaction. An attempt whose id is there already is left out."""
     with connection.transaction(), connection.cursor() as cursor:
         cursor.executemany(
             _INSERT,

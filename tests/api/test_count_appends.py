@@ -99,7 +99,7 @@ def test_receipts_wait_for_counts_while_the_store_is_unavailable(ledger: Ledger,
     async def count() -> None:
         await count_lines(counts, 10)
         with missing_standby(database) as connection:
-            appending = asyncio.ensure_future(counts.append(patience_s=60))
+            appending = asyncio.ensure_future(counts.append(within_s=60))
             await asyncio.to_thread(cancel_waiting_commits, connection)
         await appending
 

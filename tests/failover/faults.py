@@ -12,7 +12,7 @@ from tests.support.running import is_ready, wait_for
 
 _CANCEL_WAITING = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
 ALONE_S = 3.5
-"""How long the primary commits alone, in seconds: a standby that hears nothing for 5 s connects anew."""
+"""How long the primary commits alone, in seconds: a standby that hears nothing for 5 s connects again."""
 AWAY_S = 10.0
 """How long what is not needed stays away."""
 STANDBY = Bar(alone_s=1.0)

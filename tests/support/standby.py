@@ -26,7 +26,7 @@ def missing_standby(database: PostgresUrls) -> Iterator[Connection[Any]]:
 
 
 def _commits_wait(connection: Connection[Any], database: PostgresUrls) -> bool:
-    """Whether the server's processes have all read that commits wait."""
+    """Return whether all processes of the server have read that commits wait."""
 
     def commit() -> None:
         with psycopg.connect(database.admin, autocommit=True) as committing:
