@@ -417,7 +417,7 @@ def test_a_restore_of_a_backup_with_an_archive_makes_every_view_and_stays_detach
 ) -> None:
     archived(place)
     typed("backup", str(folder / "backup"))
-    tables = "events, payloads, payload_keys, log_tiles, log_checkpoints, remembered_answers"
+    tables = "events, payloads, payload_keys, log_tiles, log_checkpoints, log_keys, remembered_answers"
     rows.execute("SET session_replication_role = replica")
     rows.execute(f"TRUNCATE {tables}".encode())
     said = typed("restore", str(folder / "backup"))
