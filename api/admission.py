@@ -10,7 +10,8 @@ that changed something are remembered, in the transaction that changed it; a ref
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -63,6 +64,8 @@ class Call(msgspec.Struct):
     """
 
     key: Key
+    confirm: Callable[[], Coroutine[Any, Any, None]]
+    """Raises ApiError when the key no longer has the power with which this call was admitted."""
     body: bytes = b""
     name: str = ""
     run: str = ""
@@ -75,6 +78,10 @@ class Call(msgspec.Struct):
     def concerns(self, supplier: str, external: str) -> None:
         """Say which account the request is about: where it is refused, this account's attempts tell of it."""
         self.subjects.append((supplier, external))
+
+    @property
+    def organisation(self) -> str:
+        return self.key.organisation
 
     @property
     def by(self) -> str:
@@ -116,7 +123,7 @@ class Admission:
             return _with_declared_query(operation, method)
         if operation.method == "POST" and not operation.is_ndjson:
             return self._arrivals.together(self._admitted(operation, operation.roles, self._posted(operation, method)))
-        return self._admitted(operation, operation.roles, _without_body(method))
+        return self._admitted(operation, operation.roles, self._without_body(method))
 
     def _admitted(
         self, operation: Operation, roles: frozenset[str], handler: Callable[[Request, Key], Awaitable[Response]]
@@ -153,7 +160,9 @@ class Admission:
                 await self._acknowledgements.confirm()
 
         async def answer(request: Request, key: Key) -> Response:
-            call = Call(key, await read_body(request))
+            call = self._call(key)
+            call.body = await read_body(request)
+            await call.confirm()
             if takes_run:
                 call.run = named_run(request)
             header = field(request, b"idempotency-key")
@@ -177,6 +186,17 @@ class Admission:
                 raise
 
         return answer
+
+    def _without_body(self, handler: Handler) -> Callable[[Request, Key], Awaitable[Response]]:
+        """The handler of a request without a body, or of one whose body it reads itself."""
+
+        async def answer(request: Request, key: Key) -> Response:
+            return await handler(request, self._call(key))
+
+        return answer
+
+    def _call(self, key: Key) -> Call:
+        return Call(key, partial(self._auth.confirm, key))
 
     def _note(self, name: str, call: Call, code: str, problems: Sequence[Problem]) -> None:
         if call.subjects and call.subjects[-1][0]:
@@ -245,15 +265,6 @@ def _refuse_undeclared(request: Request, declared: tuple[str, ...]) -> None:
 
 def _mode_of(operation: Operation) -> Mode:
     return "validate" if operation.name == "validate_account" else "create"
-
-
-def _without_body(handler: Handler) -> Callable[[Request, Key], Awaitable[Response]]:
-    """The handler of a request without a body, or of one whose body it reads itself."""
-
-    async def answer(request: Request, key: Key) -> Response:
-        return await handler(request, Call(key))
-
-    return answer
 
 
 def _name_of(request: Request, key: Key, header: str) -> str:

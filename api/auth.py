@@ -71,10 +71,7 @@ class Authenticator:
         match = _SCHEME.match(header.strip())
         key = await self._key_of(match.group(2)) if match else None
         if key is None:
-            raise _unauthenticated(
-                Sentence("The credentials are not valid.", "Die Anmeldedaten sind ungültig."),
-                code="authentication_failed",
-            )
+            raise authentication_failed()
         request.scope[ORGANISATION] = key.organisation
         if key.rate_per_s:
             request.scope[ANSWER_HEADERS] = await self._limit.take(key)
@@ -83,6 +80,14 @@ class Authenticator:
                 403, Sentence("This key's role does not allow this.", "Die Rolle dieses Schlüssels erlaubt das nicht.")
             )
         return key
+
+    async def confirm(self, key: Key) -> None:
+        """Raises ApiError 401 when the key was revoked, or may do other things than when its request was admitted."""
+        known = await self._valid_key(key.key_id)
+        if known is key:
+            return
+        if known is None or (known.role, known.reach) != (key.role, key.reach):
+            raise authentication_failed()
 
     async def key_of_secret(self, api_key: str) -> Key | None:
         """The valid key with this secret."""
@@ -153,6 +158,13 @@ class Authenticator:
                 self._claims.clear()
             self._claims[text] = claims
         return claims if claims["exp"] > time.time() else None
+
+
+def authentication_failed() -> ApiError:
+    """The refusal of credentials that are wrong, or that have ended."""
+    return _unauthenticated(
+        Sentence("The credentials are not valid.", "Die Anmeldedaten sind ungültig."), code="authentication_failed"
+    )
 
 
 def _unauthenticated(detail: Sentence, *, code: str = "") -> ApiError:

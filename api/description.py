@@ -178,7 +178,7 @@ def _answer(operation: Operation, status: int, of: Any, schemas: dict[str, Any])
     kind = operation.media or (_NDJSON if operation.is_ndjson else "application/json")
     schema = _said(schemas[repr(of)])
     if operation.last_line is not None:
-        schema = {"anyOf": [schema, _said(schemas[repr(operation.last_line)])]}
+        schema = {"anyOf": [schema, _said(schemas[repr(operation.last_line)]), {"$ref": _REF.format(name="Refusal")}]}
     if kind == _NDJSON:
         return {"description": f"{description} {_LINES_ANSWERED}", "content": {kind: _lines(schema)}}
     if kind == EVENTS:

@@ -121,7 +121,7 @@ def _problems(request: Request, error: Exception) -> Response:
 
 def _api_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, ApiError)
-    return _said(request, {"detail": error.detail, "code": error.code}, error.status, error.headers)
+    return _said(request, error.body, error.status, error.headers)
 
 
 def _http_exception(request: Request, error: Exception) -> Response:

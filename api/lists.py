@@ -22,7 +22,8 @@ from starlette.types import Receive, Scope, Send
 from api.database import read
 from api.limits import MAX_LIST_S, MAX_LISTS_AT_ONCE, MAX_LISTS_OF_ONE
 from api.responses import encoded
-from api.shares import Shares
+from api.shares import Occupant, Shares
+from api.status_codes import ApiError
 from api.stopping import asks_whether_gone
 from eventstore.errors import StoreUnavailable
 from schemas.sentence import Sentence
@@ -75,7 +76,7 @@ class Lists:
 
     async def answer(
         self,
-        organisation: str,
+        reader: Occupant,
         query: PageQuery[P, T],
         start: P,
         text_format: ListFormat[T] = ARRAY,
@@ -83,19 +84,21 @@ class Lists:
     ) -> Response:
         """Return 200 with all pages from a place on; the first has been read by then.
 
-        A later page that cannot be read cuts the answer off. Raises ApiError 503 and what the first read raises.
+        A later page that cannot be read cuts the answer off, and so does the end of the reader's power. Raises ApiError
+        503 and what the first read raises.
         """
-        self._places.refuse_full(organisation)
+        self._places.refuse_full(reader.organisation)
         first = await read(self.pool, query, start)
-        return _ListAnswer(self._chunks(organisation, query, first, text_format), text_format.media_type, headers)
+        return _ListAnswer(self._chunks(reader, query, first, text_format), text_format.media_type, headers)
 
     async def _chunks(
-        self, organisation: str, query: PageQuery[P, T], page: Page[T, P], text_format: ListFormat[T]
+        self, reader: Occupant, query: PageQuery[P, T], page: Page[T, P], text_format: ListFormat[T]
     ) -> AsyncGenerator[bytes]:
-        with self._places.place(organisation):
+        with self._places.place(reader.organisation):
             async with contextlib.aclosing(self._pages(query, page)) as pages:
                 before = text_format.head
                 async for items in pages:
+                    await reader.confirm()
                     if items:
                         yield before + text_format.encode(items)
                         before = text_format.between
@@ -129,8 +132,8 @@ async def _patiently(read_page: Callable[[], Awaitable[T]]) -> T:
 
 
 class _ListAnswer(Response):
-    """Sends chunks until there are no more. It is cut off when the client has gone, after `MAX_LIST_S`, or when a page
-    cannot be read.
+    """Sends chunks until there are no more. It is cut off when the client has gone, after `MAX_LIST_S`, when a page
+    cannot be read, or when its reader may no longer read it.
     """
 
     def __init__(self, chunks: AsyncGenerator[bytes], media_type: str, headers: Mapping[str, str] | None) -> None:
@@ -147,7 +150,10 @@ class _ListAnswer(Response):
                 while not is_gone() and time.monotonic() < ends_at:
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})
                     chunk = await anext(chunks)
-            except UNREAD as error:  # an answer without its end is closed by the server, so that the client notices
+            except (
+                *UNREAD,
+                ApiError,
+            ) as error:  # an answer without its end is closed by the server, so that the client notices
                 logger.warning("a list was cut off", reason=type(error).__name__)
             except StopAsyncIteration:
                 await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -3,9 +3,23 @@
 import contextlib
 from collections import Counter
 from collections.abc import Iterator
+from typing import Protocol
 
 from api.status_codes import ApiError
 from schemas.sentence import Sentence
+
+
+class Occupant(Protocol):
+    """Who holds a place, and may hold it."""
+
+    @property
+    def organisation(self) -> str: ...
+
+    async def confirm(self) -> None:
+        """Raises ApiError when the occupant no longer has the power with which the request was admitted.
+
+        Requests that last call it before each thing that they write or send.
+        """
 
 
 class Shares:

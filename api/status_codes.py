@@ -1,6 +1,7 @@
 """The HTTP status codes that refuse, and the exception that ends a request with one."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from eventstore.errors import Refused
 from schemas.sentence import Sentence
@@ -49,3 +50,8 @@ class ApiError(Exception):
         self.detail = detail
         self.code = code or CODES[status]
         self.headers = headers
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The body of the answer."""
+        return {"detail": self.detail, "code": self.code}

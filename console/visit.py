@@ -18,6 +18,7 @@ from psycopg import Connection
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from api.auth import authentication_failed
 from api.database import in_time, read
 from api.errors import HANDLERS, answer_of, not_found
 from api.fields import FIELDS
@@ -163,6 +164,19 @@ class Visit:
         return self.opened
 
     @property
+    def organisation(self) -> str:
+        return self.person.organisation
+
+    async def confirm(self) -> None:
+        """Raises ApiError when the session has ended, or its user may do or see other things than at its beginning.
+
+        Lists call it before each page.
+        """
+        opened = await self.read(open_session, self._token, now())
+        if opened is None or Person.of(opened, self.language) != self.opened:
+            raise authentication_failed()
+
+    @property
     def is_partial(self) -> bool:
         """Whether a script asks for a live part and not a person for a page."""
         return "hx-request" in self.request.headers
@@ -278,6 +292,14 @@ class Visit:
         """The screen's answer, for those who may have it. Raises what refuses others."""
         if self.screen.method == "POST" and self.transport.is_from_elsewhere:
             raise ApiError(403, _STALE)
+        instead = await self._enter()
+        if instead is None and self.screen.method == "POST":
+            await self._take_form()
+            instead = await self._enter()  # the form may have taken its time
+        return instead or await self.screen.function(self)
+
+    async def _enter(self) -> Response | None:
+        """Open the session; the answer for those who must sign in first. Raises what refuses others."""
         if self._token:
             opened = await self.read(open_session, self._token, now())
             self.opened = Person.of(opened, self.language) if opened else None
@@ -290,9 +312,7 @@ class Visit:
                 raise not_found()
             if not self.opened.may(self.screen.roles):
                 raise ApiError(403, _NOT_ALLOWED)
-        if self.screen.method == "POST":
-            await self._take_form()
-        return await self.screen.function(self)
+        return None
 
     def refused(self, error: Exception) -> Response:
         """What refuses the request, as a page; what nobody expected is logged, as everywhere in the api."""

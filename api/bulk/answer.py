@@ -1,9 +1,10 @@
 """The answer to a bulk request: receipts as NDJSON, sent while the body still comes in.
 
 Batches are prepared side by side and settled in order. What waits between the two is bounded; whoever does not read
-receipts stops the settling, then the preparing, then the reading. A body that does not come whole gets no summary,
-and what had a receipt stays; so it is with a body during which the server stops or the client goes: of what has
-arrived by then, nothing more is begun.
+receipts stops the settling, then the preparing, then the reading. A body that does not come whole gets no summary.
+Where it is refused after its beginning, or its key is revoked, the last line is that refusal. What had a receipt stays;
+so it is with a body during which the server stops or the client goes: of what has arrived by then, nothing more is
+begun.
 """
 
 import asyncio
@@ -25,13 +26,14 @@ from api.bulk.work import BulkWork
 from api.bulk.workshop import Workshop
 from api.languages import Language, language_headers
 from api.limits import MAX_BULK_AHEAD, MAX_BULK_AHEAD_BYTES
+from api.shares import Occupant
 from api.status_codes import ApiError
 from api.stopping import is_in_vain, until_stopping
 from eventstore.errors import LedgerError
 from schemas.sentence import Sentence
+from telemetry.measures import measures
 
 logger = structlog.get_logger()
-_NO_LINE = Sentence("The body must have at least one line.", "Der Inhalt muss mindestens eine Zeile haben.")
 _NO_LINE = Sentence("The body must have at least one line.", "Der Inhalt muss mindestens eine Zeile haben.")
 
 
@@ -41,7 +43,7 @@ class BulkAnswer(Response):
     media_type = "application/x-ndjson"
 
     def __init__(
-        self, work: BulkWork, inflater: Inflater, workshop: Workshop, language: Language, *, organisation: str
+        self, occupant: Occupant, work: BulkWork, inflater: Inflater, workshop: Workshop, language: Language
     ) -> None:
         super().__init__(headers={"X-Accel-Buffering": "no", "Cache-Control": "no-store", **language_headers(language)})
         del self.headers["content-length"]
@@ -49,12 +51,15 @@ class BulkAnswer(Response):
         self._inflater = inflater
         self._workshop = workshop
         self._language = language
-        self._organisation = organisation
+        self._occupant = occupant
         self._has_begun = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises ApiError and LedgerError as long as nothing was answered; ends without summary afterwards."""
-        with self._workshop.places.place(self._organisation):
+        """Raises ApiError and LedgerError as long as nothing was answered.
+
+        Afterwards an ApiError is the last line, and others end the answer without one.
+        """
+        with self._workshop.places.place(self._occupant.organisation):
             body = BulkBody(until_stopping(receive, scope), self._inflater, partial(is_in_vain, scope))
             await self._answer(body, send)
 
@@ -73,6 +78,9 @@ class BulkAnswer(Response):
             if not self._has_begun:
                 raise
             logger.warning("a bulk request was given up", reason=type(error).__name__, lines=body.count)
+            if isinstance(error, ApiError):
+                measures().refused(error.code)
+                await self._send(send, encode_line(error.body, self._language) + b"\n")
         except OSError:  # the client has gone
             return
         await self._send(send, b"", is_last=True)
@@ -92,7 +100,9 @@ class BulkAnswer(Response):
             while (prepared := await queue.get()) is not None:
                 if isinstance(prepared, BaseException):
                     raise prepared
-                receipts = await self._work.settle(await prepared)
+                batch = await prepared
+                await self._occupant.confirm()
+                receipts = await self._work.settle(batch)
                 room.leave()
                 for receipt in receipts:
                     tally.add(receipt)

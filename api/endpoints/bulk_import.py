@@ -68,7 +68,7 @@ class BulkImport:
             attempts=self._services.attempts,
             acknowledgements=self._services.acknowledgements,
         )
-        return BulkAnswer(work, inflater, self._services.workshop, language, organisation=call.key.organisation)
+        return BulkAnswer(call, work, inflater, self._services.workshop, language)
 
     async def delivery_notes(self, request: Request, call: Call) -> Response:
         return self._records(request, call, NOTE)
@@ -93,8 +93,7 @@ class BulkImport:
             attempts=self._services.attempts,
             acknowledgements=self._services.acknowledgements,
         )
-        workshop, organisation = self._services.workshop, call.key.organisation
-        return BulkAnswer(work, inflater_of(request), workshop, language_of(request), organisation=organisation)
+        return BulkAnswer(call, work, inflater_of(request), self._services.workshop, language_of(request))
 
 
 def mode_of(request: Request) -> Mode:

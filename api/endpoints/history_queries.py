@@ -73,7 +73,7 @@ class HistoryQueries:
         supplier, external, upto = await self._asked(request)
         positions = await read(self._pool, account_positions, supplier, external, upto)
         query = partial(history_page, supplier=supplier, external=external, positions=positions)
-        return await self._lists.answer(call.key.organisation, query, 0)
+        return await self._lists.answer(call, query, 0)
 
     async def difference(self, request: Request, call: Call) -> Response:
         """200 with what differs between the payloads of two staged events, named by their versions."""

@@ -25,6 +25,7 @@ from api.problem_sentences import with_sentence
 from api.responses import encoded, json_response
 from api.services import Services
 from api.shares import Shares
+from api.status_codes import ApiError
 from eventstore.aggregates.import_process import STATUSES
 from eventstore.clock import now
 from projections.import_run import RunPlace, RunState, is_up, run_imports, run_states
@@ -67,9 +68,8 @@ class Runs:
     async def events(self, request: Request, call: Call) -> Response:
         """200 with events: `progress` at once and then once a second at most, `finished` at the end."""
         state = await self._runs.known(request)
-        organisation = call.key.organisation
-        self._following.refuse_full(organisation)
-        return EventStream(self._told(state, request.headers.get("last-event-id", ""), organisation))
+        self._following.refuse_full(call.organisation)
+        return EventStream(self._told(state, request.headers.get("last-event-id", ""), call, language_of(request)))
 
     async def imports(self, request: Request, call: Call) -> Response:
         """200 with the status records of the run's imports, a line each, in the order in which they were sent."""
@@ -80,13 +80,20 @@ class Runs:
         query = partial(run_imports, supplier=supplier, run=run, status=status)
         text_format = ListFormat(media_type="application/x-ndjson", encode=partial(_lines, language))
         start: RunPlace = (0, "")
-        return await self._lists.answer(call.key.organisation, query, start, text_format, language_headers(language))
+        return await self._lists.answer(call, query, start, text_format, language_headers(language))
 
-    async def _told(self, state: RunState, seen: str, organisation: str) -> AsyncGenerator[ServerEvent | None]:
-        """What is told of a run to somebody who has seen the event of this id, "" for none."""
+    async def _told(
+        self, state: RunState, seen: str, call: Call, language: Language
+    ) -> AsyncGenerator[ServerEvent | None]:
+        """Yield the events of a run for a caller who has seen the event of this id, "" for none."""
         silent_since = time.monotonic()
-        with self._following.place(organisation):
+        with self._following.place(call.organisation):
             while True:
+                try:
+                    await call.confirm()
+                except ApiError as refusal:
+                    yield ServerEvent("refused", seen, encoded(refusal.body, language))
+                    return
                 if str(state.position) != seen:
                     seen, silent_since = str(state.position), time.monotonic()
                     yield _event("progress", state)
@@ -152,7 +159,8 @@ OPERATIONS = (
         method="GET",
         path=f"{RUN_PATH}events/",
         tag=STATUS,
-        summary="Server-Sent Events: `progress` at once and then once a second at most, `finished` at the end.",
+        summary="Server-Sent Events: `progress` at once and then once a second at most, `finished` at the end. "
+        "`refused` ends the stream of a key that was revoked; its data are `detail` and `code`.",
         answers={200: RunRecord},
         roles=READERS,
         refuses=(404,),

@@ -50,7 +50,7 @@ class StatusQueries:
 
     async def _list(self, request: Request, call: Call, states: tuple[str, ...]) -> Response:
         query = partial(import_list, supplier=identifier(request, "supplier"), states=states)
-        return await self._lists.answer(call.key.organisation, query, 0)
+        return await self._lists.answer(call, query, 0)
 
 
 OPERATIONS = (

@@ -119,7 +119,7 @@ async def export_list(visit: Visit) -> Response:
     narrowed = Asked.of(dict(visit.request.query_params)).narrowed(await _codes(visit))
     headers = {"Content-Disposition": 'attachment; filename="imports.csv"'}
     query = partial(_export_page, narrowed=narrowed)
-    return await visit.services.lists.answer(visit.person.organisation, query, "", CSV, headers)
+    return await visit.services.lists.answer(visit, query, "", CSV, headers)
 
 
 async def _export_page(connection: Any, after: str, narrowed: Narrowed) -> tuple[Sequence[ListedRow], str | None]:

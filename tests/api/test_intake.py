@@ -27,6 +27,7 @@ from schemas.submission import Submission, former_canonical_json
 from tests.support.bulk import bulk
 from tests.support.make import an_account, changed, encoded
 from tests.support.running import RunningService
+from tests.support.staging import confirmed
 from tests.support.whole import admin_url
 
 SUPPLIER = "NORDWIND"
@@ -47,7 +48,7 @@ async def waiting(body: bytes) -> list[Any]:
                            refusals_interval_s=60)  # fmt: skip
     services.directory._suppliers[SUPPLIER] = KnownSupplier(code=SUPPLIER)
     scope = {"type": "http", "method": "POST", "headers": [], "query_string": b""}
-    call = Call(Key("k", "Testers", "importer", (SUPPLIER,), "", None), body)
+    call = Call(Key("k", "Testers", "importer", (SUPPLIER,), "", None), confirmed, body)
     creating = AccountImport(services).create(Request(scope), call)
     try:
         waits = creating.send(None)

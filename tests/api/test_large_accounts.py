@@ -17,7 +17,7 @@ from api.limits import MAX_MEDIUM_BYTES
 from projections.import_supplier import KnownSupplier
 from runtime.steps import Steps
 from tests.support.make import an_account, encoded
-from tests.support.staging import SUPPLIER
+from tests.support.staging import SUPPLIER, confirmed
 
 READS, JUDGES = "sent_submission_in_steps", "judge_in_steps"
 KEY = Key("key", "organisation", "importer", (SUPPLIER,), "", None)
@@ -66,7 +66,9 @@ def _most_at_a_time(handle: Callable[[AccountImport], Callable[[Request, Call], 
 
     async def send() -> None:
         handler = handle(_service(_Suppliers(known=(SUPPLIER,))))
-        answers = await asyncio.gather(*(handler(_post(), Call(KEY, body)) for body in bodies), return_exceptions=True)
+        answers = await asyncio.gather(
+            *(handler(_post(), Call(KEY, confirmed, body)) for body in bodies), return_exceptions=True
+        )
         assert {type(answer) for answer in answers} == {NotValid}
 
     read = most = 0
@@ -110,11 +112,11 @@ def test_nobody_waits_for_what_the_database_is_asked_about_a_refused_account() -
 
     async def send() -> int:
         handler, request = _service(_Suppliers(known=(SUPPLIER,)), unanswered), _post()
-        refused = Call(KEY, encoded(account | {"undocumented": 1}))
+        refused = Call(KEY, confirmed, encoded(account | {"undocumented": 1}))
         waiting = asyncio.create_task(handler.create(request, refused))
         while not asked:
             await asyncio.sleep(0.01)
-        answer = await asyncio.wait_for(handler.validate(request, Call(KEY, encoded(account))), 10)
+        answer = await asyncio.wait_for(handler.validate(request, Call(KEY, confirmed, encoded(account))), 10)
         waiting.cancel()
         return answer.status_code
 
@@ -126,7 +128,7 @@ def test_a_supplier_that_this_process_does_not_know_yet_is_asked_for_once(size: 
     body = encoded(an_account(SUPPLIER) | {"metadata": [{"key": "filling", "value": "x" * size}]})
 
     async def validated(directory: _Suppliers, key: Key = KEY) -> int:
-        return (await _service(directory).validate(_post(), Call(key, body))).status_code
+        return (await _service(directory).validate(_post(), Call(key, confirmed, body))).status_code
 
     new = _Suppliers(there=(SUPPLIER,))
     assert asyncio.run(validated(new)) == 200

@@ -6,7 +6,7 @@ import re
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +16,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from api import lists
-from api.app import create_app
+from console.users import sign_out_user
 from embedded.postgres import PostgresUrls
+from eventstore.aggregates.user import ChangeUserRole, DisableUser, stream_of
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from eventstore.log.recorder import SESSION
 from projections import import_status
 from projections.import_status import ALL_STATES, IMPORTED_STATES, PENDING_STATES, import_list
+from tests.support.console import COOKIE, new_session, new_user
 from tests.support.make import stage
 from tests.support.running import Importer, RunningService, wait_for
-from tests.support.serving import serving
+from tests.support.serving import running
 
 ROOT = Path(__file__).parent.parent.parent
 IMPORTS = 60_000
@@ -34,16 +36,6 @@ INSERT INTO import_status (supplier, external_account_number, status, created_at
     position, version)
 SELECT %s, repeat('x', 200) || n, 'PENDING', now(), n, now(), n, 1 FROM generate_series(1, %s) AS n
 """
-
-
-@contextmanager
-def running(database: PostgresUrls) -> Iterator[RunningService]:
-    """The api of a database, in this process."""
-    environment = {"DATABASE_URL": database.service, "DATABASE_ADMIN_URL": database.admin}
-    with serving(create_app(database.service, b"k" * 32)) as port:
-        service = RunningService(f"http://127.0.0.1:{port}", environment, None)
-        yield service
-        service.close()
 
 
 def filled(service: RunningService, database: PostgresUrls, imports: int = IMPORTS) -> Importer:
@@ -55,16 +47,17 @@ def filled(service: RunningService, database: PostgresUrls, imports: int = IMPOR
 
 
 class SlowReader:
-    """A client that asks for the list of all imports and has read the answer's head."""
+    """A client that asks for a list, by default of all imports, and has read the answer's head."""
 
-    def __init__(self, service: RunningService, importer: Importer) -> None:
+    def __init__(self, service: RunningService, importer: Importer, path: str = "", field: str = "") -> None:
         host, port = service.base_url.removeprefix("http://").split(":")
         self.socket = socket.socket()
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16_384)
         self.socket.settimeout(30)
         self.socket.connect((host, int(port)))
-        path = f"/v1/data-import/all-account-import-processes/{importer.supplier}/"
-        head = f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Token {importer.api_key}\r\nConnection: close\r\n\r\n"
+        path = path or f"/v1/data-import/all-account-import-processes/{importer.supplier}/"
+        field = field or f"Authorization: Token {importer.api_key}"
+        head = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{field}\r\nConnection: close\r\n\r\n"
         self.socket.sendall(head.encode())
         self.read = self.socket.recv(1_000)
 
@@ -72,12 +65,16 @@ class SlowReader:
     def status(self) -> int:
         return int(self.read.split(b" ", 2)[1])
 
-    def rest(self) -> list[dict[str, Any]]:
+    def text(self) -> bytes:
         """Everything, read without pauses."""
         pieces = [self.read]
         while piece := self.socket.recv(1 << 20):
             pieces.append(piece)
-        _, _, chunked = b"".join(pieces).partition(b"\r\n\r\n")
+        return b"".join(pieces)
+
+    def rest(self) -> list[dict[str, Any]]:
+        """Everything, as items."""
+        _, _, chunked = self.text().partition(b"\r\n\r\n")
         items: list[dict[str, Any]] = json.loads(b"".join(_chunks(chunked)))
         return items
 
@@ -179,6 +176,49 @@ def test_nobody_keeps_a_place_by_reading_slowly_for_ever(
         assert len(again.rest()) == IMPORTS
         slow.close()
         again.close()
+
+
+END = b"\r\n0\r\n\r\n"
+"""What ends an answer that is whole."""
+
+
+def test_a_revoked_key_reads_no_further_page_of_a_list(database: PostgresUrls) -> None:
+    with running(database) as service:
+        importer = filled(service, database)
+        reader, other = SlowReader(service, importer), SlowReader(service, importer)
+        assert other.text().endswith(END)
+        importer.revoke(service)
+        assert not reader.text().endswith(END)
+        reader.close()
+        other.close()
+
+
+COMMANDS = (
+    ChangeUserRole(role="auditor", suppliers=("*",)),
+    ChangeUserRole(role="support", suppliers=("OTHER",)),
+    DisableUser(),
+    None,
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=["role", "suppliers", "disabled", "sessions"])
+def test_a_user_whose_powers_have_ended_reads_no_further_page_of_a_list(
+    database: PostgresUrls, ledger: Ledger, command: ChangeUserRole | DisableUser | None
+) -> None:
+    with running(database) as service:
+        importer = filled(service, database)
+        user_id = new_user(ledger)
+        field = f"Cookie: {COOKIE}={new_session(ledger, user_id)}"
+        path = "/console/imports/export/"
+        reader, other = (SlowReader(service, importer, path, field) for _ in range(2))
+        assert other.text().endswith(END)
+        if command is None:
+            sign_out_user(ledger, user_id, by="t")
+        else:
+            ledger.execute(stream_of(user_id), command, at=now(), by="t")
+        assert not reader.text().endswith(END)
+        reader.close()
+        other.close()
 
 
 def test_a_long_history_comes_whole_and_in_order(database: PostgresUrls, ledger: Ledger) -> None:

@@ -32,6 +32,7 @@ from api.stopping import GONE, STATE
 from tests.hostile.measure import conversation
 from tests.support.running import wait_for
 from tests.support.serving import serving
+from tests.support.staging import Testers
 
 
 async def quick(request: Request) -> Response:
@@ -77,7 +78,7 @@ class Echo:
 
 
 async def taken(request: Request) -> Response:
-    return BulkAnswer(Echo(), Plain(), Workshop(), "en", organisation="O")
+    return BulkAnswer(Testers(), Echo(), Plain(), Workshop(), "en")
 
 
 class Waiting(Echo):
@@ -547,7 +548,7 @@ def test_of_a_bulk_body_nothing_more_is_begun_when_its_client_has_gone() -> None
 
     async def taken(request: Request) -> Response:
         work.is_gone = request.scope[GONE]
-        return Noted(work, Plain(), Workshop(), "en", organisation="O")
+        return Noted(Testers(), work, Plain(), Workshop(), "en")
 
     sent = b"{}\n" * 20_000
     with serving(Starlette(routes=[Route("/", taken, methods=["POST"])])) as port:

@@ -18,6 +18,7 @@ from api.lists import Lists
 from api.responses import encoded
 from api.status_codes import ApiError
 from embedded.postgres import PostgresUrls
+from tests.support.staging import Testers
 
 ITEMS, PAGES = 20_000, 20
 
@@ -41,7 +42,7 @@ def test_a_list_goes_out_whole_and_is_held_nowhere(database: PostgresUrls) -> No
 
     async def answered() -> None:
         async with reading_pool(database.service, size=1) as pool:
-            response = await Lists(pool).answer("O", page, 0)
+            response = await Lists(pool).answer(Testers(), page, 0)
             assert read == 1, "it is read while it is sent"
             await response({"type": "http"}, no_request, send)
 

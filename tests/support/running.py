@@ -80,6 +80,13 @@ class Importer(msgspec.Struct, frozen=True):
     api_key: str
     client: ImportClient
 
+    def revoke(self, service: "RunningService") -> None:
+        """Revoke the key, and wait until the api knows that."""
+        service.cli("key", "revoke", self.api_key.split("_")[1], "--reason", "lost")
+        headers = {"Authorization": f"Token {self.api_key}"}
+        path = f"/v2/data-import/runs/{self.supplier}/"
+        wait_for(lambda: service.request("GET", path, None, headers)[0].status == 401, "the key is refused")
+
 
 class RunningService:
     """A service that listens, and the environment in which the command line finds it."""

@@ -8,7 +8,10 @@ import uvicorn
 from starlette.applications import Starlette
 
 from api import server
-from tests.support.running import free_port, wait_for
+from api.app import create_app
+from console.routes import console_routes
+from embedded.postgres import PostgresUrls
+from tests.support.running import RunningService, free_port, wait_for
 
 
 @contextlib.contextmanager
@@ -26,3 +29,13 @@ def serving(app: Starlette) -> Iterator[int]:
     finally:
         running.should_exit = True
         thread.join()
+
+
+@contextlib.contextmanager
+def running(database: PostgresUrls) -> Iterator[RunningService]:
+    """The api of a database and its console, without workers, in this process."""
+    environment = {"DATABASE_URL": database.service, "DATABASE_ADMIN_URL": database.admin}
+    with serving(create_app(database.service, b"k" * 32, more_routes=console_routes)) as port:
+        service = RunningService(f"http://127.0.0.1:{port}", environment, None)
+        yield service
+        service.close()

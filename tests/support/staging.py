@@ -25,3 +25,16 @@ def stage(ledger: Ledger, account: Any, **fields: Any) -> str:
 
 def status(ledger: Ledger, stream: str) -> str:
     return str(ledger.load([stream])[stream].state.status)
+
+
+async def confirmed() -> None:
+    """Confirm a call whose key is valid for as long as the test lasts."""
+
+
+class Testers:
+    """An organisation with such a key."""
+
+    organisation = "Testers"
+
+    async def confirm(self) -> None:
+        await confirmed()

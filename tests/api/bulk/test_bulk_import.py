@@ -250,19 +250,53 @@ def test_a_token_and_a_role_are_needed(service: RunningService, importer: Import
     assert bulk(service, auditor, b"").status == 403
 
 
-def test_receipts_come_while_the_body_is_still_coming(
-    service: RunningService, importer: Importer, accounts: list[dict[str, Any]]
-) -> None:
+def opened(
+    service: RunningService, importer: Importer, line: bytes, path: str = BULK
+) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+    """A bulk request whose first line has been sent, and its answer."""
     host, port = service.base_url.removeprefix("http://").split(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=30)
-    connection.putrequest("POST", BULK)
+    connection.putrequest("POST", path)
     connection.putheader("Authorization", f"Token {importer.api_key}")
     connection.putheader("Transfer-Encoding", "chunked")
     connection.endheaders()
-    line = ndjson(accounts[0])
     connection.send(b"%x\r\n%s\r\n" % (len(line), line))
     response = connection.response_class(connection.sock, method="POST")
     response.begin()
+    return connection, response
+
+
+@pytest.mark.parametrize("path", [BULK, "/v1/data-import/delivery-note/bulk/"])
+def test_a_revoked_key_writes_nothing_more_on_an_open_bulk_body(service: RunningService, path: str) -> None:
+    importer = service.importer()
+    first, second = an_account(importer.supplier, 1), an_account(importer.supplier, 2)
+    connection, response = opened(service, importer, ndjson(first), path)
+    assert json.loads(response.readline())["line"] == 1
+    importer.revoke(service)
+    line = ndjson(second)
+    connection.send(b"%x\r\n%s\r\n" % (len(line), line))
+    [last] = [json.loads(line) for line in response.read().splitlines()]
+    assert last == {"detail": "The credentials are not valid.", "code": "authentication_failed"}
+    connection.close()
+    assert service.cli("history", importer.supplier, number_of(second), check=False).returncode != 0
+
+
+def test_a_body_that_is_refused_after_its_beginning_ends_with_the_reason(
+    service: RunningService, importer: Importer, accounts: list[dict[str, Any]]
+) -> None:
+    whole = zstandard.ZstdCompressor().compress(ndjson(accounts[0]))
+    answer = bulk(service, importer, [whole, b"no zstd"], Content_Encoding="zstd")
+    assert [(line.get("status"), line["code"]) for line in answer.receipts] == [
+        ("PENDING", None),
+        (None, "parse_error"),
+    ]
+    assert answer.summary is None
+
+
+def test_receipts_come_while_the_body_is_still_coming(
+    service: RunningService, importer: Importer, accounts: list[dict[str, Any]]
+) -> None:
+    connection, response = opened(service, importer, ndjson(accounts[0]))
     assert json.loads(response.readline())["status"] == "PENDING"
     assert importer.client.status(importer.supplier, number_of(accounts[0])).status == 200
     line = ndjson(accounts[1])

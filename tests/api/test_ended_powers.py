@@ -1,0 +1,92 @@
+"""Requests that last, and keys and users whose powers end while they do."""
+
+import http.client
+import json
+from urllib.parse import urlencode
+
+import pytest
+
+from console.users import sign_out_user
+from embedded.postgres import PostgresUrls
+from eventstore.aggregates.user import ChangeUserRole, DisableUser, stream_of
+from eventstore.clock import now
+from eventstore.log.ledger import Ledger
+from tests.support.bulk import bulk, ndjson
+from tests.support.console import COOKIE, csrf_in, new_session, new_user
+from tests.support.following import follow
+from tests.support.make import an_account, encoded
+from tests.support.running import RunningService
+from tests.support.serving import running
+
+CREATE = "/v2/data-import/accounts/"
+
+
+def begun(
+    service: RunningService, method: str, path: str, fields: dict[str, str], body: bytes = b""
+) -> http.client.HTTPConnection:
+    """A request with its header and half of its body sent."""
+    connection = http.client.HTTPConnection(service.base_url.removeprefix("http://"), timeout=30)
+    connection.putrequest(method, path)
+    for name, value in fields.items():
+        connection.putheader(name, value)
+    if body:
+        connection.putheader("Content-Length", str(len(body)))
+    connection.endheaders()
+    connection.send(body[: len(body) // 2])
+    return connection
+
+
+def test_a_revoked_key_reads_nothing_more_on_an_open_event_stream(database: PostgresUrls, ledger: Ledger) -> None:
+    with running(database) as service:
+        importer = service.importer()
+        bulk(service, importer, ndjson(an_account(importer.supplier, 1)), "?run=open")
+        follow(ledger)
+        token = {"Authorization": f"Token {importer.api_key}"}
+        connection = begun(service, "GET", f"/v2/data-import/runs/{importer.supplier}/open/events/", token)
+        response = connection.getresponse()
+        assert response.readline() == b"event: progress\n"
+        importer.revoke(service)
+        *_, last = response.read().decode().strip().split("\n\n")
+        connection.close()
+    event = dict(line.split(": ", 1) for line in last.splitlines())
+    assert event["event"] == "refused"
+    assert json.loads(event["data"]) == {"detail": "The credentials are not valid.", "code": "authentication_failed"}
+
+
+def test_a_key_that_is_revoked_while_its_body_arrives_writes_nothing(database: PostgresUrls, ledger: Ledger) -> None:
+    with running(database) as service:
+        importer = service.importer()
+        body = encoded(an_account(importer.supplier, 1))
+        fields = {"Authorization": f"Token {importer.api_key}", "Content-Type": "application/json"}
+        connection = begun(service, "POST", CREATE, fields, body)
+        importer.revoke(service)
+        connection.send(body[len(body) // 2 :])
+        response = connection.getresponse()
+        assert (response.status, json.loads(response.read())["code"]) == (401, "authentication_failed")
+        connection.close()
+
+
+@pytest.mark.parametrize("command", [ChangeUserRole(role="auditor", suppliers=("*",)), DisableUser(), None])
+def test_a_user_whose_powers_end_while_a_form_arrives_changes_nothing(
+    database: PostgresUrls, ledger: Ledger, command: ChangeUserRole | DisableUser | None
+) -> None:
+    with running(database) as service:
+        importer = service.importer()
+        user_id = new_user(ledger, role="operator")
+        fields = {"Cookie": f"{COOKIE}={new_session(ledger, user_id)}"}
+        page = begun(service, "GET", f"/console/suppliers/{importer.supplier}/", fields)
+        csrf = csrf_in(page.getresponse().read().decode())
+        body = urlencode({"csrf": csrf, "status": "paused"}).encode()
+        form = fields | {"Content-Type": "application/x-www-form-urlencoded"}
+        connection = begun(service, "POST", f"/console/suppliers/{importer.supplier}/status/", form, body)
+        if command is None:
+            sign_out_user(ledger, user_id, by="t")
+        else:
+            ledger.execute(stream_of(user_id), command, at=now(), by="t")
+        connection.send(body[len(body) // 2 :])
+        response = connection.getresponse()
+        assert (response.status, response.getheader("location", "")[:17]) in ((403, ""), (303, "/console/sign-in/"))
+        shown = service.cli("supplier", "show", importer.supplier).stdout
+        assert "ongoing" in shown
+        page.close()
+        connection.close()
