@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
-import psycopg
 import structlog
 from psycopg import Connection
 
@@ -28,6 +27,7 @@ from eventstore.clock import now
 from eventstore.errors import Refused, StoreUnavailable, first_line
 from eventstore.log import follow, locks
 from eventstore.log.ledger import Beside, Ledger
+from eventstore.log.store_errors import store_errors
 from eventstore.log.task_progress import write_progress
 from projections import INLINE, PROJECTIONS
 from projections.erasure import erase, forget_attempts
@@ -106,8 +106,9 @@ class OwnerTasks:
         logger.info("owner's task begins", task=task_id, kind=task.kind)
         try:
             self._refuse_stranger(task)
-            outcome = self._done(task)
-        except (StoreUnavailable, psycopg.OperationalError) as error:
+            with store_errors():
+                outcome = self._done(task)
+        except StoreUnavailable as error:
             raise StoreUnavailable(first_line(error)) from error
         except Exception as error:  # whatever a task raises ends it, and not the relay
             said = str(error) if isinstance(error, Refused | NotPossible | NotAllowed) else said_by(error)
