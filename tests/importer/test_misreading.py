@@ -216,6 +216,15 @@ def test_quotes_that_are_not_doubled_are_refused(tmp_path: Path, row: str) -> No
     assert "row 2" in refusal(tmp_path, f"Nr;Name\n{row}\n")
 
 
+def test_rows_between_two_stray_quotes_are_named(tmp_path: Path) -> None:
+    rows = 'K1;Groß;Ulm\nK2;"Zum Löwen;Ulm\nK3;Böhm;Ulm\nK4;Zum Adler";Ulm\n'
+    account = ACCOUNT | {"billing_address4": "Ort"}
+    said = refusal(tmp_path, f"Nr;Name;Ort\n{rows}", account=account)
+    assert "row 3 has whole rows inside a cell of column Name: is a quote missing?" in said
+    file = written(tmp_path, "notes.csv", 'Nr;Name;Ort\nK1;"a;\nb\n; c";Ulm\n')
+    assert accounts(tmp_path, file, account)[0]["customers"][0]["family_name"] == "a;\nb\n; c"
+
+
 def test_a_quote_inside_of_a_cell_is_a_quote(tmp_path: Path) -> None:
     file = written(tmp_path, "kunden.csv", 'Nr;Name\nK1;Zum "Löwen"\nK2;"Zum ""Adler"""\n')
     assert [account["customers"][0]["family_name"] for account in accounts(tmp_path, file)] == [

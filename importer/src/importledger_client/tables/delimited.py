@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from importledger_client.sources import Unreadable, opened
 from importledger_client.tables.recount import open_quote, recounted
-from importledger_client.tables.table import Cell, Count, TableSource
+from importledger_client.tables.table import Cell, Count, Doubts, TableSource
 
 DELIMITERS = (";", ",", "\t", "|")
 MOST_CELL = 2**24
@@ -29,6 +29,7 @@ _NOT_1252 = re.compile(
 )
 """A sign or a capital letter of Windows-1252 between two small letters: the file is of DOS or a Mac."""
 _SEPARATOR = re.compile(r'"?sep=(.)"?\r?[\n\r]?\Z', re.IGNORECASE)
+_SWALLOWED = "has whole rows inside a cell of column {}: is a quote missing? Correct it, or ignore the column."
 _CHOOSE = "Say which encoding it has with `source: {encoding: …}` in the mapping, or mend the file."
 
 
@@ -43,6 +44,7 @@ class Delimited:
         if self.encoding == "utf-8":
             self.encoding = "utf-8-sig"
         self._line_end = _line_end(name)
+        self._doubts = Doubts()
         first = next(self._text(), "")
         match = _SEPARATOR.match(first)
         self._is_separator_first = match is not None
@@ -68,13 +70,20 @@ class Delimited:
                 raise Unreadable(
                     f"{self.name}, row {number} must have {len(names)} cells like the header; it has {len(cells)}."
                 )
+            for place, cell in enumerate(cells):
+                if self._line_end in cell and self._looks_like_rows(cell, len(names)):
+                    self._doubts.add(place, "", f"row {number}", _SWALLOWED.format(names[place]))
             yield number, [cell or None for cell in cells]
+
+    def _looks_like_rows(self, cell: str, width: int) -> bool:
+        """True for a cell from the middle of one row to the middle of a later one: each row adds its delimiters."""
+        return width > 2 and cell.count(self.delimiter) == cell.count(self._line_end) * (width - 1)
 
     def count(self) -> Count:
         return recounted(self.name, self.encoding, self.delimiter, self._line_end, has_preface=self._is_separator_first)
 
     def doubts(self) -> Iterator[tuple[int, str, str]]:
-        return iter(())
+        return self._doubts.items()
 
     def _records(self) -> Iterator[tuple[int, list[str]]]:
         """The records from the header on, with their numbers: a line `sep=;` before them counts."""
