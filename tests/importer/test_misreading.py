@@ -411,6 +411,7 @@ def test_sheets_that_are_not_read_are_named_and_refused(tmp_path: Path) -> None:
     assert "Leer" not in checked.stdout
     pushed = importbook("push", "kunden.xlsx", "--mapping", "m.yaml", at=tmp_path, access=ACCESS)
     assert (pushed.returncode, "sheet Mehr is not read" in pushed.stdout) == (1, True)
+    assert "next:  importbook map check m.yaml kunden.xlsx" in pushed.stdout
     made = accounts(tmp_path, file, source={"sheets": ["Kunden", "Mehr"], "ignore_sheets": ["Notizen"]})
     assert [account["external_account_number"] for account in made] == ["K1", "K2"]
     with pytest.raises(Unreadable, match="has no sheet 'Kunde' with rows"):

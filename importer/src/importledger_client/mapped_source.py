@@ -66,6 +66,8 @@ class MappedSource(Source):
         """A line for each file or sheet: how it was read; and how many rows and cells each table has."""
         for alias, table in self.tables.items():
             yield from table.written
+            if self.mapped is None:  # reading ended early
+                continue
             cells = sum(table.filled.values()) + table.skipped
             used = sum(number for (name, _), number in self._used().items() if name == alias)
             ignored = f", {cells - used:,} of them ignored" if cells != used else ""

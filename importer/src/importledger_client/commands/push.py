@@ -214,6 +214,8 @@ def _next_command(pushing: Pushing, code: int) -> list[str]:
     in_mode = [] if pushing.mode == "create" else ["--mode", pushing.mode]
     if code == NOTHING_DONE:
         return []
+    if mapped and not pushing.receipts:
+        return ["map", "check", mapped[-1], files[0]]
     if code == INTERRUPTED or (pushing.ending and not pushing.summary.refused):
         again = ["push", *files, *mapped, *of_supplier, *in_mode, "--run", pushing.run]
         return again if files != [STDIN] else []

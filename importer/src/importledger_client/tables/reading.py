@@ -109,7 +109,9 @@ class Table:
         for title in (*source.sheets, *source.ignore_sheets):
             if title not in sheets:
                 raise Unreadable(f"{name} has no sheet {title!r} with rows; it has {', '.join(sheets) or 'none'}.")
-        chosen = source.sheets or [title for title in sheets if title not in source.ignore_sheets][:1]
+        chosen = (
+            list(dict.fromkeys(source.sheets)) or [title for title in sheets if title not in source.ignore_sheets][:1]
+        )
         left = [title for title in sheets if title not in {*chosen, *source.ignore_sheets, *chosen_elsewhere}]
         self.doubts += [
             ("", f"{name}, sheet {title} is not read: name it in `sheets` or `ignore_sheets` of the mapping.")
