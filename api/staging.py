@@ -1,9 +1,5 @@
 """From a judged account to the command that stages it, and to what its importer is warned of."""
 
-import hashlib
-
-import msgspec
-
 import market
 from eventstore.aggregates.import_process import StageImport
 from eventstore.log.payloads import Payload
@@ -11,10 +7,6 @@ from market.judging import MAX_NAMES_KEPT, Judgement, problem_names
 from schemas.base import Problem, instant
 from schemas.problems import MAX_PROBLEMS, UNKNOWN_FIELD
 from schemas.sentence import Sentence
-from schemas.submission import former_canonical_json
-
-CONTENT_FORM = 2
-"""Of digests that are made now: what is absent is told from what is empty."""
 
 UNKNOWN_SUPPLIER = Problem(
     "import_supplier",
@@ -51,14 +43,7 @@ def staging_of(judged: Judgement, payload: Payload, run: str = "") -> StageImpor
         dropped_fields=judged.dropped_fields[:MAX_NAMES_KEPT],
         dropped=len(judged.dropped_fields),
         run=run,
-        content_form=CONTENT_FORM,
     )
-
-
-def comparable(command: StageImport, body: bytes) -> StageImport:
-    """The same command with `former_sha256`, so that it compares with content that was staged in the former form."""
-    former = hashlib.sha256(former_canonical_json(body)).hexdigest()
-    return msgspec.structs.replace(command, former_sha256=former)
 
 
 def warnings_of(judged: Judgement) -> tuple[Problem, ...]:

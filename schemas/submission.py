@@ -15,7 +15,6 @@ from schemas.shape import Shape
 from schemas.work import ASKED, STORED, Bounds
 
 _WRAPPED = re.compile(rb'\s*\{\s*"(payload|task_params)"\s*:')
-_former = msgspec.json.Encoder(order="sorted")
 
 ACCOUNT = Shape(Account)
 WRAPPED_ACCOUNT = Shape(WrappedAccount)
@@ -83,11 +82,6 @@ def sent_submission_in_steps(body: bytes, *, with_digest: bool = False) -> Steps
     return Submission(
         wrapped.payload, _whole_task(wrapped.task_params), tuple(_without_wrapper(misfit) for misfit in misfits)
     )
-
-
-def former_canonical_json(body: bytes) -> bytes:
-    """The form that content had before what is absent was told from what is empty. Raises NotJson."""
-    return _former.encode(stored_submission(body).account)
 
 
 def _whole_task(task: TaskParams) -> TaskParams:

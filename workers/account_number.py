@@ -6,8 +6,7 @@ database, beside the sequence, so that it is the same for every worker and trave
 Numbers that are drawn one after the other make a small block of 256, and rise in it: the first 20 bits are the block's,
 in an order of blocks that the key says, 8 bits are the turn in it, and the last 12 are any that the key says. Rows of
 accounts that are made together lie side by side in every index then, however many accounts there are. Who knows one
-number meets another by every 4,096th guess near it. Databases whose first numbers were drawn in a former form go on so:
-numbers of two forms could meet.
+number meets another by every 4,096th guess near it.
 """
 
 import hashlib
@@ -19,12 +18,8 @@ from typing import Any
 from psycopg import Connection
 from psycopg.rows import tuple_row
 
-ANYWHERE, IN_BLOCKS, RISING = 1, 2, 3
-"""The forms in which numbers are drawn: anywhere among all, anywhere in a block of many, rising in a small block."""
-BLOCK_BITS, PLACE_BITS, DRAWN_BITS = 14, 26, 14
-"""Which block, which place in it, and how many places are drawn of a block before the next one's turn."""
-SMALL_BLOCK_BITS, TURN_BITS, ANY_BITS = 20, 8, 12
-"""Which small block, whose turn it is in it, and what is left for the key to say."""
+BLOCK_BITS, TURN_BITS, ANY_BITS = 20, 8, 12
+"""Bits of the block, of the turn in it, and those that the key says."""
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
@@ -32,59 +27,39 @@ _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 _ROUNDS = 8
 
 _DRAW = """
-SELECT key, form, ARRAY(SELECT nextval('platform.account_sequence') FROM generate_series(1, %s))
+SELECT key, ARRAY(SELECT nextval('platform.account_sequence') FROM generate_series(1, %s))
 FROM platform.account_number_key
 """
 
 
-def account_number(number: int, key: bytes, form: int = RISING) -> str:
+def account_number(number: int, key: bytes) -> str:
     """The account number at this place of the sequence, 0 to 2^40 - 1."""
-    value = _DRAWN[form](number, key)
+    value = _block(number >> TURN_BITS, key)[number & ((1 << TURN_BITS) - 1)]
     return "A-" + "".join([_PAIRS[(value >> shift) & 1023] for shift in (30, 20, 10, 0)])
 
 
 def draw_account_numbers(connection: Connection[Any], count: int) -> Iterator[str]:
     """Draw as many new numbers as asked for. A number that is then not used stays unused, which does no harm."""
     with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
-        for key, form, numbers in cursor.execute(_DRAW, (count,)):
-            yield from (account_number(number, key, form) for number in numbers)
-
-
-def _anywhere(number: int, key: bytes) -> int:
-    return _permuted(number, BLOCK_BITS + PLACE_BITS, key)
-
-
-def _in_blocks(number: int, key: bytes) -> int:
-    """The blocks in an order of their own, and in each another order of its places; a block's turn comes again."""
-    turn, block = divmod(number >> DRAWN_BITS, 1 << BLOCK_BITS)
-    place = turn << DRAWN_BITS | number & ((1 << DRAWN_BITS) - 1)
-    return _block(block, key) << PLACE_BITS | _permuted(place, PLACE_BITS, key, block.to_bytes(2) + b"place")
+        for key, numbers in cursor.execute(_DRAW, (count,)):
+            yield from (account_number(number, key) for number in numbers)
 
 
 @lru_cache(maxsize=16)
-def _block(block: int, key: bytes) -> int:
-    return _permuted(block, BLOCK_BITS, key, b"block")
-
-
-def _rising(number: int, key: bytes) -> int:
-    return _small_block(number >> TURN_BITS, key)[number & ((1 << TURN_BITS) - 1)]
-
-
-@lru_cache(maxsize=16)
-def _small_block(number: int, key: bytes) -> list[int]:
-    """The values of a small block, rising. When each had its turn, the next time gives other last bits to each."""
-    again, block = divmod(number, 1 << SMALL_BLOCK_BITS)
-    first = _permuted(block, SMALL_BLOCK_BITS, key, b"small") << TURN_BITS
+def _block(number: int, key: bytes) -> list[int]:
+    """The values of a block, rising. When each had its turn, the next time gives other last bits to each."""
+    again, block = divmod(number, 1 << BLOCK_BITS)
+    first = _permuted(block, key) << TURN_BITS
     own = struct.unpack(f"<{1 << TURN_BITS}H", hashlib.shake_256(key + block.to_bytes(3)).digest(2 << TURN_BITS))
     return [(first | turn) << ANY_BITS | (bits + again) & ((1 << ANY_BITS) - 1) for turn, bits in enumerate(own)]
 
 
-def _permuted(value: int, bits: int, key: bytes, of: bytes = b"") -> int:
-    """Another value of as many bits, for each a different one: a Feistel network over two halves."""
-    half = bits // 2
+def _permuted(value: int, key: bytes) -> int:
+    """Another block for each block: a Feistel network over two halves."""
+    half = BLOCK_BITS // 2
     mask = (1 << half) - 1
     left, right = value >> half, value & mask
-    for keyed in _rounds(key, of):
+    for keyed in _rounds(key):
         hashed = keyed.copy()
         hashed.update(right.to_bytes(3))
         left, right = right, left ^ int.from_bytes(hashed.digest()) & mask
@@ -92,9 +67,6 @@ def _permuted(value: int, bits: int, key: bytes, of: bytes = b"") -> int:
 
 
 @lru_cache(maxsize=16)
-def _rounds(key: bytes, of: bytes) -> list[hashlib.blake2b]:
+def _rounds(key: bytes) -> list[hashlib.blake2b]:
     """A hash for each round that has taken the key, and then takes the value: most of the work is done once."""
-    return [hashlib.blake2b(key=key, salt=bytes([turn]), person=of, digest_size=3) for turn in range(_ROUNDS)]
-
-
-_DRAWN = {ANYWHERE: _anywhere, IN_BLOCKS: _in_blocks, RISING: _rising}
+    return [hashlib.blake2b(key=key, salt=bytes([turn]), person=b"small", digest_size=3) for turn in range(_ROUNDS)]

@@ -428,7 +428,7 @@ def judged_account(body: bytes, process: ImportProcess, terms: Terms, at: dateti
         submission = stored_submission(body)
     except NotJson as error:
         return _invalid(start, [Problem("non_field_errors", "parse_error", error.detail)])
-    if staged is not None and staged.is_dropping:
+    if staged is not None and staged.dropped:
         terms = msgspec.structs.replace(terms, unknown_fields="ignore")
     problems = judge(submission, terms, at, Occasion.PROCESS).problems
     return _invalid(start, problems) if problems else submission.account
@@ -437,7 +437,7 @@ def judged_account(body: bytes, process: ImportProcess, terms: Terms, at: dateti
 def _is_judged(staged: ImportStaged, terms: Terms) -> bool:
     """Whether the same rules and shapes have taken the payload when it was staged, and these terms take it as well."""
     has_warnings = bool(staged.warnings)
-    return staged.rules_edition == market.EDITION and not staged.is_dropping and not (terms.is_strict and has_warnings)
+    return staged.rules_edition == market.EDITION and not staged.dropped and not (terms.is_strict and has_warnings)
 
 
 def _without_chosen_names(problem: Problem) -> Problem:

@@ -24,7 +24,7 @@ from api.limits import MAX_LINE_BYTES
 from api.rate_limit import RateLimit
 from api.refused_attempts import RefusedAttempts
 from api.run_counts import RunCounts
-from api.staging import CONTENT_FORM, comparable, not_ongoing
+from api.staging import not_ongoing
 from api.status_codes import sentence_of
 from eventstore.aggregates.import_process import ImportProcess, is_same_content, stream_of
 from eventstore.aggregates.run import Mode
@@ -169,8 +169,6 @@ class AccountWork:
                 if (item.supplier, item.external) != (judged.supplier, judged.external):
                     item.supplier, item.external, item.before = judged.supplier, judged.external, None
                 item.judged = judged
-                if _is_of_another_form(item):
-                    item.judged = await self._workshop.in_thread(_comparable, judged, item.line.body)
 
     def _is_to_stage(self, item: AccountItem, suppliers: Mapping[str, KnownSupplier]) -> bool:
         judged = item.judged
@@ -324,19 +322,6 @@ def _waves(items: Sequence[AccountItem]) -> list[list[AccountItem]]:
         waves[-1].append(item)
         met.add(item.stream)
     return waves
-
-
-def _is_of_another_form(item: AccountItem) -> bool:
-    """Whether the item's account may have been staged when content had another form."""
-    if item.judged is None or item.judged.command is None:
-        return False
-    staged = item.before.state.staged if isinstance(item.before, Loaded) else None
-    return item.before is None or (staged is not None and staged.content_form != CONTENT_FORM)
-
-
-def _comparable(judged: Judged, body: bytes) -> Judged:
-    assert judged.command is not None
-    return msgspec.structs.replace(judged, command=comparable(judged.command, body))
 
 
 def _is_accepted(state: ImportProcess, *, payload_sha256: str, is_dry_run: bool) -> bool:

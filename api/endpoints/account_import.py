@@ -28,7 +28,7 @@ from api.refusal_counts import places_of
 from api.responses import JsonResponse, NothingResponse, encoded, json_response, spoken_response
 from api.run_name import RUN
 from api.services import Services
-from api.staging import UNKNOWN_SUPPLIER, comparable, not_ongoing, staging_of, warnings_of
+from api.staging import UNKNOWN_SUPPLIER, not_ongoing, staging_of, warnings_of
 from api.typed_names import typed_number
 from eventstore.aggregates.import_process import StageImport, stream_of
 from eventstore.aggregates.run import Mode
@@ -115,7 +115,7 @@ class AccountImport:
         """Decide on the state of a stream that exists. The answer's body."""
         payload, told = staging.payload, body("PENDING", "replaced")
         answer = call.answer(201, told)
-        command = await asyncio.to_thread(lambda: comparable(staging.command, payload.body()))
+        command = staging.command
         recorded = await asyncio.to_thread(
             self._ledger.execute, stream, command, at=now(), by=call.by, payload=payload, answer=answer
         )

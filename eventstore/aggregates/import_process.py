@@ -21,10 +21,10 @@ ERROR_DOMAIN = "account_import"
 class ImportStaged(Event, frozen=True):
     """The importer's payload is kept; `not_before` is when processing may begin, `not_after` when it should have.
 
-    `dropped` is how many undocumented fields are left out; their names are `private`, and `dropped_fields` in events
-    from before there was that. `private` is what importers chose, encrypted (`eventstore.log.private`).
+    `dropped` is the number of undocumented fields that are left out. Their names are `private`, and `dropped_fields`
+    once that is decrypted (`eventstore.log.private`).
     `run` is the importer's name for what it sent together, in clear: no place for personal data.
-    `content_sha256` is of the content's canonical form, of which there have been two: `content_form` says which.
+    `content_sha256` is of the content's canonical form.
     """
 
     payload_sha256: Digest
@@ -39,11 +39,6 @@ class ImportStaged(Event, frozen=True):
     dropped: Count = 0
     private: str = ""
     run: str = ""
-    content_form: Count = 1
-
-    @property
-    def is_dropping(self) -> bool:
-        return bool(self.dropped or self.dropped_fields)
 
 
 class ImportStarted(Event, frozen=True):
@@ -106,14 +101,14 @@ class DryRunErrored(Event, frozen=True):
 
 
 class ImportCancelled(Event, frozen=True):
-    """Somebody decided that this import is not processed. Older events hold the reason in clear, not `private`."""
+    """Somebody decided that this import is not processed. `private` is the reason, encrypted."""
 
     reason: str = ""
     private: str = ""
 
 
 class ImportRetried(Event, frozen=True):
-    """The kept payload is to be processed once more. Older events hold the reason in clear, not `private`."""
+    """The kept payload is to be processed once more. `private` is the reason, encrypted."""
 
     reason: str = ""
     private: str = ""
@@ -191,10 +186,7 @@ def status_after(event: Event) -> str:
 
 
 class StageImport(Command, frozen=True):
-    """Keep this payload and process it.
-
-    `former_sha256` is the content's digest in the first form, where it may have to be compared with one.
-    """
+    """Keep this payload and process it."""
 
     payload_sha256: str
     content_sha256: str
@@ -208,8 +200,6 @@ class StageImport(Command, frozen=True):
     dropped: int = 0
     private: str = ""
     run: str = ""
-    content_form: int = 1
-    former_sha256: str = ""
 
 
 class StartImport(Command, frozen=True):
@@ -397,9 +387,8 @@ def identity_of(stream: str) -> tuple[str, str]:
 
 
 def is_same_content(staged: ImportStaged, command: StageImport) -> bool:
-    """Whether both say the same, each compared in the form that was staged."""
-    digest = command.content_sha256 if staged.content_form == command.content_form else command.former_sha256
-    return staged.content_sha256 == digest
+    """Return whether both have the same content."""
+    return staged.content_sha256 == command.content_sha256
 
 
 def _is_staged(command: StageImport, process: ImportProcess) -> bool:
@@ -423,7 +412,6 @@ def _staged(command: StageImport) -> ImportStaged:
         dropped=command.dropped,
         private=command.private,
         run=command.run,
-        content_form=command.content_form,
     )
 
 

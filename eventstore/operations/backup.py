@@ -30,7 +30,6 @@ MANIFEST = "manifest.json"
 FOLLOWERS = ("relay",)
 _CHUNK = 1 << 20
 
-ENCRYPTED_SINCE = "0009_erasure.sql"
 KEYS = "payload_keys"
 """The one part that may be kept elsewhere, so that who was erased since does not come back with a restore."""
 
@@ -87,26 +86,12 @@ class BackupError(Exception):
     """A backup cannot be made or restored here; the message says why and what to do."""
 
 
-_FORMER_COLUMNS = {
-    "payloads": ("stream", "sha256", "recorded_at", "received_bytes", "content"),
-    "account_number_key": ("key",),
-}
-
-
-_NOT_COUNTED = -1
-"""Stands for the number of rows in backups from before rows were counted."""
-
-
 class Part(msgspec.Struct, frozen=True):
     """One table in a backup: how many rows, the digest of its file, and its columns in their order."""
 
     rows: int
     sha256: str
-    columns: tuple[str, ...] = ()
-
-    def columns_of(self, name: str) -> tuple[str, ...]:
-        """The columns of this table. Backups from before payloads were encrypted do not name them."""
-        return self.columns or _FORMER_COLUMNS.get(name, ())
+    columns: tuple[str, ...]
 
 
 class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,7 +108,7 @@ class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def needs_keys(self) -> bool:
         """Whether payloads are encrypted with keys that are kept elsewhere."""
-        return KEYS not in self.parts and ENCRYPTED_SINCE in self.schema
+        return KEYS not in self.parts
 
 
 def unsigned(connection: Connection[Any], manifest: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -219,8 +204,8 @@ def restore(admin_url: str, folder: Path, manifest: BackupManifest, drawn: Drawn
         if keys is not None:
             parts[KEYS] = (keys, read_manifest(keys).parts[KEYS])
         for name, (home, part) in parts.items():
-            rows = _load(connection, tables[name][0], part.columns_of(name), home / f"{name}.copy.zst")
-            if part.rows not in (rows, _NOT_COUNTED):
+            rows = _load(connection, tables[name][0], part.columns, home / f"{name}.copy.zst")
+            if part.rows != rows:
                 raise BackupError(f"{name} has {rows} rows instead of {part.rows}.")
         if (position := _value(connection, SELECT_HEAD)) != manifest.position:
             raise BackupError(f"The backup's last event is at position {position} instead of {manifest.position}.")
@@ -249,7 +234,7 @@ def _write(connection: Connection[Any], table: str, order: str, file: Path) -> P
 
 
 def _load(connection: Connection[Any], table: str, columns: Sequence[str], file: Path) -> int:
-    of = SQL("({})").format(SQL(", ").join(map(Identifier, columns))) if columns else SQL("")
+    of = SQL("({})").format(SQL(", ").join(map(Identifier, columns)))
     copying = SQL("COPY {} {} FROM STDIN").format(Identifier(*table.split(".")), of)
     with file.open("rb") as source, zstandard.ZstdDecompressor().stream_reader(source) as reader:
         rows = 0

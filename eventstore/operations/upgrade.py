@@ -11,8 +11,6 @@ from eventstore.operations.migrate import MIGRATIONS, known_migrations, refuse_n
 from eventstore.operations.statements import effects, summary_of
 
 NOT_ROLLED = {
-    "0009_erasure.sql": "workers from before payloads were encrypted cannot write platform records",
-    "0014_market_records.sql": "what workers of the version before import of the market is in no platform table",
     "0043_payloads_with_a_dictionary.sql": "relay and workers of the version before cannot read what this one takes in",
 }
 """Migrations beside which processes of the version before cannot go on, and why. Nothing that is not listed may take

@@ -25,26 +25,6 @@ from schemas.invoice import MarketParticipantInvoice
 from schemas.market_participant import MarketParticipant
 from schemas.price_sheet import PriceSheet
 
-FORMER_TABLES = (
-    "consent",
-    "smgw_configuration",
-    "conversion_factor",
-    "electricity_meter_gateway",
-    "balancing_period",
-    "balancing_period_time_slice",
-    "meter_operator",
-    "network_operator",
-    "transmission_system_operator",
-    "article",
-    "gas_load_profile",
-    "electricity_load_profile",
-    "reference",
-    "transaction",
-    "account_campaign",
-    "metadata_item",
-    "note",
-)
-"""Tables of accounts from before these lists were columns."""
 INDEXES: dict[str, dict[str, str]] = {
     "service_account": {"service_account_of_import": "UNIQUE (import_supplier, external_account_number)"},
     "supply_point": {"supply_point_identifier": "(identifier)"},

@@ -102,8 +102,6 @@ def is_whole(connection: Connection[Any], projection: Projection) -> bool:
 
 def fits(connection: Connection[Any], projection: Projection) -> bool:
     """Whether the live tables of the platform, where there are any, can hold rows as they are declared now."""
-    if any(_columns(connection, projection.home, table) for table in projection.former_tables):
-        return False
     for table in projection.tables if isinstance(projection, Platform) else ():
         declared = dict(projection.declared_columns(table))
         present = _columns(connection, projection.home, table)

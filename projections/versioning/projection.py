@@ -60,8 +60,6 @@ class Projection:
     """An SQL condition on events `e` that leave the rows of their stream as they are."""
     rights: tuple[str, ...] = ("SELECT", "INSERT", "UPDATE", "DELETE")
     """What the service's role may do with its tables."""
-    former_tables: tuple[str, ...] = ()
-    """What earlier declarations had besides."""
     definition: str
     """How its tables are made, by which a version is known: one that was made otherwise is not switched in."""
 
@@ -126,14 +124,11 @@ class Platform(Projection):
     reads_previous = False
     load_rows = 100_000  # each is what an account has in a table; bytes of payloads bound them before that
 
-    def __init__(
-        self, name: str, tables: Sequence[Table], events: frozenset[type[Event]], *, former: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, name: str, tables: Sequence[Table], events: frozenset[type[Event]]) -> None:
         self.name = name
         self.tables = tuple(table.name for table in tables)
         self._declared = tuple(tables)
         self.events = events
-        self.former_tables = tuple(former)
         self.definition = "; ".join(f"{table.name} {table_columns(table)}" for table in tables)
 
     def create(self, connection: Connection[Any], schema: str) -> None:

@@ -273,11 +273,11 @@ def _switch(
 ) -> int:
     """Tables before the log, as writers take them: their statement locks the view's table before the log.
 
-    Live tables may be of another form: one that is declared now may be missing, one of before may be there. Tables that
-    belong to no version are dropped.
+    Live tables may be of another form: one that is declared now may be missing. Tables that belong to no version are
+    dropped.
     """
     name = projection.name
-    present = _present(connection, projection.home, (*projection.tables, *projection.former_tables))
+    present = _present(connection, projection.home, projection.tables)
     connection.execute(f"SET LOCAL lock_timeout = '{VACUUM_TIMEOUT}'")
     live = held(connection, name) if has_live(connection, name) else None
     # Against vacuums only: a long one would outlast every try.

@@ -1,9 +1,7 @@
 """What a create keeps while it waits for its commit; what was sent before content had its present form is a repeat."""
 
 import asyncio
-import hashlib
 from collections.abc import Coroutine, Iterator
-from datetime import timedelta
 from types import CoroutineType
 from typing import Any
 
@@ -15,20 +13,12 @@ from api.directory import Key
 from api.endpoints.account_import import AccountImport
 from api.operations import OPERATIONS
 from api.services import Services
-from eventstore.aggregates.import_process import StageImport, stream_of
-from eventstore.clock import now
-from eventstore.log.ledger import Ledger
-from eventstore.log.payloads import Payload
 from market.judging import Judgement
-from projections import INLINE
 from projections.import_supplier import KnownSupplier
 from schemas.account import Account
-from schemas.submission import Submission, former_canonical_json
-from tests.support.bulk import bulk
-from tests.support.make import an_account, changed, encoded
-from tests.support.running import RunningService
+from schemas.submission import Submission
+from tests.support.make import an_account, encoded
 from tests.support.staging import confirmed
-from tests.support.whole import admin_url
 
 SUPPLIER = "NORDWIND"
 ACCOUNTS = "/v2/data-import/accounts/"
@@ -72,30 +62,3 @@ def held(creating: Coroutine[Any, Any, Any]) -> Iterator[Any]:
             if isinstance(value, msgspec.Struct):
                 yield from msgspec.structs.astuple(value)
         awaited = awaited.cr_await
-
-
-def test_what_was_sent_before_an_upgrade_is_a_repeat_after_it(service: RunningService) -> None:
-    importer = service.importer()
-    start = now() + timedelta(days=1)  # so that it stays pending
-    ledger = Ledger(admin_url(service), views=INLINE)
-    bodies = []
-    for number in ("UP-1", "UP-2"):
-        account = changed(an_account(importer.supplier), number, "external_account_number")
-        body = encoded({"payload": account, "task_params": {"schedule_window_start": start.isoformat()}})
-        payload = Payload.of(body)
-        former = StageImport(
-            payload_sha256=payload.sha256.hex(),
-            content_sha256=hashlib.sha256(former_canonical_json(body)).hexdigest(),
-            payload_bytes=len(body),
-            not_before=start,
-        )
-        ledger.execute(stream_of(importer.supplier, number), former, at=now(), by="test", payload=payload)
-        bodies.append(body.replace(b",", b" ,"))
-    headers = {"Authorization": f"Token {importer.api_key}", "Prefer": "return=representation"}
-    single, _ = service.request("POST", ACCOUNTS, bodies[0], headers)
-    many = bulk(service, importer, bodies[1] + b"\n")
-    events = [len(ledger.history(stream_of(importer.supplier, number))) for number in ("UP-1", "UP-2")]
-    ledger.close()
-    assert (single.status, single.body["outcome"]) == (201, "unchanged")
-    assert many.summary == {"lines": 1, "accepted": 0, "replayed": 1, "refused": 0}
-    assert events == [1, 1]

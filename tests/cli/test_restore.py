@@ -82,7 +82,7 @@ def answer_cut(backup: Path) -> None:
 
 def number_key_edited(backup: Path) -> None:
     """The key that account numbers are drawn with: numbers would be drawn twice."""
-    edit(backup, "account_number_key", lambda rows: [b"\\\\x" + b"00" * 32 + b"\t2\n"])
+    edit(backup, "account_number_key", lambda rows: [b"\\\\x" + b"00" * 32 + b"\n"])
 
 
 ALTERATIONS = [cut, caused_by_edited, payload_added, answer_cut, number_key_edited]

@@ -401,7 +401,7 @@ KINDS = (
 )
 
 
-MEANT = {"domain": "account_import", "content_form": 1}
+MEANT = {"domain": "account_import"}
 """What is meant by events and commands from before there were these fields."""
 
 
@@ -447,12 +447,6 @@ def test_documents_are_checked_below_a_root_only() -> None:
 
 def test_nothing_refused_is_not_counted() -> None:
     assert refusals.REFUSALS.decide(refusals.CountRefusals(since=NOON, counts={}), refusals.Refusals(), NOON) is None
-
-
-def test_fields_are_dropped_by_number_or_by_name() -> None:
-    assert not staged().is_dropping
-    assert staged(dropped=1).is_dropping
-    assert staged(dropped_fields=("field",)).is_dropping
 
 
 def test_a_mail_is_due_at_its_very_moment() -> None:

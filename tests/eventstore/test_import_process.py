@@ -252,11 +252,3 @@ def test_every_event_leaves_a_status_which_is_written_down_once() -> None:
         for other in (file.parents[2] / package).rglob("*.py"):
             said = re.search(r'(Import|DryRun)[A-Z]\w+"?(\(\))?: "[A-Z_]{4,}"', other.read_text())
             assert other == file or not said, other
-
-
-def test_what_was_staged_in_the_former_form_is_compared_in_it() -> None:
-    repeat = stage(OTHER_DIGEST, content_form=2, former_sha256=staged().content_sha256)
-    given(staged()).when(repeat).then()
-    given(staged(), started()).when(repeat).then()
-    other = stage(staged().content_sha256, content_form=2, former_sha256=OTHER_DIGEST)
-    given(staged()).when(other).then(staged(content_form=2))

@@ -96,7 +96,7 @@ def test_names_of_dropped_fields_are_in_the_history_and_not_in_the_log(ledger: L
     assert canaries(database) == 0
     process: ImportProcess = ledger.load([STREAM])[STREAM].state
     assert process.staged
-    assert process.staged.is_dropping
+    assert process.staged.dropped == 1
 
 
 def test_who_was_erased_has_no_reason_left(ledger: Ledger, owner: Ledger) -> None:
@@ -105,19 +105,6 @@ def test_who_was_erased_has_no_reason_left(ledger: Ledger, owner: Ledger) -> Non
     erase(owner, "S", "1", reason="DSR-1", at=NOON, by="t")
     assert CANARY not in str(told(ledger))
     assert [data.get("reason") for data in told(ledger)] == [None, None, "DSR-1"]
-
-
-def test_events_of_the_form_before_are_read_as_they_were(ledger: Ledger, database: PostgresUrls) -> None:
-    ledger.execute(STREAM, stage(), at=NOON, by="t", payload=PAYLOAD)
-    with psycopg.connect(database.admin) as connection:
-        connection.execute(
-            "INSERT INTO events"
-            " (position, stream, version, topic, recorded_at, supplier, caused_by, code_version, state)"
-            " VALUES (2, %s, 2, 'import_cancelled.v1', %s, 'S', 't', '0', %s)",
-            (STREAM, NOON, b'{"reason":"in clear"}'),
-        )
-    assert told(ledger)[1] == {"reason": "in clear"}
-    assert ledger.load([STREAM])[STREAM].state.status == "CANCELLED"
 
 
 def test_a_refused_decision_makes_no_key(ledger: Ledger, database: PostgresUrls) -> None:

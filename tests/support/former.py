@@ -13,7 +13,7 @@ class NoFormerVersion(Exception):
 def former_version(place: Path, named: str = "") -> Path:
     """A new folder with the code that git knows by this name, or of the last version that had another schema.
 
-    Raises NoFormerVersion.
+    Raises NoFormerVersion, also where its migrations have been edited since.
     """
     git = ["git", "-C", str(ROOT)]
     if not named:
@@ -22,6 +22,9 @@ def former_version(place: Path, named: str = "") -> Path:
         if found.returncode != 0 or not found.stdout.strip():
             raise NoFormerVersion("git knows no version of another schema")
         named = f"{found.stdout.decode().strip()}^"
+    edited = _run([*git, "diff", "--name-only", "--diff-filter=a", named, "--", "eventstore/operations/migrations"])
+    if edited.stdout.strip():
+        raise NoFormerVersion(f"migrations have been edited since {named}")
     archive = _run([*git, "archive", "--format=tar", named])
     if archive.returncode != 0:
         raise NoFormerVersion(archive.stderr.decode().strip())

@@ -1,7 +1,6 @@
 """Account numbers are different for different places of the sequence, and look like account numbers."""
 
 import re
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -9,57 +8,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from embedded.postgres import PostgresUrls
-from workers.account_number import (
-    ANYWHERE,
-    BLOCK_BITS,
-    DRAWN_BITS,
-    IN_BLOCKS,
-    RISING,
-    TURN_BITS,
-    account_number,
-    draw_account_numbers,
-)
+from workers.account_number import TURN_BITS, account_number, draw_account_numbers
 
 KEY = b"k" * 32
 PLACES = st.integers(0, 2**40 - 1)
 NEAR = st.integers(0, 2**16)
-EVERY_FORM = (ANYWHERE, IN_BLOCKS, RISING)
-FORMS = st.sampled_from(EVERY_FORM)
-MIGRATIONS = Path("eventstore/operations/migrations")
-BLOCKS, RISE = (
-    MIGRATIONS / f"{name}.sql" for name in ("0038_account_numbers_in_blocks", "0041_account_numbers_that_rise")
-)
 
 
-@given(PLACES | NEAR, PLACES | NEAR, FORMS)
-def test_two_places_never_share_a_number(first: int, second: int, form: int) -> None:
-    assert (account_number(first, KEY, form) == account_number(second, KEY, form)) == (first == second)
+@given(PLACES | NEAR, PLACES | NEAR)
+def test_two_places_never_share_a_number(first: int, second: int) -> None:
+    assert (account_number(first, KEY) == account_number(second, KEY)) == (first == second)
 
 
-@given(PLACES, FORMS)
-def test_a_number_is_eight_characters_of_crockfords_alphabet(place: int, form: int) -> None:
-    assert re.fullmatch(r"A-[0-9A-HJKMNP-TV-Z]{8}", account_number(place, KEY, form))
+@given(PLACES)
+def test_a_number_is_eight_characters_of_crockfords_alphabet(place: int) -> None:
+    assert re.fullmatch(r"A-[0-9A-HJKMNP-TV-Z]{8}", account_number(place, KEY))
 
 
 def test_neighbours_do_not_look_alike_and_another_key_gives_other_numbers() -> None:
-    for form in EVERY_FORM:
-        numbers = [account_number(place, KEY, form) for place in range(1000)]
-        assert len(set(numbers)) == 1000
-        assert sorted(numbers) != numbers
-        assert len({number[-4:] for number in numbers}) > 900
-        assert account_number(1, KEY, form) != account_number(1, b"l" * 32, form)
-
-
-@given(st.integers(0, 2 ** (BLOCK_BITS + 4) - 1), st.binary(min_size=32, max_size=32))
-def test_in_the_second_form_accounts_that_are_made_together_lie_together(block: int, key: bytes) -> None:
-    """In one sixteen thousandth of all numbers; and those of the next block somewhere else."""
-
-    def value(place: int) -> int:
-        return value_of(account_number((block << DRAWN_BITS) + place, key, IN_BLOCKS))
-
-    drawn = sorted(value(place) for place in (0, 1, 5_000, (1 << DRAWN_BITS) - 1))
-    assert drawn[0] >> 26 == drawn[-1] >> 26
-    assert value(1 << DRAWN_BITS) >> 26 != drawn[0] >> 26
+    numbers = [account_number(place, KEY) for place in range(1000)]
+    assert len(set(numbers)) == 1000
+    assert sorted(numbers) != numbers
+    assert len({number[-4:] for number in numbers}) > 900
+    assert account_number(1, KEY) != account_number(1, b"l" * 32)
 
 
 @given(st.integers(0, 2**30), st.binary(min_size=32, max_size=32))
@@ -80,44 +51,16 @@ def value_of(number: str) -> int:
     return value
 
 
-def test_a_database_goes_on_in_the_form_in_which_it_has_begun(database: PostgresUrls) -> None:
-    """A number of one form may be one that another has given already."""
-    with psycopg.connect(database.admin, autocommit=True, row_factory=psycopg.rows.dict_row) as connection:
+def test_numbers_are_drawn_with_the_key_of_the_database(database: PostgresUrls) -> None:
+    with psycopg.connect(database.admin, autocommit=True) as connection:
         row = connection.execute("SELECT key FROM platform.account_number_key").fetchone()
         assert row is not None
-        assert list(draw_account_numbers(connection, 2)) == [account_number(n, row["key"]) for n in (1, 2)]
-        connection.execute("ALTER TABLE platform.account_number_key DROP COLUMN form")
-        connection.execute(BLOCKS.read_bytes())
-        connection.execute(RISE.read_bytes())
-        assert list(draw_account_numbers(connection, 1)) == [account_number(3, row["key"], ANYWHERE)]
-        connection.execute("ALTER TABLE platform.account_number_key DROP COLUMN form")
-        connection.execute("ALTER SEQUENCE platform.account_sequence RESTART")
-        connection.execute(BLOCKS.read_bytes())
-        assert list(draw_account_numbers(connection, 1)) == [account_number(1, row["key"], IN_BLOCKS)]
-        connection.execute(RISE.read_bytes())
-        assert list(draw_account_numbers(connection, 1)) == [account_number(2, row["key"], IN_BLOCKS)]
-
-
-def test_a_form_that_a_later_version_has_is_not_taken_for_another() -> None:
-    with pytest.raises(KeyError):
-        account_number(1, KEY, RISING + 1)
+        assert list(draw_account_numbers(connection, 2)) == [account_number(number, row[0]) for number in (1, 2)]
 
 
 @pytest.mark.parametrize(
-    ("form", "number", "expected"),
-    [
-        (ANYWHERE, 0, "A-AERN20R4"),
-        (ANYWHERE, 1, "A-KFN3STYJ"),
-        (ANYWHERE, 2**40 - 1, "A-Z0V01GPW"),
-        (IN_BLOCKS, 0, "A-DS0KX8FP"),
-        (IN_BLOCKS, 1, "A-DS1T2R0R"),
-        (IN_BLOCKS, 2**28 + 5, "A-DS1E72M5"),
-        (IN_BLOCKS, 2**40 - 1, "A-SPSK05VH"),
-        (RISING, 0, "A-W3ST036F"),
-        (RISING, 1, "A-W3ST0616"),
-        (RISING, 2**28 + 1, "A-W3ST0617"),
-        (RISING, 2**40 - 1, "A-1ZSDZXGE"),
-    ],
+    ("number", "expected"),
+    [(0, "A-W3ST036F"), (1, "A-W3ST0616"), (2**28 + 1, "A-W3ST0617"), (2**40 - 1, "A-1ZSDZXGE")],
 )
-def test_each_form_stays_as_it_is(form: int, number: int, expected: str) -> None:
-    assert account_number(number, KEY, form) == expected
+def test_a_number_stays_as_it_is(number: int, expected: str) -> None:
+    assert account_number(number, KEY) == expected

@@ -14,9 +14,6 @@ ALTER TABLE payloads ADD COLUMN subject text;
 
 COMMENT ON COLUMN payloads.subject IS 'The import stream whose key this is encrypted with; none for the stream''s own.';
 
--- What remains of an erased account is its number, its keys and when it was erased.
-ALTER TABLE platform.service_account ALTER COLUMN created_at DROP NOT NULL, ADD COLUMN erased_at timestamptz;
-
 -- As the functions of the same names, with keys of streams that are new. A stream that has a key already is not new:
 -- that is a conflict of its event.
 CREATE FUNCTION append_events(

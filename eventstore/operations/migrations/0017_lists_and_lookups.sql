@@ -6,6 +6,3 @@ CREATE INDEX import_status_by_status ON import_status (supplier, status, created
 CREATE INDEX import_status_by_error ON import_status (supplier, error_code, created_position)
     WHERE error_code IS NOT NULL;
 CREATE INDEX import_status_with_error ON import_status (supplier, created_position) WHERE error_code IS NOT NULL;
-
--- The accounts that a supply point is on.
-CREATE INDEX supply_point_identifier ON platform.supply_point (identifier);

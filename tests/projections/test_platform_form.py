@@ -13,7 +13,6 @@ from eventstore.log.ledger import Ledger
 from eventstore.operations.migrate import migrate, role_of
 from projections import INLINE, PLATFORM
 from projections.erasure import erase
-from projections.platform.tables import FORMER_TABLES
 from projections.versioning.build import administrator
 from projections.versioning.compare import verify
 from projections.versioning.install import migrate_all
@@ -38,12 +37,11 @@ def processor(ledger: Ledger) -> ImportProcessor:
 
 
 @pytest.fixture
-def former(admin: Connection[Any], ledger: Ledger, processor: ImportProcessor) -> None:
-    """Three accounts on a platform whose notes are rows, as they once were."""
+def another_form(admin: Connection[Any], ledger: Ledger, processor: ImportProcessor) -> None:
+    """Three accounts on a platform whose notes are text."""
     processor.process([stage(ledger, an_account(SUPPLIER, number)) for number in (1, 2, 3)])
-    admin.execute("CREATE TABLE platform.note (account_number text, ordinal integer, body text)")
-    admin.execute("INSERT INTO platform.note SELECT account_number, 1, %s FROM platform.service_account", (CANARY,))
-    admin.execute("ALTER TABLE platform.service_account DROP COLUMN notes")
+    admin.execute("ALTER TABLE platform.service_account DROP COLUMN notes, ADD COLUMN notes text")
+    admin.execute("UPDATE platform.service_account SET notes = %s", (CANARY,))
     admin.execute("UPDATE projection_versions SET definition = 'of before' WHERE name = 'platform'")
 
 
@@ -51,7 +49,7 @@ def rows(connection: Connection[Any], query: str) -> list[Any]:
     return connection.execute(query.encode()).fetchall()
 
 
-@pytest.mark.usefixtures("former")
+@pytest.mark.usefixtures("another_form")
 def test_they_are_made_anew_from_the_log(
     admin: Connection[Any], ledger: Ledger, processor: ImportProcessor, database: PostgresUrls
 ) -> None:
@@ -60,7 +58,6 @@ def test_they_are_made_anew_from_the_log(
     assert [(one.version, one.state) for one in versions(admin, "platform")] == [(1, "retired"), (2, "live")]
     assert live_version(admin, "platform").definition == PLATFORM.definition
     assert rows(admin, "SELECT count(*) FROM platform.service_account WHERE notes #>> '{0,body}' <> ''") == [(3,)]
-    assert rows(admin, "SELECT to_regclass('platform.note')") == [(None,)]
     assert verify(database.admin, admin, PLATFORM, limit=3).first == ()
     stream = stage(ledger, an_account(SUPPLIER, 4))
     processor.process([stream])
@@ -69,23 +66,21 @@ def test_they_are_made_anew_from_the_log(
         assert rows(connection, "SELECT count(*) FROM platform.service_account") == [(4,)]
 
 
-@pytest.mark.usefixtures("former")
+@pytest.mark.usefixtures("another_form")
 def test_what_is_retired_forgets_who_is_erased(admin: Connection[Any], database: PostgresUrls) -> None:
     migrate_all(database.admin, service_role=role_of(database.service))
-    assert rows(admin, "SELECT count(*) FROM platform_v1.note") == [(3,)]
+    assert rows(admin, "SELECT count(notes) FROM platform_v1.service_account") == [(3,)]
     owner = Ledger(database.admin, views=INLINE)
     try:
         external = an_account(SUPPLIER, 1)["external_account_number"]
         assert erase(owner, SUPPLIER, external, reason="r", at=now(), by="t") is not None
     finally:
         owner.close()
-    assert rows(admin, "SELECT count(*) FROM platform_v1.note") == [(2,)]
-    assert rows(admin, "SELECT count(*) FROM platform_v1.service_account") == [(2,)]
+    assert rows(admin, "SELECT count(notes) FROM platform_v1.service_account") == [(2,)]
 
 
 def test_a_new_database_has_the_declared_tables_as_its_first_version(admin: Connection[Any]) -> None:
     tables = {name for (name,) in rows(admin, "SELECT tablename FROM pg_tables WHERE schemaname = 'platform'")}
-    assert not tables & set(FORMER_TABLES)
     assert set(PLATFORM.tables) < tables
     assert [(one.version, one.state) for one in versions(admin, "platform")] == [(1, "live")]
 
@@ -101,13 +96,13 @@ def test_nothing_is_sampled_from_what_payloads_fill_in(
 
 
 def test_a_database_that_was_migrated_without_projections_gets_them(database: PostgresUrls) -> None:
-    """The migrations make the tables of before; whoever stops in between starts again."""
+    """Whoever stops in between starts again."""
     with psycopg.connect(database.admin, autocommit=True) as connection:
         connection.execute("CREATE DATABASE halfway")
     url = renamed(database.admin, "halfway")
     migrate(url)
     migrate_all(url)
     with psycopg.connect(url, autocommit=True) as connection:
-        assert rows(connection, "SELECT to_regclass('platform.note')") == [(None,)]
+        assert rows(connection, "SELECT to_regclass('platform.service_account') IS NULL") == [(False,)]
     with psycopg.connect(database.admin, autocommit=True) as connection:
         connection.execute("DROP DATABASE halfway WITH (FORCE)")
