@@ -18,6 +18,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from tests.support.folders import temporary_folder
+from tests.support.packages import fetched, run
 from tests.support.running import free_port, is_ready, wait_for
 
 ROOT = Path(__file__).parent.parent.parent
@@ -31,24 +32,11 @@ pytestmark = [
 ]
 
 
-def run(*command: str, environment: dict[str, str] | None = None, timeout: int = 900) -> str:
-    ended = subprocess.run(
-        command, env=os.environ | (environment or {}), capture_output=True, text=True, check=False, timeout=timeout
-    )
-    assert ended.returncode == 0, f"{' '.join(command)}\n{ended.stdout[-3000:]}{ended.stderr[-3000:]}"
-    return ended.stdout
-
-
 def base_of_packages(folder: Path) -> Path:
     """A root folder with Python from Debian's packages."""
     root = folder / "base"
     suite = platform.freedesktop_os_release().get("VERSION_CODENAME", "bookworm")
-    made = subprocess.run(
-        ["mmdebstrap", "--variant=minbase", "--include=python3,python3-venv", suite, str(root)],
-        capture_output=True, text=True, check=False, timeout=900,
-    )  # fmt: skip
-    if made.returncode:
-        pytest.skip(f"no base can be made of Debian's packages here: {made.stderr.strip().splitlines()[-1:]}")
+    fetched("mmdebstrap", "--variant=minbase", "--include=python3,python3-venv", suite, str(root))
     return root
 
 
@@ -67,13 +55,10 @@ def wheels_for(root: Path, folder: Path) -> Path:
                 wanted.append(f"{pinned.name}{pinned.specifier}")
     (folder / "wanted.txt").write_text("\n".join(sorted(set(wanted))))
     wheels = folder / "wheels"
-    fetched = subprocess.run(
-        [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:",
-         "--python-version", minor, "-d", str(wheels), "-r", str(folder / "wanted.txt")],
-        capture_output=True, text=True, check=False, timeout=900,
+    fetched(
+        sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:",
+        "--python-version", minor, "-d", str(wheels), "-r", str(folder / "wanted.txt"),
     )  # fmt: skip
-    if fetched.returncode:
-        pytest.skip(f"the packages cannot be fetched here: {fetched.stderr.strip().splitlines()[-1:]}")
     return wheels
 
 
@@ -87,7 +72,7 @@ def built() -> Iterator[tuple[dict[str, Any], Path]]:
         wheels = wheels_for(root, folder)
         (folder / "pip.conf").write_text("[global]\nno-index = true\nfind-links = /wheels\n")
         buildah = ("buildah", "--root", str(folder / "images"), "--runroot", str(folder / "running"))
-        settings = {"STORAGE_DRIVER": "vfs", "BUILDAH_ISOLATION": "chroot"}
+        settings = os.environ | {"STORAGE_DRIVER": "vfs", "BUILDAH_ISOLATION": "chroot"}
         try:
             base = run(*buildah, "from", "scratch", environment=settings).strip()
             run("cp", "-a", f"{root}/.", run(*buildah, "mount", base, environment=settings).strip())
@@ -102,9 +87,9 @@ def built() -> Iterator[tuple[dict[str, Any], Path]]:
             container = run(*buildah, "from", "localhost/importledger", environment=settings).strip()
             yield told["Docker"]["config"], Path(run(*buildah, "mount", container, environment=settings).strip())
         finally:
-            subprocess.run([*buildah, "umount", "--all"], env=os.environ | settings, capture_output=True, check=False)
-            subprocess.run([*buildah, "rm", "--all"], env=os.environ | settings, capture_output=True, check=False)
-            subprocess.run([*buildah, "rmi", "--all", "--force"], env=os.environ | settings, capture_output=True)
+            subprocess.run([*buildah, "umount", "--all"], env=settings, capture_output=True, check=False)
+            subprocess.run([*buildah, "rm", "--all"], env=settings, capture_output=True, check=False)
+            subprocess.run([*buildah, "rmi", "--all", "--force"], env=settings, capture_output=True)
 
 
 def test_the_image_is_built_and_serves_without_root_on_a_read_only_root() -> None:

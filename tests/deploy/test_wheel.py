@@ -5,6 +5,7 @@ It takes minutes and the package index, so `make release-check` runs it, and `ma
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import urllib.request
@@ -18,19 +19,12 @@ import pytest
 from eventstore.log.compression import DICTIONARY
 from eventstore.operations.migrate import MIGRATIONS
 from tests.support.folders import temporary_folder
+from tests.support.packages import fetched, run
 from tests.support.running import free_port, is_ready, wait_for
 
 ROOT = Path(__file__).parent.parent.parent
 
 pytestmark = pytest.mark.release
-
-
-def run(*command: str, **environment: str) -> str:
-    ended = subprocess.run(
-        command, env=clean() | environment, cwd="/", capture_output=True, text=True, check=False, timeout=900
-    )
-    assert ended.returncode == 0, f"{' '.join(command)}\n{ended.stdout[-2000:]}{ended.stderr[-2000:]}"
-    return ended.stdout
 
 
 def clean() -> dict[str, str]:
@@ -40,23 +34,17 @@ def clean() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def wheel() -> Iterator[Path]:
+    """Built from a copy of what is tracked: a build writes beside its sources, which other tests read meanwhile."""
     with temporary_folder() as folder:
+        for name in run("git", "-C", str(ROOT), "ls-files").splitlines():
+            (folder / "sources" / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / "sources" / name)
         run(
             sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(folder),
-            str(ROOT),
+            str(folder / "sources"), environment=clean(),
         )  # fmt: skip
         [made] = folder.glob("importledger-*.whl")
         yield made
-
-
-def installed(command: list[str], wanted: Path) -> None:
-    """Run an installation. Without a package index, the test says so."""
-    ended = subprocess.run(
-        [*command, str(wanted)], env=clean(), cwd="/", capture_output=True, text=True, check=False, timeout=900
-    )
-    if ended.returncode and "No matching distribution" in ended.stderr:
-        pytest.skip("the package index cannot be reached from here")
-    assert ended.returncode == 0, ended.stdout[-2000:] + ended.stderr[-2000:]
 
 
 def test_everything_that_belongs_to_it_is_in_the_wheel(wheel: Path) -> None:
@@ -75,7 +63,7 @@ def test_everything_that_belongs_to_it_is_in_the_wheel(wheel: Path) -> None:
 def test_a_clean_environment_with_pip_serves_and_takes_an_account(wheel: Path) -> None:
     with temporary_folder() as folder:
         venv.create(folder / "clean", with_pip=True)
-        installed([str(folder / "clean" / "bin" / "python"), "-m", "pip", "install", "-q"], wheel)
+        fetched(str(folder / "clean/bin/python"), "-m", "pip", "install", "-q", str(wheel), environment=clean())
         serves(folder / "clean" / "bin" / "importledger", folder)
         assert (folder / "clean" / "share" / "man" / "man1" / "importledger-verify.1").exists()
 
@@ -83,11 +71,14 @@ def test_a_clean_environment_with_pip_serves_and_takes_an_account(wheel: Path) -
 def test_pipx_installs_the_command(wheel: Path) -> None:
     with temporary_folder() as folder:
         venv.create(folder / "tool", with_pip=True)
-        installed([str(folder / "tool" / "bin" / "python"), "-m", "pip", "install", "-q"], Path("pipx"))
+        fetched(str(folder / "tool/bin/python"), "-m", "pip", "install", "-q", "pipx", environment=clean())
         places = {f"PIPX_{name}": str(folder / name.lower()) for name in ("HOME", "BIN_DIR", "MAN_DIR")}
-        run(str(folder / "tool" / "bin" / "pipx"), "install", "--python", sys.executable, str(wheel), **places)
-        assert "version" in run(str(folder / "bin_dir" / "importledger"), "--version")
-        assert "importledger" in run(str(folder / "bin_dir" / "importledger"), "completion", "bash")
+        pipx = (str(folder / "tool" / "bin" / "pipx"), "install", "--python", sys.executable)
+        fetched(*pipx, str(wheel), environment=clean() | places)
+        assert "version" in run(str(folder / "bin_dir" / "importledger"), "--version", environment=clean())
+        assert "importledger" in run(
+            str(folder / "bin_dir" / "importledger"), "completion", "bash", environment=clean()
+        )
         assert (folder / "man_dir" / "man1" / "importledger.1").exists()
 
 
@@ -106,9 +97,11 @@ def serves(program: Path, folder: Path) -> None:
             for page in ("/docs/", "/docs/guide/", "/docs/account.json", "/docs/assets/swagger-ui-bundle.js"):
                 with urllib.request.urlopen(base + page, timeout=30) as answer:
                     assert answer.status == 200, page
-            place = {"IMPORTLEDGER_DATA_DIR": str(data)}
-            run(str(program), "supplier", "create", "NORDWIND", **place)
-            key = json.loads(run(str(program), "key", "create", "N", "--supplier", "NORDWIND", "--json", **place))
+            place = clean() | {"IMPORTLEDGER_DATA_DIR": str(data)}
+            run(str(program), "supplier", "create", "NORDWIND", environment=place)
+            key = json.loads(
+                run(str(program), "key", "create", "N", "--supplier", "NORDWIND", "--json", environment=place)
+            )
             with urllib.request.urlopen(f"{base}/docs/account.json", timeout=30) as answer:
                 body = answer.read()
             request = urllib.request.Request(
@@ -117,7 +110,7 @@ def serves(program: Path, folder: Path) -> None:
             )  # fmt: skip
             with urllib.request.urlopen(request, timeout=30) as answer:
                 assert (answer.status, answer.read()) == (201, b"{}")
-            told = json.loads(run(str(program), "status", "NORDWIND", "--json", **place))
+            told = json.loads(run(str(program), "status", "NORDWIND", "--json", environment=place))
             assert told
         finally:
             process.terminate()
