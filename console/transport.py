@@ -59,7 +59,7 @@ class Transport:
 
     def _client(self, trusted: tuple[Network, ...]) -> str:
         """The last address that a proxy of ours has seen and that is none of ours."""
-        told = [one.strip() for one in self._headers.get("x-forwarded-for", "").split(",")]
+        told = [one.strip() for line in self._headers.getlist("x-forwarded-for") for one in line.split(",")]
         return next((one for one in reversed(told) if one and not _is_in(one, trusted)), "")
 
 

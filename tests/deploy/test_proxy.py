@@ -1,4 +1,4 @@
-"""The recipes for TLS: a real nginx, with the configuration of docs/security.md, in front of a service."""
+"""The recipes for TLS: a real HAProxy, with the configuration of docs/security.md, in front of a service."""
 
 import json
 import os
@@ -7,6 +7,7 @@ import shutil
 import ssl
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from ipaddress import ip_network
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -23,15 +24,15 @@ from tests.support.certificates import self_signed
 from tests.support.console import csrf_in
 from tests.support.folders import temporary_folder
 from tests.support.make import an_account, encoded
-from tests.support.running import RunningService, free_port, start_service, wait_for
+from tests.support.running import RunningService, free_port, processed, start_service, wait_for
 
 ROOT = Path(__file__).parent.parent.parent
-[SERVER] = re.findall(r"^```nginx\n(.*?)^```", (ROOT / "docs" / "security.md").read_text(), re.M | re.S)
+[CONFIGURATION] = re.findall(r"^```haproxy\n(.*?)^```", (ROOT / "docs" / "security.md").read_text(), re.M | re.S)
 UNIT_SETTINGS = (ROOT / "deploy" / "systemd" / "importledger.env.example").read_text()
-NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}{os.pathsep}/usr/sbin")
+HAPROXY = shutil.which("haproxy", path=f"{os.environ['PATH']}{os.pathsep}/usr/sbin")
 PASSWORD = "Kranich Kessel Kupfer"
 
-with_nginx = pytest.mark.skipif(NGINX is None, reason="there is no nginx here")
+with_haproxy = pytest.mark.skipif(HAPROXY is None, reason="there is no haproxy here")
 
 
 def trusted_by_systemd() -> str:
@@ -68,8 +69,12 @@ def trusted_by_kubernetes() -> str:
 )
 def test_each_recipe_trusts_its_own_proxy_and_nobody_else(trusted: str, proxy: str, stranger: str) -> None:
     settings = Settings.from_environment({"IMPORTLEDGER_TRUSTED_PROXIES": trusted}).console
-    said = {"host": "ledger.example", "x-forwarded-proto": "https", "x-forwarded-for": "198.51.100.7"}
-    headers = [(name.encode(), value.encode()) for name, value in said.items()]
+    headers = [
+        (b"host", b"ledger.example"),
+        (b"x-forwarded-proto", b"https"),
+        (b"x-forwarded-for", b"127.0.0.1"),  # sent by the client; some proxies add a field of their own
+        (b"x-forwarded-for", b"198.51.100.7"),
+    ]
 
     def come_by(peer: str) -> Transport:
         return Transport(Request({"type": "http", "client": (peer, 1), "headers": headers}), settings.trusted_proxies)
@@ -89,7 +94,7 @@ def test_every_recipe_names_where_people_reach_the_console() -> None:
 
 
 class Proxied(msgspec.Struct, frozen=True):
-    """A service behind nginx: as the page has it, and behind one that adds no header at all."""
+    """A service behind HAProxy: as the page has it, and behind one that adds no header at all."""
 
     service: RunningService
     port: int
@@ -108,33 +113,31 @@ class Proxied(msgspec.Struct, frozen=True):
 def proxied() -> Iterator[Proxied]:
     with temporary_folder() as folder, temporary_folder() as data:
         port, bare_port, behind = free_port(), free_port(), free_port()
-        self_signed(folder, "ledger.example", "127.0.0.1")
-        server = SERVER.replace("listen 443 ssl", f"listen 127.0.0.1:{port} ssl")
-        server = server.replace("/etc/ssl/ledger", str(folder)).replace("/var/log/nginx", str(folder))
-        server = server.replace("127.0.0.1:8000", f"127.0.0.1:{behind}")
-        bare = f"server {{ listen 127.0.0.1:{bare_port}; location / {{ proxy_pass http://127.0.0.1:{behind}; }} }}"
-        kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-        places = "\n".join(f"{kind}_temp_path {folder}/{kind};" for kind in kinds)
-        user = "user root;" if os.geteuid() == 0 else ""
-        (folder / "nginx.conf").write_text(
-            f"{user}\npid {folder}/pid;\ndaemon off;\nerror_log {folder}/main.log;\nevents {{}}\n"
-            f"http {{\n{places}\naccess_log {folder}/access.log;\n{server}\n{bare}\n}}\n"
-        )
+        certificate = self_signed(folder, "ledger.example", "127.0.0.1")
+        (folder / "both.pem").write_bytes(certificate.read_bytes() + (folder / "key.pem").read_bytes())
+        whole = CONFIGURATION.replace("bind :443", f"bind 127.0.0.1:{port}").replace("/etc/ssl/ledger", str(folder))
+        if os.geteuid() != 0:  # only root can become another user
+            whole = re.sub(r"^    (user|group|chroot) .*\n", "", whole, flags=re.M)
+        whole = whole.replace("127.0.0.1:8000", f"127.0.0.1:{behind}")
+        bare = f"listen bare\n    bind 127.0.0.1:{bare_port}\n    server api1 127.0.0.1:{behind}\n"
+        bare += f"    http-request set-header Host 127.0.0.1:{behind}\n"
+        (folder / "haproxy.cfg").write_text(whole + bare)
         environment = {
             "IMPORTLEDGER_TRUSTED_PROXIES": trusted_by_systemd(),
             "IMPORTLEDGER_CONSOLE_URL": f"https://ledger.example:{port}",
         }
-        assert NGINX is not None
+        assert HAPROXY is not None
         with start_service(data, environment=environment, port=behind) as service:
-            nginx = subprocess.Popen([NGINX, "-p", str(folder), "-c", str(folder / "nginx.conf")])
+            with (folder / "log").open("wb") as log:
+                proxy = subprocess.Popen([HAPROXY, "-f", str(folder / "haproxy.cfg")], stdout=log, stderr=log)
             try:
                 made = Proxied(service, port, bare_port, folder)
-                wait_for(lambda: nginx.poll() is not None or is_there(made), "nginx answers")
-                assert nginx.poll() is None, (folder / "main.log").read_text()
+                wait_for(lambda: proxy.poll() is not None or is_there(made), "HAProxy answers")
+                assert proxy.poll() is None, (folder / "log").read_text()
                 yield made
             finally:
-                nginx.terminate()
-                nginx.wait(30)
+                proxy.terminate()
+                proxy.wait(30)
 
 
 def is_there(proxied: Proxied) -> bool:
@@ -145,8 +148,8 @@ def is_there(proxied: Proxied) -> bool:
         return False
 
 
-@with_nginx
-def test_the_configuration_of_nginx_leads_to_the_console_over_tls(proxied: Proxied) -> None:
+@with_haproxy
+def test_the_configuration_of_haproxy_leads_to_the_console_over_tls(proxied: Proxied) -> None:
     user = ("user", "create", "anna@example.org", "--organisation", "Platform", "--role", "operator", "--json")
     link = urlsplit(json.loads(proxied.service.cli(*user).stdout)["link"])
     assert (link.scheme, link.netloc) == ("https", f"ledger.example:{proxied.port}")
@@ -170,20 +173,19 @@ def test_the_configuration_of_nginx_leads_to_the_console_over_tls(proxied: Proxi
         typed = {"csrf": csrf_in(page.text), "email": "anna@example.org", "password": PASSWORD}
         assert browser.post("/console/sign-in/", data=typed).headers["location"] == "/console/"
         assert browser.get("/console/").status_code == 200
-    logged = (proxied.folder / "ledger.log").read_text() + (proxied.folder / "access.log").read_text()
-    assert link.path.split("/")[-2] not in logged
+    assert link.path.split("/")[-2] not in (proxied.folder / "log").read_text()
 
 
-@with_nginx
+@with_haproxy
 def test_a_client_cannot_speak_for_the_proxy(proxied: Proxied) -> None:
     forged = {"X-Forwarded-Proto": "http", "X-Forwarded-For": "127.0.0.1", "Forwarded": "proto=http"}
     with proxied.browser() as browser:
         assert "TLS is needed" not in browser.get("/console/sign-in/", headers=forged).text
 
 
-@with_nginx
+@with_haproxy
 def test_metrics_are_closed_behind_a_proxy_on_the_same_machine(proxied: Proxied) -> None:
-    """Also behind one that names no client and asks for 127.0.0.1, as nginx does where nothing is configured."""
+    """Also behind one that names no client and asks for 127.0.0.1, as nginx does by itself."""
     with proxied.browser() as browser:
         assert browser.get("/metrics").status_code == 404
     bare = f"http://127.0.0.1:{proxied.bare_port}"
@@ -192,7 +194,7 @@ def test_metrics_are_closed_behind_a_proxy_on_the_same_machine(proxied: Proxied)
         assert (answer.status_code, "importledger_" in answer.text) == (401, False)
 
 
-@with_nginx
+@with_haproxy
 def test_paths_and_bodies_of_any_size_come_through_as_sent(proxied: Proxied) -> None:
     importer = proxied.service.importer()
     account = an_account(importer.supplier) | {"external_account_number": "A/1"}
@@ -209,3 +211,32 @@ def test_paths_and_bodies_of_any_size_come_through_as_sent(proxied: Proxied) -> 
             )
             assert (answer.status_code, '"summary"' in answer.text) == (200, True)
         assert browser.post("/v2/data-import/accounts/", content=large).status_code == 413
+
+
+@with_haproxy
+def test_receipts_come_through_while_the_body_is_still_sent(proxied: Proxied) -> None:
+    """Both directions at once: a proxy that stops one of them for the other stalls large bodies."""
+    importer = proxied.service.importer()
+
+    def lines() -> Iterator[bytes]:
+        for number in range(1, 4):
+            yield encoded(an_account(importer.supplier, number)) + b"\n"
+            wait_for(partial(is_processed, number), "the line was taken while the body went on")
+
+    def is_processed(number: int) -> bool:
+        return processed(importer) == number
+
+    headers = {"Authorization": f"Token {importer.api_key}", "Content-Type": "application/x-ndjson"}
+    with proxied.browser() as browser:
+        answer = browser.post("/v2/data-import/accounts/bulk/", content=lines(), headers=headers)
+    assert ["summary" in line for line in answer.text.splitlines()] == [False, False, False, True]
+
+
+@with_haproxy
+def test_a_bulk_body_that_the_service_reads_slowly_comes_through(proxied: Proxied) -> None:
+    importer = proxied.service.importer()
+    lines = b"\n".join(encoded(an_account(importer.supplier, number)) for number in range(1, 2_001))
+    headers = {"Authorization": f"Token {importer.api_key}", "Content-Type": "application/x-ndjson"}
+    with proxied.browser() as browser:
+        answer = browser.post("/v2/data-import/accounts/bulk/", content=lines, headers=headers)
+    assert len(answer.text.splitlines()) == 2_001

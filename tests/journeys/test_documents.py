@@ -30,7 +30,7 @@ DOCUMENTS = [
 BIN = Path(sys.executable).parent
 SERVED = "localhost:8000"
 """How the documents name the service."""
-LANGUAGES = {"sh", "text", "python", "json", "yaml", "http", "nginx", "sql", "toml", "{include}", "{toctree}"}
+LANGUAGES = {"sh", "text", "python", "json", "yaml", "http", "haproxy", "sql", "toml", "{include}", "{toctree}"}
 SCRIPT_TIMEOUT_S = 240
 LINE_LENGTH = 100
 
