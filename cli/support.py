@@ -1,15 +1,12 @@
 """The verbs for support staff when a view looks wrong: `projections`, and below it the verbs that mend one."""
 
-import csv
 import json
-import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 import click
-import msgspec
 import psycopg
 from psycopg import Connection
 from psycopg.rows import tuple_row
@@ -26,17 +23,15 @@ from eventstore.clock import now
 from projections import PROJECTIONS
 from projections.history import account_streams
 from projections.versioning.build import administrator
-from projections.versioning.compare import Comparison, Difference, compare, differences, side_by_side
+from projections.versioning.compare import Comparison, Difference, compare, side_by_side
 from projections.versioning.compare import verify as verify_projection
 from projections.versioning.healing import heal as heal_streams
 from projections.versioning.projection import Projection
 from projections.versioning.reading import head
 from projections.versioning.versions import (
-    NotPossible,
     ProjectionVersion,
     alone,
     build_version,
-    catch_up,
     drop_versions,
     live_version,
     parked_streams,
@@ -256,43 +251,20 @@ def _rebuild(
         say(f"{name}: version {built.version} built, {total:,} events, {total / took_s:,.0f} a second")
         if parked:
             say(f"{name}: {len(parked)} streams could not be taken in and are parked: {text_of(parked[0])} …")
-    if stays:
-        sentence = f"See `projections diff {name}`, then `projections switch {name} --to …`."
-        tell(sentence, told | {"is_switched": False}, as_json=as_json)
-        return
     former = live_version(connection, name)
     comparison = None if former.is_outdated(projection) else _compared(connection, projection, built)
-    position = switch_to(connection, projection, built.version)
-    drop_versions(connection, projection, unfinished=False)
-    told |= {"is_switched": True, "position": position, "former": former.version}
     if comparison is not None:
         told |= {"changed": comparison.changed, "added": comparison.added, "removed": comparison.removed}
     said = _summary(comparison) if comparison is not None else "the former version was of another form"
+    if stays:
+        sentence = f"{name}: {said}; `projections switch {name} --to {built.version}` makes it live"
+        tell(sentence, told | {"is_switched": False}, as_json=as_json)
+        return
+    position = switch_to(connection, projection, built.version)
+    drop_versions(connection, projection, unfinished=False)
+    told |= {"is_switched": True, "position": position, "former": former.version}
     sentence = f"{name}: {said}; switched at position {position:,}, version {former.version} is kept"
     tell(sentence, told, as_json=as_json)
-
-
-@projections.command()
-@_one
-@click.option("--to", "version", type=int, help="The version that is compared with the live one; the newest beside it.")
-@click.option("--format", "form", type=click.Choice(["text", "csv", "json"]), default="text", show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, as --format json.")
-def diff(projection: Projection, version: int | None, form: str, as_json: bool) -> None:
-    """What would change if another version of NAME were live: rows added, removed and changed."""
-    form = "json" if as_json else form
-    with administrator(admin_url()) as connection, alone(connection, projection):
-        other = _beside(connection, projection, version)
-        catch_up(connection, projection, other.version)
-        other = _beside(connection, projection, other.version)
-        with side_by_side(admin_url(), connection, projection, other):
-            live = live_version(connection, projection.name)
-            if form == "text":
-                comparison = compare(connection, projection, projection.home, other.schema, limit=MAX_TOLD)
-                click.echo(f"{projection.name} {live.version} → {other.version}: {_summary(comparison)}")
-                for difference in comparison.first:
-                    _print_difference(difference, f"v{live.version}", f"v{other.version}")
-                return
-            _write(differences(connection, projection, projection.home, other.schema), form)
 
 
 @projections.command()
@@ -350,18 +322,6 @@ def _chosen(projection: Projection | None, is_all: bool) -> Sequence[Projection]
     return PROJECTIONS if projection is None else [projection]
 
 
-def _beside(connection: Connection[Any], projection: Projection, version: int | None) -> ProjectionVersion:
-    candidates = [one for one in versions(connection, projection.name) if one.state in ("ready", "retired")]
-    if live_version(connection, projection.name).is_outdated(projection):
-        raise NotPossible(f"{projection.name} is outdated. Rebuild it.")
-    candidates = [one for one in candidates if one.definition == projection.definition]
-    if version is not None:
-        candidates = [one for one in candidates if one.version == version]
-    if not candidates:
-        raise NotPossible(f"There is no such version of {projection.name} beside the live one.")
-    return candidates[-1]
-
-
 def _compared(connection: Connection[Any], projection: Projection, built: ProjectionVersion) -> Comparison:
     """The new version with the live one, of one moment: the new one is brought to it, and that is undone."""
     with side_by_side(admin_url(), connection, projection, built):
@@ -386,16 +346,3 @@ def _print_difference(difference: Difference, before: str, after: str) -> None:
     click.echo(f"  {difference.table} {key}: {said}")
     if difference.cause:
         click.echo(f"    {difference.cause}")
-
-
-def _write(differences: Iterator[Difference], form: str) -> None:
-    if form == "json":
-        for difference in differences:
-            click.echo(msgspec.json.encode(difference))
-        return
-    writer = csv.writer(sys.stdout)
-    writer.writerow(("table", "key", "columns", "before", "after"))
-    for one in differences:
-        writer.writerow(
-            (one.table, json.dumps(one.key), " ".join(one.columns), json.dumps(one.before), json.dumps(one.after))
-        )

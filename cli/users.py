@@ -1,4 +1,4 @@
-"""The verbs for users of the console: create, list, link, role, disable, enable, sign-out, erase."""
+"""The verbs for users of the console: create, list, link, role, disable, enable, erase."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +22,6 @@ from console.users import (
     enable_user,
     erase_user,
     issue_link,
-    sign_out_user,
 )
 from embedded.folder import DataFolder
 from eventstore.aggregates.user import UserRole
@@ -139,17 +138,6 @@ def enable(email: str, as_json: bool) -> None:
         done = enable_user(ledger, user_id, by=caused_by())
     told = {"user_id": user_id, "is_changed": done}
     tell(f"{email} can sign in{'' if done else ', as before'}.", told, as_json=as_json)
-
-
-@user.command("sign-out")
-@_email
-@json_option
-def sign_out(email: str, as_json: bool) -> None:
-    """End every session of EMAIL, and void their links."""
-    with _users() as ledger:
-        user_id = _id_of(ledger, email)
-        sign_out_user(ledger, user_id, by=caused_by())
-    tell(f"{email} is signed out everywhere.", {"user_id": user_id}, as_json=as_json)
 
 
 @user.command("erase")

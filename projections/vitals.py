@@ -1,6 +1,6 @@
 """How the service is, in numbers: what waits, how far everybody has come, how large it is. Reads only, and no person.
 
-Asked for metrics, by `importledger top` and for support: each question is small on a large log as well, and one that
+Asked for metrics and for support: each question is small on a large log as well, and one that
 cannot be answered in time is left out.
 """
 

@@ -13,7 +13,7 @@ from projections.versioning.compare import Comparison, Difference
 from projections.versioning.projection import Projection
 
 ROWS = 50
-"""Rows that are told; `importledger projections diff` shows all."""
+"""Rows that are told."""
 MAX_VALUE = 200
 _NAMING = ("account_number", "external_account_number", "import_supplier", "stream", "supplier")
 

@@ -89,7 +89,6 @@ async def projection(visit: Visit) -> Response:
         lines={
             "verify": command_line("projections", "verify", name),
             "rebuild": command_line("projections", "rebuild", name, "--no-switch"),
-            "diff": command_line("projections", "diff", name),
             "switch": command_line("projections", "switch", name, "--to", "…"),
         },
     )

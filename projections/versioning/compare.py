@@ -135,16 +135,6 @@ def compare(connection: Connection[Any], projection: Projection, before: str, af
     return Comparison(changed, added, removed, tuple(first))
 
 
-def differences(connection: Connection[Any], projection: Projection, before: str, after: str) -> Iterator[Difference]:
-    """Every difference, as they stream from the database."""
-    for table in projection.tables:
-        key = _key_columns(connection, projection.home, table)
-        with connection.cursor("differences", row_factory=tuple_row) as cursor:
-            cursor.execute(_joined(connection, "to_json(b), to_json(a)", before, after, table, key))
-            for one, other in cursor:
-                yield _difference(table, key, one, other)
-
-
 def _first(
     connection: Connection[Any], before: str, after: str, table: str, key: Sequence[str], limit: int
 ) -> list[Difference]:

@@ -22,7 +22,7 @@ REPORTING = {
     "migrate", "supplier create", "supplier status", "supplier list", "supplier set", "supplier show", "key create",
     "key list", "key revoke", "history", "status", "export", "replay", "refusals", "cancel", "retry", "erase", "seal",
     "verify", "proof", "backup", "projections", "projections verify", "projections switch", "projections heal",
-    "projections rebuild", "projections diff", "restore", "search",
+    "projections rebuild", "restore", "search",
 }  # fmt: skip
 
 

@@ -49,7 +49,6 @@ def test_a_user_is_created_changed_and_erased(cli: Cli, ledger: Ledger) -> None:
     cli("user", "disable", "anna@example.org")
     assert "cannot be done" in cli.fails("user", "link", "anna@example.org")
     cli("user", "enable", "anna@example.org")
-    cli("user", "sign-out", "anna@example.org")
     [listed] = [json.loads(line) for line in cli("user", "list", "--json").splitlines()]
     assert (listed["role"], listed["suppliers"], listed["status"]) == ("operator", ["NW"], "active")
     cli("user", "erase", "anna@example.org", "--yes")

@@ -87,12 +87,10 @@ def back_and_forth(service: RunningService) -> None:
     """A version built and left beside the live one, compared, switched in, and the former one switched in again."""
     listed = listed_versions(service, "import_status")
     former = next(version for version, state in listed.items() if state == "live")
-    service.cli("projections", "rebuild", "import_status", "--no-switch")
+    built = service.cli("projections", "rebuild", "import_status", "--no-switch")
+    assert "0 rows changed, 0 added, 0 removed" in built.stdout
     other = max(listed_versions(service, "import_status"))
     assert listed_versions(service, "import_status")[other] == "ready"
-    assert "0 rows changed, 0 added, 0 removed" in service.cli("projections", "diff", "import_status").stdout
-    table = service.cli("projections", "diff", "import_status", "--format", "csv").stdout
-    assert table.splitlines() == ["table,key,columns,before,after"]
     for version in (other, former):
         service.cli("projections", "switch", "import_status", "--to", str(version))
         assert listed_versions(service, "import_status")[version] == "live"
