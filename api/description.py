@@ -78,7 +78,7 @@ def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": {
-                name: _described(_said(_with_moments(schema, structs[name]), is_sent=name in sent), structs[name])
+                name: _described(_part(schema, structs[name], is_sent=name in sent), structs[name])
                 for name, schema in sorted(components.items())
             }
             | _ERROR_SCHEMAS,
@@ -263,6 +263,8 @@ def _said(schema: Any, *, is_sent: bool = False) -> Any:
             return schema | {"items": {}}
         case {"type": "object", **rest} if not {"properties", "additionalProperties"} & rest.keys():
             return schema | {"additionalProperties": True}
+        case {"pattern": pattern} if pattern == MOMENT_PATTERN:
+            return schema
         case {"pattern": str(), **rest}:
             return rest | {"pattern": _TRIMMED}
         case {"properties": properties, **rest}:
@@ -277,14 +279,18 @@ def _said(schema: Any, *, is_sent: bool = False) -> Any:
             return schema
 
 
-def _with_moments(schema: dict[str, Any], struct: type) -> dict[str, Any]:
-    """A struct's schema with the format of its moments, which msgspec leaves out where they may lack a zone."""
+def _part(schema: dict[str, Any], struct: type, *, is_sent: bool) -> Any:
+    """A struct's schema with its moments, which msgspec does not describe where they may lack a zone.
+
+    One that is sent usually lacks it, and is not what `date-time` means. One that is answered has it.
+    """
+    moment = {"pattern": MOMENT_PATTERN, "description": _SENT_MOMENT["description"]} if is_sent else _MOMENT
     for field in getattr(inspect.type_info(struct), "fields", ()):
         if any(isinstance(kind, inspect.DateTimeType) for kind in getattr(field.type, "types", (field.type,))):
             told = schema["properties"][field.encode_name]
             for part in (told, *told.get("anyOf", ())):
-                part |= {"format": "date-time"} if part.get("type") == "string" else {}
-    return schema
+                part |= moment if part.get("type") == "string" and "format" not in part else {}
+    return _said(schema, is_sent=is_sent)
 
 
 def _described(schema: Any, struct: type) -> Any:
