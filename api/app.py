@@ -28,7 +28,6 @@ def create_app(
     token_key: bytes,
     redis_url: str | None = None,
     *,
-    has_graphiql: bool = False,
     is_sandbox: bool = False,
     refusals_interval_s: float = INTERVAL_S,
     roles_file: Path | None = None,
@@ -40,7 +39,7 @@ def create_app(
 ) -> Starlette:
     """The service's HTTP side on this database. Opens nothing before its lifespan begins.
 
-    Rates are shared through Redis, where there is one. `has_graphiql` adds a page for trying GraphQL. In `roles_file`
+    Rates are shared through Redis, where there is one. In `roles_file`
     a supervisor says which roles die whenever they are started. `/readyz` looks whether the durability that was asked
     for is there. `open_ledger` opens the log when it may be written to. `expose` gives what `/metrics` shows.
     """
@@ -62,7 +61,7 @@ def create_app(
         async with services.running(look):
             yield {STATE: asyncio.Event()}
 
-    routes = [*_operations(services), *_pages(services, expose, has_graphiql=has_graphiql), *more_routes(services)]
+    routes = [*_operations(services), *_pages(services, expose), *more_routes(services)]
     app = RawPathApplication(routes, lifespan=lifespan)
     app.state.auth = services.auth
     return app
@@ -78,7 +77,7 @@ def _operations(services: Services) -> Iterator[Route]:
         yield from forms(operation.path, handler, operation.method)
 
 
-def _pages(services: Services, expose: Expose | None, *, has_graphiql: bool) -> Iterator[Route]:
+def _pages(services: Services, expose: Expose | None) -> Iterator[Route]:
     """The routes of pages and what belongs to them, which the description leaves out."""
     documentation, guide = Documentation(services), Guide()
     yield from both_forms("/docs/assets/{name}", documentation.asset, "GET")
@@ -87,5 +86,3 @@ def _pages(services: Services, expose: Expose | None, *, has_graphiql: bool) -> 
     yield from only_form("/docs/guide/{path:path}", guide.file, "GET")
     if expose is not None:
         yield from both_forms("/metrics/", MetricsPage(expose, services.auth).read, "GET")
-    if has_graphiql:
-        yield from both_forms("/v1/graphql/", documentation.graphiql, "GET")

@@ -135,7 +135,7 @@ class Bench:
             return self._measured(port, CREATE, rate=rate)
 
     def creates_watched_and_not(self, pairs: int = 4, pieces: int = 5) -> dict[str, Measured]:
-        """Creates with metrics and traces on and off: two servers, loaded by turns in short pieces (on, off, off, on).
+        """Creates with traces on and off: two servers, loaded by turns in short pieces (on, off, off, on).
 
         The middle ones count: what the machine does to a piece is more than what is measured here. The first of each
         pair warm up. Two processes that do the same differ by more than this as well, each for as long as it lives, by
@@ -143,11 +143,11 @@ class Bench:
         operator says otherwise.
         """
         self.settle()
-        names = ("create, metrics and traces on", "create, metrics and traces off")
+        names = ("create, traces on", "create, traces off")
         measured: dict[str, list[Measured]] = {name: [] for name in names}
         with spans_thrown_away() as url:
-            on = {"OTEL_EXPORTER_OTLP_ENDPOINT": url, "IMPORTLEDGER_METRICS": "on"}
-            off = {"OTEL_TRACES_EXPORTER": "none", "IMPORTLEDGER_METRICS": "off"}
+            on = {"OTEL_EXPORTER_OTLP_ENDPOINT": url}
+            off = {"OTEL_TRACES_EXPORTER": "none"}
             environments = dict(zip(names, (on, off), strict=True))
             for pair in range(pairs):
                 with ExitStack() as stack:

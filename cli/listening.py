@@ -48,7 +48,7 @@ def listening_on(host: str, port: int, said_by: tuple[str, str] = OPTIONS) -> li
 
 def metrics_sockets(settings: Settings) -> list[socket.socket]:
     """A socket for each address of the metrics' own port; none where it has none. Raises SettingError."""
-    if settings.metrics_port is None or not settings.has_metrics:
+    if settings.metrics_port is None:
         return []
     return listening_on(settings.metrics_host, settings.metrics_port, METRICS)
 

@@ -20,14 +20,11 @@ from telemetry.spans import spans, trace_with
 
 
 class Observed:
-    """A role that is measured from now on, unless the settings say otherwise; `expose` shows what is known then."""
+    """A role that is measured from now on; `expose` shows what is known then."""
 
     def __init__(self, settings: Settings, database_url: str, role: str) -> None:
-        self.expose: Expose | None = None
         self._stop = threading.Event()
         _trace(settings, role)
-        if not settings.has_metrics:
-            return
         is_shared = settings.metrics_folder is not None
         kept = begin_measures(
             settings.role_name or (f"{role}-{os.getpid()}" if is_shared else role), is_shared=is_shared
@@ -38,16 +35,15 @@ class Observed:
             database_url, durability=settings.durability, certificates=watched_certificates(settings)
         )
         registry.register(collector)
-        self.expose = lambda accept: shown_as(registry, accept)
+        self.expose: Expose = lambda accept: shown_as(registry, accept)
 
     def look(self, *looks: Callable[[], None]) -> None:
         """Look at these every few seconds until `stop`."""
-        if self.expose is not None:
-            start_pulse(looks, self._stop)
+        start_pulse(looks, self._stop)
 
     def serve(self, listening: Sequence[socket.socket]) -> None:
         """Show it on these sockets."""
-        if self.expose is not None and listening:
+        if listening:
             serve_metrics(listening, self.expose)
 
     def stop(self) -> None:
@@ -70,8 +66,8 @@ def _trace(settings: Settings, role: str) -> None:
 
 
 def watched_certificates(settings: Settings) -> tuple[Path, ...]:
-    """The files whose end is told: those that are named for it, and those that the addresses of the servers name."""
-    files = [*settings.certificates]
+    """Return the files that the addresses of the servers name."""
+    files: list[Path] = []
     if settings.database_url is not None:
         parts = conninfo_to_dict(settings.database_url)
         files += [

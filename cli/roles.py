@@ -7,7 +7,6 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,6 @@ from cli.tell import json_option, tell
 from cli.upgrade import plan_of
 from embedded.folder import DataFolder
 from embedded.service import Connections, Service
-from eventstore.clock import shift_clock
 from eventstore.operations.migrate import role_of
 from eventstore.proof.checkpoints import LogKey
 from projections.versioning.install import migrate_all
@@ -121,7 +119,7 @@ def run_service(
             settings.database_admin_url,
             settings.redis_url,
             settings.durability,
-            most_connections=of_service(api_processes, workers, settings.worker_threads),
+            most_connections=of_service(api_processes, workers),
         )
         token_key = settings.token_key or folder.secret("token_key")
         environment = {"IMPORTLEDGER_SANDBOX": "on"} if sandbox else {}
@@ -184,10 +182,9 @@ def _refuse_unusable(settings: Settings, folder: DataFolder, host: str, port: in
 
 
 def role_settings(*, is_role: bool = True) -> Settings:
-    """Settings of a process that logs and sees the time as they say. `is_role`: it continues until it is stopped."""
+    """Settings of a process that logs as they say. `is_role`: it continues until it is stopped."""
     settings = Settings.from_environment()
     begin_process(settings.log_level, settings.log_format, is_role=is_role)
-    shift_clock(timedelta(seconds=settings.clock_offset_s))
     return settings
 
 

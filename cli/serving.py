@@ -45,7 +45,6 @@ def api(
         settings.redis_url,
         expose=None if own_port else observed.expose,
         look=observed.look,
-        has_graphiql=settings.has_graphiql,
         roles_file=settings.roles_file,
         is_sandbox=settings.is_sandbox,
         durability=settings.durability,

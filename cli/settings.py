@@ -33,7 +33,6 @@ _OTLP_FILES = tuple(
     for name in ("CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY")
 )
 _LEVELS = ("debug", "info", "warning", "error")
-_Count = Annotated[int, Meta(ge=1, le=64)]
 _Port = Annotated[int, Meta(ge=1, le=65_535)]
 _Niceness = Annotated[int, Meta(ge=0, le=19)]
 _Interval = Annotated[float, Meta(ge=1, le=86_400)]
@@ -60,12 +59,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     is_smtp_plain: bool
     """E-mails may go to a mail server on this machine without TLS."""
     mail_from: str | None
-    has_graphiql: bool
     is_sandbox: bool
     """Whether endings of account numbers ask for outcomes: for importers who try their error handling."""
-    clock_offset_s: float
-    """For tests: how far this process's clock is ahead of the machine's."""
-    worker_threads: int
     niceness: int
     """How much relay and workers leave the processor to what takes accounts in: from 0, not at all, to 19."""
     durability: Durability
@@ -75,14 +70,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """`auto`: text on a terminal, JSON elsewhere."""
     health_port: int | None
     """Where a relay or a worker answers supervisors; nowhere unless it is said."""
-    has_metrics: bool
     metrics_host: str
     metrics_port: int | None
     """Where `/metrics` is; None: on the public port of an api process."""
     metrics_folder: Path | None
     """Where processes that are shown together write what they count (the Prometheus client's own variable)."""
-    certificates: tuple[Path, ...]
-    """Whose end is told."""
     traces: Literal["none", "otlp", "console"]
     """Where spans go, by OpenTelemetry's own variables."""
     has_sampler: bool
@@ -114,9 +106,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             is_smtp_plain=_choice(environment, "IMPORTLEDGER_SMTP_PLAINTEXT", ("on", "off"), "off") == "on",
             mail_from=_address(environment, "IMPORTLEDGER_MAIL_FROM"),
             is_sandbox=_choice(environment, "IMPORTLEDGER_SANDBOX", ("on", "off"), "off") == "on",
-            has_graphiql=_choice(environment, "IMPORTLEDGER_GRAPHIQL", ("on", "off"), "off") == "on",
-            clock_offset_s=_seconds(environment, "IMPORTLEDGER_TEST_CLOCK_OFFSET_S"),
-            worker_threads=_count(environment, "IMPORTLEDGER_WORKER_THREADS", "2"),
             niceness=_converted(environment, "IMPORTLEDGER_NICENESS", _Niceness, "19", "a whole number from 0 to 19"),
             durability=cast(
                 Durability, _choice(environment, "IMPORTLEDGER_DURABILITY", ("local", "replicated"), "local")
@@ -125,11 +114,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             log_format=_choice(environment, "IMPORTLEDGER_LOG_FORMAT", ("auto", "text", "json"), "auto"),
             health_port=_port(environment, "IMPORTLEDGER_HEALTH_PORT"),
             console=_console(environment),
-            has_metrics=_choice(environment, "IMPORTLEDGER_METRICS", ("on", "off"), "on") == "on",
             metrics_host=_host(environment, "IMPORTLEDGER_METRICS_HOST"),
             metrics_port=_port(environment, "IMPORTLEDGER_METRICS_PORT"),
             metrics_folder=_existing_folder(environment, "PROMETHEUS_MULTIPROC_DIR"),
-            certificates=_files(environment, "IMPORTLEDGER_CERTIFICATES"),
             traces=_traces(environment),
             has_sampler=bool(environment.get("OTEL_TRACES_SAMPLER")),
             service_name=_service_name(environment),
@@ -360,11 +347,6 @@ def _converted(environment: Mapping[str, str], name: str, kind: Any, default: st
         raise SettingError(f"{name} must be {must_be}, not {value!r}.") from None
 
 
-def _count(environment: Mapping[str, str], name: str, default: str) -> int:
-    count: int = _converted(environment, name, _Count, default, "a whole number from 1 to 64")
-    return count
-
-
 def _port(environment: Mapping[str, str], name: str) -> int | None:
     if not environment.get(name):
         return None
@@ -390,14 +372,6 @@ def _existing_folder(environment: Mapping[str, str], name: str) -> Path | None:
     if folder is not None and not folder.exists():
         raise SettingError(f"{name} must name a folder that exists: {folder} does not.")
     return folder
-
-
-def _files(environment: Mapping[str, str], name: str) -> tuple[Path, ...]:
-    """Files, with colons between them. Raises SettingError for one that is not there."""
-    files = tuple(Path(one) for one in environment.get(name, "").split(":") if one)
-    for file in files:
-        _refuse_missing(name, file)
-    return files
 
 
 def _refuse_missing(name: str, file: Path) -> None:
@@ -444,11 +418,6 @@ def _service_name(environment: Mapping[str, str]) -> str | None:
         "OTEL_RESOURCE_ATTRIBUTES", ""
     )
     return None if is_named else "importledger"
-
-
-def _seconds(environment: Mapping[str, str], name: str) -> float:
-    seconds: float = _converted(environment, name, float, "0", "a number of seconds")
-    return seconds
 
 
 def _interval(environment: Mapping[str, str], name: str, default: str) -> float:

@@ -55,14 +55,13 @@ def worker() -> None:
     settings = role_settings()
     stop = stop_on_signals()
     observed = _observed(settings, "worker")
-    ledger = _ledger(settings, "worker", connections=connections.of_worker(settings.worker_threads))
+    ledger = _ledger(settings, "worker", connections=connections.WORKER)
     observed.look(ledger.look)
     _yield_to_intake(settings.niceness)
     followers = [] if settings.redis_url else _followers(ledger, settings, stop)  # the relay is here as well then
     run_worker(
         ledger,
         settings.redis_url,
-        threads=settings.worker_threads,
         stop=stop,
         mail_server=_mail_server(settings),
         is_sandbox=settings.is_sandbox,

@@ -4,18 +4,14 @@ API_READS = 8
 API_LISTS = 4
 API_LOG = 10
 RELAY = 8
+WORKER = 12
 METRICS = 1
 """Of each process that is asked for its metrics, beside its pools."""
 OTHERS = 28
 """Verbs that operators call, jobs of the database's owner, and the three that Postgres keeps for administrators."""
 
 
-def of_worker(threads: int) -> int:
-    """Of a worker process with so many threads."""
-    return 2 * threads + 8
-
-
-def of_service(api_processes: int, workers: int, threads: int) -> int:
-    """Of all processes of a service, whatever they do at a time."""
+def of_service(api_processes: int, workers: int) -> int:
+    """Connections of all processes of a service together, at most."""
     api = (API_READS + API_LISTS + API_LOG + METRICS) * api_processes
-    return api + (of_worker(threads) + METRICS) * workers + RELAY + METRICS + OTHERS
+    return api + (WORKER + METRICS) * workers + RELAY + METRICS + OTHERS

@@ -39,11 +39,14 @@ def broker_for(redis_url: str | None) -> dramatiq.Broker:
     return redis_broker(redis_url) if redis_url else in_process_broker()
 
 
+THREADS = 2
+"""Threads of a worker process that take imports up."""
+
+
 def run_worker(
     ledger: Ledger,
     redis_url: str | None,
     *,
-    threads: int,
     stop: threading.Event,
     mail_server: MailServer | None = None,
     is_sandbox: bool = False,
@@ -59,7 +62,7 @@ def run_worker(
     brokers = {bell: broker_for(redis_url) for bell in BELLS}
     processor = ImportProcessor(ledger, worker=liveness.worker, is_sandbox=is_sandbox)
     acts = {
-        IMPORTS: (processor.process, threads),
+        IMPORTS: (processor.process, THREADS),
         MAILS: (MailSender(ledger, mail_server, worker=liveness.worker).send, 1),
         LONG_JOBS: (PartWorker(ledger, worker=liveness.worker, stop=stop).work, 1),
     }
@@ -67,7 +70,7 @@ def run_worker(
     for bell, (act, count) in acts.items():
         declare_actor(brokers[bell], bell, _supervised(bell, act))
         workers.append(start_workers(brokers[bell], bell, threads=count))
-    logger.info("worker is ready", worker=liveness.worker(), threads=threads, bell="redis" if redis_url else "memory")
+    logger.info("worker is ready", worker=liveness.worker(), threads=THREADS, bell="redis" if redis_url else "memory")
     if redis_url:
         stop.wait()
     else:

@@ -1,4 +1,4 @@
-"""The service's description of itself: openapi.json, the list of error codes, the reference page, GraphiQL.
+"""The service's description of itself: openapi.json, the list of error codes, the reference page.
 
 Pages and their assets come with the package; a page may load nothing from anywhere else. None of them needs a token.
 """
@@ -25,7 +25,7 @@ from api.services import Services
 _HERE = Path(__file__).parent.parent
 _ASSETS = {
     file.name: file
-    for folder in ("pages", "vendor/swagger-ui", "vendor/graphiql")
+    for folder in ("pages", "vendor/swagger-ui")
     for file in (_HERE / folder).iterdir()
     if file.suffix in (".js", ".css")
 }
@@ -67,9 +67,6 @@ class Documentation:
 
     async def reference(self, request: Request) -> Response:
         return _page("docs.html")
-
-    async def graphiql(self, request: Request) -> Response:
-        return _page("graphiql.html")
 
     async def asset(self, request: Request) -> Response:
         """A script or style sheet of the pages."""

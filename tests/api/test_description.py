@@ -2,7 +2,6 @@
 
 import copy
 import hashlib
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -11,9 +10,7 @@ import jsonschema_rs
 import msgspec
 import pytest
 from msgspec import inspect
-from starlette.routing import Route
 
-from api.app import create_app
 from api.bulk.receipts import Tally, refused
 from api.description import MOMENT_PATTERN, openapi
 from api.field_descriptions import structs_of
@@ -254,10 +251,6 @@ def test_the_reference_page_needs_nothing_from_elsewhere(service: RunningService
     assert service.raw("GET", "/docs/assets/..%2Fapp.py")[0] == 404
 
 
-def test_graphiql_is_there_only_when_asked_for(service: RunningService) -> None:
-    assert service.raw("GET", "/v1/graphql/")[0] == 405
-
-
 def test_vendored_assets_are_unmodified() -> None:
     lines = (API / "vendor" / "SHA256SUMS").read_text().splitlines()
     kept = {file.relative_to(API / "vendor").as_posix() for file in (API / "vendor").glob("*/*")}
@@ -265,13 +258,3 @@ def test_vendored_assets_are_unmodified() -> None:
     for line in lines:
         digest, name = line.split("  ", 1)
         assert hashlib.sha256((API / "vendor" / name).read_bytes()).hexdigest() == digest, name
-
-
-def test_a_page_for_graphql_is_served_where_it_is_asked_for() -> None:
-    app = create_app("postgresql://nobody@127.0.0.1:1/none", b"k" * 32, has_graphiql=True)
-    routes = [route for route in app.routes if isinstance(route, Route) and route.path == "/v1/graphql/"]
-    assert {method for route in routes for method in route.methods or ()} == {"GET", "HEAD", "POST"}
-    page = (API / "pages" / "graphiql.html").read_text()
-    assert "://" not in page
-    for name in re.findall(r'"/docs/assets/([^"]+)"', page):
-        assert list(API.glob(f"pages/{name}")) or list(API.glob(f"vendor/graphiql/{name}")), name

@@ -44,12 +44,11 @@ def test_the_end_of_certificates_is_told_and_one_that_cannot_be_read_has_ended(f
     kept = certificate(folder / "a.pem", ends)
     assert ends_at(kept) == ends
     assert ends_at(folder / "none.pem") == datetime.fromtimestamp(0, UTC)
-    b, client, root, redis = [certificate(folder / f"{name}.pem", ends) for name in ("b", "client", "root", "redis")]
+    client, root, redis = [certificate(folder / f"{name}.pem", ends) for name in ("client", "root", "redis")]
     settings = Settings.from_environment(
         {
-            "IMPORTLEDGER_CERTIFICATES": f"{kept}:{b}",
             "DATABASE_URL": f"postgresql://h/d?sslmode=verify-full&sslrootcert={root}&sslcert={client}",
             "REDIS_URL": f"rediss://h:1?ssl_ca_certs={redis}",
         }
     )
-    assert watched_certificates(settings) == (kept, b, client, root, redis)
+    assert watched_certificates(settings) == (client, root, redis)

@@ -187,7 +187,7 @@ def test_an_empty_database_is_told_to_be_migrated(typed: Typed, database: Postgr
         ("DATABASE_ADMIN_URL", f"postgresql://u:{SECRET}@h/x"),  # without DATABASE_URL
         ("REDIS_URL", f"redis://:{SECRET}@h:port/0"),
         ("REDIS_URL", f"redis://:{SECRET}@127.0.0.1:1/0"),
-        ("IMPORTLEDGER_WORKER_THREADS", "many"),
+        ("IMPORTLEDGER_NICENESS", "many"),
     ],
 )
 def test_up_checks_the_settings_of_every_role_before_it_starts_anything(

@@ -26,11 +26,10 @@ def test_values_are_read() -> None:
             "IMPORTLEDGER_DATA_DIR": "/data",
             "DATABASE_URL": "postgresql://u:p@h/d",
             "REDIS_URL": "rediss://h:1",
-            "IMPORTLEDGER_WORKER_THREADS": "3",
             "IMPORTLEDGER_NICENESS": "0",
         }
     )
-    assert (settings.data_dir, settings.worker_threads, settings.niceness) == (Path("/data"), 3, 0)
+    assert (settings.data_dir, settings.niceness) == (Path("/data"), 0)
     assert settings.redis_url == "rediss://h:1"
 
 
@@ -61,17 +60,14 @@ WRONG: dict[str, list[str]] = {
     "IMPORTLEDGER_SEALING_KEY": ["short", "A" * 44],
     "IMPORTLEDGER_SMTP_URL": ["http://h", "smtp://", "smtp://h:port", "smtps://h"],
     "IMPORTLEDGER_OIDC_CLIENT_SECRET": ["alone"],
-    "IMPORTLEDGER_CERTIFICATES": [NOWHERE],
     "IMPORTLEDGER_CHECKPOINTS_URL": ["http://h", "s3://", "file://folder"],
     "IMPORTLEDGER_CONSOLE_URL": ["ledger.example", "ftp://h"],
     "IMPORTLEDGER_DATA_DIR": [__file__],
     "IMPORTLEDGER_DURABILITY": ["global"],
-    "IMPORTLEDGER_GRAPHIQL": ["yes"],
     "IMPORTLEDGER_HEALTH_PORT": ["0", "65536", "tcp://10.0.0.1:80"],
     "IMPORTLEDGER_LOG_FORMAT": ["xml"],
     "IMPORTLEDGER_LOG_LEVEL": ["loud"],
     "IMPORTLEDGER_MAIL_FROM": ["nobody", "a@b\r\nTo: c@d"],
-    "IMPORTLEDGER_METRICS": ["maybe"],
     "IMPORTLEDGER_METRICS_HOST": ["http://h", "a b", "127.0.0.1:9000"],
     "IMPORTLEDGER_METRICS_PORT": ["none", "-1"],
     "IMPORTLEDGER_NICENESS": ["20", "-1"],
@@ -83,7 +79,6 @@ WRONG: dict[str, list[str]] = {
     "IMPORTLEDGER_SEAL_EVERY_S": ["0", "nan", "inf", "soon"],
     "IMPORTLEDGER_SMTP_PLAINTEXT": ["on", "maybe"],
     "IMPORTLEDGER_TRUSTED_PROXIES": ["proxy.example", "10.0.0.5/8"],
-    "IMPORTLEDGER_WORKER_THREADS": ["many", "0", "65"],
     "OTEL_EXPORTER_OTLP_ENDPOINT": ["localhost:4318", "collector", "http://", "grpc://h:4317", "http://h:port"],
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": ["collector"],
     "OTEL_EXPORTER_OTLP_CERTIFICATE": [NOWHERE],
@@ -171,14 +166,13 @@ def test_names_of_others_are_left_alone() -> None:
     assert unknown_setting(dict.fromkeys(names, "x") | links) is None
 
 
-def test_an_otlp_endpoint_and_certificates_that_are_there_are_taken(tmp_path: Path) -> None:
+def test_an_otlp_endpoint_and_files_that_are_there_are_taken(tmp_path: Path) -> None:
     file = tmp_path / "ca.pem"
     file.touch()
     settings = Settings.from_environment(
         {
             "OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4318",
             "OTEL_EXPORTER_OTLP_CERTIFICATE": str(file),
-            "IMPORTLEDGER_CERTIFICATES": f"{file}:{file}",
             "DATABASE_URL": f"postgresql://h/d?sslmode=verify-full&sslrootcert={file}",
             "DATABASE_ADMIN_URL": "postgresql://h/d?sslrootcert=system",
             "REDIS_URL": f"rediss://h/3?ssl_ca_certs={file}",
@@ -186,7 +180,7 @@ def test_an_otlp_endpoint_and_certificates_that_are_there_are_taken(tmp_path: Pa
         }
         | OIDC
     )
-    assert (settings.traces, settings.certificates) == ("otlp", (file, file))
+    assert settings.traces == "otlp"
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def blank() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def running(blank: Path) -> Iterator[RunningService]:
-    with start_service(blank, environment={"IMPORTLEDGER_LOG_LEVEL": "info", "IMPORTLEDGER_METRICS": "off"}) as started:
+    with start_service(blank, environment={"IMPORTLEDGER_LOG_LEVEL": "info"}) as started:
         yield started
 
 
@@ -33,11 +33,6 @@ def test_a_data_folder_with_blanks_in_its_path_works(running: RunningService) ->
     running.cli("seal")
     running.cli("verify", "--all")
     running.cli("projections", "verify", "import_supplier")
-
-
-def test_metrics_can_be_switched_off(running: RunningService, blank: Path) -> None:
-    assert running.raw("GET", "/metrics")[0] == 404
-    assert list((blank / "metrics").glob("*.db")) == []
 
 
 def test_up_prints_json_a_line_for_each_request_and_one_for_each_ended_import(

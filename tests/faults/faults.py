@@ -183,8 +183,11 @@ def two_sweepers(world: World) -> None:
 def clocks_that_differ(world: World) -> None:
     """Further workers whose clocks are ahead and behind, each killed and started with the other clock."""
     for offset_s in (*CLOCK_OFFSETS_S, *reversed(CLOCK_OFFSETS_S)):
-        environment = world.environment() | {"IMPORTLEDGER_TEST_CLOCK_OFFSET_S": str(offset_s)}
-        with start_role("worker", environment=environment, log=world.folder / "clock-worker.log") as worker:
+        started = start_role(
+            str(offset_s), "worker", module="tests.support.clocks", environment=world.environment(),
+            log=world.folder / "clock-worker.log",
+        )  # fmt: skip
+        with started as worker:
             time.sleep(SPAN_S / 3)
             worker.kill()
 

@@ -8,18 +8,18 @@ from cli.roles import MAX_API_PROCESSES, MAX_WORKERS
 from embedded.folder import DataFolder
 from embedded.postgres import LEAST_CONNECTIONS, EmbeddedPostgres
 from embedded.user import server_user
-from runtime.connections import API_LISTS, API_LOG, API_READS, METRICS, OTHERS, RELAY, of_service, of_worker
+from runtime.connections import API_LISTS, API_LOG, API_READS, METRICS, OTHERS, RELAY, WORKER, of_service
 
 
 def test_each_role_takes_its_share() -> None:
-    assert of_service(0, 0, 2) == RELAY + METRICS + OTHERS
-    assert of_service(3, 0, 2) - of_service(2, 0, 2) == API_LISTS + API_LOG + API_READS + METRICS
-    assert of_service(2, 3, 5) - of_service(2, 2, 5) == of_worker(5) + METRICS
+    assert of_service(0, 0) == RELAY + METRICS + OTHERS
+    assert of_service(3, 0) - of_service(2, 0) == API_LISTS + API_LOG + API_READS + METRICS
+    assert of_service(2, 3) - of_service(2, 2) == WORKER + METRICS
 
 
 @pytest.mark.parametrize("roles", [(1, 1), (8, 4), (MAX_API_PROCESSES, MAX_WORKERS)])
 def test_the_own_server_allows_what_the_roles_may_take(tmp_path: Path, roles: tuple[int, int]) -> None:
-    needed = of_service(*roles, threads=2)
+    needed = of_service(*roles)
     postgres = EmbeddedPostgres(DataFolder(tmp_path), server_user(), most_connections=needed)
     [allowed] = [part for part in postgres.command() if part.startswith("--max-connections=")]
     assert int(allowed.partition("=")[2]) == max(LEAST_CONNECTIONS, needed)

@@ -213,11 +213,11 @@ def start_service(
 
 @contextlib.contextmanager
 def start_role(
-    *arguments: str, environment: Mapping[str, str], log: Path, code: Path | None = None
+    *arguments: str, module: str = "cli.main", environment: Mapping[str, str], log: Path, code: Path | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
     """One role by hand until the end of the block; of the code in this folder, where one is named."""
     more = {"IMPORTLEDGER_NICENESS": str(NICENESS)} | ({"PYTHONPATH": str(code)} if code else {})
-    command = [sys.executable, "-m", "cli.main", *arguments]
+    command = [sys.executable, "-m", module, *arguments]
     with log.open("ab") as output:
         process = subprocess.Popen(
             command, env=os.environ | more | dict(environment), cwd=code, stdout=output, stderr=output

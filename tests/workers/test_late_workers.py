@@ -15,9 +15,10 @@ import pytest
 
 from eventstore.aggregates.import_process import CancelImport, ImportStarted, PostponeImport, StartImport
 from eventstore.aggregates.supplier import ConfigureSupplier, CreateSupplier
-from eventstore.clock import now, shift_clock
+from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from tests.support.bells import queued
+from tests.support.clocks import another_clock
 from tests.support.make import an_account, changed
 from tests.support.staging import SUPPLIER, stage, status
 from workers import references
@@ -155,12 +156,11 @@ def test_leases_are_judged_by_the_clock_of_the_database(
     stream = stage(ledger, FIRST)
     broker = in_process_broker()
     try:
-        shift_clock(timedelta(seconds=-3_600))
-        [started] = worker._start([stream], ledger.look_at([stream]))
-        shift_clock(timedelta(seconds=90))
-        Sweeper(ledger, BrokerDoorbell(broker)).sweep(connection, relayed=2)
+        with another_clock(timedelta(seconds=-3_600)):
+            [started] = worker._start([stream], ledger.look_at([stream]))
+        with another_clock(timedelta(seconds=90)):
+            Sweeper(ledger, BrokerDoorbell(broker)).sweep(connection, relayed=2)
     finally:
-        shift_clock(timedelta())
         liveness.stop()
     assert started.process.start == 2
     assert status(ledger, stream) == "IN_PROGRESS"

@@ -30,7 +30,7 @@ def processor(ledger: Ledger) -> ImportProcessor:
 def worker(ledger: Ledger, processor: ImportProcessor) -> Iterator[threading.Event]:
     """A worker with its relay and sweeper; the event stops it."""
     stop = threading.Event()
-    thread = threading.Thread(target=run_worker, args=(ledger, None), kwargs={"threads": 1, "stop": stop})
+    thread = threading.Thread(target=run_worker, args=(ledger, None), kwargs={"stop": stop})
     thread.start()
     yield stop
     stop.set()

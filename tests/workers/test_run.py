@@ -16,7 +16,7 @@ def test_without_redis_one_worker_process_does_it_all(
     ledger: Ledger, database: PostgresUrls, caplog: pytest.LogCaptureFixture
 ) -> None:
     stop = threading.Event()
-    worker = threading.Thread(target=run_worker, args=(ledger, None), kwargs={"threads": 2, "stop": stop})
+    worker = threading.Thread(target=run_worker, args=(ledger, None), kwargs={"stop": stop})
     worker.start()
     streams = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 11)]
     wait_for(lambda: {status(ledger, stream) for stream in streams} == {"PROCESSED"}, "all are processed")

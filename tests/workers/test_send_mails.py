@@ -291,9 +291,7 @@ def test_a_message_whose_outcome_nobody_knows_is_not_sent_again(
     start = StartMail(worker=9, lease_until=NOON + LEASE, max_attempts=MAX_ATTEMPTS)
     ledger.execute(stream, start, at=now(), by="t")
     stop = threading.Event()
-    worker = threading.Thread(
-        target=run_worker, args=(ledger, None), kwargs={"threads": 1, "stop": stop, "mail_server": server}
-    )
+    worker = threading.Thread(target=run_worker, args=(ledger, None), kwargs={"stop": stop, "mail_server": server})
     worker.start()
     wait_for(lambda: isinstance(last(ledger, stream), MailFailed), "the sweeper gives it up")
     stop.set()
@@ -306,9 +304,7 @@ def test_a_worker_sends_what_is_requested(ledger: Ledger, supplier: str, inbox: 
     box, server = inbox
     streams = [stage(ledger, an_account(SUPPLIER, number)) for number in (1, 2, 3)]
     stop = threading.Event()
-    worker = threading.Thread(
-        target=run_worker, args=(ledger, None), kwargs={"threads": 1, "stop": stop, "mail_server": server}
-    )
+    worker = threading.Thread(target=run_worker, args=(ledger, None), kwargs={"stop": stop, "mail_server": server})
     worker.start()
     wait_for(lambda: len(box.messages) == len(streams), "every customer is told")
     stop.set()

@@ -1,0 +1,35 @@
+"""Clocks that differ: of a block of this process, and of a role: `python -m tests.support.clocks SECONDS ROLE`."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+
+from eventstore import clock
+
+_true = clock.now
+
+
+@contextmanager
+def another_clock(by: timedelta) -> Iterator[None]:
+    """Let every module that is imported see another time than the machine's."""
+    try:
+        _set(lambda: _true() + by)
+        yield
+    finally:
+        _set(_true)
+
+
+def _set(other: Callable[[], datetime]) -> None:
+    before = clock.now
+    for module in [one for one in sys.modules.values() if getattr(one, "now", None) is before]:
+        module.now = other  # type: ignore[attr-defined]
+
+
+if __name__ == "__main__":
+    offset = timedelta(seconds=float(sys.argv.pop(1)))
+    clock.now = lambda: _true() + offset
+
+    from cli.main import run
+
+    run()
