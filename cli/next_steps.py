@@ -28,7 +28,7 @@ def next_lines(base_url: str, data_folder: Path | None) -> list[str]:
         f'    curl -s {accounts} {header} -H "Content-Type: application/json" -d @account.json',
         f"    curl -s {accounts}{supplier}/{external}/ {header}",
         f"    importledger history {supplier} {external}",
-        "    importledger user create you@example.org --organisation Platform --role operator",
+        "    importledger user create you@example.org --organisation Platform --role operator --supplier '*'",
     ]
 
 

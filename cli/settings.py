@@ -270,14 +270,14 @@ def is_this_machine(host: str | None) -> bool:
 
 
 def _grant(text: str) -> tuple[str, OpenIdGrant]:
-    """`VALUE=ROLE`, `VALUE=ROLE:ORGANISATION` or `VALUE=ROLE:ORGANISATION:SUPPLIER,SUPPLIER`."""
+    """`VALUE=ROLE:ORGANISATION:SUPPLIER,SUPPLIER`, `*` for all suppliers."""
     value, _, said = (part.strip() for part in text.partition("="))
     role, organisation, suppliers = (*(part.strip() for part in said.split(":", 2)), "", "")[:3]
-    codes = tuple(code.strip() for code in suppliers.split(",") if code.strip()) or ("*",)
-    if not value or role not in get_args(UserRole):
+    codes = tuple(code.strip() for code in suppliers.split(",") if code.strip())
+    if not value or role not in get_args(UserRole) or not codes:
         raise SettingError(
             "IMPORTLEDGER_OIDC_ROLES must be such as ledger-support=support:Nordwind Energie:NORDWIND, with semicolons "
-            "between several; roles are auditor, support and operator."
+            "between several. Roles are auditor, support and operator; suppliers must be named, or * for all."
         )
     return value, OpenIdGrant(role=cast(UserRole, role), organisation=organisation or "Platform", suppliers=codes)
 

@@ -46,8 +46,8 @@ def user() -> None:
 @_role
 @click.option(
     "--supplier", "codes", multiple=True,
-    help="A supplier whose accounts they see; repeatable; * for all. Those of the organisation's keys by default, and "
-    "all where it has none.",
+    help="A supplier whose accounts they see; repeatable; * for all. Needed where the organisation has no key "
+    "[default: those of its keys].",
 )  # fmt: skip
 @click.option("--name", default="", help="What others see of them; the address where nothing is said.")
 @json_option
@@ -181,12 +181,17 @@ def _id_of(ledger: Ledger, email_or_id: str) -> str:
 
 
 def _suppliers(ledger: Ledger, organisation: str, codes: tuple[str, ...]) -> tuple[str, ...]:
-    """Those that were named, or those that the organisation's keys may touch, or all where it has no key."""
+    """Those that were named, or those that the organisation's keys may touch. Raises ClickException for none."""
     if codes:
         _require(ledger, codes)
         return codes
     with ledger.connection() as connection:
-        return organisation_reach(connection, organisation) or ("*",)
+        reach = organisation_reach(connection, organisation)
+    if not reach:
+        raise click.ClickException(
+            f"{organisation} has no key whose suppliers the user could see: --supplier must name them, or * for all."
+        )
+    return reach
 
 
 def _require(ledger: Ledger, codes: tuple[str, ...]) -> None:

@@ -62,7 +62,7 @@ EXAMPLES = {
     "key list": "importledger key list",
     "key revoke": 'importledger key revoke a1b2c3d4 --reason "was in a mail"',
     "user": "importledger user list",
-    "user create": "importledger user create anna@example.org --organisation Platform --role support",
+    "user create": "importledger user create anna@example.org --organisation Platform --role support --supplier '*'",
     "user list": "importledger user list --json",
     "user link": "importledger user link anna@example.org",
     "user role": "importledger user role anna@example.org --role auditor --supplier NORDWIND",

@@ -1,17 +1,20 @@
-"""Passwords: argon2id, and length in the place of rules about characters.
+"""Passwords: argon2id, and length instead of rules about characters.
 
-Two are hashed at a time in a process, since each takes 64 MiB: whoever tries many makes others wait, and no more.
+Two are hashed at a time in a process. Hosts take turns: whoever tries many makes their own host wait, and no other.
 """
 
 import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator
 from functools import cache
 
 from argon2 import PasswordHasher
 from argon2.exceptions import Argon2Error, InvalidHashError
 
 MIN_LENGTH, MAX_LENGTH = 12, 256
-HASHER = PasswordHasher(time_cost=3, memory_cost=65_536, parallelism=1)
-_turns = asyncio.Semaphore(2)
+HASHER = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
+"""Parameters of OWASP's Password Storage Cheat Sheet. Hashes of other parameters are renewed at the next sign-in."""
 
 
 def misfits_password(password: str) -> bool:
@@ -19,15 +22,63 @@ def misfits_password(password: str) -> bool:
     return not MIN_LENGTH <= len(password) <= MAX_LENGTH
 
 
-async def hashed_password(password: str) -> str:
-    """What is kept of it."""
-    async with _turns:
+class Turns:
+    """Turns of a few at a time. Hosts that wait have one each, in a circle."""
+
+    def __init__(self, at_a_time: int) -> None:
+        self._free = at_a_time
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        """By host, the next one first."""
+
+    @contextlib.asynccontextmanager
+    async def turn(self, host: str) -> AsyncIterator[None]:
+        """Wait for a turn of this host, which lasts until the end of the block."""
+        if self._free:
+            self._free -= 1
+        else:
+            turn = asyncio.get_running_loop().create_future()
+            self._waiting.setdefault(host, deque()).append(turn)
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if not turn.cancelled():  # it was given, and nobody is there to end it
+                    self._pass_on()
+                raise
+        try:
+            yield
+        finally:
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        while self._waiting:
+            host = next(iter(self._waiting))
+            turns = self._waiting.pop(host)
+            turn = turns.popleft()
+            if turns:
+                self._waiting[host] = turns
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
+
+
+_turns = Turns(2)
+
+
+async def hashed_password(password: str, host: str) -> str:
+    """Return the hash that is kept of it, when it is the turn of this host."""
+    async with _turns.turn(host):
         return await asyncio.to_thread(HASHER.hash, password)
 
 
-async def is_password(password_hash: str, password: str) -> bool:
-    """Whether this is it. Takes as long where there is no such user, or where they have none."""
-    async with _turns:
+def is_outdated(password_hash: str) -> bool:
+    """Return True for a hash of former parameters."""
+    return HASHER.check_needs_rehash(password_hash)
+
+
+async def is_password(password_hash: str, password: str, host: str) -> bool:
+    """Return True if this is it. Takes as long where there is no such user, or where they have none."""
+    async with _turns.turn(host):
         is_right = await asyncio.to_thread(_verify, password_hash or _nobody_s_hash(), password[: MAX_LENGTH + 1])
     return is_right and bool(password_hash)
 

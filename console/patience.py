@@ -4,21 +4,21 @@ An address that guesses at one account soon waits for minutes. Whoever guesses f
 own user wait for a few seconds, and cannot keep them out.
 """
 
-import ipaddress
 from collections.abc import Mapping
 from datetime import datetime
 
 import msgspec
 
+from api.networks import host_of
 from eventstore.log.sessions import Failures
 
 MAX_PAIR_WAIT_S, MAX_ADDRESS_WAIT_S, MAX_DELAY_S = 900, 60, 4
 FREE_OF_PAIR, FREE_OF_ADDRESS, FREE_OF_ACCOUNT = 5, 20, 10
-"""So many failures make no difference yet."""
+"""Tries without a wait or a delay."""
 
 
 class Tries(msgspec.Struct, frozen=True):
-    """Under which names failures of one try are counted."""
+    """Names under which one try is counted. A right password takes it back."""
 
     account: str
     address: str
@@ -26,8 +26,8 @@ class Tries(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, email: str, address: str) -> "Tries":
-        account, network = email.strip().lower(), _network_of(address)
-        return cls(f"account {account}", f"address {network}", f"pair {account} {network}")
+        account, host = email.strip().lower(), host_of(address)
+        return cls(f"account {account}", f"address {host}", f"pair {account} {host}")
 
     @property
     def names(self) -> list[str]:
@@ -54,12 +54,3 @@ def _left_s(known: Failures | None, free: int, most_s: int, at: datetime) -> flo
         return 0.0
     whole_s = float(min(most_s, 1 << min(known.number - free + 1, 20)))
     return max(0.0, whole_s - (at - known.last_at).total_seconds())
-
-
-def _network_of(address: str) -> str:
-    """An IPv6 host has as many addresses as it likes: its network counts."""
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
-        return address
-    return str(ipaddress.ip_network((parsed, 64), strict=False)) if parsed.version == 6 else str(parsed)

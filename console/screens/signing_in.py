@@ -1,22 +1,26 @@
 """Signing in and out: by a link that works once, and by password."""
 
 import asyncio
+from collections.abc import Mapping
 
 from starlette.responses import Response
 
+from api.networks import host_of
 from api.status_codes import ApiError
 from console import entry
-from console.passwords import MIN_LENGTH, hashed_password, is_password, misfits_password
+from console.passwords import MIN_LENGTH, Turns, hashed_password, is_outdated, is_password, misfits_password
 from console.patience import Tries, delay_s, wait_s
 from console.people import EVERYBODY
 from console.screens.start import local_address
 from console.visit import ROOT, Visit, action, page
 from eventstore.aggregates.user import UserSignedIn, stream_of
 from eventstore.clock import now
-from eventstore.log.sessions import count_failures, failures_of, link_user
-from eventstore.log.user_details import details_by_email, details_of
+from eventstore.log.sessions import Failures, count_try, give_back, link_user
+from eventstore.log.user_details import details_by_email, details_of, renew_password_hash
 
 MAX_EMAIL = 254
+admissions = Turns(2)
+"""Tries that are being counted: those of one host hold few connections."""
 
 
 @page("/sign-in/", roles=None)
@@ -97,7 +101,7 @@ async def choose_password(visit: Visit) -> Response:
         misfit = visit._("The two are not the same.")
     if misfit:
         return await _password_form(visit, misfit, 400)
-    await entry.set_password(visit, await hashed_password(password), now())
+    await entry.set_password(visit, await hashed_password(password, host_of(visit.transport.address)), now())
     return visit.redirect(f"{ROOT}/", notice=visit._("Your password is set. Your other sessions have ended."))
 
 
@@ -110,15 +114,23 @@ async def sign_out(visit: Visit) -> Response:
 
 async def _tried(visit: Visit, email: str, tries: Tries, password: str) -> tuple[str, int]:
     """The id of whom this address and password are of, "" for nobody; or for how many seconds nothing is tried."""
-    failures = await visit.read(failures_of, tries.names, now())
-    if waits := wait_s(failures, tries, now()):
+    at = now()
+
+    def left_s(known: Mapping[str, Failures]) -> float:
+        return wait_s(known, tries, at)
+
+    async with admissions.turn(tries.address):
+        known = await visit.read(count_try, tries.names, at, lambda known: not left_s(known))
+    if waits := left_s(known):
         return "", int(waits) + 1
-    await asyncio.sleep(delay_s(failures, tries))
+    await asyncio.sleep(delay_s(known, tries))
     details = await visit.read(details_by_email, email)
-    is_right = await is_password(details.password_hash if details else "", password)
+    is_right = await is_password(details.password_hash if details else "", password, tries.address)
     if details is None or not is_right or not await _is_active(visit, details.user_id):
-        await visit.read(count_failures, tries.names, now())
         return "", 0
+    await visit.read(give_back, tries.names, at, known)
+    if is_outdated(details.password_hash):
+        await visit.read(renew_password_hash, details, await hashed_password(password, tries.address))
     return details.user_id, 0
 
 

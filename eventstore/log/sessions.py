@@ -5,6 +5,7 @@ Tokens are 256 random bits; only their SHA-256 is kept, so that whoever reads th
 
 import hashlib
 import secrets
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -62,13 +63,21 @@ _DELETE_LINK = "DELETE FROM sign_in_links WHERE token_sha256 = %s AND expires_at
 _DELETE_LINKS = "DELETE FROM sign_in_links WHERE user_id = %s"
 _DELETE_OLD_LINKS = "DELETE FROM sign_in_links WHERE expires_at <= %s"
 
-_COUNT_FAILURE = """
-INSERT INTO failed_sign_ins AS f (who_sha256, failures, last_at) VALUES (%(who)s, 1, %(at)s)
-ON CONFLICT (who_sha256) DO UPDATE
-SET failures = CASE WHEN f.last_at < %(since)s THEN 1 ELSE f.failures + 1 END, last_at = excluded.last_at
+_INSERT_UNCOUNTED = """
+INSERT INTO failed_sign_ins (who_sha256, failures, last_at) SELECT who, 0, %s FROM unnest(%s) AS who
+ON CONFLICT (who_sha256) DO NOTHING
 """
-_SELECT_FAILURES = """
-SELECT who_sha256, failures, last_at FROM failed_sign_ins WHERE who_sha256 = ANY(%s) AND last_at >= %s
+_LOCK_FAILURES = """
+SELECT who_sha256, failures, last_at FROM failed_sign_ins WHERE who_sha256 = ANY(%s) ORDER BY who_sha256 FOR UPDATE
+"""
+_COUNT_TRY = """
+UPDATE failed_sign_ins SET failures = CASE WHEN last_at < %s THEN 1 ELSE failures + 1 END, last_at = %s
+WHERE who_sha256 = ANY(%s)
+"""
+_GIVE_BACK = """
+UPDATE failed_sign_ins SET failures = greatest(failures - 1, 0),
+    last_at = CASE WHEN last_at = %(at)s THEN %(former)s ELSE last_at END
+WHERE who_sha256 = %(who)s
 """
 _DELETE_FAILURES = "DELETE FROM failed_sign_ins WHERE who_sha256 = %s OR last_at < %s"
 
@@ -129,18 +138,39 @@ def who_sha256(who: str) -> bytes:
     return hashlib.sha256(who.encode()).digest()
 
 
-async def failures_of(connection: AsyncConnection[Any], who: list[str], at: datetime) -> dict[str, Failures]:
-    """How often signing in has failed in the last day; who has not failed is missing."""
+async def count_try(
+    connection: AsyncConnection[Any],
+    who: Sequence[str],
+    at: datetime,
+    is_free: Callable[[Mapping[str, Failures]], bool],
+) -> dict[str, Failures]:
+    """Count a try for each of them, if `is_free` of their failures of the last day, which are returned.
+
+    It is counted before the password is checked, and in one transaction: of tries at the same moment, each is judged by
+    those before it.
+    """
     names = {who_sha256(one): one for one in who}
-    async with connection.cursor(row_factory=tuple_row) as cursor:
-        rows = await (await cursor.execute(_SELECT_FAILURES, (list(names), at - FAILURES_KEPT))).fetchall()
-    return {names[bytes(digest)]: Failures(number, last_at) for digest, number, last_at in rows}
+    digests, since = sorted(names), at - FAILURES_KEPT
+    async with connection.transaction(), connection.cursor(row_factory=tuple_row) as cursor:
+        await cursor.execute(_INSERT_UNCOUNTED, (at, digests))
+        rows = await (await cursor.execute(_LOCK_FAILURES, (digests,))).fetchall()
+        known = {
+            names[bytes(digest)]: Failures(number, last_at)
+            for digest, number, last_at in rows
+            if number and last_at >= since
+        }
+        if is_free(known):
+            await cursor.execute(_COUNT_TRY, (since, at, digests))
+    return known
 
 
-async def count_failures(connection: AsyncConnection[Any], who: list[str], at: datetime) -> None:
-    """Count one more for each of them."""
-    for digest in sorted(map(who_sha256, who)):
-        await connection.execute(_COUNT_FAILURE, {"who": digest, "at": at, "since": at - FAILURES_KEPT})
+async def give_back(
+    connection: AsyncConnection[Any], who: Sequence[str], at: datetime, known: Mapping[str, Failures]
+) -> None:
+    """Uncount a try of this moment, before which these failures were known: its password was right."""
+    for one in sorted(who, key=who_sha256):
+        former = known[one].last_at if one in known else at
+        await connection.execute(_GIVE_BACK, {"who": who_sha256(one), "at": at, "former": former})
 
 
 def forget_failures(connection: Connection[Any], who: str, at: datetime) -> None:

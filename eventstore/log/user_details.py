@@ -33,6 +33,7 @@ _SELECT_NAMED = f"SELECT {_COLUMNS} FROM user_details WHERE user_id = ANY(%s)"  
 _SELECT_BY_EMAIL = f"SELECT {_COLUMNS} FROM user_details WHERE lower(email) = lower(%s)"  # noqa: S608 - constants
 _SELECT_BY_OPENID = f"SELECT {_COLUMNS} FROM user_details WHERE openid = %s"  # noqa: S608 - constants
 _SET_HASH = "UPDATE user_details SET password_hash = %s, written_at = %s WHERE user_id = %s"
+_RENEW_HASH = "UPDATE user_details SET password_hash = %s WHERE user_id = %s AND password_hash = %s"
 _SET_OPENID = "UPDATE user_details SET openid = %s, written_at = %s WHERE user_id = %s"
 _DELETE = "DELETE FROM user_details WHERE user_id = %s"
 
@@ -45,6 +46,11 @@ def write_user_details(connection: Connection[Any], details: UserDetails, at: da
 def set_password_hash(connection: Connection[Any], user_id: str, password_hash: str, at: datetime) -> None:
     """Let the user sign in with this password."""
     connection.execute(_SET_HASH, (password_hash, at, user_id))
+
+
+async def renew_password_hash(connection: AsyncConnection[Any], details: UserDetails, password_hash: str) -> None:
+    """Keep another hash of the same password, unless another password was set meanwhile."""
+    await connection.execute(_RENEW_HASH, (password_hash, details.user_id, details.password_hash))
 
 
 def set_openid(connection: Connection[Any], user_id: str, openid: str, at: datetime) -> None:

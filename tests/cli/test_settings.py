@@ -37,7 +37,7 @@ OIDC = {
     "IMPORTLEDGER_OIDC_ISSUER": "https://id.example",
     "IMPORTLEDGER_OIDC_CLIENT_ID": "ledger",
     "IMPORTLEDGER_OIDC_CLIENT_SECRET": "s" * 20,
-    "IMPORTLEDGER_OIDC_ROLES": "staff=operator",
+    "IMPORTLEDGER_OIDC_ROLES": "staff=operator:Platform:*",
 }
 NOWHERE = "/nowhere/at/all.pem"
 WRONG: dict[str, list[str]] = {
@@ -74,7 +74,7 @@ WRONG: dict[str, list[str]] = {
     "IMPORTLEDGER_OIDC_CLAIM": ["alone"],
     "IMPORTLEDGER_OIDC_CLIENT_ID": ["alone"],
     "IMPORTLEDGER_OIDC_ISSUER": ["id.example", "http://id.example"],
-    "IMPORTLEDGER_OIDC_ROLES": ["alone"],
+    "IMPORTLEDGER_OIDC_ROLES": ["alone", "staff=operator", "staff=operator:Platform:"],
     "IMPORTLEDGER_SANDBOX": ["1"],
     "IMPORTLEDGER_SEAL_EVERY_S": ["0", "nan", "inf", "soon"],
     "IMPORTLEDGER_SMTP_PLAINTEXT": ["on", "maybe"],

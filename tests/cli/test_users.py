@@ -42,7 +42,7 @@ def test_a_user_is_created_changed_and_erased(cli: Cli, ledger: Ledger) -> None:
     said = cli("user", "create", "Anna@Example.org", *words)
     assert LINK.search(said)
     assert "support of Nordwind, and sees NW" in said
-    again = cli.fails("user", "create", "anna@example.ORG", "--organisation", "X", "--role", "auditor")
+    again = cli.fails("user", "create", "anna@example.ORG", *words)
     assert "There is a user with this address already." in again
     assert LINK.search(cli("user", "link", "anna@example.org"))
     cli("user", "role", "anna@example.org", "--role", "operator")
@@ -59,23 +59,27 @@ def test_a_user_is_created_changed_and_erased(cli: Cli, ledger: Ledger) -> None:
     assert "nna" not in "".join(recorded.state.decode() for recorded in history)
 
 
-def test_who_is_not_restricted_sees_what_the_organisation_s_keys_reach(cli: Cli) -> None:
+def test_a_user_of_an_organisation_without_keys_sees_the_suppliers_that_are_named(cli: Cli) -> None:
     cli("supplier", "create", "NW")
-    cli("key", "create", "Nordwind", "--supplier", "NW")
+    made = json.loads(cli("key", "create", "Nordwind", "--supplier", "NW", "--json"))
     assert "sees NW." in cli("user", "create", "a@example.org", "--organisation", "Nordwind", "--role", "auditor")
-    assert "sees all suppliers." in cli(
-        "user", "create", "b@example.org", "--organisation", "Platform", "--role", "operator"
-    )
-    told = json.loads(
-        cli("user", "create", "c@example.org", "--organisation", "Platform", "--role", "auditor", "--json")
-    )
+    cli("key", "revoke", made["api_key"].split("_")[1])
+    for organisation in ("Nordwind", "Platform"):
+        words = ("user", "create", "b@example.org", "--organisation", organisation, "--role", "operator")
+        assert "--supplier must name them" in cli.fails(*words)
+    assert len(cli("user", "list", "--json").splitlines()) == 1
+    assert "sees all suppliers." in cli(*words, "--supplier", "*")
+    told = json.loads(cli("user", "create", "c@example.org", *words[3:], "--supplier", "*", "--json"))
     assert set(told) == {"user_id", "link", "expires_at"}
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("create", "no address", "--organisation", "X", "--role", "auditor"), "This is no e-mail address"),
+        (
+            ("create", "no address", "--organisation", "X", "--role", "auditor", "--supplier", "*"),
+            "This is no e-mail address",
+        ),
         (("create", "a@example.org", "--organisation", "X/Y", "--role", "auditor"), "no slash"),
         (
             ("create", "a@example.org", "--organisation", "X", "--role", "auditor", "--supplier", "NO"),

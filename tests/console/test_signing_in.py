@@ -1,10 +1,16 @@
 """Signing in and out, as a browser without script does it."""
 
 import asyncio
+from collections import Counter
+from datetime import timedelta
 from typing import Any
 
+import psycopg
 import pytest
+from argon2 import PasswordHasher
 
+from console.passwords import is_outdated
+from console.patience import Tries
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.user import (
     DisableUser,
@@ -16,7 +22,9 @@ from eventstore.aggregates.user import (
 )
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
-from tests.support.console import COOKIE, console_app, new_link, new_user, send, signed_in, visitor, words_of
+from eventstore.log.sessions import Failures, count_try, give_back
+from eventstore.log.user_details import find_user_details, set_password_hash
+from tests.support.console import COOKIE, console_app, csrf_in, new_link, new_user, send, signed_in, visitor, words_of
 
 PASSWORD = "three plain words"
 
@@ -109,6 +117,78 @@ def test_unknown_and_known_addresses_are_refused_alike_and_guessing_is_slowed_do
                 assert [one.status_code for one in answers] == [403] * 5 + [429]
                 said.add(words_of(answers[0].text))
             assert len(said) == 1
+
+    asyncio.run(run())
+
+
+def test_of_80_passwords_that_are_guessed_at_once_5_are_tried(database: PostgresUrls, ledger: Ledger) -> None:
+    """Also by several processes: what is counted is counted in the database before a password is looked at."""
+    user_id = new_user(ledger, email="anna@example.org")
+    guess, right = ({"email": "anna@example.org", "password": word} for word in ("wrong", PASSWORD))
+
+    async def run() -> None:
+        first, second = console_app(database), console_app(database)
+        async with first as app, second as other, visitor(app) as browser, visitor(other) as beside:
+            await send(browser, f"/console/sign-in/{new_link(ledger, user_id)}/")
+            await send(browser, "/console/password/", {"password": PASSWORD, "again": PASSWORD})
+            await send(browser, "/console/sign-out/", at="/console/")
+            for _ in range(25):  # no right password is counted
+                assert (await send(browser, "/console/sign-in/", right)).status_code == 303
+                await send(browser, "/console/sign-out/", at="/console/")
+            at = [(one, csrf_in((await one.get("/console/sign-in/")).text)) for one in (browser, beside)]
+            guesses = [one.post("/console/sign-in/", data={"csrf": csrf, **guess}) for one, csrf in at * 40]
+            statuses = Counter(answer.status_code for answer in await asyncio.gather(*guesses))
+            assert statuses == {403: 5, 429: 75}
+
+    asyncio.run(run())
+
+
+def test_a_right_password_leaves_what_others_of_its_host_have_failed(database: PostgresUrls) -> None:
+    names, at = ["account a", "address h", "pair a h"], now()
+
+    async def run() -> None:
+        async with await psycopg.AsyncConnection.connect(database.service, autocommit=True) as connection:
+            for second in range(3):
+                await count_try(connection, ["address h"], at + timedelta(seconds=second), lambda known: True)
+            later = at + timedelta(seconds=9)
+            known = await count_try(connection, names, later, lambda known: True)
+            assert known == {"address h": Failures(3, at + timedelta(seconds=2))}
+            await give_back(connection, names, later, known)
+            assert await count_try(connection, names, later, lambda known: False) == known
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [
+        ("198.51.100.7", "198.51.100.7"),
+        ("::ffff:198.51.100.7", "198.51.100.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("unix", "unix"),
+    ],
+)
+def test_a_mapped_address_is_counted_as_its_ipv4_and_an_ipv6_host_by_its_64(address: str, host: str) -> None:
+    assert Tries.of("a@b.de", address).address == f"address {host}"
+
+
+def test_a_hash_of_former_parameters_is_renewed_at_the_next_sign_in(database: PostgresUrls, ledger: Ledger) -> None:
+    user_id = new_user(ledger, email="anna@example.org")
+    former = PasswordHasher(time_cost=3, memory_cost=32, parallelism=1).hash(PASSWORD)
+    with ledger.connection() as connection:
+        set_password_hash(connection, user_id, former, now())
+
+    async def run() -> None:
+        async with console_app(database) as app, visitor(app) as browser:
+            for _ in range(2):
+                answer = await send(browser, "/console/sign-in/", {"email": "anna@example.org", "password": PASSWORD})
+                assert answer.status_code == 303
+                await send(browser, "/console/sign-out/", at="/console/")
+                with ledger.connection() as connection:
+                    details = find_user_details(connection, "anna@example.org")
+                assert details is not None
+                assert not is_outdated(details.password_hash)
 
     asyncio.run(run())
 

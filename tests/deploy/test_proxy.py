@@ -150,8 +150,8 @@ def is_there(proxied: Proxied) -> bool:
 
 @with_haproxy
 def test_the_configuration_of_haproxy_leads_to_the_console_over_tls(proxied: Proxied) -> None:
-    user = ("user", "create", "anna@example.org", "--organisation", "Platform", "--role", "operator", "--json")
-    link = urlsplit(json.loads(proxied.service.cli(*user).stdout)["link"])
+    user = ("anna@example.org", "--organisation", "Platform", "--role", "operator", "--supplier", "*")
+    link = urlsplit(json.loads(proxied.service.cli("user", "create", *user, "--json").stdout)["link"])
     assert (link.scheme, link.netloc) == ("https", f"ledger.example:{proxied.port}")
     with proxied.browser() as browser:
         page = browser.get(link.path)

@@ -90,8 +90,8 @@ def book(service: RunningService) -> Iterator[Book]:
         refused = an_account(importer.supplier, 3) | {"external_account_number": f"R{CANARY}", CANARY: 1}
         assert importer.client.create(encoded(refused)).status == 400
         external, other = (str(one["external_account_number"]) for one in (account, hostile))
-        words = ("--organisation", "Nordwind", "--role", "support", "--name", CANARY + LONG, "--json")
-        user = json.loads(service.cli("user", "create", "canary@example.org", *words).stdout)
+        words = ("--organisation", "Nordwind", "--role", "support", "--supplier", "*", "--json")
+        user = json.loads(service.cli("user", "create", "canary@example.org", "--name", CANARY + LONG, *words).stdout)
         organisation = (CANARY + LONG).replace("/", "")[:120]
         key = json.loads(service.cli("key", "create", organisation, "--supplier", importer.supplier, "--json").stdout)
         service.cli("supplier", "create", "X" * 32)

@@ -1,0 +1,23 @@
+"""Networks that requests come from: limits count by them, since one host may have many addresses."""
+
+import ipaddress
+
+
+def host_of(address: str) -> str:
+    """The address as limits of one host count it: an IPv6 host has all of its /64, a mapped address is its IPv4."""
+    return _network_of(address, 32)
+
+
+def network_of(address: str) -> str:
+    """The /24 or /64 of the address."""
+    return _network_of(address, 24)
+
+
+def _network_of(address: str, ipv4_bits: int) -> str:
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    parsed = (parsed.ipv4_mapped if parsed.version == 6 else None) or parsed
+    bits = ipv4_bits if parsed.version == 4 else 64
+    return str(ipaddress.ip_network((parsed, bits), strict=False)).removesuffix("/32")
