@@ -43,6 +43,8 @@ BODY_TIMEOUT_S = 30.0
 MAX_STRANGER_BODY_BYTES = 32 * KIB
 """A body of somebody who has shown no credentials: a request for a token."""
 MAX_STRANGER_HELD_BYTES = 8 * MIB
+MAX_NETWORK_HELD_BYTES = 1 * MIB
+"""The same of one network: a /24, or a /64 of IPv6."""
 STRANGER_BODY_TIMEOUT_S = 10.0
 MAX_AT_ONCE_BYTES = 32 * KIB
 """Larger bodies are judged in a thread, so that the others' requests go on."""
@@ -111,10 +113,15 @@ LIMITS: tuple[Limit, ...] = (
     Limit("time between two requests", f"{KEEP_ALIVE_S} s", _CLOSED, "connections"),
     Limit("body", "10 MiB", _TOO_LARGE, "memory"),
     Limit("time for a body", f"{BODY_TIMEOUT_S:.0f} s", "408 `request_timeout`", "memory"),
-    Limit("bodies that a process holds", "128 MiB", _BUSY, "memory"),
+    Limit("bodies that a process holds", "128 MiB", f"{_BUSY}: first the slowest of whoever holds most", "memory"),
     Limit("body without credentials (a token's request)", "32 KiB", _TOO_LARGE, "memory"),
     Limit("time for such a body", f"{STRANGER_BODY_TIMEOUT_S:.0f} s", "408 `request_timeout`", "other token requests"),
-    Limit("such bodies that a process holds", "8 MiB", _BUSY, "the room for importers' bodies"),
+    Limit(
+        "such bodies that a process holds",
+        "8 MiB, of a /24 or an IPv6 /64 1 MiB",
+        f"{_BUSY}: first the slowest",
+        "the room for importers' bodies, others' tokens and sign-ins",
+    ),
     Limit("nesting of a body", f"{MAX_DEPTH} levels", "400 `parse_error`", "the stack"),
     Limit("items of an array", f"{MAX_ITEMS:,}", "400 `max_length`", "processor"),
     Limit("objects and arrays of a body", f"{MAX_CONTAINERS:,}", _TOO_LARGE, "memory"),

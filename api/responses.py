@@ -2,7 +2,9 @@
 
 import asyncio
 from codecs import BOM_UTF8
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
@@ -17,10 +19,13 @@ from api.limits import (
     MAX_BODY_BYTES,
     MAX_DISCARDED_BYTES,
     MAX_HELD_BYTES,
+    MAX_NETWORK_HELD_BYTES,
     MAX_STRANGER_BODY_BYTES,
     MAX_STRANGER_HELD_BYTES,
     STRANGER_BODY_TIMEOUT_S,
 )
+from api.networks import network_of
+from api.request_log import ORGANISATION
 from api.status_codes import ApiError
 from schemas.sentence import Sentence
 
@@ -72,47 +77,106 @@ def spoken_response(
     return JsonResponse(encoded(body, language), status, {**(headers or {}), **language_headers(language)})
 
 
+class Held:
+    """What is held of a request's body for somebody: an organisation, or a network of strangers."""
+
+    def __init__(self, room: "Room", somebody: str) -> None:
+        self.room = room
+        self.somebody = somebody
+        self.bytes = 0
+        self.cut: Callable[[], None] | None = None
+        """Ends the request while its body arrives; None before and afterwards."""
+
+
 class Room:
     """The bodies of one kind of caller: how large and slow each may be, and how many bytes of them are held.
 
-    What is held belongs to requests that are not answered yet.
+    What is held belongs to requests that are not answered yet. Where there is no room for a body, the one that
+    has been arriving for longest is cut, of whoever holds most: so nobody keeps others out by sending slowly.
     """
 
-    def __init__(self, *, of_body: int, of_all: int, timeout_s: float) -> None:
+    def __init__(self, *, of_body: int, of_all: int, timeout_s: float, of_one: int | None = None) -> None:
+        """Each organisation, or network of strangers, may hold `of_one` bytes [default: all]."""
         self.of_body = of_body
         self.timeout_s = timeout_s
         self._of_all = of_all
-        self._bytes = 0
+        self._of_one = of_one or of_all
+        self._bytes: Counter[str] = Counter()
+        self._total = 0
+        self._held: dict[str, list[Held]] = {}
+        """In the order in which they began."""
+
+    def held(self, request: Request, address: str = "") -> Held:
+        """What is held for the request, nothing at first. `address` is the client's [default: the peer's]."""
+        held: Held | None = request.scope.get(HELD)
+        if held is None:
+            peer = request.client.host if request.client else ""
+            held = Held(self, request.scope.get(ORGANISATION) or network_of(address or peer))
+            request.scope[HELD] = held
+            self._held.setdefault(held.somebody, []).append(held)
+        return held
 
     def add(self, request: Request, count: int) -> None:
-        """Raises ApiError 503 when it would be too much."""
-        if self._bytes + count > self._of_all:
-            raise ApiError(503, _TOO_BUSY, headers={"Retry-After": "1"})
-        self._bytes += count
-        request.scope[HELD_BYTES] = (self, request.scope.get(HELD_BYTES, (self, 0))[1] + count)
+        """Hold so many bytes more. Raises ApiError 503 when it would be too much, and no slower body can be cut."""
+        held = self.held(request)
+        while (crowd := self._crowd(held.somebody, count)) is not None:
+            slowest = next((other for other in self._held[crowd] if other.cut is not None and other.bytes), held)
+            if slowest is held or slowest.cut is None:
+                raise too_busy()
+            slowest.cut()
+            self.release(slowest)
+        held.bytes += count
+        self._bytes[held.somebody] += count
+        self._total += count
 
-    def release(self, count: int) -> None:
-        self._bytes -= count
+    def _crowd(self, somebody: str, count: int) -> str | None:
+        """Whose bodies leave no room for so many bytes of somebody."""
+        if self._bytes[somebody] + count > self._of_one:
+            return somebody
+        if self._total + count > self._of_all:
+            return max(self._bytes, key=self._bytes.__getitem__)
+        return None
+
+    def release(self, held: Held) -> None:
+        """Hold nothing more for a request."""
+        self._bytes[held.somebody] -= held.bytes
+        self._total -= held.bytes
+        held.bytes, held.cut = 0, None
+        others = self._held.get(held.somebody, [])
+        if held in others:
+            others.remove(held)
+        if not others:
+            self._held.pop(held.somebody, None)
+            del self._bytes[held.somebody]
 
 
-HELD_BYTES = "importledger.held_bytes"
+HELD = "importledger.held"
 WHOLE_BODY = "importledger.whole_body"
 """Keys in the ASGI scope: what is held for a request, and that nothing of its body is still to arrive."""
 CALLERS = Room(of_body=MAX_BODY_BYTES, of_all=MAX_HELD_BYTES, timeout_s=BODY_TIMEOUT_S)
 """For bodies of callers who have shown their credentials."""
-STRANGERS = Room(of_body=MAX_STRANGER_BODY_BYTES, of_all=MAX_STRANGER_HELD_BYTES, timeout_s=STRANGER_BODY_TIMEOUT_S)
+STRANGERS = Room(
+    of_body=MAX_STRANGER_BODY_BYTES,
+    of_one=MAX_NETWORK_HELD_BYTES,
+    of_all=MAX_STRANGER_HELD_BYTES,
+    timeout_s=STRANGER_BODY_TIMEOUT_S,
+)
 """For bodies of all others: they have room of their own, so that they take none from callers."""
+
+
+def too_busy(*, closes: bool = False) -> ApiError:
+    """The refusal of a body for which there is no room. It closes the connection of one that still arrives."""
+    return ApiError(503, _TOO_BUSY, headers={"Retry-After": "1"} | ({"Connection": "close"} if closes else {}))
 
 
 def release(scope: Scope) -> None:
     """Let go of what is held for a request, when it has been answered."""
-    if (held := scope.pop(HELD_BYTES, None)) is not None:
-        room, count = held
-        room.release(count)
+    if (held := scope.pop(HELD, None)) is not None:
+        held.room.release(held)
 
 
-async def read_body(request: Request, room: Room = CALLERS, *, is_form: bool = False) -> bytes:
-    """The bytes of a JSON body, or of a form.
+async def read_body(request: Request, room: Room = CALLERS, *, address: str = "", is_form: bool = False) -> bytes:
+    """The bytes of a JSON body, or of a form. `address` is the client's [default: the peer's].
 
     Raises ApiError for a wrong content type or coding, and for too many or too slow bytes.
     """
@@ -123,26 +187,31 @@ async def read_body(request: Request, room: Room = CALLERS, *, is_form: bool = F
     coding = field(request, b"content-encoding")
     if coding is not None and coding.strip().lower() not in ("", "identity"):
         raise ApiError(415, _NO_ENCODING, headers={"Accept-Encoding": "identity"})
+    held = room.held(request, address)
     if WHOLE_BODY in request.scope:
         return await _received(request, room)
     reading = asyncio.current_task()
     assert reading is not None
-    is_late = False
+    refusal: ApiError | None = None
 
-    def give_up() -> None:
-        nonlocal is_late
-        is_late = True
+    def give_up(why: ApiError) -> None:
+        nonlocal refusal
+        refusal = why
         reading.cancel()
 
-    timer = asyncio.get_running_loop().call_later(room.timeout_s, give_up)
+    timer = asyncio.get_running_loop().call_later(
+        room.timeout_s, give_up, ApiError(408, _TOO_SLOW, headers={"Connection": "close"})
+    )
+    held.cut = partial(give_up, too_busy(closes=True))
     try:
         return await _received(request, room)
     except asyncio.CancelledError:
-        if not is_late:
+        if refusal is None:
             raise
-        raise ApiError(408, _TOO_SLOW, headers={"Connection": "close"}) from None
+        raise refusal from None
     finally:
         timer.cancel()
+        held.cut = None
 
 
 async def _received(request: Request, room: Room) -> bytes:
@@ -171,7 +240,7 @@ async def _received(request: Request, room: Room) -> bytes:
             raise ApiError(413, detail, headers={"Connection": "close"})
         elif chunks:
             chunks.clear()
-            release(request.scope)
+            room.release(room.held(request))
     body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
     return body.removeprefix(BOM_UTF8)
 

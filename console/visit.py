@@ -345,7 +345,9 @@ class Visit:
 
     async def _take_form(self) -> None:
         """Read the form. Raises ApiError 403 for one that no page of ours has sent."""
-        body = await read_body(self.request, CALLERS if self.opened else STRANGERS, is_form=True)
+        body = await read_body(
+            self.request, CALLERS if self.opened else STRANGERS, address=self.transport.address, is_form=True
+        )
         self.form = Form.of(body, self.request.headers.get("content-type", ""))
         key = self._token if self.opened else self._stranger
         if not key or not hmac.compare_digest(self.form.secret("csrf").encode(), self.csrf_token.encode()):

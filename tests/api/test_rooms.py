@@ -1,0 +1,116 @@
+"""Room for bodies: shares of networks, and the slowest body is cut first."""
+
+import http.client
+import socket
+from collections import Counter
+from contextlib import ExitStack
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.requests import Request
+
+from api.limits import MAX_NETWORK_HELD_BYTES, MAX_STRANGER_BODY_BYTES, MAX_STRANGER_HELD_BYTES
+from api.networks import network_of
+from api.responses import Room, release
+from api.status_codes import ApiError
+from embedded.postgres import PostgresUrls
+from tests.support.make import encoded
+from tests.support.running import Importer, RunningService
+from tests.support.serving import running
+
+TOKENS = "/v1/graphql/"
+OBTAIN = "mutation($key: String!) { obtainToken(input: {organizationSecretKey: $key}) { token } }"
+NETWORKS = [f"127.0.{number}.1" for number in range(1, MAX_STRANGER_HELD_BYTES // MAX_NETWORK_HELD_BYTES + 2)]
+OF_ONE = MAX_NETWORK_HELD_BYTES // MAX_STRANGER_BODY_BYTES
+"""Bodies of one network that there is room for."""
+
+
+def slow_body(service: RunningService, address: str) -> socket.socket:
+    """A connection from an address on which all of a body but its last byte was sent."""
+    host, port = service.base_url.removeprefix("http://").split(":")
+    connection = socket.create_connection((host, int(port)), timeout=30, source_address=(address, 0))
+    head = f"POST {TOKENS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    connection.sendall(f"{head}Content-Length: {MAX_STRANGER_BODY_BYTES}\r\n\r\n".encode())
+    connection.sendall(b" " * (MAX_STRANGER_BODY_BYTES - 1))
+    return connection
+
+
+def token_status(service: RunningService, importer: Importer, address: str) -> int:
+    """The answer to somebody who buys a token from this address."""
+    host, port = service.base_url.removeprefix("http://").split(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=30, source_address=(address, 0))
+    body = encoded({"query": OBTAIN, "variables": {"key": importer.api_key}})
+    connection.request("POST", TOKENS, body, {"Content-Type": "application/json"})
+    response = connection.getresponse()
+    assert (response.status != 200) or b'"token":"' in response.read()
+    connection.close()
+    return response.status
+
+
+@pytest.mark.parametrize("addresses", [NETWORKS[:1], NETWORKS], ids=["one network", "more than all room"])
+def test_slow_bodies_of_strangers_keep_nobody_from_tokens(database: PostgresUrls, addresses: list[str]) -> None:
+    with running(database) as service, ExitStack() as opened:
+        importer = service.importer()
+        slow = [opened.enter_context(slow_body(service, address)) for address in addresses for _ in range(OF_ONE + 10)]
+        slow[0].settimeout(30)
+        assert slow[0].recv(1_000).startswith(b"HTTP/1.1 503 "), "the slowest is cut"
+        for address in (addresses[0], "127.0.99.1"):
+            for _ in range(20):
+                assert token_status(service, importer, address) == 200
+
+
+def request_of(address: str) -> Request:
+    return Request({"type": "http", "client": (address, 1)})
+
+
+HOSTS = st.sampled_from([f"10.0.{network}.{host}" for network in range(4) for host in (1, 2)])
+
+
+@given(st.lists(st.tuples(HOSTS, st.integers(1, 40), st.sampled_from(["arriving", "whole", "answered"])), max_size=60))
+def test_a_network_holds_its_share_at_most_and_all_together_what_there_is(
+    bodies: list[tuple[str, int, str]],
+) -> None:
+    room = Room(of_body=40, of_one=100, of_all=200, timeout_s=1.0)
+    held: dict[int, tuple[str, int, Request]] = {}
+    for number, (address, size, state) in enumerate(bodies):
+        request = request_of(address)
+        room.held(request).cut = partial(held.pop, number) if state == "arriving" else None
+        try:
+            room.add(request, size)
+        except ApiError:
+            release(request.scope)
+            continue
+        held[number] = (network_of(address), size, request)
+        if state == "answered":
+            release(held.pop(number)[2].scope)
+        of_network: Counter[str] = Counter()
+        for network, count, _ in held.values():
+            of_network[network] += count
+        assert max(of_network.values(), default=0) <= 100
+        assert of_network.total() <= 200
+    for _, _, request in held.values():
+        release(request.scope)
+    for address in ("10.0.8.1", "10.0.9.1"):
+        room.add(request_of(address), 100)  # all of it is free again
+
+
+def test_a_whole_body_finds_room_among_bodies_that_arrive() -> None:
+    room, cut = Room(of_body=40, of_one=100, of_all=200, timeout_s=1.0), []
+    for number in range(8):
+        request = request_of(f"10.0.{number % 4}.1")
+        held = room.held(request)
+        held.cut = partial(cut.append, number)
+        room.add(request, 25)
+    room.add(request_of("10.0.9.1"), 1)
+    assert cut == [0], "the one that has been arriving for longest"
+
+
+def test_where_nothing_can_be_cut_the_newcomer_is_refused() -> None:
+    room = Room(of_body=40, of_one=100, of_all=200, timeout_s=1.0)
+    for number in range(8):
+        room.add(request_of(f"10.0.{number % 4}.1"), 25)
+    with pytest.raises(ApiError) as refused:
+        room.add(request_of("10.0.9.1"), 1)
+    assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "1"})
