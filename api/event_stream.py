@@ -5,9 +5,9 @@ import contextlib
 from collections.abc import AsyncGenerator
 
 import msgspec
-from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from api.responses import PrivateResponse
 from api.stopping import until_stopping
 
 KEEP_ALIVE_S = 15.0
@@ -25,7 +25,7 @@ class ServerEvent(msgspec.Struct, frozen=True):
         return f"event: {self.name}\nid: {self.id}\ndata: ".encode() + self.data + b"\n\n"
 
 
-class EventStream(Response):
+class EventStream(PrivateResponse):
     """Sends the events until there are no more, the client has gone, or the server stops.
 
     None keeps the connection alive.
@@ -34,7 +34,7 @@ class EventStream(Response):
     media_type = "text/event-stream"
 
     def __init__(self, events: AsyncGenerator[ServerEvent | None]) -> None:
-        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        super().__init__(headers={"X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._events = events
 

@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 
 from api.database import read
 from api.limits import MAX_LIST_S, MAX_LISTS_AT_ONCE, MAX_LISTS_OF_ONE
-from api.responses import encoded
+from api.responses import PrivateResponse, encoded
 from api.shares import Occupant, Shares
 from api.status_codes import ApiError
 from api.stopping import asks_whether_gone
@@ -131,7 +131,7 @@ async def _patiently(read_page: Callable[[], Awaitable[T]]) -> T:
     raise AssertionError("the last attempt returns or raises")
 
 
-class _ListAnswer(Response):
+class _ListAnswer(PrivateResponse):
     """Sends chunks until there are no more. It is cut off when the client has gone, after `MAX_LIST_S`, when a page
     cannot be read, or when its reader may no longer read it.
     """

@@ -43,7 +43,17 @@ def refuse_large_answer(body: bytes) -> None:
         )
 
 
-class JsonResponse(Response):
+_PRIVATE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+
+
+class PrivateResponse(Response):
+    """An answer that may hold personal data: no cache keeps it, and no browser guesses what it is."""
+
+    def init_headers(self, headers: Mapping[str, str] | None = None) -> None:
+        super().init_headers({**_PRIVATE, **(headers or {})})
+
+
+class JsonResponse(PrivateResponse):
     media_type = "application/json"
 
 

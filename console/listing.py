@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 import shlex
 from collections.abc import Iterable, Sequence
 from datetime import date
@@ -13,6 +14,8 @@ from api.catalogue import CATALOGUE
 from api.lists import ListFormat
 from eventstore.aggregates.import_process import STATUSES
 from projections.import_list import ListedRow, Narrowed
+
+_FORMULA = re.compile(r"""^(?=[\t\r\n])|(?:(?<=[;\t\r\n])|^)(?=[\s"']*[=+\-@＝＋－＠])""")
 
 MAX_TEXT = 254
 NAMES = ("supplier", "status", "code", "path", "mended", "run", "day", "q")
@@ -93,8 +96,11 @@ def command_line(*words: str) -> str:
 
 
 def neutral(cell: str) -> str:
-    """A cell that no spreadsheet takes for a formula."""
-    return f"'{cell}" if cell.lstrip()[:1] in ("=", "+", "-", "@") or cell[:1] in ("\t", "\r") else cell
+    """Return the cell with `'` before each place where a spreadsheet would begin a formula.
+
+    A spreadsheet may separate cells at semicolons and tabs, too.
+    """
+    return _FORMULA.sub("'", cell)
 
 
 CSV_COLUMNS = (

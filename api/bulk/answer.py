@@ -15,7 +15,6 @@ from functools import partial
 import psycopg
 import structlog
 from psycopg_pool import PoolTimeout
-from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from api.bulk.body import BodyCut, BulkBody
@@ -26,6 +25,7 @@ from api.bulk.work import BulkWork
 from api.bulk.workshop import Workshop
 from api.languages import Language, language_headers
 from api.limits import MAX_BULK_AHEAD, MAX_BULK_AHEAD_BYTES
+from api.responses import PrivateResponse
 from api.shares import Occupant
 from api.status_codes import ApiError
 from api.stopping import is_in_vain, until_stopping
@@ -37,7 +37,7 @@ logger = structlog.get_logger()
 _NO_LINE = Sentence("The body must have at least one line.", "Der Inhalt muss mindestens eine Zeile haben.")
 
 
-class BulkAnswer(Response):
+class BulkAnswer(PrivateResponse):
     """Reads the body and answers it; used once."""
 
     media_type = "application/x-ndjson"
@@ -45,7 +45,7 @@ class BulkAnswer(Response):
     def __init__(
         self, occupant: Occupant, work: BulkWork, inflater: Inflater, workshop: Workshop, language: Language
     ) -> None:
-        super().__init__(headers={"X-Accel-Buffering": "no", "Cache-Control": "no-store", **language_headers(language)})
+        super().__init__(headers={"X-Accel-Buffering": "no", **language_headers(language)})
         del self.headers["content-length"]
         self._work = work
         self._inflater = inflater

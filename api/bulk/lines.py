@@ -1,5 +1,6 @@
 """Lines of a body that comes in pieces: numbered from 1, blank ones counted and left out, too long ones let go."""
 
+import re
 from codecs import BOM_UTF8
 from collections.abc import Iterator
 
@@ -10,6 +11,7 @@ from api.limits import MAX_LINE_BYTES
 from api.typed_names import typed_number
 
 _BLANKS = b" \t\r"
+_NOT_BLANK = re.compile(rb"[^ \t\r\n][^\n]*")
 _SLICE_BYTES = 64 * 1024
 """A piece may be large, and every line of it a few bytes: so much is split at a time."""
 
@@ -39,17 +41,24 @@ class LineSplitter:
     def feed(self, piece: bytes) -> Iterator[Line]:
         """The lines that end in this piece."""
         for at in range(0, len(piece), _SLICE_BYTES):
-            first, *whole = piece[at : at + _SLICE_BYTES].split(b"\n")
+            first, end, rest = piece[at : at + _SLICE_BYTES].partition(b"\n")
             self._hold(first)
-            if not whole:
+            if not end:
                 continue
             yield from self._end()
-            last = whole.pop()
-            for body in whole:
-                self.count += 1
-                if body and (stripped := body.strip(_BLANKS)):
-                    yield Line(self.count, stripped)
+            whole, end, last = rest.rpartition(b"\n")
+            if end:
+                yield from self._whole(whole + end)
             self._hold(last)
+
+    def _whole(self, lines: bytes) -> Iterator[Line]:
+        """The lines that are not blank. Runs of blank ones are counted at once: there may be millions of them."""
+        at = 0
+        for found in _NOT_BLANK.finditer(lines):
+            self.count += lines.count(b"\n", at, found.start()) + 1
+            at = found.end() + 1
+            yield Line(self.count, found[0].rstrip(_BLANKS))
+        self.count += lines.count(b"\n", at)
 
     def close(self) -> Iterator[Line]:
         """The last line, where the body does not end with a line feed."""

@@ -80,9 +80,10 @@ class HealthChecks:
         if why_not is not None:
             raise ApiError(503, why_not, headers={"Retry-After": "1"})
         if dying := dying_roles(self._roles_file):
-            told = "; ".join(f"{name}, which said last: {line}" for name, line in dying.items())
+            named = ", ".join(dying)
             detail = Sentence(
-                f"A role dies whenever it is started: {told}", f"Eine Rolle stirbt bei jedem Start: {told}"
+                f"A role dies whenever it is started: {named}. The log holds its last line.",
+                f"Eine Rolle stirbt bei jedem Start: {named}. Ihre letzte Zeile steht im Log.",
             )
             raise ApiError(503, detail, headers={"Retry-After": "10"})
         if self._roles_file is not None and (failing := await read(self._pool, _lasting)):

@@ -60,7 +60,9 @@ def answered(service: RunningService, operation: Operation, supplier: str, crede
     path += "?q=somebody" if operation.name == "search_accounts" else ""
     headers = {"Content-Type": "application/json"} | ({"Authorization": f"Token {credential}"} if credential else {})
     body = encoded(operation.example) if operation.method == "POST" else None
-    answer, _ = service.request(operation.method, path, body, headers)
+    answer, fields = service.request(operation.method, path, body, headers)
+    named = {name.lower(): value for name, value in fields.items()}
+    assert (named["cache-control"], named["x-content-type-options"]) == ("no-store", "nosniff"), "what it holds is kept"
     return answer.status, answer.body
 
 
@@ -75,6 +77,16 @@ def test_an_operation_admits_exactly_the_roles_of_its_row(
             assert status not in (401, 403, 500), (role, kind, body)
         else:
             assert (status, body["code"]) == (403, "permission_denied"), (role, kind, body)
+
+
+@pytest.mark.parametrize("operation", GUARDED, ids=lambda operation: operation.name)
+def test_no_cache_keeps_what_is_answered_and_no_browser_guesses_its_type(
+    service: RunningService, callers: dict[str, Caller], operation: Operation
+) -> None:
+    """Each answer of these tests is looked at; here, one to each who is admitted and one who is not."""
+    for caller in callers.values():
+        answered(service, operation, caller.supplier, caller.credentials["key"])
+        answered(service, operation, caller.supplier, caller.credentials["nothing"])
 
 
 @pytest.mark.parametrize("operation", GUARDED, ids=lambda operation: operation.name)

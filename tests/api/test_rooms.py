@@ -76,7 +76,8 @@ def test_a_network_holds_its_share_at_most_and_all_together_what_there_is(
     held: dict[int, tuple[str, int, Request]] = {}
     for number, (address, size, state) in enumerate(bodies):
         request = request_of(address)
-        room.held(request).cut = partial(held.pop, number) if state == "arriving" else None
+        if state == "arriving":
+            room.held(request).cut = partial(held.__delitem__, number)
         try:
             room.add(request, size)
         except ApiError:
@@ -97,7 +98,8 @@ def test_a_network_holds_its_share_at_most_and_all_together_what_there_is(
 
 
 def test_a_whole_body_finds_room_among_bodies_that_arrive() -> None:
-    room, cut = Room(of_body=40, of_one=100, of_all=200, timeout_s=1.0), []
+    room = Room(of_body=40, of_one=100, of_all=200, timeout_s=1.0)
+    cut: list[int] = []
     for number in range(8):
         request = request_of(f"10.0.{number % 4}.1")
         held = room.held(request)

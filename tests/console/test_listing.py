@@ -1,10 +1,15 @@
 """What an address of the list asks for is said back as it was understood, and cells are no formulas."""
 
+import re
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from console.listing import CSV, CSV_COLUMNS, Asked, as_csv, command_line, import_address, neutral
+from importledger_client.failures import neutral as importers_neutral
 from projections.import_list import ListedRow
 
 
@@ -25,9 +30,18 @@ def test_what_is_not_understood_is_named(day: str) -> None:
     assert (asked.misread, asked.day, asked.status) == (("status", "day"), "", "")
 
 
-@pytest.mark.parametrize("cell", ["=1+1", "+49", "-1", "@x", "\t=1", " =1"])
-def test_no_cell_is_a_formula(cell: str) -> None:
-    assert neutral(cell) == f"'{cell}"
+@pytest.mark.parametrize("neutral", [neutral, importers_neutral])
+@given(st.text("=+-@＝＋－＠;,\t\r\n \"'ab", max_size=12))
+@example("=1+1").via("a formula")
+@example("a;=1").via("a formula of a German spreadsheet")
+@example("a\t\u3000＝1").via("full-width")
+@example("\nx").via("a line feed")
+def test_no_cell_is_a_formula_whatever_separates_cells(neutral: Callable[[str], str], cell: str) -> None:
+    written = neutral(cell)
+    assert written[:1] not in ("\t", "\r", "\n")
+    for part in re.split("[;\t\r\n]", written):
+        assert re.sub(r'^[\s"]+', "", part)[:1] not in set("=+-@＝＋－＠")
+    assert written.replace("'", "") == cell.replace("'", "")
 
 
 def test_rows_are_written_as_csv() -> None:

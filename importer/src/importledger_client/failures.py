@@ -3,6 +3,7 @@
 import csv
 import io
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -11,7 +12,7 @@ import msgspec
 
 from importledger_client.answers import FieldError
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+_FORMULA = re.compile(r"""^(?=[\t\r\n])|(?:(?<=[;\t\r\n])|^)(?=[\s"']*[=+\-@＝＋－＠])""")
 COLUMNS = ("line", "number", "severity", "code", "path", "sentence", "value")
 ERROR, WARNING = "error", "warning"
 """The severities. An account with warnings alone was accepted: it has a row, and is not in the file to mend."""
@@ -112,8 +113,11 @@ def _private(path: Path) -> BinaryIO:
 
 
 def neutral(cell: str) -> str:
-    """A cell that no spreadsheet takes for a formula."""
-    return f"'{cell}" if cell.startswith(_FORMULA) else cell
+    """Return the cell with `'` before each place where a spreadsheet would begin a formula.
+
+    A spreadsheet may separate cells at semicolons and tabs, too.
+    """
+    return _FORMULA.sub("'", cell)
 
 
 def value_at(account: Any, path: str) -> Any:

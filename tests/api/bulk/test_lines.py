@@ -1,7 +1,10 @@
 """Lines are found whatever pieces a body comes in."""
 
 import asyncio
+import sys
 from itertools import pairwise
+from types import FrameType
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -47,6 +50,35 @@ def test_a_line_of_just_the_limit_is_taken() -> None:
     [(_, body)], _ = lines_of(b"x" * MAX_LINE_BYTES + b"\n")
     assert body is not None
     assert len(body) == MAX_LINE_BYTES
+
+
+@given(st.lists(st.sampled_from([b"a", b"{}", b"\n", b" ", b"\t", b"\r", b"x y"]), max_size=80))
+def test_blank_lines_count_and_the_others_have_their_numbers(words: list[bytes]) -> None:
+    body = b"".join(words)
+    *whole, last = body.split(b"\n")
+    wanted = [(number, line.strip(b" \t\r")) for number, line in enumerate([*whole, last], 1)]
+    assert lines_of(body) == ([line for line in wanted if line[1]], len(whole) + bool(last))
+
+
+@pytest.mark.parametrize("blank", [b"\n", b" \n", b"\r\n", b"\n" * 1_000 + b"x\n"])
+def test_millions_of_blank_lines_take_no_step_each(blank: bytes) -> None:
+    """A few hundred kilobytes of gzip become as many."""
+    steps = 0
+
+    def step(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal steps
+        steps += 1
+        return step
+
+    body = blank * (1_000_000 // len(blank))
+    former = sys.gettrace()
+    sys.settrace(step)
+    try:
+        _, count = lines_of(body)
+    finally:
+        sys.settrace(former)
+    assert count == body.count(b"\n")
+    assert steps < 50_000
 
 
 @given(st.binary(max_size=200).map(lambda b: b.replace(b"x", b"\n")), st.lists(st.integers(0, 200), max_size=6))
