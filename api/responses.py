@@ -101,8 +101,9 @@ class Held:
 class Room:
     """The bodies of one kind of caller: how large and slow each may be, and how many bytes of them are held.
 
-    What is held belongs to requests that are not answered yet. Where there is no room for a body, the one that
-    has been arriving for longest is cut, of whoever holds most: so nobody keeps others out by sending slowly.
+    What is held belongs to requests that are not answered yet. If there is no room for a body, another one is
+    cut: of the organisation or network that holds most, the one that has been arriving for longest. So nobody keeps
+    others out by sending slowly.
     """
 
     def __init__(self, *, of_body: int, of_all: int, timeout_s: float, of_one: int | None = None) -> None:
@@ -117,7 +118,7 @@ class Room:
         """In the order in which they began."""
 
     def held(self, request: Request, address: str = "") -> Held:
-        """What is held for the request, nothing at first. `address` is the client's [default: the peer's]."""
+        """Return what is held for the request, nothing at first. `address` is the client's [default: the peer's]."""
         held: Held | None = request.scope.get(HELD)
         if held is None:
             peer = request.client.host if request.client else ""
@@ -140,7 +141,7 @@ class Room:
         self._total += count
 
     def _crowd(self, somebody: str, count: int) -> str | None:
-        """Whose bodies leave no room for so many bytes of somebody."""
+        """Return the organisation or network whose bodies leave no room for so many bytes of somebody."""
         if self._bytes[somebody] + count > self._of_one:
             return somebody
         if self._total + count > self._of_all:

@@ -181,7 +181,7 @@ def _id_of(ledger: Ledger, email_or_id: str) -> str:
 
 
 def _suppliers(ledger: Ledger, organisation: str, codes: tuple[str, ...]) -> tuple[str, ...]:
-    """Those that were named, or those that the organisation's keys may touch. Raises ClickException for none."""
+    """Return those that were named, or those that the organisation's keys may touch. Raises ClickException for none."""
     if codes:
         _require(ledger, codes)
         return codes

@@ -1,6 +1,6 @@
 """Passwords: argon2id, and length instead of rules about characters.
 
-Two are hashed at a time in a process. Hosts take turns: whoever tries many makes their own host wait, and no other.
+Two are hashed at a time in a process. Hosts take turns: many tries of one host delay that host only.
 """
 
 import asyncio

@@ -54,10 +54,10 @@ class LineSplitter:
     def _whole(self, lines: bytes) -> Iterator[Line]:
         """The lines that are not blank. Runs of blank ones are counted at once: there may be millions of them."""
         at = 0
-        for found in _NOT_BLANK.finditer(lines):
-            self.count += lines.count(b"\n", at, found.start()) + 1
-            at = found.end() + 1
-            yield Line(self.count, found[0].rstrip(_BLANKS))
+        for line in _NOT_BLANK.finditer(lines):
+            self.count += lines.count(b"\n", at, line.start()) + 1
+            at = line.end() + 1
+            yield Line(self.count, line[0].rstrip(_BLANKS))
         self.count += lines.count(b"\n", at)
 
     def close(self) -> Iterator[Line]:

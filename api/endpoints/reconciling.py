@@ -65,7 +65,7 @@ class Reconciling:
         """200 with what the platform's tables say of the run's accounts; 202 while workers add them up."""
         is_spread = _is_spread(request)
         state = await self._runs.known(request)
-        added = await self._added(state, call.key.organisation, is_spread=is_spread)
+        added = await self._added(state, call, is_spread=is_spread)
         if isinstance(added, JobProgress):
             return _underway(request, added)
         answered = json_response(await self._record(state, added.totals))
@@ -77,7 +77,7 @@ class Reconciling:
         is_spread = _is_spread(request)
         state = await self._runs.known(request)
         manifest = await beside(call.body, source_manifest, call.body)
-        added = await self._added(state, call.key.organisation, is_spread=is_spread)
+        added = await self._added(state, call, is_spread=is_spread)
         if isinstance(added, JobProgress):
             return _underway(request, added)
         totals = await self._record(state, added.totals)
@@ -115,15 +115,15 @@ class Reconciling:
         refuse_large_answer(signed)
         return JsonResponse(signed)
 
-    async def _added(self, state: RunState, organisation: str, *, is_spread: bool) -> JobProgress | AddedUp:
+    async def _added(self, state: RunState, call: Call, *, is_spread: bool) -> JobProgress | AddedUp:
         """The run added up, or how far the workers are with it. Raises ApiError.
 
         What is asked of workers takes a thread and a connection, of which others need some as well.
         """
         if not is_spread:
-            return AddedUp("", await self._alone(state))
+            return AddedUp("", await self._alone(state, call))
         try:
-            with self._spreading.place(organisation):
+            with self._spreading.place(call.organisation):
                 return await in_time(asyncio.to_thread(self._spread, state), within_s=PORTION_WITHIN_S)
         except NotSpread as refusal:
             raise ApiError(503, refusal.sentence, headers={"Retry-After": "10"}) from refusal
@@ -141,11 +141,12 @@ class Reconciling:
         with self._ledger.connection() as connection:
             end_job(connection, job, "done")
 
-    async def _alone(self, state: RunState) -> Totals:
+    async def _alone(self, state: RunState, call: Call) -> Totals:
         """Added up by this process: one portion of accounts after the other, however long that takes."""
         totals = Totals()
         after: RunPlace | None = (0, "")
         while after is not None:
+            await call.confirm()
             portion, after = await read(self._lists.pool, _portion, *state.named, after, within_s=PORTION_WITHIN_S)
             totals = totals.merge(portion)
         return totals

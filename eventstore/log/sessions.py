@@ -63,16 +63,14 @@ _DELETE_LINK = "DELETE FROM sign_in_links WHERE token_sha256 = %s AND expires_at
 _DELETE_LINKS = "DELETE FROM sign_in_links WHERE user_id = %s"
 _DELETE_OLD_LINKS = "DELETE FROM sign_in_links WHERE expires_at <= %s"
 
-_INSERT_UNCOUNTED = """
-INSERT INTO failed_sign_ins (who_sha256, failures, last_at) SELECT who, 0, %s FROM unnest(%s) AS who
-ON CONFLICT (who_sha256) DO NOTHING
+_LOCK_NAMES = "SELECT pg_advisory_xact_lock(name) FROM (SELECT unnest(%s::bigint[]) AS name ORDER BY name) AS names"
+_SELECT_FAILURES = """
+SELECT who_sha256, failures, last_at FROM failed_sign_ins WHERE who_sha256 = ANY(%s) AND last_at >= %s
 """
-_LOCK_FAILURES = """
-SELECT who_sha256, failures, last_at FROM failed_sign_ins WHERE who_sha256 = ANY(%s) ORDER BY who_sha256 FOR UPDATE
-"""
-_COUNT_TRY = """
-UPDATE failed_sign_ins SET failures = CASE WHEN last_at < %s THEN 1 ELSE failures + 1 END, last_at = %s
-WHERE who_sha256 = ANY(%s)
+_COUNT_TRIES = """
+INSERT INTO failed_sign_ins AS f (who_sha256, failures, last_at) SELECT who, 1, %(at)s FROM unnest(%(who)s) AS who
+ON CONFLICT (who_sha256) DO UPDATE
+SET failures = CASE WHEN f.last_at < %(since)s THEN 1 ELSE f.failures + 1 END, last_at = excluded.last_at
 """
 _GIVE_BACK = """
 UPDATE failed_sign_ins SET failures = greatest(failures - 1, 0),
@@ -147,20 +145,17 @@ async def count_try(
     """Count a try for each of them, if `is_free` of their failures of the last day, which are returned.
 
     It is counted before the password is checked, and in one transaction: of tries at the same moment, each is judged by
-    those before it.
+    those before it. Refused tries leave no row.
     """
     names = {who_sha256(one): one for one in who}
     digests, since = sorted(names), at - FAILURES_KEPT
+    locks = [int.from_bytes(digest[:8], signed=True) for digest in digests]
     async with connection.transaction(), connection.cursor(row_factory=tuple_row) as cursor:
-        await cursor.execute(_INSERT_UNCOUNTED, (at, digests))
-        rows = await (await cursor.execute(_LOCK_FAILURES, (digests,))).fetchall()
-        known = {
-            names[bytes(digest)]: Failures(number, last_at)
-            for digest, number, last_at in rows
-            if number and last_at >= since
-        }
+        await cursor.execute(_LOCK_NAMES, (locks,))
+        rows = await (await cursor.execute(_SELECT_FAILURES, (digests, since))).fetchall()
+        known = {names[bytes(digest)]: Failures(number, last_at) for digest, number, last_at in rows if number}
         if is_free(known):
-            await cursor.execute(_COUNT_TRY, (since, at, digests))
+            await cursor.execute(_COUNT_TRIES, {"who": digests, "at": at, "since": since})
     return known
 
 

@@ -36,7 +36,7 @@ def test_a_password_is_known_again_and_another_is_not_nor_that_of_who_has_none()
 def test_a_host_waits_for_one_turn_of_each_other_host_however_many_they_want(
     queues: list[int], at_a_time: int, gone: set[int]
 ) -> None:
-    """Whoever comes last, after hosts of which each wants many turns, and of which some have gone."""
+    """The last host comes after hosts that want many turns each, of which some have gone."""
     had: list[str] = []
     inside = most = 0
 

@@ -155,6 +155,9 @@ def test_a_right_password_leaves_what_others_of_its_host_have_failed(database: P
             assert known == {"address h": Failures(3, at + timedelta(seconds=2))}
             await give_back(connection, names, later, known)
             assert await count_try(connection, names, later, lambda known: False) == known
+            await count_try(connection, ["nobody"], later, lambda known: False)
+            row = await (await connection.execute("SELECT count(*) FROM failed_sign_ins")).fetchone()
+            assert row == (3,), "who is refused leaves no row"
 
     asyncio.run(run())
 
