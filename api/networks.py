@@ -13,11 +13,18 @@ def network_of(address: str) -> str:
     return _network_of(address, 24)
 
 
-def _network_of(address: str, ipv4_bits: int) -> str:
+def parsed_address(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The address, a mapped one as its IPv4 address; None for text that is none."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
+        return None
+    return (parsed.ipv4_mapped if parsed.version == 6 else None) or parsed
+
+
+def _network_of(address: str, ipv4_bits: int) -> str:
+    parsed = parsed_address(address)
+    if parsed is None:
         return address
-    parsed = (parsed.ipv4_mapped if parsed.version == 6 else None) or parsed
     bits = ipv4_bits if parsed.version == 4 else 64
     return str(ipaddress.ip_network((parsed, bits), strict=False)).removesuffix("/32")

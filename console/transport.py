@@ -1,10 +1,10 @@
 """How a request has come: over TLS or not, from where, from a page of ours or not."""
 
-import ipaddress
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
+from api.networks import parsed_address
 from console.settings import Network
 
 FORWARDING = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
@@ -69,15 +69,12 @@ def _name_of(host: str) -> str:
 
 
 def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
+    parsed = parsed_address(host)
+    if parsed is None:
         return host == "localhost" or host.endswith(".localhost")
+    return parsed.is_loopback
 
 
 def _is_in(address: str, networks: tuple[Network, ...]) -> bool:
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
-        return False
-    return any(parsed in network for network in networks)
+    parsed = parsed_address(address)
+    return parsed is not None and any(parsed in network for network in networks)

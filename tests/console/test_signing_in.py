@@ -1,6 +1,7 @@
 """Signing in and out, as a browser without script does it."""
 
 import asyncio
+import ipaddress
 from collections import Counter
 from datetime import timedelta
 from typing import Any
@@ -8,9 +9,11 @@ from typing import Any
 import psycopg
 import pytest
 from argon2 import PasswordHasher
+from starlette.requests import Request
 
 from console.passwords import is_outdated
 from console.patience import Tries
+from console.transport import Transport
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.user import (
     DisableUser,
@@ -174,6 +177,15 @@ def test_a_right_password_leaves_what_others_of_its_host_have_failed(database: P
 )
 def test_a_mapped_address_is_counted_as_its_ipv4_and_an_ipv6_host_by_its_64(address: str, host: str) -> None:
     assert Tries.of("a@b.de", address).address == f"address {host}"
+
+
+def test_a_mapped_address_of_a_trusted_proxy_is_trusted() -> None:
+    """A server that listens on both protocols sees IPv4 peers like this."""
+    headers = [(b"x-forwarded-proto", b"https"), (b"x-forwarded-for", b"198.51.100.7")]
+    trusted = (ipaddress.ip_network("10.0.0.0/8"),)
+    for peer, is_trusted in (("::ffff:10.0.0.5", True), ("::ffff:11.0.0.5", False)):
+        transport = Transport(Request({"type": "http", "client": (peer, 1), "headers": headers}), trusted)
+        assert (transport.is_secure, transport.address == "198.51.100.7") == (is_trusted, is_trusted)
 
 
 def test_a_hash_of_former_parameters_is_renewed_at_the_next_sign_in(database: PostgresUrls, ledger: Ledger) -> None:
