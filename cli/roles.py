@@ -11,24 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import click
-import psycopg
 
 from api.status_codes import FAILING, STOPPED
-from cli.addresses import admin_url, database_url
 from cli.listening import METRICS, base_url_of, listening_on, metrics_sockets, refuse_taken
 from cli.next_steps import next_lines
 from cli.reach import reach, reach_redis
-from cli.say import say
 from cli.sealing import SEALING_KEY
 from cli.settings import SettingError, Settings
 from cli.signals import stop_on_signals
-from cli.tell import json_option, tell
-from cli.upgrade import plan_of
 from embedded.folder import DataFolder
 from embedded.service import Connections, Service
-from eventstore.operations.migrate import role_of
 from eventstore.proof.checkpoints import LogKey
-from projections.versioning.install import migrate_all
 from runtime.connections import of_service
 from runtime.processors import usable_cores
 from telemetry.log import begin_process
@@ -138,30 +131,6 @@ def run_service(
         while_running(base_url, service, connections)
     finally:
         service.stop()
-
-
-@click.command()
-@json_option
-def migrate(as_json: bool) -> None:
-    """Bring the database to the newest schema, and say first what that will do.
-
-    Uses DATABASE_URL and DATABASE_ADMIN_URL, or the service that runs on the data folder. The service may run
-    meanwhile, unless `upgrade-check` says otherwise. After a kill, it continues where it was.
-    """
-    settings = role_settings(is_role=False)
-    if settings.database_url is None:
-        url, owner = database_url(), admin_url()
-    else:
-        url, owner = settings.database_url, settings.database_admin_url or settings.database_url
-        named = "DATABASE_URL" if settings.database_admin_url is None else "DATABASE_ADMIN_URL"
-        reach(owner, named, needs_schema=False)  # the service's role may still be without rights
-    with psycopg.connect(owner, autocommit=True) as connection:
-        plan = plan_of(connection)
-    if plan.has_work and not as_json:
-        say("\n".join(plan.lines()))
-    applied = migrate_all(owner, service_role=role_of(url))
-    sentence = "\n".join(f"applied {name}" for name in applied) or "The schema is up to date."
-    tell(sentence, {"applied": applied, "plan": plan.as_json()}, as_json=as_json)
 
 
 def _refuse_unusable(settings: Settings, folder: DataFolder, host: str, port: int) -> None:

@@ -10,7 +10,6 @@ import msgspec
 
 from cli.progress import progress_bar
 from cli.say import say
-from cli.upgrade import duration
 from projections.spreading.asking import Tell
 from schemas.job_progress import JobProgress
 
@@ -69,6 +68,15 @@ def line_of(name: str, told: JobProgress) -> str:
     left = "" if told.eta_s is None or told.parts_done == told.parts else f", {duration(told.eta_s)} left"
     why = f". {told.why}" if told.why else ""
     return f"{name}: {share}, {_workers(told)}{left}{why}"
+
+
+def duration(seconds: float) -> str:
+    """An estimate in words, no finer than it is."""
+    if seconds < 1:
+        return "less than a second"
+    if seconds < 120:
+        return f"about {seconds:.0f} s"
+    return f"about {seconds / 60:.0f} min" if seconds < 7200 else f"about {seconds / 3600:.1f} h"
 
 
 def _workers(told: JobProgress) -> str:

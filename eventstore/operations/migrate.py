@@ -5,6 +5,9 @@ tables. What is derived from the log is made and granted by `projections.version
 
 An applied file is never edited: its digest is kept, and a difference stops the start.
 
+The first line of a file says whether processes of the version before may run beside the schema that it leaves:
+`-- rollable: yes`, or `-- rollable: no, REASON`.
+
 The service may run meanwhile: a file that waits longer than `locks.WAIT_MS` for a lock gives all its locks back and is
 tried again, so that creates are not refused behind it. A file is one transaction: after a kill, the next run continues
 with it. A file whose first line begins with `-- online` is one statement that builds an index beside its writers.
@@ -19,6 +22,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
 import psycopg
 import structlog
 from psycopg.errors import DeadlockDetected, LockNotAvailable
@@ -38,12 +42,38 @@ APPEND_ONLY = ("events", "payloads", "payload_keys", "remembered_answers", "log_
 LOCK_TRIES = 100
 LOCK_PAUSE_S = 1.0
 ONLINE = "-- online"
+ROLLABLE = "-- rollable: "
 
 logger = structlog.get_logger()
 
 
 class MigrationError(Exception):
     """The database's schema and the code do not go together."""
+
+
+class Pending(msgspec.Struct, frozen=True):
+    """A migration that is not applied yet, and why processes of the version before must be stopped, if they must."""
+
+    name: str
+    why_not_rolled: str | None
+
+
+def pending_migrations(connection: "psycopg.Connection[Any]") -> list[Pending]:
+    """Return what `migrate` would apply, in order. Raises MigrationError where the database is newer."""
+    refuse_newer(connection)
+    applied = known_migrations(connection)
+    files = [file for file in sorted(MIGRATIONS.glob("*.sql")) if file.name not in applied]
+    return [Pending(file.name, why_not_rolled(file.read_text()) if applied else None) for file in files]
+
+
+def why_not_rolled(script: str) -> str | None:
+    """Return what a migration's first line says against running the version before beside it."""
+    first, _, _ = script.partition("\n")
+    if first.startswith((f"{ROLLABLE}yes", ONLINE)):
+        return None
+    return (
+        first.removeprefix(f"{ROLLABLE}no, ") if first.startswith(ROLLABLE) else "it does not say that it is rollable"
+    )
 
 
 def migrate(admin_url: str, *, service_role: str | None = None) -> list[str]:

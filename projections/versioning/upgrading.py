@@ -12,12 +12,6 @@ from projections.versioning.projection import Projection
 from projections.versioning.reading import head
 from projections.versioning.versions import live_version, versions
 
-BUILD_S = {"platform": 2.0e-3, "market": 2.0e-3}
-"""Seconds an account for what is made anew with payloads, measured on two shared cores; see docs/capacity.md."""
-FOLD_S = 90e-6
-"""The same for what is made of events alone."""
-EVENTS_OF_AN_ACCOUNT = 3
-
 
 class ProjectionChange(msgspec.Struct, frozen=True):
     """What happens to a projection: in `migrate` (new, columns, made anew), or not before somebody rebuilds it."""
@@ -25,7 +19,6 @@ class ProjectionChange(msgspec.Struct, frozen=True):
     name: str
     change: Literal["new", "columns", "made anew", "outdated"]
     says: str
-    seconds: float
     can_be_rolled: bool
 
 
@@ -40,23 +33,22 @@ def projection_changes(connection: Connection[Any]) -> list[ProjectionChange]:
 
 
 def _changes(connection: Connection[Any], projection: Projection, events: int) -> list[ProjectionChange]:
-    name, accounts = projection.name, events / EVENTS_OF_AN_ACCOUNT
-    whole = round(accounts * (BUILD_S.get(name, FOLD_S)), 3)
+    name = projection.name
     if not fits(connection, projection):
         says = f"{name} is made anew from the log; its former tables are kept for seven days"
-        return [ProjectionChange(name, "made anew", says, whole, can_be_rolled=not events)]
+        return [ProjectionChange(name, "made anew", says, can_be_rolled=not events)]
     if not versions(connection, name):
         is_waited_for = projection.is_inline
         says = f"{name} is new; " + (
             "it is built beside the service" if is_waited_for else "the relay fills it while the service runs"
         )
         is_complete = not (is_waited_for and events)  # processes of the version before append without writing to it
-        return [ProjectionChange(name, "new", says, whole if is_waited_for else 0.0, can_be_rolled=is_complete)]
+        return [ProjectionChange(name, "new", says, can_be_rolled=is_complete)]
     missing = [f"{table}.{column}" for table, column, _ in missing_columns(connection, projection)]
     if missing:
         says = f"{name} gets the columns {', '.join(missing)}"
-        return [ProjectionChange(name, "columns", says, 0.0, can_be_rolled=True)]
+        return [ProjectionChange(name, "columns", says, can_be_rolled=True)]
     if not projection.is_inline and live_version(connection, name).is_outdated(projection):
         says = f"{name} stays as it is and does not follow until `importledger projections rebuild {name}`"
-        return [ProjectionChange(name, "outdated", says, 0.0, can_be_rolled=True)]
+        return [ProjectionChange(name, "outdated", says, can_be_rolled=True)]
     return []

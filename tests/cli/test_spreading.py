@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from cli.spreading import line_of
+from cli.spreading import duration, line_of
 from schemas.job_progress import JobProgress
 from schemas.sentence import Sentence
 
@@ -31,3 +31,9 @@ TOLD: dict[str, Any] = {"job": "j", "parts": 40, "parts_taken": 2, "events": 4_0
 )
 def test_how_far_a_job_is_stands_in_a_line(told: JobProgress, line: str) -> None:
     assert line_of("verify", told) == line
+
+
+def test_estimates_are_no_finer_than_they_are() -> None:
+    assert [duration(s) for s in (0.2, 50, 600, 90_000)] == [
+        "less than a second", "about 50 s", "about 10 min", "about 25.0 h",
+    ]  # fmt: skip

@@ -8,7 +8,6 @@ import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier
 
-from cli.upgrade import duration
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.clock import now
@@ -28,7 +27,6 @@ def further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for file in module.MIGRATIONS.glob("*.sql"):
         (tmp_path / file.name).write_text(file.read_text())
     monkeypatch.setattr(module, "MIGRATIONS", tmp_path)
-    monkeypatch.setattr("eventstore.operations.upgrade.MIGRATIONS", tmp_path)
     return tmp_path
 
 
@@ -37,34 +35,42 @@ def environment_of(database: PostgresUrls) -> dict[str, str]:
 
 
 def test_nothing_to_do_is_said_and_ends_with_0(database: PostgresUrls) -> None:
-    checked = cli("upgrade-check", environment=environment_of(database))
+    checked = cli("migrate", "--check", environment=environment_of(database))
     assert NEWEST in checked.stdout
-    assert "has nothing to do" in checked.stdout
-    told = json.loads(cli("upgrade-check", "--json", environment=environment_of(database)).stdout)
+    assert "there is nothing to do" in checked.stdout
+    told = json.loads(cli("migrate", "--check", "--json", environment=environment_of(database)).stdout)
     assert (told["pending"], told["is_up_to_date"], told["can_be_rolled"]) == ([], True, True)
     assert told["schema"] == told["target"] == NEWEST
 
 
-def test_what_is_pending_is_told_in_words_with_locks_and_an_estimate(database: PostgresUrls, further: Path) -> None:
-    (further / "9000_more.sql").write_text(
-        "-- Mails know their colour.\n\nALTER TABLE customer_mail ADD COLUMN c text;\n"
-    )
-    checked = cli("upgrade-check", environment=environment_of(database), check=False)
+def test_what_is_pending_is_told_and_rolled_where_it_says_so(database: PostgresUrls, further: Path) -> None:
+    adding = "ALTER TABLE customer_mail ADD COLUMN {} text;\n"
+    (further / "9000_more.sql").write_text(f"-- rollable: yes\n{adding.format('c')}")
+    checked = cli("migrate", "--check", environment=environment_of(database), check=False)
     assert checked.returncode == 2
-    for words in ("9000_more.sql: Mails know their colour.", "changes the table customer_mail", "ACCESS EXCLUSIVE"):
-        assert words in checked.stdout
-    assert "Estimated" in checked.stdout
+    assert "9000_more.sql" in checked.stdout
     assert "It can be rolled" in checked.stdout
+    (further / "9001_two.sql").write_text(f"-- rollable: no, workers forget colours\n{adding.format('d')}")
+    (further / "9002_three.sql").write_text(adding.format("e"))
+    checked = cli("migrate", "--check", environment=environment_of(database), check=False)
+    assert checked.returncode == 3
+    assert "9001_two.sql: workers forget colours" in checked.stdout
+    assert "9002_three.sql: it does not say that it is rollable" in checked.stdout
     shown = cli("migrate", environment=environment_of(database))
-    assert shown.stdout.index("Mails know their colour") < shown.stdout.index("applied 9000_more.sql")
-    assert cli("upgrade-check", environment=environment_of(database)).returncode == 0
+    assert shown.stdout.index("It cannot be rolled") < shown.stdout.index("applied 9000_more.sql")
+    assert cli("migrate", "--check", environment=environment_of(database)).returncode == 0
+
+
+@pytest.mark.parametrize("file", sorted(module.MIGRATIONS.glob("*.sql")), ids=lambda file: file.name)
+def test_every_migration_says_whether_it_can_be_rolled(file: Path) -> None:
+    assert file.read_text().startswith(("-- rollable: yes\n", "-- rollable: no, ", module.ONLINE))
 
 
 def test_tables_that_are_made_anew_cannot_be_rolled(database: PostgresUrls, ledger: Ledger) -> None:
     ledger.execute("supplier/A", CreateSupplier(), at=now(), by="t")
     with psycopg.connect(database.admin, autocommit=True) as connection:
         connection.execute("ALTER TABLE platform.meter ADD COLUMN of_another_form text")
-    told = cli("upgrade-check", "--json", environment=environment_of(database), check=False)
+    told = cli("migrate", "--check", "--json", environment=environment_of(database), check=False)
     assert told.returncode == 3
     plan = json.loads(told.stdout)
     assert [(one["name"], one["change"]) for one in plan["projections"]] == [("platform", "made anew")]
@@ -77,7 +83,7 @@ def test_a_database_that_is_still_empty_is_told_everything(database: PostgresUrl
         connection.execute("CREATE DATABASE not_migrated")
     url = renamed(database.admin, "not_migrated")
     try:
-        told = json.loads(cli("upgrade-check", "--json", environment={"DATABASE_URL": url}, check=False).stdout)
+        told = json.loads(cli("migrate", "--check", "--json", environment={"DATABASE_URL": url}, check=False).stdout)
         assert len(told["pending"]) == len(list(module.MIGRATIONS.glob("*.sql")))
         assert told["schema"] is None
     finally:
@@ -155,7 +161,7 @@ def test_an_online_migration_of_two_statements_changes_nothing(database: Postgre
 def test_a_column_is_added_beside_whoever_writes(database: PostgresUrls) -> None:
     with psycopg.connect(database.admin, autocommit=True) as connection:
         connection.execute("ALTER TABLE platform.meter DROP COLUMN meter_type")
-        told = json.loads(cli("upgrade-check", "--json", environment=environment_of(database), check=False).stdout)
+        told = json.loads(cli("migrate", "--check", "--json", environment=environment_of(database), check=False).stdout)
         assert ("platform", "columns") in [(one["name"], one["change"]) for one in told["projections"]]
         migrate_all(database.admin)
         connection.execute("SELECT meter_type FROM platform.meter")
@@ -171,7 +177,7 @@ def newer(database: PostgresUrls) -> PostgresUrls:
 @pytest.mark.parametrize(
     "verb",
     [
-        ("api",), ("relay",), ("worker",), ("migrate",), ("upgrade-check",), ("supplier", "list"),
+        ("api",), ("relay",), ("worker",), ("migrate",), ("migrate", "--check"), ("supplier", "list"),
         ("key", "list"), ("status", "S"), ("search", "x"), ("verify", "--all"), ("projections",), ("seal",),
         ("backup", "backup-that-is-not-made"), ("history", "S", "E"), ("cancel", "S", "E"),
     ],
@@ -195,9 +201,3 @@ def test_an_older_version_is_refused_in_a_sentence(verb: tuple[str, ...], newer:
 def test_an_older_version_is_refused_before_it_plans(newer: PostgresUrls) -> None:
     with pytest.raises(MigrationError):
         migrate(newer.admin)
-
-
-def test_estimates_are_no_finer_than_they_are() -> None:
-    assert [duration(s) for s in (0.2, 50, 600, 90_000)] == [
-        "less than a second", "about 50 s", "about 10 min", "about 25.0 h",
-    ]  # fmt: skip

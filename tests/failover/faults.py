@@ -131,7 +131,7 @@ def upgrade_all(world: World, code_to: Callable[[], None]) -> Measured:
 
     def inject() -> None:
         code_to()
-        told = world.operator("upgrade-check", "--json", codes=(0, 2, 3)).splitlines()[-1]
+        told = world.operator("migrate", "--check", "--json", codes=(0, 2, 3)).splitlines()[-1]
         if not json.loads(told)["can_be_rolled"]:
             for role in ("relay", "worker"):
                 for site in SITES:

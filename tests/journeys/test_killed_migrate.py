@@ -43,11 +43,10 @@ def environment(database: PostgresUrls, folder: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def former(admin: Connection[Any], ledger: Ledger) -> None:
-    """Three accounts on a platform whose notes are rows, as they once were."""
+def another_form(admin: Connection[Any], ledger: Ledger) -> None:
+    """Three accounts on a platform whose notes are text."""
     ImportProcessor(ledger, worker=lambda: 7).process([stage(ledger, an_account(SUPPLIER, n)) for n in (1, 2, 3)])
-    admin.execute("CREATE TABLE platform.note (account_number text, ordinal integer, body text)")
-    admin.execute("ALTER TABLE platform.service_account DROP COLUMN notes")
+    admin.execute("ALTER TABLE platform.service_account DROP COLUMN notes, ADD COLUMN notes text")
     admin.execute("UPDATE projection_versions SET definition = 'of before' WHERE name = 'platform'")
 
 
@@ -93,7 +92,7 @@ POINTS: dict[str, tuple[str, Callable[[Connection[Any]], bool]]] = {
 """Who is in the way, and how far it has come then."""
 
 
-@pytest.mark.usefixtures("former")
+@pytest.mark.usefixtures("another_form")
 @pytest.mark.parametrize("point", POINTS)
 def test_it_is_killed_and_typed_again(
     point: str, admin: Connection[Any], database: PostgresUrls, environment: dict[str, str]
@@ -109,7 +108,7 @@ def test_it_is_killed_and_typed_again(
             migrating.wait(30)
         built = [one.built_at for one in versions(admin, "platform") if one.state == "ready"]
         if point != "after the switch":  # workers of the version before go on, with the tables that they know
-            assert admin.execute("SELECT count(*) FROM platform.note").fetchone() == (0,)
+            assert admin.execute("SELECT count(notes) FROM platform.service_account").fetchone() == (0,)
     cli("migrate", environment=environment)
     assert states(admin) == [(1, "retired"), (2, "live")]
     live = [one.built_at for one in versions(admin, "platform") if one.state == "live"]
@@ -119,4 +118,4 @@ def test_it_is_killed_and_typed_again(
     assert schemas == [("platform_v1",)]
     with psycopg.connect(database.service) as connection:
         assert connection.execute("SELECT count(*) FROM platform.service_account").fetchone() == (3,)
-    assert cli("upgrade-check", environment=environment).returncode == 0
+    assert cli("migrate", "--check", environment=environment).returncode == 0

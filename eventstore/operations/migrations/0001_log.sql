@@ -1,3 +1,4 @@
+-- rollable: yes
 -- The log: one table that can only be inserted into, and the importers' payloads beside it.
 
 CREATE TABLE events (

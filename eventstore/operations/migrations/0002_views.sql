@@ -1,3 +1,4 @@
+-- rollable: yes
 -- The views that are written in the append's own transaction. Each belongs to a file in projections/.
 
 CREATE TABLE import_status (

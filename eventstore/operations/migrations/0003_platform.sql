@@ -1,3 +1,4 @@
+-- rollable: yes
 -- Schema of the platform's records, and what account numbers are drawn from. The tables are declared in
 -- projections/platform/tables.py, and made by projections/versioning/install.py.
 

@@ -1,3 +1,4 @@
+-- rollable: yes
 -- What is attached to accounts after their import.
 
 CREATE TABLE account_record (

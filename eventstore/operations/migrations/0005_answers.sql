@@ -1,3 +1,4 @@
+-- rollable: yes
 -- First answers to requests with an Idempotency-Key, stored with the events that they speak of.
 
 CREATE TABLE remembered_answers (

@@ -1,3 +1,4 @@
+-- rollable: yes
 -- More settings of import suppliers, and the state of e-mails to customers.
 
 ALTER TABLE import_supplier

@@ -1,3 +1,4 @@
+-- rollable: yes
 -- What seals the log: the Merkle tree over its events, in tiles, and signed checkpoints of that tree.
 
 CREATE TABLE log_tiles (

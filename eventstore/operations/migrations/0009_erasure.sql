@@ -1,3 +1,4 @@
+-- rollable: yes
 -- Payloads are encrypted, a key per import process; erasing a person is throwing the key and the payloads away.
 
 CREATE TABLE payload_keys (

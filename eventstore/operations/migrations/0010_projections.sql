@@ -1,3 +1,4 @@
+-- rollable: yes
 -- The versions of each projection: which is live, which stand beside it, and what could not be projected.
 
 CREATE TABLE projection_versions (

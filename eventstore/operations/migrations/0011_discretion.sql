@@ -1,3 +1,4 @@
+-- rollable: yes
 -- Statistics hold samples of values: none of keys, of payloads and of answers, neither from now on nor from before.
 
 ALTER TABLE payload_keys ALTER COLUMN key SET STATISTICS 0;

@@ -1,3 +1,4 @@
+-- rollable: yes
 -- A log that has lost its end may go on openly: its checkpoints from then on belong to another branch.
 
 ALTER TABLE log_checkpoints

@@ -1,3 +1,4 @@
+-- rollable: yes
 -- Statements that wait for the holder of the sealing key to sign them, or were signed and wait to be fetched.
 
 CREATE TABLE statement_requests (

@@ -1,3 +1,4 @@
+-- rollable: yes
 -- What was refused, by account: outside the log, so that it can be deleted after 90 days and with the person.
 
 CREATE TABLE refused_attempts (

@@ -1,3 +1,4 @@
+-- rollable: yes
 -- What lists of imports and checks between accounts look things up by.
 
 -- Imports of a supplier by status, in order of creation. Those in progress are few, and those processed are most.

@@ -1,3 +1,4 @@
+-- rollable: yes
 -- The ways of appending from before payloads were encrypted (0009), which nothing calls.
 
 DROP FUNCTION IF EXISTS append_events(

@@ -1,3 +1,4 @@
+-- rollable: yes
 -- How many standbys a commit may wait for, NULL where the schema's owner may not see it. The service's role asks through
 -- this function, so that it need not see other sessions' queries.
 CREATE FUNCTION synchronous_standbys() RETURNS bigint

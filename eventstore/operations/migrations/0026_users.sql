@@ -1,3 +1,4 @@
+-- rollable: yes
 -- People who use the console: what events must not hold of them, and what opens a session. All of it can be deleted.
 
 CREATE TABLE user_details (

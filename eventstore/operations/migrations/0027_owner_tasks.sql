@@ -1,3 +1,4 @@
+-- rollable: yes
 -- How far a task of the database's owner is, and what came of it: beside the log, since it may tell of persons.
 
 CREATE TABLE owner_task_progress (

@@ -1,3 +1,4 @@
+-- rollable: yes
 -- Long jobs that worker processes of all machines do together, in parts: beside the log, and never part of it.
 
 CREATE TABLE long_jobs (

@@ -1,3 +1,4 @@
+-- rollable: yes
 -- The public halves of the keys that have sealed the log, so that whoever writes a proof can put them beside it.
 
 CREATE TABLE log_keys (

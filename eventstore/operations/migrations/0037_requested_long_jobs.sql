@@ -1,3 +1,4 @@
+-- rollable: yes
 -- Long jobs that requests ask for: nobody waits for them on a connection, so it is noted when they were last asked for.
 
 ALTER TABLE long_jobs ADD COLUMN requested_at timestamptz;

@@ -1,3 +1,4 @@
+-- rollable: yes
 -- As the function of the same name. Where all payloads are those of streams that are new, their keys were new, so that
 -- no other append can have one of them: none is looked for first, and they need no order.
 CREATE OR REPLACE FUNCTION append_events(

@@ -1,3 +1,4 @@
+-- rollable: yes
 -- The index of searches gathers new entries in a list, which its owner alone may have put in order: the projector asks
 -- for it, so that no append does it when the list is full.
 CREATE FUNCTION put_searches_in_order() RETURNS void

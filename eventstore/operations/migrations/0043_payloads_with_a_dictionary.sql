@@ -1,3 +1,4 @@
+-- rollable: no, relay and workers of the version before cannot read what this one takes in
 -- Small payloads are compressed with a dictionary of names from now on, which comes with the software: a third of their
 -- bytes less. What is there already stays as it is.
 

@@ -1,3 +1,4 @@
+-- rollable: yes
 -- The log gives each event its time while it holds the log's lock: never before that of the event before it, so that
 -- times rise with positions, whatever clocks the writers have. `at` is that time, one for all events of the append.
 CREATE FUNCTION log_time() RETURNS timestamptz LANGUAGE sql VOLATILE AS $$SELECT clock_timestamp()$$;

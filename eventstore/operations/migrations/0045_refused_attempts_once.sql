@@ -1,3 +1,4 @@
+-- rollable: yes
 -- A write whose outcome is unknown is repeated: an attempt that is there is not written twice. Older rows have no id.
 ALTER TABLE refused_attempts ADD COLUMN id uuid UNIQUE;
 

@@ -1,3 +1,4 @@
+-- rollable: yes
 -- A log that does not continue what was signed takes nothing in until an operator has decided.
 
 CREATE TABLE intake_stops (

@@ -1,3 +1,4 @@
+-- rollable: yes
 -- Statistics hold samples of values: none of what can be erased.
 
 ALTER TABLE remembered_answers

@@ -1,3 +1,4 @@
+-- rollable: yes
 -- A time as a position, the same whenever it is asked for. Times rise with positions (0044).
 
 -- The last position whose event was recorded at this time or before, 0 for none. It is looked for from the log's

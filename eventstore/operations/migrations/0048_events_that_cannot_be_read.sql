@@ -1,3 +1,4 @@
+-- rollable: yes
 -- What cannot be read concerns its own row alone: whoever reads the log in SQL sees what is stored there.
 CREATE FUNCTION readable_event(state bytea) RETURNS jsonb LANGUAGE plpgsql STABLE AS $$
 BEGIN

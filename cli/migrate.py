@@ -1,0 +1,108 @@
+"""The verb `migrate`, which brings the database to what this version needs, and says first what that will do."""
+
+from typing import Any
+
+import click
+import msgspec
+import psycopg
+
+from cli.addresses import admin_url, database_url
+from cli.reach import reach
+from cli.roles import role_settings
+from cli.say import say
+from cli.tell import json_option, tell
+from eventstore.operations.migrate import NEWEST, Pending, known_migrations, pending_migrations, role_of
+from projections.versioning.install import migrate_all
+from projections.versioning.upgrading import ProjectionChange, projection_changes
+
+NOTHING_TO_DO, CAN_BE_ROLLED, MUST_STOP = 0, 2, 3
+"""Exit codes of `--check`; 1 is for errors, as with every verb."""
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What `migrate` of this version does to a database."""
+
+    schema: str | None
+    pending: list[Pending]
+    projections: list[ProjectionChange]
+
+    @property
+    def why_not_rolled(self) -> list[str]:
+        """Why processes of the version before must be stopped; empty where they need not be."""
+        reasons = [f"{one.name}: {one.why_not_rolled}" for one in self.pending if one.why_not_rolled]
+        anew = [one.says for one in self.projections if not one.can_be_rolled]
+        return reasons + [f"{says}, and processes of the version before do not write to it" for says in anew]
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self.pending or [one for one in self.projections if one.change != "outdated"])
+
+    @property
+    def exit_code(self) -> int:
+        return NOTHING_TO_DO if not self.has_work else MUST_STOP if self.why_not_rolled else CAN_BE_ROLLED
+
+    def as_json(self) -> dict[str, Any]:
+        """The plan as a JSON object."""
+        reasons = self.why_not_rolled
+        return {
+            **msgspec.to_builtins(self),
+            "target": NEWEST,
+            "is_up_to_date": not self.has_work,
+            "can_be_rolled": not reasons,
+            "why_not_rolled": reasons,
+        }
+
+    def lines(self) -> list[str]:
+        """The same in words, a line each."""
+        views = [f"  {one.says}" for one in self.projections]
+        if not self.has_work:
+            return [f"The database is as this version needs it ({NEWEST}): there is nothing to do.", *views]
+        told = [f"`importledger migrate` takes the database from {self.schema or 'nothing'} to {NEWEST}:"]
+        told += [f"  {one.name}" for one in self.pending] + views
+        if not self.why_not_rolled:
+            return [
+                *told,
+                "It can be rolled: migrate while the service runs, then replace one process after the other.",
+            ]
+        is_api_too = any(one.change == "new" and not one.can_be_rolled for one in self.projections)
+        stopped = "api, relay and workers" if is_api_too else "relay and workers"
+        told.append(f"It cannot be rolled: stop {stopped} before, and start them with the new version.")
+        return told + [f"  {reason}" for reason in self.why_not_rolled]
+
+
+@click.command()
+@click.option("--check", "is_check", is_flag=True, help="Say what it would do and change nothing.")
+@json_option
+def migrate(is_check: bool, as_json: bool) -> int:
+    """Bring the database to the newest schema, and say first what that will do.
+
+    Uses DATABASE_URL and DATABASE_ADMIN_URL, or the service that runs on the data folder. The service may run
+    meanwhile, unless --check says otherwise. After a kill, it continues where it was.
+
+    Exit codes of --check: 0 nothing to do, 2 processes of the version before may go on beside it, 3 they must be
+    stopped before. 1: an error, or the database is newer than this version.
+    """
+    settings = role_settings(is_role=False)
+    if settings.database_url is None:
+        url, owner = database_url(), admin_url()
+    else:
+        url, owner = settings.database_url, settings.database_admin_url or settings.database_url
+        named = "DATABASE_URL" if settings.database_admin_url is None else "DATABASE_ADMIN_URL"
+        reach(owner, named, needs_schema=False)  # the service's role may still be without rights
+    with psycopg.connect(owner, autocommit=True) as connection:
+        plan = plan_of(connection)
+    if is_check:
+        tell("\n".join(plan.lines()), plan.as_json(), as_json=as_json)
+        return plan.exit_code
+    if plan.has_work and not as_json:
+        say("\n".join(plan.lines()))
+    applied = migrate_all(owner, service_role=role_of(url))
+    sentence = "\n".join(f"applied {name}" for name in applied) or "The schema is up to date."
+    tell(sentence, {"applied": applied, "plan": plan.as_json()}, as_json=as_json)
+    return 0
+
+
+def plan_of(connection: psycopg.Connection[Any]) -> Plan:
+    """What `migrate` would do. Changes nothing. Raises MigrationError where the database is newer."""
+    pending = pending_migrations(connection)
+    return Plan(max(known_migrations(connection), default=None), pending, projection_changes(connection))
