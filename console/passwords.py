@@ -1,4 +1,4 @@
-"""Passwords: argon2id, and length instead of rules about characters.
+"""Passwords: argon2id; instead of rules about characters, a length and lists of what is common.
 
 Two are hashed at a time in a process. Hosts take turns: many tries of one host delay that host only.
 """
@@ -6,19 +6,23 @@ Two are hashed at a time in a process. Hosts take turns: many tries of one host 
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from functools import cache
 
 from argon2 import PasswordHasher
 from argon2.exceptions import Argon2Error, InvalidHashError
 
 MIN_LENGTH, MAX_LENGTH = 12, 256
+MAX_JUDGED_LENGTH = 32
+"""Characters of a password that are judged. More would take the library seconds."""
+LEAST_SCORE = 3
+"""The library's score of 100 million guesses."""
 HASHER = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
 """Parameters of OWASP's Password Storage Cheat Sheet. Hashes of other parameters are renewed at the next sign-in."""
 
 
 def misfits_password(password: str) -> bool:
-    """Whether it is too short, or so long that nobody has typed it. What is in it does not matter."""
+    """Return True if it is too short, or so long that nobody has typed it."""
     return not MIN_LENGTH <= len(password) <= MAX_LENGTH
 
 
@@ -69,6 +73,15 @@ async def hashed_password(password: str, host: str) -> str:
     """Return the hash that is kept of it, when it is the turn of this host."""
     async with _turns.turn(host):
         return await asyncio.to_thread(HASHER.hash, password)
+
+
+async def is_guessable(password: str, known: Sequence[str], host: str) -> bool:
+    """Return True for a common password, and for one that is made of what is known of its user."""
+    from zxcvbn import zxcvbn  # its lists take 15 MB, and passwords are chosen seldom
+
+    async with _turns.turn(host):
+        judged = await asyncio.to_thread(zxcvbn, password[:MAX_JUDGED_LENGTH], user_inputs=known)
+    return bool(judged["score"] < LEAST_SCORE)
 
 
 def is_outdated(password_hash: str) -> bool:

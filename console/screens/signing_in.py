@@ -1,6 +1,7 @@
 """Signing in and out: by a link that works once, and by password."""
 
 import asyncio
+import re
 from collections.abc import Mapping
 
 from starlette.responses import Response
@@ -8,9 +9,17 @@ from starlette.responses import Response
 from api.networks import host_of
 from api.status_codes import ApiError
 from console import entry
-from console.passwords import MIN_LENGTH, Turns, hashed_password, is_outdated, is_password, misfits_password
+from console.passwords import (
+    MIN_LENGTH,
+    Turns,
+    hashed_password,
+    is_guessable,
+    is_outdated,
+    is_password,
+    misfits_password,
+)
 from console.patience import Tries, delay_s, wait_s
-from console.people import EVERYBODY
+from console.people import EVERYBODY, Person
 from console.screens.start import local_address
 from console.visit import ROOT, Visit, action, page
 from eventstore.aggregates.user import UserSignedIn, stream_of
@@ -85,6 +94,7 @@ async def password_page(visit: Visit) -> Response:
 async def choose_password(visit: Visit) -> Response:
     """Keep the password that was typed twice; whoever has one already knows it, or has come by a link."""
     password, again = visit.form.secret("password"), visit.form.secret("again")
+    host = host_of(visit.transport.address)
     misfit, waits = "", 0
     if await _asks_for_former(visit):
         tries = Tries.of(visit.person.email, visit.transport.address)
@@ -97,11 +107,13 @@ async def choose_password(visit: Visit) -> Response:
         return await _password_form(visit, misfit, 429 if waits else 403)
     if misfits_password(password):
         misfit = visit._("Choose a password with %(least)s to 256 characters.", least=MIN_LENGTH)
+    elif await is_guessable(password, _known_of(visit.person), host):
+        misfit = visit._("This password is easily guessed. Choose another one.")
     elif password != again:
         misfit = visit._("The two are not the same.")
     if misfit:
         return await _password_form(visit, misfit, 400)
-    await entry.set_password(visit, await hashed_password(password, host_of(visit.transport.address)), now())
+    await entry.set_password(visit, await hashed_password(password, host), now())
     return visit.redirect(f"{ROOT}/", notice=visit._("Your password is set. Your other sessions have ended."))
 
 
@@ -132,6 +144,12 @@ async def _tried(visit: Visit, email: str, tries: Tries, password: str) -> tuple
     if is_outdated(details.password_hash):
         await visit.read(renew_password_hash, details, await hashed_password(password, tries.address))
     return details.user_id, 0
+
+
+def _known_of(person: Person) -> list[str]:
+    """Return words that others try first as this person's password."""
+    told = f"{person.email} {person.name} {person.organisation} importledger"
+    return [person.email, *re.findall(r"\w{3,}", told)]
 
 
 async def _asks_for_former(visit: Visit) -> bool:

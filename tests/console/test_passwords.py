@@ -2,11 +2,12 @@
 
 import asyncio
 
+import pytest
 from argon2 import PasswordHasher
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.passwords import HASHER, Turns, hashed_password, is_outdated, is_password
+from console.passwords import HASHER, Turns, hashed_password, is_guessable, is_outdated, is_password
 
 
 def test_a_hash_takes_19_mib_and_two_passes() -> None:
@@ -26,6 +27,24 @@ def test_a_password_is_known_again_and_another_is_not_nor_that_of_who_has_none()
         assert (is_outdated(former), is_outdated(kept)) == (True, False)
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("password", "is_common"),
+    [
+        ("password1234", True),
+        ("passwordpassword", True),
+        ("123456789012", True),
+        ("qwertzuiop12", True),
+        ("a" * 256, True),
+        ("anna@example.org", True),
+        ("three plain words", False),
+        ("three plain words" * 15, False),
+    ],
+)
+def test_a_common_password_or_the_own_address_is_guessable(password: str, is_common: bool) -> None:
+    known = ["anna@example.org", "anna", "example"]
+    assert asyncio.run(is_guessable(password, known, "host")) is is_common
 
 
 @given(

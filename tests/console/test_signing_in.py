@@ -46,6 +46,8 @@ def test_a_link_signs_in_once_and_asks_for_a_password(database: PostgresUrls, le
             assert {"HttpOnly", "SameSite=lax", "Max-Age=28800", "Path=/"} <= set(cookie.split("; "))
             short = await send(anna, "/console/password/", {"password": "short", "again": "short"})
             assert short.status_code == 400
+            common = await send(anna, "/console/password/", {"password": "password1234", "again": "password1234"})
+            assert (common.status_code, "easily guessed" in common.text) == (400, True)
             done = await send(anna, "/console/password/", {"password": PASSWORD, "again": PASSWORD})
             assert done.headers["location"] == "/console/"
             assert "Your password is set." in (await anna.get("/console/")).text
