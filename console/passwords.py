@@ -12,11 +12,20 @@ from functools import cache
 from argon2 import PasswordHasher
 from argon2.exceptions import Argon2Error, InvalidHashError
 
+from api.status_codes import ApiError
+from schemas.sentence import Sentence
+
 MIN_LENGTH, MAX_LENGTH = 12, 256
 MAX_JUDGED_LENGTH = 32
 """Characters of a password that are judged. More would take the library seconds."""
 LEAST_SCORE = 3
 """The library's score of 100 million guesses."""
+MAX_WAITING = 50
+"""Turns that one host waits for. More are refused, since each request that waits takes memory."""
+_TOO_MANY = Sentence(
+    "Too many sign-ins from this address wait at the moment. Try again later.",
+    "Von dieser Adresse warten im Augenblick zu viele Anmeldungen. Bitte später noch einmal versuchen.",
+)
 HASHER = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
 """Parameters of OWASP's Password Storage Cheat Sheet. Hashes of other parameters are renewed at the next sign-in."""
 
@@ -36,12 +45,15 @@ class Turns:
 
     @contextlib.asynccontextmanager
     async def turn(self, host: str) -> AsyncIterator[None]:
-        """Wait for a turn of this host, which lasts until the end of the block."""
+        """Wait for a turn of this host, which lasts until the end of the block. Raises ApiError 429 for too many."""
         if self._free:
             self._free -= 1
         else:
+            turns = self._waiting.setdefault(host, deque())
+            if len(turns) >= MAX_WAITING:
+                raise ApiError(429, _TOO_MANY, headers={"Retry-After": "10"})
             turn = asyncio.get_running_loop().create_future()
-            self._waiting.setdefault(host, deque()).append(turn)
+            turns.append(turn)
             try:
                 await turn
             except asyncio.CancelledError:

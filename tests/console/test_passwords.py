@@ -7,7 +7,8 @@ from argon2 import PasswordHasher
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.passwords import HASHER, Turns, hashed_password, is_guessable, is_outdated, is_password
+from api.status_codes import ApiError
+from console.passwords import HASHER, MAX_WAITING, Turns, hashed_password, is_guessable, is_outdated, is_password
 
 
 def test_a_hash_takes_19_mib_and_two_passes() -> None:
@@ -45,6 +46,22 @@ def test_a_password_is_known_again_and_another_is_not_nor_that_of_who_has_none()
 def test_a_common_password_or_the_own_address_is_guessable(password: str, is_common: bool) -> None:
     known = ["anna@example.org", "anna", "example"]
     assert asyncio.run(is_guessable(password, known, "host")) is is_common
+
+
+def test_a_host_waits_for_so_many_turns_at_most() -> None:
+    async def run() -> None:
+        turns = Turns(1)
+
+        async def want(host: str) -> None:
+            async with turns.turn(host):
+                await asyncio.sleep(0)
+
+        wanting = [want("host") for _ in range(MAX_WAITING + 5)]
+        ended = await asyncio.gather(want("first"), *wanting, want("other"), return_exceptions=True)
+        assert [type(one) for one in ended if one is not None] == [ApiError] * 5
+        assert ended[-1] is None
+
+    asyncio.run(run())
 
 
 @given(
