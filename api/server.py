@@ -182,7 +182,8 @@ class GuardedProtocol(HttpToolsProtocol):
     def _feed(self, data: bytes) -> None:
         """Parse these bytes, and ignore every upgrade, as RFC 9110 section 7.8 allows.
 
-        The parser ends such a request with its head. It then parses that again without the upgrade, to read the body.
+        The parser ends such a request with its head. A new one parses that again without the upgrade, to read the body:
+        the first skips everything after the head of a connection that is to close.
         """
         while data:
             try:
@@ -190,11 +191,16 @@ class GuardedProtocol(HttpToolsProtocol):
                 return
             except httptools.HttpParserUpgrade as upgrade:
                 data = data[upgrade.args[0] :]
+            head = self._head_without_upgrade()
             self._is_head_repeated = True
-            self.parser.feed_data(self._head_without_upgrade())
+            self.parser = httptools.HttpRequestParser(self)
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+            self.parser.feed_data(head)
 
     def _head_without_upgrade(self) -> bytes:
         fields = [b"%b: %b\r\n" % field for field in self.headers if field[0] in _FRAMING]
+        if not self.cycle.keep_alive:
+            fields.append(b"connection: close\r\n")
         return b"%b / HTTP/1.1\r\n%b\r\n" % (self.parser.get_method(), b"".join(fields))
 
     # What the parser says.

@@ -21,8 +21,14 @@ PAUSE_S = 0.01
 """How long a batch waits for more lines."""
 
 
+_ENDS_EARLY = Sentence(
+    "The body must not end in the middle of what is compressed.",
+    "Der Inhalt darf nicht mitten in dem enden, was komprimiert ist.",
+)
+
+
 class BodyCut(Exception):
-    """The body does not go on: the client has gone, or what it sent is not whole."""
+    """The body does not go on: the client has gone, or the server stops."""
 
 
 class BulkBody:
@@ -78,7 +84,7 @@ class BulkBody:
         if piece is not None:
             return self._splitter.feed(piece)
         if not self._inflater.is_whole():
-            raise BodyCut("The body ends in the middle of what is compressed.")
+            raise ApiError(400, _ENDS_EARLY, code="parse_error")
         last = [*self._splitter.close()]
         return iter(last) if last else None
 

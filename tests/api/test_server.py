@@ -313,6 +313,22 @@ def test_an_upgrade_is_ignored_and_its_body_read_however_the_bytes_are_cut(sent:
     assert parsed([sent + sent + line_of(100) + sent]) == [answer, answer, b"here", answer]
 
 
+@pytest.mark.parametrize(
+    "closing",
+    [
+        SIZED.replace(b"Upgrade,", b"close, Upgrade,"),
+        IN_CHUNKS.replace(b"Upgrade,", b"close, Upgrade,"),
+        SIZED.replace(b"HTTP/1.1", b"HTTP/1.0"),
+    ],
+    ids=["sized", "in chunks", "HTTP/1.0"],
+)
+def test_the_body_of_an_upgrade_is_read_where_the_connection_is_to_close(closing: bytes) -> None:
+    with serving(APP) as port:
+        assert answer_to(port, closing) == (200, b"%d" % len(BODY))
+    for cut in range(len(closing)):
+        assert parsed([closing[:cut], closing[cut:], SIZED]) == [b"%d" % len(BODY)], closing[:cut]
+
+
 @pytest.mark.slow
 @given(
     st.lists(st.sampled_from([SIZED, IN_CHUNKS, WITHOUT_BODY, line_of(100)]), min_size=1, max_size=5),

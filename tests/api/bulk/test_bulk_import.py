@@ -147,9 +147,19 @@ def test_members_and_frames_are_one_body(
     sent = pack(body[:5_000]) + pack(body[5_000:])
     answer = bulk(service, importer, sent, "?mode=validate", Content_Encoding=kind)
     assert answer.statuses == ["VALID"] * 3
-    cut = bulk(service, importer, sent[:-5], "?mode=validate", Content_Encoding=kind)
+
+
+@pytest.mark.parametrize("kind", ["gzip", "zstd"])
+def test_a_compressed_body_that_ends_early_is_refused_after_the_receipts_of_its_lines(
+    service: RunningService, importer: Importer, accounts: list[dict[str, Any]], kind: str
+) -> None:
+    pack = gzip.compress if kind == "gzip" else zstandard.ZstdCompressor().compress
+    first, second = (pack(ndjson(account)) for account in accounts[:2])
+    cut = bulk(service, importer, first + second[:10], "?mode=validate", Content_Encoding=kind)
     assert cut.status == 200
+    assert [line.get("status", line["code"]) for line in cut.receipts] == ["VALID", "parse_error"]
     assert cut.summary is None
+    assert bulk(service, importer, first[:10], "?mode=validate", Content_Encoding=kind).status == 400
 
 
 def test_a_bomb_is_refused(service: RunningService, importer: Importer) -> None:
