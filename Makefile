@@ -55,11 +55,12 @@ mutants: setup $(VENV)/.mutants ## change the pure core in thousands of places: 
 changes: setup ## the seven usual changes on branches that are thrown away: files each touches, and whether it works; ONLY=endpoint
 	$(BIN)/python -m tests.changes --only "$(ONLY)" $(ARGS)
 
-check: setup ## formatting, lint, types, and which way imports point
+check: setup ## formatting, lint, types, which way imports point, and what migrations lock
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/squawk eventstore/operations/migrations/*.sql
 
 fuzz: setup ## many examples of each law, 20,000 requests against the own description, all hostile ones, a log of eight writers; ARGS="-x"
 	$(BIN)/python -m pytest -q --deep -m hypothesis $(NEAR) $(ARGS)
