@@ -125,7 +125,7 @@ def problems_of_restored(
         payloads, answers = verify_payloads(connection), verify_answers(connection)
         problems += payloads.problems + answers.problems + guards_off(connection)
     counts = f"{restored_upto:,} events, {payloads.matching:,} payloads, {answers.matching:,} remembered answers"
-    return problems, f"{counts} with {answers.unwatched:,} unwatched ones" if answers.unwatched else counts
+    return problems, counts
 
 
 def stopped_intake(database_url: str, settings: Settings, folder: DataFolder) -> str | None:

@@ -153,7 +153,7 @@ def verify(  # long: a verb with nine options, which it hands to one check each
         told = msgspec.to_builtins(events) | {"problems": problems, "unanchored": tail, "seconds": took_s}
         told |= {"payloads": payloads.matching, "erased": payloads.erased} if payloads else {}
         told |= {"detached": payloads.detached, "archives": payloads.archives} if payloads else {}
-        told |= {"answers": answers.matching, "unwatched": answers.unwatched} if answers else {}
+        told |= {"answers": answers.matching} if answers else {}
         told |= {"certificates": len(signed)} if certificates else {}
         click.echo(json.dumps(told))
     else:
@@ -171,8 +171,7 @@ def verify(  # long: a verb with nine options, which it hands to one check each
             if payloads.detached:
                 click.echo(f"{payloads.detached:,} payloads are not here, and in archives by the log")
         if answers:
-            older = f", {answers.unwatched:,} from before digests were kept are unwatched" if answers.unwatched else ""
-            click.echo(f"{answers.matching:,} remembered answers match their digests{older}")
+            click.echo(f"{answers.matching:,} remembered answers match their digests")
         click.echo(f"anchored up to position {events.anchored:,} by {events.checkpoints:,} checkpoints that agree")
         if tail:
             click.echo(

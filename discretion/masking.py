@@ -59,11 +59,6 @@ def mask_iban(iban: str | None) -> str:
     return "" if not plain else f"{plain[:2].upper()}•• {DOTS} {plain[-2:]}" if len(plain) > 8 else DOTS
 
 
-def mask_address(line: str | None) -> str:
-    """`Hauptstraße 5` is `H•••`."""
-    return f"{line.strip()[:1]}{DOTS}" if line and line.strip() else ""
-
-
 def mask_postcode(postcode: str | None) -> str:
     """`10115` is `10•••`."""
     return f"{postcode.strip()[:2]}{DOTS}" if postcode and postcode.strip() else ""

@@ -37,9 +37,7 @@ def watched(state: bytes, answer: Answer) -> bytes:
 _SELECT = """
 SELECT command_id, request_sha256, status, body
 FROM remembered_answers
-WHERE command_id IN (%s, %s)
-ORDER BY recorded_at
-LIMIT 1
+WHERE command_id = %s
 """
 
 
@@ -49,9 +47,6 @@ def command_id_of(name: str) -> str:
 
 
 async def remembered_answer(connection: AsyncConnection[Any], name: str) -> Answer | None:
-    """The first answer to the request with this name; None when it has changed nothing yet.
-
-    Answers from before there were digests are remembered under the name itself, and are found as well.
-    """
-    row = await (await connection.execute(_SELECT, (command_id_of(name), name), prepare=True)).fetchone()
+    """The first answer to the request with this name; None when it has changed nothing yet."""
+    row = await (await connection.execute(_SELECT, (command_id_of(name),), prepare=True)).fetchone()
     return Answer(*row) if row else None

@@ -1,6 +1,6 @@
 """Verification of remembered answers: each is compared with the digest that an event carries.
 
-Answers from before events carried digests are counted as unwatched. Answers about erased persons have to be gone.
+Answers about erased persons have to be gone.
 """
 
 from typing import Any
@@ -31,9 +31,8 @@ WITH erasures AS (
 ), compared AS (
     SELECT position, command_id,
            CASE WHEN spoken.digest IS NULL THEN 'unspoken'
-                WHEN kept.digest IS NULL THEN CASE WHEN is_erased OR spoken.digest = '' THEN '' ELSE 'missing' END
+                WHEN kept.digest IS NULL THEN CASE WHEN is_erased THEN '' ELSE 'missing' END
                 WHEN is_erased THEN 'unerased'
-                WHEN spoken.digest = '' THEN 'unwatched'
                 WHEN spoken.digest = kept.digest THEN 'matching'
                 ELSE 'altered' END AS state
     FROM spoken
@@ -46,7 +45,7 @@ WITH erasures AS (
 SELECT numbered.state, times, numbered.position, stream
 FROM numbered
 LEFT JOIN events USING (position)
-WHERE number <= CASE WHEN numbered.state IN ('matching', 'unwatched', '') THEN 1 ELSE %s END
+WHERE number <= CASE WHEN numbered.state IN ('matching', '') THEN 1 ELSE %s END
 ORDER BY numbered.position, number
 """
 
@@ -59,10 +58,9 @@ _SENTENCES = {
 
 
 class VerifiedAnswers(msgspec.Struct, kw_only=True):
-    """How many remembered answers match the digests in the log, how many have none there, and what is wrong."""
+    """How many remembered answers match the digests in the log, and what is wrong."""
 
     matching: int = 0
-    unwatched: int = 0
     problems: list[str] = []
 
 
@@ -78,5 +76,5 @@ def verify_answers(connection: Connection[Any]) -> VerifiedAnswers:
     for state in _SENTENCES:
         if counts.get(state, 0) > MAX_TOLD:
             verified.problems.append(f"WARNED  {counts[state]} answers are {state} in all")
-    verified.matching, verified.unwatched = counts.get("matching", 0), counts.get("unwatched", 0)
+    verified.matching = counts.get("matching", 0)
     return verified

@@ -1,6 +1,5 @@
 """The same request under the same key gets its first answer again, whatever has happened since."""
 
-import hashlib
 import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -150,22 +149,3 @@ def test_the_log_keeps_no_key_of_importers(service: RunningService, importer: Im
         kept = str(connection.execute("SELECT command_id FROM events WHERE command_id IS NOT NULL").fetchall())
         kept += str(connection.execute("SELECT command_id FROM remembered_answers").fetchall())
     assert key not in kept
-
-
-def test_a_request_that_was_remembered_under_its_clear_key_is_found(
-    service: RunningService, importer: Importer
-) -> None:
-    account, key = an_account(importer.supplier, 61), "before-digests"
-    digest = hashlib.sha256(encoded(account)).digest()
-    with psycopg.connect(admin_url(service)) as connection:
-        connection.execute(
-            "INSERT INTO remembered_answers (command_id, request_sha256, status, body) VALUES (%s, %s, 201, %s)",
-            (
-                f"Testers:POST {ACCOUNTS.rstrip('/')}:{key}",
-                digest,
-                b'{"from":"then"}',
-            ),
-        )
-    assert post(service, importer, ACCOUNTS, account, key) == Answer(201, {"from": "then"})
-    other = an_account(importer.supplier, 62)
-    assert post(service, importer, ACCOUNTS, other, key).body["code"] == "idempotency_key_reused"

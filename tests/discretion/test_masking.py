@@ -29,7 +29,6 @@ PERSONAL = {
         ("mask_phone", "+49 170 1234567", "••• 67"),
         ("mask_phone", "110", "•••"),
         ("mask_iban", "DE02 1203 0000 0000 2020 51", "DE•• ••• 51"),
-        ("mask_address", " Hauptstraße 5", "H•••"),
         ("mask_postcode", "10115", "10•••"),
         ("mask_date", "1980-05-17", "1980-••-••"),
         ("mask_text", "abc", "•••"),

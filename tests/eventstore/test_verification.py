@@ -399,15 +399,6 @@ def test_a_service_that_may_act_as_the_owner_is_warned_of(log: Log) -> None:
         log.admin.execute("DROP ROLE owner_of_a_log")
 
 
-def test_answers_from_before_they_were_watched_are_counted_and_not_warned_of(log: Log) -> None:
-    log.answer("supplier/OLD")
-    log.admin.execute("UPDATE events SET state = '{}' WHERE stream = 'supplier/OLD'")
-    sealed_with_an_answer(log)
-    with psycopg.connect(log.urls.service) as connection:
-        found = verify_answers(connection)
-    assert (found.matching, found.unwatched, found.problems) == (1, 1, [])
-
-
 def test_the_answers_of_an_erased_person_are_rightly_gone_and_wrongly_there(log: Log) -> None:
     log.admin.execute("UPDATE events SET command_id = 'c1' WHERE position = 100")
     log.admin.execute("INSERT INTO remembered_answers VALUES ('c1', 'x', 201, '{}')")
