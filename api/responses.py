@@ -88,7 +88,7 @@ def spoken_response(
 
 
 class Held:
-    """What is held of a request's body for somebody: an organisation, or a network of strangers."""
+    """Bytes of a request's body that are held for somebody: an organisation, or a network of strangers."""
 
     def __init__(self, room: "Room", somebody: str) -> None:
         self.room = room
@@ -101,7 +101,7 @@ class Held:
 class Room:
     """The bodies of one kind of caller: how large and slow each may be, and how many bytes of them are held.
 
-    What is held belongs to requests that are not answered yet. If there is no room for a body, another one is
+    Held bytes belong to requests that are not answered yet. If there is no room for a body, another one is
     cut: of the organisation or network that holds most, the one that has been arriving for longest. So nobody keeps
     others out by sending slowly.
     """

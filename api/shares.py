@@ -10,7 +10,7 @@ from schemas.sentence import Sentence
 
 
 class Occupant(Protocol):
-    """Who holds a place, and may hold it."""
+    """Caller or user who holds a place, while they have the power to."""
 
     @property
     def organisation(self) -> str: ...

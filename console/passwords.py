@@ -31,7 +31,7 @@ HASHER = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
 
 
 def misfits_password(password: str) -> bool:
-    """Return True if it is too short, or so long that nobody has typed it."""
+    """Return True if it is too short, or too long to have been typed."""
     return not MIN_LENGTH <= len(password) <= MAX_LENGTH
 
 
@@ -88,7 +88,7 @@ async def hashed_password(password: str, host: str) -> str:
 
 
 async def is_guessable(password: str, known: Sequence[str], host: str) -> bool:
-    """Return True for a common password, and for one that is made of what is known of its user."""
+    """Return True for a common password, and for one that is made of words about its user."""
     from zxcvbn import zxcvbn  # its lists take 15 MB, and passwords are chosen seldom
 
     async with _turns.turn(host):

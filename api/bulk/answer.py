@@ -1,10 +1,10 @@
 """The answer to a bulk request: receipts as NDJSON, sent while the body still comes in.
 
-Batches are prepared side by side and settled in order. What waits between the two is bounded; whoever does not read
-receipts stops the settling, then the preparing, then the reading. A body that does not come whole gets no summary.
-Where it is refused after its beginning, or its key is revoked, the last line is that refusal. What had a receipt stays;
-so it is with a body during which the server stops or the client goes: of what has arrived by then, nothing more is
-begun.
+Batches are prepared side by side and settled in order. The number that waits between the two is bounded: a client that
+does not read receipts stops the settling, then the preparing, then the reading. A body that does not come whole gets no
+summary. If it is refused after its beginning, or its key is revoked, that refusal is the last line. Lines with a
+receipt stay stored; so it is with a body during which the server stops or the client goes: of the lines that have
+arrived by then, no more are begun.
 """
 
 import asyncio
