@@ -44,6 +44,10 @@ async def _nothing(_: tuple[str, str]) -> None:
     """The statuses of a service without accounts."""
 
 
+async def _confirmed() -> None:
+    """A log without a standby confirms at once."""
+
+
 def _service(directory: _Suppliers, statuses: Callable[..., Awaitable[None]] = _nothing) -> AccountImport:
     services: Any = SimpleNamespace(
         ledger=None,
@@ -51,6 +55,7 @@ def _service(directory: _Suppliers, statuses: Callable[..., Awaitable[None]] = _
         statuses=SimpleNamespace(read=statuses),
         runs=SimpleNamespace(validate=lambda *_: None),
         directory=directory,
+        acknowledgements=SimpleNamespace(confirm=_confirmed),
     )
     return AccountImport(services)
 
