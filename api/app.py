@@ -6,12 +6,14 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from pathlib import Path
 
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.routing import Route
 
 from api.admission import Admission
 from api.endpoints.documentation import Documentation
 from api.endpoints.guide import Guide
 from api.endpoints.metrics import MetricsPage
+from api.networks import peer_of
 from api.operations import ENDPOINTS, OPERATIONS
 from api.paths import RawPathApplication, both_forms, only_form
 from api.refusal_counts import INTERVAL_S
@@ -33,6 +35,7 @@ def create_app(
     roles_file: Path | None = None,
     durability: Durability = "local",
     open_ledger: Callable[[Ledger], None] = Ledger.open,
+    address_of: Callable[[Request], str] = peer_of,
     more_routes: Callable[[Services], Iterable[Route]] = lambda services: (),
     expose: Expose | None = None,
     look: Callable[..., None] = lambda *looks: None,
@@ -42,6 +45,7 @@ def create_app(
     Rates are shared through Redis, where there is one. In `roles_file`
     a supervisor says which roles die whenever they are started. `/readyz` looks whether the durability that was asked
     for is there. `open_ledger` opens the log when it may be written to. `expose` gives what `/metrics` shows.
+    `address_of` returns the client's address, where a trusted proxy forwards requests.
     """
     services = Services.on(
         database_url,
@@ -53,6 +57,7 @@ def create_app(
         is_sandbox=is_sandbox,
         durability=durability,
         open_ledger=open_ledger,
+        address_of=address_of,
     )
 
     @contextlib.asynccontextmanager

@@ -2,6 +2,13 @@
 
 import ipaddress
 
+from starlette.requests import Request
+
+
+def peer_of(request: Request) -> str:
+    """The address from which the request came: of the client, or of a proxy."""
+    return request.client.host if request.client else ""
+
 
 def host_of(address: str) -> str:
     """The address as limits of one host count it: an IPv6 host has all of its /64, a mapped address is its IPv4."""

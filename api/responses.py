@@ -24,7 +24,7 @@ from api.limits import (
     MAX_STRANGER_HELD_BYTES,
     STRANGER_BODY_TIMEOUT_S,
 )
-from api.networks import network_of
+from api.networks import network_of, peer_of
 from api.request_log import ORGANISATION
 from api.status_codes import ApiError
 from schemas.sentence import Sentence
@@ -121,8 +121,7 @@ class Room:
         """Return what is held for the request, nothing at first. `address` is the client's [default: the peer's]."""
         held: Held | None = request.scope.get(HELD)
         if held is None:
-            peer = request.client.host if request.client else ""
-            held = Held(self, request.scope.get(ORGANISATION) or network_of(address or peer))
+            held = Held(self, request.scope.get(ORGANISATION) or network_of(address or peer_of(request)))
             request.scope[HELD] = held
             self._held.setdefault(held.somebody, []).append(held)
         return held

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from psycopg_pool import AsyncConnectionPool
+from starlette.requests import Request
 
 from api.acknowledgements import Acknowledgements
 from api.auth import Authenticator
@@ -15,6 +16,7 @@ from api.database import reading_pool
 from api.directory import KEEPER, Directory
 from api.gathered_reads import GatheredReads
 from api.lists import Lists
+from api.networks import peer_of
 from api.operation import Operation
 from api.rate_limit import RateLimit
 from api.refusal_counts import RefusalCounts
@@ -55,6 +57,7 @@ class Services:
     durability: Durability = "local"
     open_ledger: Callable[[Ledger], None] = Ledger.open
     """Called when all begins: it opens the log, at once or when its database has been judged."""
+    address_of: Callable[[Request], str] = peer_of
 
     @classmethod
     def on(
@@ -69,6 +72,7 @@ class Services:
         is_sandbox: bool = False,
         durability: Durability = "local",
         open_ledger: Callable[[Ledger], None] = Ledger.open,
+        address_of: Callable[[Request], str] = peer_of,
     ) -> "Services":
         """The services on this database. Opens nothing before `running` begins."""
         pool = reading_pool(database_url, size=connections.API_READS, is_for_read=True)
@@ -93,6 +97,7 @@ class Services:
             is_sandbox=is_sandbox,
             durability=durability,
             open_ledger=open_ledger,
+            address_of=address_of,
         )
 
     def look(self) -> None:

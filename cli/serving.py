@@ -17,6 +17,7 @@ from cli.roles import role_settings, service_database
 from cli.settings import Settings, shown_settings
 from console.routes import console_routes
 from console.settings import ConsoleSettings
+from console.transport import Transport
 from embedded.folder import DataFolder
 from runtime.shared_counts import SharedCounts
 from telemetry.log import tells, write_lines
@@ -49,6 +50,7 @@ def api(
         is_sandbox=settings.is_sandbox,
         durability=settings.durability,
         open_ledger=opener(service_database(settings), settings.durability, settings.role_name or "api"),
+        address_of=lambda request: Transport(request, settings.console.trusted_proxies).address,
         more_routes=partial(console_routes, settings=_console(settings)),
     )
     observed.serve(own_port)

@@ -4,7 +4,7 @@ from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
-from api.networks import parsed_address
+from api.networks import parsed_address, peer_of
 from console.settings import Network
 
 FORWARDING = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
@@ -20,7 +20,7 @@ class Transport:
 
     def __init__(self, request: Request, trusted: tuple[Network, ...] = ()) -> None:
         self._headers = request.headers
-        peer = request.client.host if request.client else ""
+        peer = peer_of(request)
         is_trusted = _is_in(peer, trusted)
         self.scheme: str = request.scope.get("scheme", "http")
         self.address = peer

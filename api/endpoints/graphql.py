@@ -43,11 +43,12 @@ class GraphQL:
 
     def __init__(self, services: Services) -> None:
         self._auth = services.auth
+        self._address_of = services.address_of
 
     async def answer(self, request: Request) -> Response:
         """200 with data or errors; 400 only for what is no GraphQL request at all."""
         try:
-            asked = _decoder.decode(await read_body(request, STRANGERS))
+            asked = _decoder.decode(await read_body(request, STRANGERS, address=self._address_of(request)))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise ApiError(400, _NO_QUERY, code="parse_error") from None
         from api.token_documents import TokenDocuments  # its library is large, and most processes are asked for none

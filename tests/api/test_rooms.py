@@ -5,6 +5,7 @@ import socket
 from collections import Counter
 from contextlib import ExitStack
 from functools import partial
+from ipaddress import ip_network
 
 import pytest
 from hypothesis import given
@@ -15,6 +16,7 @@ from api.limits import MAX_NETWORK_HELD_BYTES, MAX_STRANGER_BODY_BYTES, MAX_STRA
 from api.networks import network_of
 from api.responses import Room, release
 from api.status_codes import ApiError
+from console.transport import Transport
 from embedded.postgres import PostgresUrls
 from tests.support.make import encoded
 from tests.support.running import Importer, RunningService
@@ -27,11 +29,12 @@ OF_ONE = MAX_NETWORK_HELD_BYTES // MAX_STRANGER_BODY_BYTES
 """Bodies of one network that there is room for."""
 
 
-def slow_body(service: RunningService, address: str) -> socket.socket:
-    """A connection from an address on which all of a body but its last byte was sent."""
+def slow_body(service: RunningService, address: str, forwarded: str = "") -> socket.socket:
+    """A connection from an address, or forwarded for one, on which all of a body but its last byte was sent."""
     host, port = service.base_url.removeprefix("http://").split(":")
     connection = socket.create_connection((host, int(port)), timeout=30, source_address=(address, 0))
     head = f"POST {TOKENS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    head += f"X-Forwarded-For: {forwarded}\r\n" if forwarded else ""
     connection.sendall(f"{head}Content-Length: {MAX_STRANGER_BODY_BYTES}\r\n\r\n".encode())
     connection.sendall(b" " * (MAX_STRANGER_BODY_BYTES - 1))
     return connection
@@ -59,6 +62,18 @@ def test_slow_bodies_of_strangers_keep_nobody_from_tokens(database: PostgresUrls
         for address in (addresses[0], "127.0.99.1"):
             for _ in range(20):
                 assert token_status(service, importer, address) == 200
+
+
+def test_bodies_that_a_trusted_proxy_forwards_have_the_share_of_their_client(database: PostgresUrls) -> None:
+    def address_of(request: Request) -> str:
+        return Transport(request, (ip_network("127.0.0.0/8"),)).address
+
+    with running(database, address_of=address_of) as service, ExitStack() as opened:
+        first = opened.enter_context(slow_body(service, "127.0.0.1", "198.51.100.7"))
+        slow = [opened.enter_context(slow_body(service, "127.0.0.1", "203.0.113.7")) for _ in range(OF_ONE + 10)]
+        assert slow[0].recv(1_000).startswith(b"HTTP/1.1 503 ")
+        first.sendall(b" ")
+        assert first.recv(1_000).startswith(b"HTTP/1.1 400 "), "it was read to its end, and is no query"
 
 
 def request_of(address: str) -> Request:

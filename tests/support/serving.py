@@ -3,6 +3,7 @@
 import contextlib
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -32,10 +33,10 @@ def serving(app: Starlette) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def running(database: PostgresUrls) -> Iterator[RunningService]:
+def running(database: PostgresUrls, **named: Any) -> Iterator[RunningService]:
     """The api of a database and its console, without workers, in this process."""
     environment = {"DATABASE_URL": database.service, "DATABASE_ADMIN_URL": database.admin}
-    with serving(create_app(database.service, b"k" * 32, more_routes=console_routes)) as port:
+    with serving(create_app(database.service, b"k" * 32, more_routes=console_routes, **named)) as port:
         service = RunningService(f"http://127.0.0.1:{port}", environment, None)
         yield service
         service.close()
