@@ -108,6 +108,56 @@ def test_constants_look_up_tables_dates_and_decimals(tmp_path: Path) -> None:
     ]
 
 
+def checked_mapping(folder: Path, account: dict[str, Any], rows: list[list[str]]) -> tuple[int, str]:
+    """The exit code of `map check`, and what it has printed."""
+    file = table(folder, COLUMNS, rows)
+    mapping = {"key": "Kundennummer", "ignore": COLUMNS, "decimals": "1.234,56", "account": account}
+    (folder / "m.yaml").write_text(yaml.safe_dump(mapping, allow_unicode=True), encoding="utf-8")
+    checked = importbook("map", "check", "m.yaml", file, at=folder)
+    return checked.returncode, checked.stdout
+
+
+WHOLE: dict[str, Any] = {
+    "external_account_number": "Kundennummer",
+    "customers": [{"family_name": "Nachname"}],
+    "billing_address1": "Straße",
+}
+
+
+@pytest.mark.parametrize(
+    ("account", "sentence"),
+    [
+        ({"billing_postcod": "PLZ"}, "billing_postcod: An account has no such field. Did you mean billing_postcode?"),
+        (
+            {"customers": [{"family_name": "Nachname", "givn_name": "Vorname"}]},
+            "customers.givn_name: An account has no such field. Did you mean given_name?",
+        ),
+        (
+            {"customers": [{"eahc": "Vorname", "family_name": "Nachname"}]},
+            "customers.eahc: An account has no such field. Did you mean each?",
+        ),
+    ],
+)
+def test_a_field_that_accounts_do_not_have_is_open(tmp_path: Path, account: dict[str, Any], sentence: str) -> None:
+    code, shown = checked_mapping(tmp_path, WHOLE | account, ROWS)
+    assert code == 1
+    assert sentence in shown.splitlines()
+    assert "open: 1" in shown
+
+
+def test_a_table_without_rows_is_open(tmp_path: Path) -> None:
+    code, shown = checked_mapping(tmp_path, WHOLE, [])
+    assert code == 1
+    assert "must have at least one row below its header." in shown
+    assert "next:" not in shown
+
+
+def test_a_value_that_does_not_fit_is_shown_with_its_row_and_the_form(tmp_path: Path) -> None:
+    code, shown = checked_mapping(tmp_path, WHOLE | {"transfer_balance": "PLZ"}, [[*ROWS[0][:-1], "12.50"]])
+    assert code == 1
+    assert "column PLZ: the value '12.50' in row 2 must be written like 1.234,56." in shown.splitlines()
+
+
 def test_a_column_that_a_mapping_drops_keeps_a_book_from_balancing(tmp_path: Path) -> None:
     (tmp_path / "zaehler.csv").write_text("Kunde,Zähler,Stand\nK1,Z1,10\n", encoding="utf-8")
     meter = {"from": "zaehler", "meter_number": "Zähler"}

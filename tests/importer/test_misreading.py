@@ -812,7 +812,7 @@ def test_a_book_with_a_line_that_is_no_account_does_not_balance(tmp_path: Path, 
     assert importbook("manifest", "kunden.csv", "--mapping", "m.yaml", "-o", "m.json", at=tmp_path).returncode == 1
     said = msgspec.json.decode((tmp_path / "m.json").read_bytes())
     platform = {name: value for name, value in said.items() if not name.endswith("_nowhere")}
-    assert [one.name for one in compared(said, platform).differences] == ["lines 3 of kunden.csv"]
+    assert [one.name for one in compared(said, platform).differences] == ["line 3 of kunden.csv"]
 
 
 def test_ignored_cells_are_counted_and_named(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_warnings_reach_the_importer(
     assert pushed.returncode == 0, pushed.stderr
     assert json.loads(pushed.stdout)["summary"]["warned"] == 5
     assert "refused 0 · with warnings 5" in pushed.stderr
-    assert f"warned most of:\n          {WARNED}" in pushed.stderr
+    assert f"Most frequent warnings:\n          {WARNED}" in pushed.stderr
     assert not (tmp_path / "reh.failures.ndjson").exists()
     with (tmp_path / "reh.failures.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -136,7 +136,7 @@ def test_a_run_counts_its_warnings(
 def test_a_profile_shows_warnings(tmp_path: Path, importer: Importer, access: Mapping[str, str]) -> None:
     with_broken_postcodes(tmp_path, importer.supplier, 2, 3, 5, 7, 11)
     shown = importbook("profile", "book.ndjson", at=tmp_path, access=access)
-    assert "would be warned of: 5 accounts (8.3 %)" in shown.stdout
+    assert "with warnings: 5 accounts (8.3 %)" in shown.stdout
     assert WARNED in shown.stdout
 
 
@@ -333,4 +333,4 @@ def test_profile_says_what_is_in_a_book_and_what_would_be_refused(
     assert "invalid_phone_number  customers[].mobile" in shown.stdout
     assert processed(importer) == 0
     alone = importbook("profile", "book.ndjson", at=tmp_path)
-    assert "The service was not asked" in alone.stdout
+    assert "The accounts were not checked by the service" in alone.stdout

@@ -14,6 +14,7 @@ from importledger_client.failures import FailureFiles, neutral
 from importledger_client.notes import run_named_after
 from importledger_client.sources import LONGEST_LINE, Source, Unreadable, account_in, for_supplier
 from importledger_client.tally import Sample, Tally, masked
+from tests.support.importbook import importbook
 
 LINES = b'{"a": 1}\n\n{"b": 2.50}\r\n'
 ACCOUNT = b'{"external_account_number":"X","import_supplier":"A","transfer_balance":1.50}'
@@ -153,3 +154,13 @@ def test_mending_few_kinds_clears_most_accounts() -> None:
 
 def test_a_masked_value_shows_how_it_is_made_and_not_what_it_is() -> None:
     assert masked("+49 30 Käthe@x.de") == "+99 99 xxxxx@x.xx"
+
+
+@pytest.mark.parametrize("name", ["books", "books.csv"])
+def test_a_folder_is_not_called_missing(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    mapping = ["--mapping", "m.yaml"] if name.endswith(".csv") else []
+    (tmp_path / "m.yaml").write_text("account: {external_account_number: K}", encoding="utf-8")
+    shown = importbook("profile", name, *mapping, at=tmp_path)
+    assert shown.returncode == 2
+    assert f"{name} must be a file. It is a folder." in shown.stderr

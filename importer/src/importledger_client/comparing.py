@@ -26,7 +26,7 @@ LEFT_OUT = {
     "values_nowhere": ("values of column", "rows of one account differ, and one value gets into it"),
     "rows_nowhere": ("rows of table", "they belong to no account, or to several places"),
     "doubts": ("cells", "the mapping does not say what they mean"),
-    "lines_nowhere": ("lines", "they are no accounts"),
+    "lines_nowhere": ("line", "it could not be read as an account"),
 }
 """Members of a manifest that name parts of the source that are in no account."""
 
@@ -50,7 +50,7 @@ def compared(manifest: Mapping[str, Any], totals: Mapping[str, Any]) -> Comparis
     said, held = manifest.get("paths", {}), totals.get("paths", {})
     differences += _of_paths(said, held, dropped, is_ignoring=totals.get("unknown_fields") == "ignore")
     for name, (what, why) in LEFT_OUT.items():
-        differences += [Difference(f"{what} {one}", "in the source", "–", why) for one in manifest.get(name, ())]
+        differences += [Difference(f"{what} {one}", "yes", "no", why) for one in manifest.get(name, ())]
     if erased := totals.get("erased"):
         differences.append(Difference("erased", "0", str(erased), "erased persons have no records any more"))
     stored = sum(path in held for path in said)

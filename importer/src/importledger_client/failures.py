@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from importledger_client.answers import FieldError
+from importledger_client.sources import Unreadable
 
 _FORMULA = re.compile(r"""^(?=[\t\r\n])|(?:(?<=[;\t\r\n])|^)(?=[\s"']*[=+\-@＝＋－＠])""")
 COLUMNS = ("line", "number", "severity", "code", "path", "sentence", "value")
@@ -66,7 +67,10 @@ class FailureFiles:
     def __init__(self, run: str, folder: Path) -> None:
         self.ndjson, self.csv = ndjson_path(run, folder), csv_path(run, folder)
         self._parts = [path.with_name(f".{path.name}.{os.getpid()}.part") for path in (self.ndjson, self.csv)]
-        self._lines = _private(self._parts[0])
+        try:
+            self._lines = _private(self._parts[0])
+        except PermissionError:
+            raise Unreadable(f"A push must be able to write {self.ndjson.name} into its working folder.") from None
         self._table = io.TextIOWrapper(_private(self._parts[1]), encoding="utf-8", newline="")
         self._rows = csv.writer(self._table)
         self._rows.writerow(COLUMNS)

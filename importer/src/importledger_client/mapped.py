@@ -29,7 +29,7 @@ class _Rows(NamedTuple):
 
 
 class Mapped:
-    """Accounts out of rows. `unfit` has the first value of each column that is not written as the mapping says."""
+    """Accounts out of rows. `unfit` has a sentence on the first value of each column that does not fit."""
 
     def __init__(self, plan: Plan, supplier: str | None, tables: Mapping[str, Table]) -> None:
         self._plan = plan
@@ -163,8 +163,10 @@ class Mapped:
         """Note a value that cannot be converted: it is an error of the account."""
         is_short = "YY" in form and "YYYY" not in form
         also = ", and a birth date must have a year of four digits" if is_short else ""
-        self.unfit.setdefault(where.partition(", column ")[2], str(value))
-        detail = f"{where}: the value must be written like {form}{also}."
+        place, _, column = where.partition(", column ")
+        rule = f"must be written like {form}{also}."
+        self.unfit.setdefault(column, f"the value {str(value)!r} in {place} {rule}")
+        detail = f"{where}: the value {rule}"
         self._errors.append(FieldError(path, "invalid", detail[0].upper() + detail[1:]))
         return f"{UNREADABLE}{value}"
 

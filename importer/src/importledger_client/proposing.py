@@ -1,5 +1,6 @@
 """A proposed mapping from the names of columns, German and English, and what a mapping leaves open."""
 
+import difflib
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
@@ -9,7 +10,7 @@ import msgspec
 import yaml
 
 from importledger_client.contract import ACCOUNT, Field, paths
-from importledger_client.mapping import Plan
+from importledger_client.mapping import LEAF, SPECIAL, Plan
 from importledger_client.tables.table import Row
 
 REQUIRED = "This field must be given."
@@ -77,7 +78,7 @@ _ENGLISH_NUMBER = re.compile(r"-?\d{1,3}(,\d{3})+\.\d+\Z")
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """A path that must be filled, and that a mapping does not fill."""
+    """A path that a mapping must fill and does not, or fills and must not."""
 
     name: str
     sentence: str
@@ -149,8 +150,9 @@ def _decimals(rows: list[Row]) -> str:
 
 
 def gaps(plan: Plan) -> list[Gap]:
-    """The paths that a mapping must fill, and does not."""
-    found = [Gap(path, REQUIRED) for path in _missing(plan.account, ACCOUNT, "") if path != "import_supplier"]
+    """The paths that a mapping must fill and does not, and those that accounts do not have."""
+    found = list(_unknown(plan.account, ACCOUNT, ""))
+    found += [Gap(path, REQUIRED) for path in _missing(plan.account, ACCOUNT, "") if path != "import_supplier"]
     account, customers = plan.account, plan.account.get("customers") or []
     is_named = any("family_name" in customer for customer in customers)
     if not is_named and (customers or "unknown_occupier" not in account):
@@ -173,3 +175,18 @@ def _missing(spec: Mapping[str, Any], fields: Mapping[str, Field], before: str) 
                     yield from _missing(item, field.fields, f"{before}{name}.")
         elif field.kind == "object" and isinstance(inner, Mapping):
             yield from _missing(inner, field.fields, f"{before}{name}.")
+
+
+def _unknown(spec: Mapping[str, Any], fields: Mapping[str, Field], before: str) -> Iterator[Gap]:
+    """The names in the mapping that are no fields of the object that they stand in."""
+    for name, inner in spec.items():
+        if name in SPECIAL:
+            continue
+        if name not in fields:
+            alike = difflib.get_close_matches(name, [*fields, *SPECIAL], n=1)
+            hint = f" Did you mean {alike[0]}?" if alike else ""
+            yield Gap(before + name, f"An account has no such field.{hint}")
+        elif fields[name].fields:
+            for item in inner if isinstance(inner, list) else [inner]:
+                if isinstance(item, Mapping) and not LEAF & item.keys():
+                    yield from _unknown(item, fields[name].fields, f"{before}{name}.")

@@ -162,7 +162,7 @@ class Token:
         if errors := understood(_DENIED, content).errors:
             first = errors[0]
             raise NotAllowed(
-                f"The service does not know this key: {first.message}",
+                "The service does not know this key: it must be one that the operator gave you and has not revoked.",
                 code=str((first.extensions or {}).get("errorCode", "")),
                 status=status,
             )

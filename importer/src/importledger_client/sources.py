@@ -44,6 +44,16 @@ class Line(msgspec.Struct):
     external: str | None = None
 
 
+def file_at(name: str) -> Path:
+    """The path of a file that is there. Raises Unreadable."""
+    path = Path(name)
+    if path.is_dir():
+        raise Unreadable(f"{name} must be a file. It is a folder.")
+    if not path.is_file():
+        raise Unreadable(f"There is no file {name}.")
+    return path
+
+
 class Source:
     """A file of lines; `read` says how many of its `size` bytes have been read, as they are stored."""
 
@@ -56,10 +66,7 @@ class Source:
         self.empty_lines = 0
         self._stored: BinaryIO | None = None
         if name != STDIN:
-            path = Path(name)
-            if not path.is_file():
-                raise Unreadable(f"There is no file {name}.")
-            self.size = path.stat().st_size
+            self.size = file_at(name).stat().st_size
 
     @property
     def read(self) -> int:

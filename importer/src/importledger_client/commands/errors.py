@@ -107,7 +107,7 @@ def _found(run: str, supplier: str | None, access: Access) -> Found:
         if not has_file and recall(run, Path.cwd()) is None:
             raise
         if not isinstance(error, Misconfigured):
-            say(out(), f"The service was not asked: {error}")
+            say(out(), f"Errors and warnings that only the service knows are missing: {error}")
     return found
 
 

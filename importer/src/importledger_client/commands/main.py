@@ -44,13 +44,23 @@ def run(words: Sequence[str] | None = None) -> int:
     except Stop as stop:
         click.echo(f"importbook: {visible(str(stop))}", err=True)
         return stop.code
-    except (ImportLedgerError, Unreadable, OSError) as error:
+    except OSError as error:
+        click.echo(f"importbook: {visible(of_system(error))}", err=True)
+        return NOTHING_DONE
+    except (ImportLedgerError, Unreadable) as error:
         click.echo(f"importbook: {visible(str(error))}", err=True)
         return SOMETHING_WRONG if getattr(error, "is_difference", False) else NOTHING_DONE
     except Exception as error:
         click.echo(f"importbook: {unforeseen(error)}", err=True)
         return NOTHING_DONE
     return code if isinstance(code, int) else OK
+
+
+def of_system(error: OSError) -> str:
+    """The sentence for an error of the operating system: the file first, then what is wrong with it."""
+    if not error.filename or not error.strerror:
+        return str(error)
+    return f"{error.filename}: {error.strerror}."
 
 
 def fail_without_values() -> None:

@@ -58,10 +58,12 @@ def check(mapping: Path, file: str, supplier: str | None) -> int:
     for sentence in open_:
         say(console, sentence)
     for column, value in sorted(unfit.items()):
-        say(console, f"column {column}: {value!r} is not written as the mapping says.")
+        say(console, f"column {column}: {value}")
     if without_number:
         say(console, f"{without_number:,} rows must have a value in column {plan.key}.")
-    is_open = len(open_) + len(unfit) + bool(without_number)
+    if not accounts:
+        say(console, f"{file} must have at least one row below its header.")
+    is_open = len(open_) + len(unfit) + bool(without_number) + (not accounts)
     say(console, f"{accounts:,} accounts · open: {is_open}")
     if is_open:
         return SOME_REFUSED

@@ -54,9 +54,9 @@ def profile(files: tuple[str, ...], supplier: str | None, mapping: Path | None, 
         for sentence in (*source.written(), *source.left_open()):
             say(console, sentence)
     if asked:
-        say(console, f"The service was not asked: {asked}")
+        say(console, f"The accounts were not checked by the service: {asked}")
     _show_problems(console, "would be refused", tally, found)
-    _show_problems(console, "would be warned of", warned, found)
+    _show_problems(console, "with warnings", warned, found)
     words = [word for source in sources[:1] for word in source.words]
     of_supplier = ["--supplier", supplier] if supplier else []
     next_step(console, "push", *files, *words, *of_supplier, "--mode", "validate", *access.words)

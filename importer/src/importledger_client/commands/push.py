@@ -187,12 +187,12 @@ def _report(console: Console, pushing: Pushing) -> None:
 
 def _report_problems(console: Console, pushing: Pushing) -> None:
     mend, table = ndjson_path(pushing.run, Path()).name, csv_path(pushing.run, Path()).name
-    _report_kinds(console, "refused most for:", pushing.tally)
+    _report_kinds(console, "Most frequent errors:", pushing.tally)
     if pushing.tally.accounts:
-        say(console, f"Mend them in {mend}; {table} says what.")
-    _report_kinds(console, "warned most of:", pushing.warned)
+        say(console, f"Fix these accounts in {mend}; {table} lists every error.")
+    _report_kinds(console, "Most frequent warnings:", pushing.warned)
     if pushing.warned.accounts:
-        say(console, f"Warnings refuse nothing; {table} names each.")
+        say(console, f"Accounts with warnings are accepted; {table} lists every warning.")
 
 
 def _report_kinds(console: Console, title: str, tally: Tally) -> None:

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from importledger_client.sources import Unreadable, damage_named
+from importledger_client.sources import Unreadable, damage_named, file_at
 from importledger_client.tables.columnar import Columnar
 from importledger_client.tables.delimited import Delimited
 from importledger_client.tables.table import Cell, Count, Differs, Part, Row, TableSource
@@ -93,8 +93,7 @@ class Table:
         return f"row {in_part}" if len(self.parts) < 2 else f"{self.parts[part].label}, row {in_part}"
 
     def _parts(self, name: str, source: TableSource, chosen_elsewhere: Collection[str]) -> list[Part]:
-        if not Path(name).is_file():
-            raise Unreadable(f"There is no file {name}.")
+        file_at(name)
         match _FORMATS.get(_ending(name)):
             case "xlsx":
                 return self._sheets(name, source, chosen_elsewhere)
