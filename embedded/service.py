@@ -21,6 +21,7 @@ from eventstore.operations.fitness import Durability, NotJudged, refuse_unsafe
 from eventstore.operations.migrate import role_of
 from projections.versioning.install import migrate_all
 from runtime.shared_counts import counts_file
+from telemetry.log import form_of_log, is_for_people
 
 
 class Connections(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,7 +100,7 @@ class Service:
             "IMPORTLEDGER_METRICS_PORT": "",
             "PROMETHEUS_MULTIPROC_DIR": str(self._folder.empty_metrics()),
         }
-        if sys.stderr.isatty() and not self._log_folder:
+        if is_for_people(form_of_log()) and not self._log_folder:
             settings["IMPORTLEDGER_LOG_FORMAT"] = "text"  # the roles see a pipe
         self._folder.write_dying_roles({})
         for name in ("DATABASE_ADMIN_URL", "DATABASE_ADMIN_URL_FILE", "IMPORTLEDGER_HEALTH_PORT"):

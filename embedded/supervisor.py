@@ -6,6 +6,7 @@ Children are told by the system when the supervisor dies, so that nothing is lef
 import contextlib
 import ctypes
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -22,9 +23,10 @@ import structlog
 from discretion.private_files import open_private
 from discretion.shown import cleaned, cleaned_line, shown
 from embedded.user import RunAs
-from telemetry.log import line_as_json
+from telemetry.log import form_of_log, is_for_people, line_as_json
 from telemetry.supervision import supervision
 
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 FIRST_RESTART_S = 0.1
 MAX_RESTART_S = 5.0
 STEADY_AFTER_S = 10.0
@@ -131,7 +133,7 @@ class _Child:
 
     def _take_output(self, output: IO[bytes]) -> None:
         """Take a child's output until it ends: a pipe that nobody reads stops the child. What cannot be kept goes."""
-        program, is_terminal = self.program, sys.stderr.isatty()
+        program = self.program
         with contextlib.ExitStack() as stack:
             file: IO[bytes] | None = None
             while raw := output.readline(MAX_LINE_BYTES):
@@ -144,9 +146,16 @@ class _Child:
                         file.write(cleaned_line(line).encode() + b"\n")
                         file.flush()
                     elif line.strip():
-                        sys.stderr.write((line if is_terminal else line_as_json(line, role=program.name)) + "\n")
+                        sys.stderr.write(_line_of(program.name, line) + "\n")
                         sys.stderr.flush()
         output.close()
+
+
+def _line_of(role: str, line: str) -> str:
+    """The line of a role in the form of this process's log; in colours on a terminal only."""
+    if not is_for_people(form_of_log()):
+        return line_as_json(line, role=role)
+    return line if sys.stderr.isatty() else cleaned_line(_COLOURS.sub("", line))
 
 
 class Supervisor:

@@ -193,6 +193,11 @@ def arguments_for_children() -> list[str]:
     return [*_begun_with]
 
 
+def form_of_log() -> str:
+    """Form that this process was given for its log: text, json or auto."""
+    return _begun_with[1]
+
+
 def begin_process(level: str, form: str = "auto", *, is_role: bool = False) -> None:
     """Let this process log, warn and fail without values. Every entry point calls it first.
 

@@ -12,6 +12,7 @@ import pytest
 from embedded import supervisor
 from embedded.folder import DataFolder
 from embedded.supervisor import Program, Supervisor, last_words
+from telemetry import log
 
 
 def test_a_role_that_dies_three_times_is_told_with_its_last_line_until_it_has_stayed(
@@ -37,6 +38,25 @@ def test_a_role_that_dies_three_times_is_told_with_its_last_line_until_it_has_st
     assert told[1] == {}
     lines = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
     assert {"role": "worker-1", "event": "importledger: IMPORTLEDGER_MAIL_FROM is not set."}.items() <= lines[0].items()
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_lines_of_roles_have_the_form_of_the_log_on_terminals_and_elsewhere(
+    form: str, is_terminal: bool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(log, "_begun_with", ["info", form])
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
+    script = "import sys; print('\\x1b[1mrelay is active\\x1b[0m', file=sys.stderr)"
+    running = Supervisor()
+    running.start(Program(name="relay", command=[sys.executable, "-S", "-c", script], environment=os.environ))
+    running.watch(threading.Event(), lambda: bool(running._tiers[0][0].last_line))
+    running.stop()
+    line = capfd.readouterr().err.splitlines()[0]
+    if form == "json":
+        assert json.loads(line)["role"] == "relay"
+    else:
+        assert line == ("\x1b[1mrelay is active\x1b[0m" if is_terminal else "relay is active")
 
 
 def test_programs_that_do_not_stop_are_killed_together_and_not_one_after_the_other() -> None:
