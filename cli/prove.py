@@ -175,7 +175,8 @@ def verify(  # long: a verb with nine options, which it hands to one check each
         click.echo(f"anchored up to position {events.anchored:,} by {events.checkpoints:,} checkpoints that agree")
         if tail:
             click.echo(
-                f"NOT ANCHORED: {tail:,} events after position {events.anchored:,}. `importledger seal` does it."
+                f"NOT ANCHORED: {tail:,} events after position {events.anchored:,} are in no checkpoint yet."
+                " `importledger seal` signs one."
             )
     _end_with(problems)
 

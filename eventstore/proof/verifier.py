@@ -226,9 +226,9 @@ def read_key(key: str) -> "tuple[str, bytes, bytes]":
         name, key_hash, encoded = key.strip().split("+", 2)
         public = base64.b64decode(encoded, validate=True)
     except ValueError as error:
-        raise Invalid("a verifier key reads NAME+HASH+KEY") from error
+        raise Invalid("a verifier key must read NAME+HASH+KEY") from error
     if len(public) != 33 or public[0] != 1 or key_id_of(name, public[1:]).hex() != key_hash:
-        raise Invalid("the verifier key is not whole")
+        raise Invalid("the verifier key must be copied whole: a part of it is missing or altered")
     return name, bytes.fromhex(key_hash), public[1:]
 
 
@@ -373,7 +373,7 @@ def check(proof: zipfile.ZipFile, key: "str | None", against: Sequence[str]) -> 
         consistency = {int(s): [base64.b64decode(n) for n in nodes] for s, nodes in index["consistency"].items()}
         newest_size, key = index["size"], key or proof.read("log.vkey").decode()
     except (KeyError, ValueError, UnicodeDecodeError, TypeError, AttributeError) as error:
-        raise Invalid(f"this is no proof: {error!r}") from error
+        raise Invalid(f"this is no proof: {_reason(error)}") from error
     newest = read_checkpoint(notes[newest_size], key)
     wrong += _strangers(proof, index)
     said.append(f"checkpoint of {newest.size} events, {newest.time}: signed by {newest.origin}")
@@ -390,6 +390,7 @@ def check(proof: zipfile.ZipFile, key: "str | None", against: Sequence[str]) -> 
         except Invalid as error:
             wrong.append(f"{place}: {error}")
     wrong += _left_out(events)
+    wrong += _without_event(inclusion, events)
     continued = [one for note in notes.values() if (one := _continuation(note, key, newest))]
     said += [f"checkpoint: {one}" for one in continued]
     for kept, note in [*(("", note) for note in notes.values()), *((" (kept by you)", text) for text in against)]:
@@ -436,6 +437,14 @@ def _left_out(events: "list[dict[str, Any]]") -> "list[str]":
     return wrong
 
 
+def _without_event(inclusion: "dict[int, Any]", events: "list[dict[str, Any]]") -> "list[str]":
+    """A sentence on a proof without events, which proves nothing, and one on events that only the index names."""
+    missing = sorted(set(inclusion) - {event.get("position") for event in events})
+    shown = ", ".join(map(str, missing[:MAX_SHOWN])) + (" …" if len(missing) > MAX_SHOWN else "")
+    wrong = [f"the events at positions {shown} were left out"] if missing else []
+    return wrong if events else ["a proof must hold at least one event", *wrong]
+
+
 def _check_payloads(
     proof: zipfile.ZipFile, events: "list[dict[str, Any]]", said: "list[str]", wrong: "list[str]"
 ) -> None:
@@ -466,6 +475,13 @@ def _continuation(note: str, key: str, newest: Checkpoint) -> "Continued | None"
     return checkpoint.continued if checkpoint.branch <= newest.branch and checkpoint.size <= newest.size else None
 
 
+def _reason(error: Exception) -> str:
+    """The sentence for an error, without the bytes of the file that it may quote."""
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not UTF-8"
+    return str(error.args[0]) if isinstance(error, (KeyError, ValueError)) and error.args else repr(error)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Check a proof or a certificate of the import ledger.")
     parser.add_argument("proof", help="the proof, a zip file, or the certificate, a JSON file")
@@ -480,24 +496,36 @@ def main() -> int:
         if zipfile.is_zipfile(asked.proof):
             with zipfile.ZipFile(asked.proof) as proof:
                 said, wrong = check(proof, key, against)
+        elif _begins_as_zip(Path(asked.proof)):
+            raise Invalid(f"{asked.proof} must be a whole zip file: it is damaged or its end is missing. Get it again")
         else:
             said, wrong = _check_certificate(Path(asked.proof), key, against)
     except Exception as error:  # of whatever is in a file that somebody else made
-        reason = str(error) if isinstance(error, (Invalid, OSError)) else repr(error)
+        reason = str(error) if isinstance(error, (Invalid, OSError)) else _reason(error)
         print(f"NOT PROVED: {_shown(reason)}", file=sys.stderr)
         return 1
     for sentence in said:
         print(_shown(sentence))
     if key is None:
-        wrong = ["unknown signer: the key came with the file. Give the one that you trust with --key", *wrong]
+        wrong = [
+            "unknown signer: pass the key that the operator gave you with --key; the file's own proves nothing",
+            *wrong,
+        ]
     for sentence in wrong:
         print(f"NOT PROVED: {_shown(sentence)}", file=sys.stderr)
     return 1 if wrong else 0
 
 
+def _begins_as_zip(file: Path) -> bool:
+    with file.open("rb") as opened:
+        return opened.read(2) == b"PK"
+
+
 def _given_key(given: "str | None") -> "str | None":
     """The verifier key: as it was given, or the last word of the file of that name."""
     if given is None or not Path(given).is_file():
+        if given is not None and "+" not in given:
+            raise Invalid(f"--key must be a verifier key (NAME+HASH+KEY) or a file that holds one; {given} is neither")
         return given
     words = Path(given).read_text("utf-8").split()
     if not words:

@@ -71,6 +71,36 @@ def test_a_key_may_stand_in_a_file(proof: Path, folder: Path) -> None:
     assert "must hold a verifier key" in audited(folder, str(proof), "--key", "empty.key").stderr
 
 
+def test_a_proof_without_its_events_proves_nothing(proof: Path, folder: Path) -> None:
+    empty = rewritten(proof, folder / "empty.zip", {"events.ndjson": b""})
+    told = audited(folder, str(empty), "--key", KEY.verifier)
+    assert told.returncode == 1
+    assert "a proof must hold at least one event" in told.stderr
+    assert "were left out" in told.stderr
+
+
+def test_events_that_only_the_index_names_were_left_out(proof: Path, folder: Path) -> None:
+    with zipfile.ZipFile(proof) as opened:
+        lines = opened.read("events.ndjson").splitlines(keepends=True)
+    position = json.loads(lines[-1])["position"]
+    shorter = rewritten(proof, folder / "shorter.zip", {"events.ndjson": b"".join(lines[:-1])})
+    told = audited(folder, str(shorter), "--key", KEY.verifier)
+    assert told.returncode == 1
+    assert f"the events at positions {position} were left out" in told.stderr
+
+
+def test_a_damaged_file_is_named_without_its_bytes(proof: Path, folder: Path) -> None:
+    (folder / "cut.zip").write_bytes(proof.read_bytes()[:-100])
+    told = audited(folder, "cut.zip", "--key", KEY.verifier)
+    assert told.stderr.startswith("NOT PROVED: cut.zip must be a whole zip file")
+    binary = rewritten(proof, folder / "binary.zip", {"events.ndjson": b"\xff\xfe" * 50})
+    assert (
+        audited(folder, str(binary), "--key", KEY.verifier).stderr == "NOT PROVED: this is no proof: it is not UTF-8\n"
+    )
+    told = audited(folder, str(proof), "--key", "missing.key")
+    assert "missing.key is neither" in told.stderr
+
+
 @pytest.mark.parametrize("version", [400_000_000, 10**30, 0, -1, "7", None, 1.5, [1]])
 def test_a_version_that_no_event_has_takes_neither_memory_nor_time(proof: Path, folder: Path, version: Any) -> None:
     with zipfile.ZipFile(proof) as opened:
