@@ -149,21 +149,24 @@ class _Compared(msgspec.Struct, frozen=True):
 def _compared(
     connection: Connection[Any], keys: Sequence[str], outside: Outside, progress: Callable[[int], None]
 ) -> _Compared:
+    """Refuse a log that differs from checkpoints of any key that has signed it, then checkpoints of other keys."""
+    known = (*[verifier for (verifier,) in _rows(connection, "SELECT verifier FROM log_keys")], *keys)
     head = _head(connection)
     branch, signed, newest = _newest(connection)
     ends = outside.ends(since=signed)
-    _refuse_other_branches(connection, ends, branch, outside, keys)
+    _refuse_other_branches(connection, ends, branch, outside, known)
     if kept := ends.get(branch):
         note = outside.note(kept, branch=branch)
-        copied = _read(note, keys)
+        copied = _read(note, known)
         if (copied.size, copied.branch) != (kept, branch):
             raise SealRefused(
                 f"{outside.url} must keep a checkpoint of {kept} events as such, not one of {copied.size}."
             )
         _refuse_differing(connection, head, copied, note, outside.url, progress)
+        _read(note, keys)
+    if newest:
+        _refuse_differing(connection, head, _read(newest, known), newest, "the database", progress)
     before = _read(newest, keys) if newest else None
-    if before is not None:
-        _refuse_differing(connection, head, before, newest, "the database", progress)
     tree = tree_size(connection)
     if tree > head:
         raise LogDiffers(f"TRUNCATED: the log has {head} events, and {tree} were hashed.", tree, f"tree of {tree}")

@@ -138,6 +138,20 @@ def test_a_checkpoint_that_the_key_has_not_signed_stops_nothing(log: Log, servic
     log.add(301, 310)
 
 
+@pytest.mark.parametrize("differ", [put_back, put_back_and_gone_on_with, continued_elsewhere, without_its_end])
+def test_a_log_that_differs_takes_nothing_in_where_its_sealing_key_is_missing(
+    log: Log, service: Any, differ: Any
+) -> None:
+    """As after a restore without the key: a new one is made at the start, and the log knows the former one."""
+    with pytest.raises(SealRefused, match="Is it the right sealing key"):
+        log.seal(OTHER_KEY)
+    assert intake_stop(service) is None
+    differ(log)
+    with pytest.raises(LogDiffers):
+        log.seal(OTHER_KEY)
+    append(log)
+
+
 def test_the_stored_tree_does_not_grow_before_a_seal_is_refused(log: Log) -> None:
     log.outside.keep(610, KEY.sign(610, bytes(32), NOON))
     log.add(301, 350)
