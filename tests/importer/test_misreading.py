@@ -162,6 +162,20 @@ def test_an_encoding_that_cannot_be_found_out_is_asked_for(tmp_path: Path, encod
     assert named[0]["customers"][0]["family_name"] == "Müller"
 
 
+@pytest.mark.parametrize("encoding", ["cp850", "cp437", "mac_roman"])
+@pytest.mark.parametrize("name", ["Bär", "Käthe", "Hülya"])
+def test_an_umlaut_of_dos_or_a_mac_after_a_capital_letter_is_not_misread(
+    tmp_path: Path, encoding: str, name: str
+) -> None:
+    assert "which is not UTF-8 or Windows-1252" in refusal(tmp_path, f"Nr;Name\nK1;{name}\n".encode(encoding))
+
+
+@pytest.mark.parametrize("name", ["D’Angelo", "Šimic", "Köln", "MÜLLER", "Müller–Groß"])
+def test_names_in_windows_1252_need_no_encoding_in_the_mapping(tmp_path: Path, name: str) -> None:
+    file = written(tmp_path, "kunden.csv", f"Nr;Name\nK1;{name}\nK2;Groß\n".encode("cp1252"))
+    assert accounts(tmp_path, file)[0]["customers"][0]["family_name"] == name
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
 def test_the_encoding_is_printed(tmp_path: Path, encoding: str) -> None:
     written(tmp_path, "kunden.csv", "Nr;Name\nK1;Böhm\n".encode(encoding))

@@ -25,9 +25,10 @@ _BOMS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _NOT_1252 = re.compile(
-    rb"[a-z]([\x80-\x84\x86-\x91\x93-\x95\x98\x99\x9b\x9d\x9f\xa1-\xac\xae-\xb3\xb5\xb6\xb8-\xde\xf7])[a-z]"
+    rb"(?:(?<=[a-z])[\x80-\x84\x86-\x91\x93-\x95\x98\x99\x9b\x9d\x9f\xa1-\xac\xae-\xb3\xb5\xb6\xb8-\xde\xf7]"
+    rb"|(?<=[A-Z])[\x80-\x87\x89-\x8b\x8e\x94\x99\x9f])(?=[a-z])"
 )
-"""A sign or a capital letter of Windows-1252 between two small letters: the file is of DOS or a Mac."""
+"""A sign or a capital letter of Windows-1252 before a small letter and after a letter: the file is of DOS or a Mac."""
 _SEPARATOR = re.compile(r'"?sep=(.)"?\r?[\n\r]?\Z', re.IGNORECASE)
 _SWALLOWED = "has whole rows inside a cell of column {}: is a quote missing? Correct it, or ignore the column."
 _CHOOSE = "Say which encoding it has with `source: {encoding: …}` in the mapping, or mend the file."
@@ -201,7 +202,7 @@ def _not_1252(name: str, line: bytes, number: int) -> Unreadable | None:
     except UnicodeDecodeError as error:
         return _at(name, line, number, error.start, "UTF-8 or Windows-1252")
     match = _NOT_1252.search(line)
-    return _at(name, line, number, match.start(1), "UTF-8 or Windows-1252") if match else None
+    return _at(name, line, number, match.start(), "UTF-8 or Windows-1252") if match else None
 
 
 def _at(name: str, line: bytes, number: int, place: int, encoding: str) -> Unreadable:
