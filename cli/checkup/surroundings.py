@@ -76,7 +76,9 @@ def why_no_mail_server(server: MailServer) -> str | None:
 def backups(look: Around) -> Iterator[Finding]:
     """How old the newest backup is, where it is said where they lie."""
     if look.backups is None:
-        yield Finding("backups", "warned", "Nobody has said where backups lie.", "importledger doctor --backups DIR")
+        yield Finding(
+            "backups", "warned", "Backups were not checked: pass their folder.", "importledger doctor --backups DIR"
+        )
         return
     made = []
     for folder in (look.backups, *(path for path in look.backups.iterdir() if path.is_dir())):

@@ -139,7 +139,7 @@ def test_on_a_terminal_the_page_goes_from_green_to_red(
 
 
 def test_backups_are_looked_for_where_they_are_said_to_lie(told: PostgresUrls, folder: Path) -> None:
-    assert "Nobody has said" in found("backups")[0].says
+    assert "were not checked" in found("backups")[0].says
     assert "no backup" in found("backups", folder)[0].says
 
 

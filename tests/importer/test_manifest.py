@@ -150,3 +150,14 @@ def test_an_amount_that_is_none_spoils_no_sum(accounts: list[dict[str, Any]], od
     sums = [[ledger["balance_sum"] for ledger in one["by_ledger"].values()] for one in (found, expected)]
     assert sums[0] == sums[1]
     assert len(said) < 30_000
+
+
+def test_a_manifest_never_replaces_the_book(tmp_path: Path) -> None:
+    book = tmp_path / "book.ndjson"
+    book.write_text('{"external_account_number": "K1", "import_supplier": "NORDWIND"}\n')
+    before = book.read_bytes()
+    refused = importbook("manifest", "book.ndjson", "-o", "book.ndjson", at=tmp_path)
+    assert (refused.returncode, book.read_bytes()) == (2, before)
+    assert "must be a new file or an earlier manifest" in refused.stderr
+    for _ in range(2):
+        assert importbook("manifest", "book.ndjson", "-o", "m.json", at=tmp_path).returncode == 0

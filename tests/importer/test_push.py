@@ -76,6 +76,20 @@ def test_a_book_is_pushed_refused_accounts_are_mended_and_pushed_again(
     assert "accepted 2 · replayed 0 · refused 0" in again.stdout
 
 
+def test_a_mended_rehearsal_does_not_propose_to_send_only_what_was_mended(
+    tmp_path: Path, importer: Importer, access: Mapping[str, str]
+) -> None:
+    write_book(tmp_path, importer.supplier, spoilt=(3,))
+    rehearse = ("--mode", "validate", "--run", "reh-1")
+    assert importbook("push", "book.ndjson", *rehearse, at=tmp_path, access=access).returncode == 1
+    failures = tmp_path / "reh-1.failures.ndjson"
+    failures.write_bytes(failures.read_bytes().replace(b"+49 12", b"+49 30 23125123"))
+    mended = importbook("push", failures.name, *rehearse, at=tmp_path, access=access)
+    assert mended.returncode == 0, mended.stdout
+    assert "Correct them in the whole book, too, before you send it." in mended.stdout
+    assert steps(mended.stdout) == []
+
+
 def with_broken_postcodes(folder: Path, supplier: str, *broken: int) -> None:
     """A book in which these accounts are accepted, with a warning."""
     write_book(folder, supplier)

@@ -41,6 +41,11 @@ def csv_path(run: str, folder: Path) -> Path:
     return folder / f"{run}.failures.csv"
 
 
+def is_of_failures(name: str) -> bool:
+    """Return True for the name of a file of accounts that a push has refused."""
+    return ".failures." in Path(name).name
+
+
 def read_failures(run: str, folder: Path) -> Iterator[Failed]:
     """The failures of the last push of a run in this folder; none where there is no file."""
     path = ndjson_path(run, folder)

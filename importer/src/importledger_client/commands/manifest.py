@@ -7,7 +7,7 @@ from typing import Any
 import click
 import msgspec
 
-from importledger_client.commands.common import NOTHING_DONE, OK, SOME_REFUSED, err, next_step, out, say
+from importledger_client.commands.common import NOTHING_DONE, OK, SOME_REFUSED, Stop, err, next_step, out, say
 from importledger_client.commands.inputs import mapping_option, sources_of
 from importledger_client.display import number
 from importledger_client.manifest import FORMAT, Counting, NoAccount
@@ -32,6 +32,7 @@ def manifest(files: tuple[str, ...], output: Path, supplier: str | None, mapping
     value of a table gets into no account and is not ignored. Tables are counted a second time by their bytes. If the
     counts differ, nothing is written.
     """
+    _refuse_to_replace(output)
     sources = sources_of(files, mapping, supplier)
     counting, bad = Counting(), list[str]()
     for source in sources:
@@ -68,6 +69,16 @@ def manifest(files: tuple[str, ...], output: Path, supplier: str | None, mapping
     run = run_of_files(files, Path.cwd()) or run_named_after(files[0], "create")
     next_step(out(), "reconcile", run, "--manifest", str(output))
     return SOME_REFUSED if bad or counting.repeated or left_open else OK
+
+
+def _refuse_to_replace(output: Path) -> None:
+    """Raises Stop for a file that is there and is no manifest: it may be the book."""
+    if not output.is_file():
+        return
+    with output.open("rb") as file:
+        start = file.read(100)
+    if start and FORMAT.encode() not in start:
+        raise Stop(f"{output} must be a new file or an earlier manifest: it holds something else, which would be lost.")
 
 
 def _lost(tables: list[MappedSource]) -> dict[str, list[str]]:

@@ -28,7 +28,7 @@ from importledger_client.commands.inputs import mapping_option, sources_of
 from importledger_client.commands.watch import watch_runs
 from importledger_client.display import Progress, duration, number, progress
 from importledger_client.errors import ImportLedgerError
-from importledger_client.failures import FailureFiles, csv_path, ndjson_path
+from importledger_client.failures import FailureFiles, csv_path, is_of_failures, ndjson_path
 from importledger_client.memory import keep_memory_flat
 from importledger_client.protocol import MODES
 from importledger_client.pushing import Limit, Pushing
@@ -92,7 +92,7 @@ def push(
     """
     keep_memory_flat()
     known = notes.recall(run or notes.run_named_after(files[0], "create"), Path.cwd())
-    mode = mode or (known.mode if known and ".failures." in files[0] else "create")
+    mode = mode or (known.mode if known and is_of_failures(files[0]) else "create")
     run = run or notes.run_named_after(files[0], mode)
     pushing = Pushing(run, mode, supplier, sources_of(files, mapping, supplier, is_strict=True), rate)
     console = err()
@@ -188,6 +188,9 @@ def _report(console: Console, pushing: Pushing) -> None:
 def _report_problems(console: Console, pushing: Pushing) -> None:
     mend, table = ndjson_path(pushing.run, Path()).name, csv_path(pushing.run, Path()).name
     _report_kinds(console, "Most frequent errors:", pushing.tally)
+    is_mended = pushing.receipts and not pushing.summary.refused and is_of_failures(pushing.sources[0].name)
+    if is_mended and pushing.mode != "create":
+        say(console, "These accounts would be accepted. Correct them in the whole book, too, before you send it.")
     if pushing.tally.accounts:
         say(console, f"Fix these accounts in {mend}; {table} lists every error.")
     _report_kinds(console, "Most frequent warnings:", pushing.warned)
@@ -221,6 +224,8 @@ def _next_command(pushing: Pushing, code: int) -> list[str]:
         return again if files != [STDIN] else []
     if pushing.summary.refused:
         return ["errors", pushing.run, *of_supplier]
+    if pushing.mode != "create" and is_of_failures(files[0]):
+        return []
     if pushing.mode != "create":
         run = notes.run_named_after(files[0], "create")
         run = run if run != pushing.run else f"{run[:61]}-go"

@@ -126,7 +126,7 @@ def _read(path: Path) -> dict[str, Any]:
     except (msgspec.DecodeError, UnicodeDecodeError):
         said = {}
     if "accounts" not in said or "paths" not in said:
-        raise Stop(f"{path} is no manifest. Make one with: {command('manifest', 'FILE', '-o', str(path))}")
+        raise Stop(f"{path} is no manifest. Make one with: {command('manifest', 'FILE', '-o', 'NEW.manifest.json')}")
     return said
 
 
