@@ -22,7 +22,9 @@ from runtime.alone import without
 with without("opentelemetry"):
     import redis
     from dramatiq.brokers.redis import RedisBroker
+    from redis.backoff import ExponentialBackoff
     from redis.connection import parse_url
+    from redis.retry import Retry
 
 STREAMS_PER_MESSAGE = 400
 """Imports that a worker brings to their end together: what is done once for a message costs as much as twenty."""
@@ -99,7 +101,7 @@ class _UndelayedBroker(RedisBroker):
 
 
 def redis_broker(redis_url: str) -> RedisBroker:
-    """A broker on `redis://`, `rediss://` or `unix://`. By parameters, not by URL: a URL gets no connection retries."""
+    """A broker on `redis://`, `rediss://` or `unix://`. A command to a Redis that hangs fails within half a minute."""
     parameters: dict[str, Any] = dict(parse_url(redis_url))  # type: ignore[no-untyped-call]
     if parameters.pop("connection_class", None) is redis.UnixDomainSocketConnection:
         parameters["unix_socket_path"] = parameters.pop("path")
@@ -109,6 +111,7 @@ def redis_broker(redis_url: str) -> RedisBroker:
         **parameters,
         socket_timeout=5,
         socket_connect_timeout=2,
+        retry=Retry(ExponentialBackoff(cap=0.2, base=0.05), retries=1),
         health_check_interval=30,
         maintenance_chance=50_000,
         heartbeat_timeout=30_000,

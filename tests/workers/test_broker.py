@@ -1,5 +1,9 @@
 """Messages carry streams to the actor of their bell, and nothing else."""
 
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import pytest
 
 from tests.support.bells import queued
@@ -34,6 +38,17 @@ def test_a_redis_that_is_away_is_said_to_be() -> None:
     with pytest.raises(BellUnavailable):
         doorbell.ring(["import/S/1"])
     broker.close()
+
+
+@pytest.mark.slow
+def test_a_redis_that_hangs_is_named_within_half_a_minute(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(tmp_path / "redis.sock"))
+        silent.listen()
+        broker = redis_broker(f"unix://{tmp_path}/redis.sock")
+        with ThreadPoolExecutor(1) as pool, pytest.raises(BellUnavailable):
+            pool.submit(BrokerDoorbell(broker).waiting).result(timeout=30)
+        broker.close()
 
 
 def test_a_worker_asks_for_the_messages_of_its_bell_and_for_no_delayed_ones(redis_url: str) -> None:
