@@ -292,7 +292,7 @@ def test_without_script_an_operator_lets_people_in_and_support_finds_and_retries
         page.get_by_label("State").select_option("Failed")
         page.get_by_label("Find an account").fill("")
         page.get_by_role("button", name="Show", exact=True).click()
-        page.get_by_label("All that fit, on every page").check()
+        page.get_by_label("All imports that fit the filter, on every page").check()
         page.get_by_role("button", name="Retry…").click()
         expect(page.get_by_text(f"importledger retry {book.supplier} --all")).to_be_visible()
         page.get_by_label("Reason").fill("without script")
