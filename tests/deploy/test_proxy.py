@@ -27,7 +27,7 @@ from tests.support.make import an_account, encoded
 from tests.support.running import RunningService, free_port, processed, start_service, wait_for
 
 ROOT = Path(__file__).parent.parent.parent
-[CONFIGURATION] = re.findall(r"^```haproxy\n(.*?)^```", (ROOT / "docs" / "security.md").read_text(), re.M | re.S)
+[CONFIGURATION] = re.findall(r"^```text\n(global\n.*?)^```", (ROOT / "docs" / "security.md").read_text(), re.M | re.S)
 UNIT_SETTINGS = (ROOT / "deploy" / "systemd" / "importledger.env.example").read_text()
 HAPROXY = shutil.which("haproxy", path=f"{os.environ['PATH']}{os.pathsep}/usr/sbin")
 PASSWORD = "Kranich Kessel Kupfer"

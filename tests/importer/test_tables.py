@@ -70,6 +70,8 @@ dialects = st.fixed_dictionaries(
 
 def csv_text(rows: list[list[Any]], dialect: dict[str, Any]) -> str:
     text = io.StringIO(newline="")
+    if dialect["lineterminator"] == "\r" and any("\n" in str(cell) for row in rows for cell in row):
+        dialect = dialect | {"quoting": csv.QUOTE_ALL}  # the writer quotes no other line end than its own
     csv.writer(text, **dialect).writerows([HEADER, *rows])
     return text.getvalue()
 
