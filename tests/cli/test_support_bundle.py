@@ -62,7 +62,7 @@ def test_a_bundle_of_a_running_service_helps_and_tells_nothing_of_persons(
         "database.json",
     } <= found.keys()
     assert json.loads(found["versions.json"])["importledger"]
-    assert "0001_log.sql" in json.loads(found["migrations.json"])
+    assert "0001_baseline.sql" in json.loads(found["migrations.json"])
     assert {"lags", "imports", "head"} <= json.loads(found["overview.json"]).keys()
     assert {finding["check"] for finding in json.loads(found["doctor.json"])} >= {"settings", "sealing", "roles"}
     [name] = [name for name in found if name.endswith("service.log")]

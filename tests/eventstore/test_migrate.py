@@ -1,5 +1,6 @@
 """Migrations are applied once, in order, and never edited."""
 
+import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -21,6 +22,17 @@ from tests.support.databases import renamed
 from tests.support.make import stage
 from tests.support.running import wait_for
 from tests.support.times import set_log_time
+
+APPLIED = {
+    "0001_baseline.sql": "770f33271b47eca21df64d58b76b3e9f20f0d62d59d964f2589a72290f751011",
+    "0002_long_jobs.sql": "d450b1ebc5fb74c24e6d838805e5efe0413bc5ba56ef2c4e8b9673ac4c543c9c",
+}
+"""Digests of the migrations that databases have. A change of the schema is a new file, and a new line here."""
+
+
+def test_applied_migrations_never_change() -> None:
+    files = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in module.MIGRATIONS.glob("*.sql")}
+    assert files == APPLIED
 
 
 def test_migrating_twice_applies_nothing(database: PostgresUrls) -> None:
@@ -44,9 +56,9 @@ def test_an_edited_migration_stops_the_start(
 ) -> None:
     for file in module.MIGRATIONS.glob("*.sql"):
         (tmp_path / file.name).write_text(file.read_text())
-    (tmp_path / "0001_log.sql").write_text("-- other\n")
+    (tmp_path / "0001_baseline.sql").write_text("-- other\n")
     monkeypatch.setattr(module, "MIGRATIONS", tmp_path)
-    with pytest.raises(MigrationError, match=r"0001_log\.sql was edited"):
+    with pytest.raises(MigrationError, match=r"0001_baseline\.sql was edited"):
         migrate(database.admin)
 
 

@@ -10,7 +10,8 @@ CREATE TABLE long_jobs (
     asked_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
     ended_at   timestamptz,
     outcome    text        NOT NULL DEFAULT '',
-    refused_by text        NOT NULL DEFAULT ''
+    refused_by text        NOT NULL DEFAULT '',
+    requested_at timestamptz
 );
 CREATE UNIQUE INDEX long_jobs_open ON long_jobs (kind, arguments) WHERE ended_at IS NULL;
 
