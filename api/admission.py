@@ -18,7 +18,6 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.arrivals import Arrivals
 from api.database import read
 from api.directory import Key
 from api.errors import NotValid, not_found, query_not_valid, unknown_parameter
@@ -114,7 +113,6 @@ class Admission:
         self._runs = services.runs
         self._attempts = services.attempts
         self._acknowledgements = services.acknowledgements
-        self._arrivals = Arrivals()
 
     def handler(self, operation: Operation, endpoint: Any) -> Callable[[Request], Awaitable[Response]]:
         """The operation's method of this endpoint, as a handler of requests."""
@@ -122,7 +120,7 @@ class Admission:
         if operation.roles is None:
             return _with_declared_query(operation, method)
         if operation.method == "POST" and not operation.is_ndjson:
-            return self._arrivals.together(self._admitted(operation, operation.roles, self._posted(operation, method)))
+            return self._admitted(operation, operation.roles, self._posted(operation, method))
         return self._admitted(operation, operation.roles, self._without_body(method))
 
     def _admitted(
