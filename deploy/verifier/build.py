@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 SOURCE = HERE.parent.parent / "eventstore" / "proof" / "verifier.py"
 MODULE = "importledger_verify.py"
 ZIPAPP = "importledger-verify.pyz"
-_MAIN = "import sys\n\nimport importledger_verify\n\nsys.exit(importledger_verify.main())\n"
+_MAIN = "import sys\n\nimport importledger_verify\n\nsys.exit(importledger_verify.run())\n"
 
 
 def build_zipapp(folder: Path) -> Path:

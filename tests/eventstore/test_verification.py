@@ -28,7 +28,7 @@ from eventstore.proof.payload_verification import verify_payloads
 from eventstore.proof.proof import write_proof
 from eventstore.proof.sealing import SealRefused
 from eventstore.proof.verification import Kept, gaps, verify_events
-from eventstore.proof.verifier import Invalid, check, leaf_of, main
+from eventstore.proof.verifier import Invalid, check, leaf_of, run
 from projections import INLINE
 from projections.erasure import erase
 from projections.platform.account_numbers import ACCOUNT_NUMBERS
@@ -486,7 +486,7 @@ def test_a_proof_with_any_byte_spoilt_is_refused_or_says_the_same(
         with zipfile.ZipFile(spoilt, "w") as written:
             for other, kept in members.items():
                 written.writestr(other, bytes(content) if other == name else kept)
-        is_refused = main() == 1
+        is_refused = run() == 1
         assert is_refused == ("NOT PROVED" in capsys.readouterr().err)
         if name == "events.ndjson":
             assert is_refused == (_leaves(bytes(content)) != before)
