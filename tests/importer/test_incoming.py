@@ -1,23 +1,31 @@
 """What a server sends that is no import ledger, or means harm, ends in a sentence and in bounded memory."""
 
 import contextlib
+import io
 import itertools
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from importledger_client import Client, ImportLedgerError
 from importledger_client import incoming as bounds
+from importledger_client.answers import Run
 from importledger_client.batches import Batch
 from importledger_client.commands import main
+from importledger_client.commands.watch import _table
 from importledger_client.incoming import Lines, lines_of
 from importledger_client.protocol import TryLater
 from importledger_client.visible import visible
 
+MOVES = "\x1b[2J\u202e"
+"""Clears the screen, and turns the order of letters."""
 TOKEN = b'{"data": {"obtainToken": {"token": "t", "payload": {"exp": 99999999999}}}}'
 
 
@@ -83,14 +91,54 @@ def test_an_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> N
     refuse_runs(lambda path: TOKEN if "graphql" in path else b"[" + b" " * 1_000_000 + b"]")
 
 
-def test_a_refusal_that_would_move_the_cursor_is_written_out(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_key_that_the_service_refuses_is_told_in_a_sentence_of_importbook(capsys: pytest.CaptureFixture[str]) -> None:
     denied = b'{"errors": [{"message": "no \\u001b[2J\\u202e", "extensions": null}]}'
     with answering(lambda path: denied) as url:
         assert main.run(["watch", "book", "--supplier", "NORDWIND", "--url", url, "--key", "ilk_x"]) == 2
-    said = capsys.readouterr().err
-    assert "must be one that the operator gave you" in said
+    assert "must be one that the operator gave you" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["watch", "errors", "push", "reconcile"])
+def test_what_a_server_says_is_escaped_before_it_reaches_the_terminal(
+    verb: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A service that is not ours may answer texts that clear the screen, or turn the order of letters."""
+    monkeypatch.chdir(folder)
+    Path("book.ndjson").write_text('{"external_account_number": "1", "import_supplier": "NORDWIND"}\n')
+    words = {"push": ["book.ndjson", "--run", "book"], "reconcile": ["book", "--manifest", "m.json"]}
+    main.run(["manifest", "book.ndjson", "-o", "m.json"])
+    with answering(hostile) as url:
+        named = words.get(verb, ["book"])
+        assert main.run([verb, *named, "--supplier", "NORDWIND", "--url", url, "--key", "ilk_x"]) in (0, 1)
+    said = "".join(capsys.readouterr())
+    assert "\\x1b[2J\\u202e" in said
     assert "\x1b" not in said
     assert "\u202e" not in said
+
+
+def test_the_table_of_a_run_escapes_what_the_server_says() -> None:
+    drawn = io.StringIO()
+    Console(file=drawn, width=200, no_color=True).print(
+        _table(Run(run=MOVES, import_supplier=MOVES, by_status={MOVES: 1}))
+    )
+    assert drawn.getvalue().count("\\x1b[2J\\u202e") == 3
+    assert "\x1b" not in drawn.getvalue()
+
+
+def hostile(path: str) -> bytes:
+    """The answer of a server whose every text would move the cursor."""
+    problem = {"attr": MOVES, "code": MOVES, "detail": MOVES, "path": MOVES, "number": 1}
+    if "graphql" in path:
+        return TOKEN
+    if "bulk" in path:
+        receipt = {"line": 1, "status": "REFUSED", "code": MOVES, "errors": [problem], "warnings": [problem]}
+        return msgspec.json.encode(receipt) + b"\n" + msgspec.json.encode({"summary": {"lines": 1, "refused": 1}})
+    if path.endswith("/imports/?status=ERRORED"):
+        return b""
+    if path.endswith("/totals/"):
+        return msgspec.json.encode({"by_ledger": {MOVES: {"ledgers": 1}}, "paths": {MOVES: {"count": 1, "digest": ""}}})
+    run = {"run": MOVES, "import_supplier": MOVES, "by_status": {MOVES: 1}, "errors": [problem], "warnings": [problem]}
+    return msgspec.json.encode(run | {"refused": 1, "warned": 1})
 
 
 def refuse_runs(answer: Callable[[str], bytes]) -> None:

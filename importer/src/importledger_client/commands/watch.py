@@ -134,7 +134,7 @@ def _line(run: Run) -> str:
 
 
 def _table(run: Run) -> Table:
-    table = Table(title=f"run {run.run} · {run.import_supplier}")
+    table = Table(title=visible(f"run {run.run} · {run.import_supplier}"))
     table.add_column("status")
     table.add_column("accounts", justify="right")
     for status, count in sorted(run.by_status.items()):
