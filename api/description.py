@@ -43,7 +43,7 @@ _LINES = {"type": "string", "format": "binary"}
 """Any number of lines: no schema of JSON describes the body as a whole."""
 _LINES_SENT = "One object a line, plain or with Content-Encoding gzip or zstd. `x-itemSchema` is the schema of a line."
 _LINES_ANSWERED = "One object a line. `x-itemSchema` is the schema of a line."
-_EVENTS_ANSWERED = "`x-itemSchema` is the schema of the data of an event."
+_EVENTS_ANSWERED = "A stream of events. `x-itemSchema` is the schema of an event, and `contentSchema` that of its data."
 _ALWAYS_POSSIBLE = (400, 405, 414, 431, 500)
 _WITH_TOKEN = (401, 403, 429, 503)
 _WITH_BODY = (408, 409, 413, 415, 422)
@@ -152,6 +152,20 @@ def _lines(schema: dict[str, Any], example: Any = None) -> dict[str, Any]:
     return media | ({} if example is None else {"example": encoded(example).decode() + "\n"})
 
 
+def _events(schema: dict[str, Any]) -> dict[str, Any]:
+    """Body of events, with the schema of one event as OpenAPI 3.2 has it in `itemSchema`.
+
+    `schema` allows anything: readers of OpenAPI 3.1 take it for that of the body, of an event, or of an event's data.
+    """
+    data = {"anyOf": [schema, {"$ref": _REF.format(name="Refusal")}]}
+    told = {
+        "event": {"type": "string"},
+        "id": {"type": "string"},
+        "data": {"type": "string", "contentMediaType": "application/json", "contentSchema": data},
+    }
+    return {"schema": {}, "x-itemSchema": {"type": "object", "required": list(told), "properties": told}}
+
+
 def _request_body(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
     schema = _said(schemas[repr(operation.body)])
     if operation.body is WrappedAccount:
@@ -182,8 +196,7 @@ def _answer(operation: Operation, status: int, of: Any, schemas: dict[str, Any])
     if kind == _NDJSON:
         return {"description": f"{description} {_LINES_ANSWERED}", "content": {kind: _lines(schema)}}
     if kind == EVENTS:
-        media = {"schema": {"type": "string"}, "x-itemSchema": schema}
-        return {"description": f"{description} {_EVENTS_ANSWERED}", "content": {kind: media}}
+        return {"description": f"{description} {_EVENTS_ANSWERED}", "content": {kind: _events(schema)}}
     told: dict[str, Any] = {"description": description, "content": {kind: {"schema": schema}}}
     is_paged = any(parameter.name == "after" for parameter in operation.query)
     return told | ({"headers": {"Link": _LINK}} if is_paged else {})

@@ -52,9 +52,9 @@ RESTATED: tuple[Restated, ...] = (
     Restated("^[A-Za-z0-9_-]{1,32}$", None, "a search takes any text as a supplier, and finds nothing for most"),
     Restated(_ACCOUNT, _LINES, _ONE_LINE, "/application/x-ndjson/schema"),
     Restated(
-        {"$ref": "#/components/schemas/RunRecord"},
         {"type": "string"},
-        "a stream of events was described as if it were the data of one",
+        {},
+        "a stream of events was described as one text, which readers took for one event",
         "/text/event-stream/schema",
     ),
     Restated(False, True, "installations may say more of their health", "/schemas/Health/additionalProperties"),
