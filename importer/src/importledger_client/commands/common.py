@@ -12,16 +12,12 @@ import click
 from rich.console import Console
 
 from importledger_client import notes
-from importledger_client.commands.main import INTERRUPTED, NOTHING_DONE, OK, SOMETHING_WRONG
+from importledger_client.commands.exit_codes import NOTHING_DONE
 from importledger_client.errors import NotFound
 from importledger_client.visible import visible
 
 if TYPE_CHECKING:
     from importledger_client.client import Client
-
-SOME_REFUSED = SOMETHING_WRONG
-
-__all__ = ["INTERRUPTED", "NOTHING_DONE", "OK", "SOME_REFUSED"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 

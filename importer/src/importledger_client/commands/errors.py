@@ -9,7 +9,6 @@ from rich.console import Console
 
 from importledger_client.answers import FieldError, Run
 from importledger_client.commands.common import (
-    OK,
     Access,
     Stop,
     next_step,
@@ -20,6 +19,7 @@ from importledger_client.commands.common import (
     say,
     supplier_of,
 )
+from importledger_client.commands.exit_codes import OK
 from importledger_client.display import number
 from importledger_client.errors import ImportLedgerError, Misconfigured, NotFound
 from importledger_client.failures import csv_path, ndjson_path, read_failures, read_warnings, value_at

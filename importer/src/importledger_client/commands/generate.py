@@ -7,7 +7,7 @@ from fractions import Fraction
 import click
 
 from importledger_client.book import book
-from importledger_client.commands.common import OK
+from importledger_client.commands.exit_codes import OK
 
 _SHARE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*%?\Z")
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-OK, SOMETHING_WRONG, NOTHING_DONE, INTERRUPTED = 0, 1, 2, 130
+from importledger_client.commands.exit_codes import INTERRUPTED, NOTHING_DONE, OK, SOMETHING_WRONG
 
 
 def main() -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import click
 import msgspec
 
-from importledger_client.commands.common import NOTHING_DONE, OK, SOME_REFUSED, Stop, err, next_step, out, say
+from importledger_client.commands.common import Stop, err, next_step, out, say
+from importledger_client.commands.exit_codes import NOTHING_DONE, OK, SOMETHING_WRONG
 from importledger_client.commands.inputs import mapping_option, sources_of
 from importledger_client.display import number
 from importledger_client.manifest import FORMAT, Counting, NoAccount
@@ -68,7 +69,7 @@ def manifest(files: tuple[str, ...], output: Path, supplier: str | None, mapping
         say(out(), f"{sentence} The book cannot balance.")
     run = run_of_files(files, Path.cwd()) or run_named_after(files[0], "create")
     next_step(out(), "reconcile", run, "--manifest", str(output))
-    return SOME_REFUSED if bad or counting.repeated or left_open else OK
+    return SOMETHING_WRONG if bad or counting.repeated or left_open else OK
 
 
 def _refuse_to_replace(output: Path) -> None:

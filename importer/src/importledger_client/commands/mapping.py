@@ -5,7 +5,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from importledger_client.commands.common import OK, SOME_REFUSED, Stop, next_step, out, say
+from importledger_client.commands.common import Stop, next_step, out, say
+from importledger_client.commands.exit_codes import OK, SOMETHING_WRONG
 from importledger_client.mapped_source import MappedSource
 from importledger_client.mapping import read_mapping
 from importledger_client.proposing import gaps, proposed
@@ -66,7 +67,7 @@ def check(mapping: Path, file: str, supplier: str | None) -> int:
     is_open = len(open_) + len(unfit) + bool(without_number) + (not accounts)
     say(console, f"{accounts:,} accounts · open: {is_open}")
     if is_open:
-        return SOME_REFUSED
+        return SOMETHING_WRONG
     words = [] if "import_supplier" in plan.account and not supplier else ["--supplier", supplier or "CODE"]
     next_step(console, "push", file, "--mapping", str(mapping), *words, "--mode", "validate")
     return OK

@@ -8,16 +8,8 @@ import click
 from rich.console import Console
 
 from importledger_client.answers import FieldError
-from importledger_client.commands.common import (
-    NOTHING_DONE,
-    OK,
-    Access,
-    err,
-    next_step,
-    out,
-    reaches_the_service,
-    say,
-)
+from importledger_client.commands.common import Access, err, next_step, out, reaches_the_service, say
+from importledger_client.commands.exit_codes import NOTHING_DONE, OK
 from importledger_client.commands.inputs import mapping_option, sources_of
 from importledger_client.display import number, progress
 from importledger_client.errors import ImportLedgerError

@@ -11,19 +11,8 @@ import msgspec
 from rich.console import Console
 
 from importledger_client import notes
-from importledger_client.commands.common import (
-    INTERRUPTED,
-    NOTHING_DONE,
-    OK,
-    SOME_REFUSED,
-    Access,
-    err,
-    next_step,
-    out,
-    reaches_the_service,
-    run_name,
-    say,
-)
+from importledger_client.commands.common import Access, err, next_step, out, reaches_the_service, run_name, say
+from importledger_client.commands.exit_codes import INTERRUPTED, NOTHING_DONE, OK, SOMETHING_WRONG
 from importledger_client.commands.inputs import mapping_option, sources_of
 from importledger_client.commands.watch import watch_runs
 from importledger_client.display import Progress, duration, number, progress
@@ -130,7 +119,7 @@ def _pushed(pushing: Pushing, client: "Client", shown: Progress, limit: Limit, c
                 shown.show(pushing.receipts, pushing.summary.refused, pushing.share())
                 if limit.is_passed(pushing.summary.refused, pushing.receipts, is_end=False):
                     pushing.ending = "Stopped: too many accounts were refused."
-                    return SOME_REFUSED
+                    return SOMETHING_WRONG
             is_whole = True
     except KeyboardInterrupt:
         pushing.ending = "Interrupted. What was accepted is there; the same command again goes on from here."
@@ -138,7 +127,7 @@ def _pushed(pushing: Pushing, client: "Client", shown: Progress, limit: Limit, c
     except (ImportLedgerError, Unreadable) as error:
         pushing.ending = str(error)
         is_difference = isinstance(error, Unreadable) and error.is_difference
-        return SOME_REFUSED if pushing.receipts or is_difference else NOTHING_DONE
+        return SOMETHING_WRONG if pushing.receipts or is_difference else NOTHING_DONE
     finally:
         client_files = frozenset(Path(name).resolve() for source in pushing.sources for name in source.files)
         files.close(is_whole=is_whole, keep=client_files)
@@ -148,7 +137,7 @@ def _pushed(pushing: Pushing, client: "Client", shown: Progress, limit: Limit, c
         return NOTHING_DONE
     if limit.is_passed(pushing.summary.refused, pushing.receipts, is_end=True):
         pushing.ending = "Too many accounts were refused."
-    return SOME_REFUSED if pushing.summary.refused else OK
+    return SOMETHING_WRONG if pushing.summary.refused else OK
 
 
 def _teller(shown: Progress) -> Callable[[str, float], None]:

@@ -12,9 +12,6 @@ from rich.console import Console
 from importledger_client.adding_up import shown_job
 from importledger_client.certificate import pdf_of
 from importledger_client.commands.common import (
-    INTERRUPTED,
-    OK,
-    SOME_REFUSED,
     Access,
     Stop,
     command,
@@ -27,6 +24,7 @@ from importledger_client.commands.common import (
     say,
     supplier_of,
 )
+from importledger_client.commands.exit_codes import INTERRUPTED, OK, SOMETHING_WRONG
 from importledger_client.comparing import Comparison, compared
 from importledger_client.display import number
 from importledger_client.errors import NotFound, Refused
@@ -163,14 +161,14 @@ def _differs(
         note = f" ({found.note})" if found.note else ""
         say(console, f"  {found.name}: source {found.source}, platform {found.platform}{note}")
     next_step(console, "watch" if is_waiting else "errors", run, "--supplier", supplier, *access.words)
-    return SOME_REFUSED
+    return SOMETHING_WRONG
 
 
 def _not_certified(console: Console, refused: Refused | None) -> int:
     say(console, f"The service does not certify it: {refused.code if refused else ''}")
     for error in refused.errors if refused else ():
         say(console, f"  {error.attr}: {error.detail}".replace("  : ", "  "))
-    return SOME_REFUSED
+    return SOMETHING_WRONG
 
 
 def _write(

@@ -13,8 +13,6 @@ from rich.table import Table
 
 from importledger_client.answers import Run
 from importledger_client.commands.common import (
-    OK,
-    SOME_REFUSED,
     Access,
     err,
     next_step,
@@ -25,6 +23,7 @@ from importledger_client.commands.common import (
     say,
     supplier_of,
 )
+from importledger_client.commands.exit_codes import OK, SOMETHING_WRONG
 from importledger_client.display import EVERY_S, duration, number
 from importledger_client.errors import NotFound
 from importledger_client.notes import recall
@@ -73,7 +72,7 @@ def watch_runs(
             out, f"run {run} · {supplier} · {number(ended.total)} accounts · {counts or 'nothing was taken in'}{warned}"
         )
         if ended.failed and code == OK:
-            code, words = SOME_REFUSED, ["errors", run, "--supplier", supplier]
+            code, words = SOMETHING_WRONG, ["errors", run, "--supplier", supplier]
         elif ended.by_status.get("PROCESSED") and not words:
             words = _is_everything_there(run, supplier)
     return code, words
