@@ -22,6 +22,8 @@ from telemetry.supervision import supervision
 
 REFRESH_S = 0.5
 ALL_SUPPLIERS = "*"
+OPERATOR = ""
+"""The organisation of what the operator of the service has sent."""
 KEEPER = "directory"
 """Name of the task that keeps it fresh."""
 
@@ -48,6 +50,11 @@ class Key(msgspec.Struct, frozen=True):
     def only_supplier(self) -> str:
         """The one supplier that it may touch, for which whatever names no other was meant; "" where there are more."""
         return next(iter(self.suppliers)) if self.reach is not None and len(self.suppliers) == 1 else ""
+
+    @property
+    def owner(self) -> str:
+        """Organisation that its market data belongs to. An operator's key for all suppliers is the service's own."""
+        return OPERATOR if self.role == "operator" and self.reach is None else self.organisation
 
     def may_touch(self, supplier: str) -> bool:
         return supplier in self.suppliers or ALL_SUPPLIERS in self.suppliers

@@ -79,7 +79,8 @@ def history(
 ) -> None:
     """Every event of the import of EXTERNAL for SUPPLIER and of what was attached to its account, oldest first.
 
-    Alone, participant/CODE or price-sheet/CODE/DOCUMENT names a record of the market.
+    Alone, participant/ORGANISATION/CODE or price-sheet/ORGANISATION/CODE/DOCUMENT names a record of the market. The
+    organisation is empty for records of the operator: participant//CODE.
     """
     stream = market_stream(supplier_code) if external is None else ""
     with open_ledger() as ledger:
@@ -105,9 +106,11 @@ def history(
 
 
 def market_stream(name: str) -> str:
-    """The stream that a single argument names: participant/CODE or price-sheet/CODE/DOCUMENT."""
+    """The stream that a single argument names: of a market participant or a price sheet."""
     if not name.startswith(("participant/", "price-sheet/")):
-        raise click.UsageError("Name SUPPLIER and EXTERNAL, or participant/CODE, or price-sheet/CODE/DOCUMENT.")
+        raise click.UsageError(
+            "Name SUPPLIER and EXTERNAL, or participant/ORGANISATION/CODE, or price-sheet/ORGANISATION/CODE/DOCUMENT."
+        )
     return name
 
 

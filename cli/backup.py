@@ -37,7 +37,7 @@ from eventstore.operations.migrate import role_of
 from eventstore.proof.verification import Kept
 from projections import INLINE, PROJECTIONS
 from projections.archiving import all_put_back
-from projections.erasure import erase
+from projections.erasure import erase, erase_contacts
 from projections.platform.account_numbers import ACCOUNT_NUMBERS
 from projections.versioning.build import administrator
 from projections.versioning.compare import verify as verify_projection
@@ -166,6 +166,9 @@ class Report:
             tell("", self.told, as_json=True)
 
 
+_AGAIN = "erased before the restore"
+
+
 def _erased_again(admin_url: str, report: Report) -> Iterator[dict[str, str]]:
     """Whoever was erased by the keys, and not yet by the log, which may be older."""
     ledger = Ledger(admin_url, views=INLINE)
@@ -173,9 +176,14 @@ def _erased_again(admin_url: str, report: Report) -> Iterator[dict[str, str]]:
         with ledger.connection() as connection:
             streams = [row["stream"] for row in connection.execute(SELECT_ERASED)]
         for stream in streams:
+            if stream.startswith("participant/"):
+                erase_contacts(ledger, stream, reason=_AGAIN, at=now(), by=caused_by())
+                report.say(f"The contacts of {text_of(stream)} are erased again.")
+                yield {"participant": stream}
+                continue
             supplier, external = identity_of(stream)
             try:
-                if erase(ledger, supplier, external, reason="erased before the restore", at=now(), by=caused_by()):
+                if erase(ledger, supplier, external, reason=_AGAIN, at=now(), by=caused_by()):
                     report.say(f"{text_of(external)} of {supplier} is erased again.")
                     yield {"supplier": supplier, "external_account_number": external}
             except IllegalTransition:

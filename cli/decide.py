@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import click
 
 from cli.addresses import admin_url
-from cli.known import require_import, require_supplier
+from cli.known import require_import, require_stream, require_supplier
 from cli.operator import caused_by, open_ledger
 from cli.tell import json_option, tell
 from eventstore.aggregates.aggregate import Command
@@ -15,7 +15,7 @@ from eventstore.errors import IllegalTransition
 from eventstore.log.ledger import Ledger
 from projections import INLINE
 from projections.erasure import erase as erase_subject
-from projections.erasure import forget_attempts
+from projections.erasure import erase_contacts, forget_attempts
 from projections.import_status import SELECT_EXTERNALS
 
 IMPORTS_AT_ONCE = 500
@@ -54,12 +54,19 @@ def retry(supplier: str, external: str | None, is_all: bool, code: str | None, r
 
 @click.command()
 @click.argument("supplier")
-@click.argument("external")
+@click.argument("external", required=False)
 @click.option("--reason", required=True, help="Why, such as the number of the request; kept in the log: no names.")
 @click.confirmation_option(prompt="Payloads, key and platform records of this person will be gone for ever. Go on?")
 @json_option
-def erase(supplier: str, external: str, reason: str, as_json: bool) -> None:
-    """Erase the person behind EXTERNAL of SUPPLIER. History and proofs stay, without content."""
+def erase(supplier: str, external: str | None, reason: str, as_json: bool) -> None:
+    """Erase the person behind EXTERNAL of SUPPLIER. History and proofs stay, without content.
+
+    Alone, participant/ORGANISATION/CODE names a market participant, whose contacts are erased; the organisation is
+    empty for one of the operator: participant//CODE.
+    """
+    if external is None:
+        _erase_contacts(supplier, reason, as_json=as_json)
+        return
     named = {"supplier": supplier, "external_account_number": external}
     ledger = Ledger(admin_url(), views=INLINE)
     try:
@@ -79,6 +86,20 @@ def erase(supplier: str, external: str, reason: str, as_json: bool) -> None:
         ledger.close()
     sentence = f"{external} of {supplier} is erased." if done else f"{external} of {supplier} was erased already."
     tell(sentence, named | {"is_erased": True, "is_new": done is not None}, as_json=as_json)
+
+
+def _erase_contacts(stream: str, reason: str, *, as_json: bool) -> None:
+    if not stream.startswith("participant/"):
+        raise click.UsageError("Name SUPPLIER and EXTERNAL, or participant/ORGANISATION/CODE.")
+    ledger = Ledger(admin_url(), views=INLINE)
+    try:
+        with ledger.connection() as connection:
+            require_stream(connection, stream)
+        done = erase_contacts(ledger, stream, reason=reason, at=now(), by=caused_by())
+    finally:
+        ledger.close()
+    sentence = f"The contacts of {stream} are erased." if done else f"The contacts of {stream} were erased already."
+    tell(sentence, {"participant": stream, "is_erased": True, "is_new": done is not None}, as_json=as_json)
 
 
 def _require(ledger: Ledger, supplier: str, external: str | None) -> None:

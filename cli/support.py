@@ -295,7 +295,8 @@ def switch(projection: Projection, version: int, as_json: bool) -> None:
 def heal(supplier: str, external: str | None, as_json: bool) -> None:
     """Make what every projection says of EXTERNAL of SUPPLIER anew; what was parked goes on. Others notice nothing.
 
-    Alone, participant/CODE or price-sheet/CODE/DOCUMENT names a record of the market.
+    Alone, participant/ORGANISATION/CODE or price-sheet/ORGANISATION/CODE/DOCUMENT names a record of the market. The
+    organisation is empty for records of the operator: participant//CODE.
     """
     failed, stream = 0, market_stream(supplier) if external is None else ""
     with administrator(admin_url()) as connection:

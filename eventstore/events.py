@@ -13,11 +13,11 @@ import msgspec
 from eventstore.aggregates.aggregate import Aggregate, Event
 from eventstore.aggregates.customer_mail import CUSTOMER_MAIL
 from eventstore.aggregates.disclosure import DISCLOSURE
-from eventstore.aggregates.import_process import IMPORT_PROCESS
+from eventstore.aggregates.import_process import IMPORT_PROCESS, SubjectErased
 from eventstore.aggregates.import_process import stream_of as import_stream
 from eventstore.aggregates.organisation import ORGANISATION
 from eventstore.aggregates.owner_task import OWNER_TASK
-from eventstore.aggregates.participant import PARTICIPANT
+from eventstore.aggregates.participant import PARTICIPANT, ContactsErased
 from eventstore.aggregates.post_account import POST_ACCOUNT
 from eventstore.aggregates.post_account import identity_of as record_identity
 from eventstore.aggregates.price_sheet import PRICE_SHEET
@@ -36,6 +36,10 @@ _OF_SUPPLIERS = {
     for aggregate in (IMPORT_PROCESS, SUPPLIER, *POST_ACCOUNT, CUSTOMER_MAIL, REFUSALS, RUN, DISCLOSURE)
 }
 _OF_ACCOUNTS = {aggregate.prefix for aggregate in POST_ACCOUNT}
+ERASURES = {"subject_erased.v1": SubjectErased, "contacts_erased.v1": ContactsErased}
+"""Events that end what is known of persons, by their topics: those behind an import, the contacts of a participant."""
+SUBJECT = r"regexp_replace({}, '^(?!import/|participant/)[^/]+/(.*)/[^/]*$', 'import/\1')"
+"""`subject_of` as an SQL expression of a column."""
 
 _topic_of = {event: topic for aggregate in AGGREGATES.values() for topic, event in aggregate.topics.items()}
 _decoders = {
@@ -132,9 +136,12 @@ def supplier_of(stream: str) -> str | None:
 
 
 def subject_of(stream: str) -> str | None:
-    """The import stream of the person whom a stream's payloads speak of; None for what is market-wide."""
+    """The stream whose key a stream's payloads are encrypted with: an import's, or a participant's for its contacts.
+
+    None for streams that speak of no person.
+    """
     prefix = stream.split("/", 1)[0]
-    if prefix == IMPORT_PROCESS.prefix:
+    if prefix in (IMPORT_PROCESS.prefix, PARTICIPANT.prefix):
         return stream
     if prefix in _OF_ACCOUNTS:
         return import_stream(*record_identity(stream)[:2])

@@ -1,7 +1,7 @@
 """The projections: everything that can be thrown away and derived from the log again. One file each."""
 
 from eventstore.aggregates.import_process import ImportProcessed, SubjectErased
-from eventstore.aggregates.participant import ParticipantImported
+from eventstore.aggregates.participant import ContactsErased, ParticipantImported
 from eventstore.aggregates.post_account import TOPICS as RECORD_TOPICS
 from eventstore.aggregates.price_sheet import PriceSheetImported
 from eventstore.log.recorder import InlineView
@@ -53,7 +53,7 @@ FOLLOWING: tuple[Following, ...] = (
 PLATFORM = Platform("platform", TABLES, frozenset({ImportProcessed, SubjectErased, *RECORD_TOPICS.values()}))
 """Accounts and what was attached to them: written by workers, in the transaction that completes an import."""
 
-MARKET = Platform("market", MARKET_TABLES, frozenset({ParticipantImported, PriceSheetImported}))
+MARKET = Platform("market", MARKET_TABLES, frozenset({ParticipantImported, ContactsErased, PriceSheetImported}))
 """Market participants and price sheets: written in the transaction that imports them."""
 
 PROJECTIONS: tuple[Projection, ...] = (*INLINE, PLATFORM, MARKET, *FOLLOWING)

@@ -1,6 +1,7 @@
-"""Erasing a person: the key, the payloads, the answers that repeat them and the platform's records are gone.
+"""Erasing persons: the key, the payloads, the answers that repeat them and the platform's records are gone.
 
 What stays is the history without content, and in the platform the account's number, its keys and when it was erased.
+Of a market participant, whose contacts are erased, the record without them stays.
 Every version of every projection is reached in the same transaction, those that are retired, ready or being built too.
 """
 
@@ -8,12 +9,17 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
+import msgspec
 from psycopg import Connection
 
+from eventstore.aggregates import participant
 from eventstore.aggregates.import_process import EraseSubject, stream_of
+from eventstore.aggregates.participant import EraseContacts, ParticipantImported
+from eventstore.errors import IllegalTransition
 from eventstore.events import Recorded
 from eventstore.log import locks
 from eventstore.log.ledger import Ledger
+from eventstore.log.payloads import Payload
 from eventstore.log.refused_attempts import DELETE_ATTEMPTS
 from eventstore.log.typed_reasons import DELETE_REASONS
 from projections import PROJECTIONS
@@ -50,23 +56,62 @@ def erase(ledger: Ledger, supplier: str, external: str, *, reason: str, at: date
     subject = stream_of(supplier, external)
 
     def beside(connection: Connection[Any], events: Sequence[Recorded]) -> None:
-        connection.execute("SET LOCAL statement_timeout = 0")
-        connection.execute("SET LOCAL lock_timeout = '60s'")
-        be_alone(connection)
-        connection.execute("SET LOCAL lock_timeout = '5s'")
-        # Alone with the platform: nothing about the person can be attached while this runs, or after it.
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.PLATFORM,))
+        _be_alone(connection)
         streams = sorted({recorded.stream for recorded in read_account_history(connection, supplier, external)})
-        for statement in _ERASE:
-            connection.execute(statement.encode(), {"streams": streams, "subject": subject, "at": at})
         connection.execute(DELETE_ATTEMPTS.encode(), {"supplier": supplier, "external": external})
-        for erasure in events:
-            if (change := platform_change(erasure, None)) is not None:
-                apply_change(connection, change)
-            for projection, schema in _places(connection):
-                projection.forget_person(connection, schema, erasure)
+        _forget(connection, streams, subject, at, events, None)
 
     return ledger.execute(subject, EraseSubject(reason=reason), at=at, by=by, beside=beside)
+
+
+def erase_contacts(ledger: Ledger, stream: str, *, reason: str, at: datetime, by: str) -> Recorded | None:
+    """Erase the contacts of a market participant, in one transaction; None when that was done before.
+
+    The rest of its record stays; where the key is gone already, only the code. Needs a ledger on the
+    administrator's URL. Safe to repeat. Raises IllegalTransition where there is no such participant.
+    """
+    imported = next(iter(ledger.history(stream)), None)
+    if imported is None or not isinstance(imported.event, ParticipantImported):
+        raise IllegalTransition("unknown", EraseContacts.__name__)
+    sent = ledger.payloads({stream: imported.event.payload_sha256}).get(stream, b"{}")
+    left = {"code": participant.identity_of(stream)[1]} | msgspec.json.decode(sent)
+    left.pop("contact_details", None)
+    body = msgspec.json.encode(left)
+    payload = Payload.of(body, has_person=False)
+    command = EraseContacts(payload_sha256=payload.sha256.hex(), imported_at=imported.event.imported_at, reason=reason)
+
+    def beside(connection: Connection[Any], events: Sequence[Recorded]) -> None:
+        _be_alone(connection)
+        _forget(connection, [stream], stream, at, events, body)
+
+    return ledger.execute(stream, command, at=at, by=by, payload=payload, beside=beside)
+
+
+def _be_alone(connection: Connection[Any]) -> None:
+    """Wait until nothing about the person can be attached while the transaction runs, or after it."""
+    connection.execute("SET LOCAL statement_timeout = 0")
+    connection.execute("SET LOCAL lock_timeout = '60s'")
+    be_alone(connection)
+    connection.execute("SET LOCAL lock_timeout = '5s'")
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (locks.PLATFORM,))
+
+
+def _forget(
+    connection: Connection[Any],
+    streams: Sequence[str],
+    subject: str,
+    at: datetime,
+    events: Sequence[Recorded],
+    left: bytes | None,
+) -> None:
+    """Delete what is kept beside these streams, then what each version of each projection says of the person."""
+    for statement in _ERASE:
+        connection.execute(statement.encode(), {"streams": streams, "subject": subject, "at": at})
+    for erasure in events:
+        if (change := platform_change(erasure, left)) is not None:
+            apply_change(connection, change)
+        for projection, schema in _places(connection):
+            projection.forget_person(connection, schema, erasure)
 
 
 def _places(connection: Connection[Any]) -> Iterator[tuple[Projection, str]]:

@@ -1,7 +1,8 @@
 """Does what an account refers to exist? Checks that need the database or an object store, made while processing.
 
 Documents are looked for below the supplier's root, if the supplier is set so. An operator's code without a market
-participant is a warning, and an error for a strict supplier.
+participant is a warning, and an error for a strict supplier. The participants of an account are those of the
+organisations that may write to its supplier, and the operator's.
 
 Whether another live account has a supply point is asked before the account's own transaction. Two accounts that share
 one and are processed by two workers in the same moment see neither each other; whoever comes later sees both. To make
@@ -44,6 +45,12 @@ CROSS JOIN LATERAL (
 """
 """One account that has a supply point is enough to know: a source may name the same one in all of its accounts."""
 _SELECT_KNOWN = "SELECT stream FROM events WHERE stream = ANY(%s) AND version = 1"
+_SELECT_WRITERS = """
+SELECT DISTINCT asked.supplier, organisation
+FROM unnest(%s::text[]) AS asked (supplier)
+JOIN access_key ON role IN ('importer', 'operator') AND suppliers && ARRAY[asked.supplier, '*']
+"""
+"""Of revoked keys too: what was sent with them stays."""
 
 
 logger = structlog.get_logger()
@@ -112,16 +119,14 @@ class References:
 
     def findings(self, accounts: Sequence[Referring], treatments: Treatments) -> list[Findings]:
         """The findings of each account, in order. `treatments` must have the supplier of every account."""
-        codes = {code for account in accounts for _, code in account.operators}
-        self._learn(codes)
-        unknown = codes - self._known
+        unknown = self._unknown(accounts)
         missing = _missing(accounts, treatments)
         taken = self._taken(accounts)
         gathered = []
         for account in accounts:
             treatment = treatments[account.supplier]
             findings = _documents_in(account, treatment, missing.get(account.supplier, set()))
-            if problems := (*_shared(account, taken), *_unknown(account, unknown)):
+            if problems := (*_shared(account, taken), *_unknown(account, unknown[account.supplier])):
                 findings = findings.with_problems(problems, are_errors=treatment.strictness == "strict")
             gathered.append(findings)
             if account.is_kept and not findings.errors and not findings.is_unknown:
@@ -138,16 +143,42 @@ class References:
             rows = connection.execute(SELECT_LIVE, (suppliers, identifiers, today_in_germany(now()))).fetchall()
         return {(row["supplier"], row["identifier"]) for row in rows}
 
-    def _learn(self, codes: set[str]) -> None:
-        """Look up the codes that are not known to be participants."""
+    def _unknown(self, accounts: Sequence[Referring]) -> dict[str, set[str]]:
+        """By supplier, the codes of operators that no participant has whom its accounts may refer to."""
+        codes: dict[str, set[str]] = {account.supplier: set() for account in accounts}
+        for account in accounts:
+            codes[account.supplier].update(code for _, code in account.operators)
+        writers = self._writers([supplier for supplier, named in codes.items() if named])
+        streams = {
+            (supplier, code): [participant.stream_of(writer, int(code)) for writer in writers[supplier]]
+            for supplier, named in codes.items()
+            for code in named
+            if _is_number(code)
+        }
+        self._learn({stream for some in streams.values() for stream in some})
+        return {
+            supplier: {code for code in named if self._known.isdisjoint(streams.get((supplier, code), ()))}
+            for supplier, named in codes.items()
+        }
+
+    def _writers(self, suppliers: Sequence[str]) -> dict[str, set[str]]:
+        """By supplier, the organisations that may send its accounts, and the operator."""
+        writers = {supplier: {""} for supplier in suppliers}
+        if suppliers:
+            with self._ledger.connection() as connection:
+                for row in connection.execute(_SELECT_WRITERS, (suppliers,)):
+                    writers[row["supplier"]].add(row["organisation"])
+        return writers
+
+    def _learn(self, streams: set[str]) -> None:
+        """Look up those of the streams that are not known to exist."""
         if len(self._known) > MAX_KNOWN:
             self._known.clear()
-        streams = {participant.stream_of(int(code)): code for code in codes - self._known if _is_number(code)}
-        if not streams:
+        if not (asked := streams - self._known):
             return
         with self._ledger.connection() as connection:
-            rows: list[dict[str, Any]] = connection.execute(_SELECT_KNOWN, (list(streams),)).fetchall()
-        self._known |= {streams[row["stream"]] for row in rows}
+            rows: list[dict[str, Any]] = connection.execute(_SELECT_KNOWN, (list(asked),)).fetchall()
+        self._known |= {row["stream"] for row in rows}
 
 
 def _missing(accounts: Sequence[Referring], treatments: Treatments) -> dict[str, set[str] | None]:

@@ -1,7 +1,12 @@
-"""What is imported before accounts (v1): market participants and their fee price sheets."""
+"""What is imported before accounts (v1): market participants and their fee price sheets.
+
+Each belongs to the organisation that sends it: another one neither reads nor changes it, and may use the same codes
+and document numbers for its own. What the operator of the service has sent belongs to the service: every organisation
+may refer to it, and gets it in answer to its own, unless it has sent that before.
+"""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -13,6 +18,7 @@ from api.admission import Call
 from api.auth import WRITERS
 from api.beside import beside
 from api.database import in_thread, in_time
+from api.directory import OPERATOR
 from api.errors import data_not_valid
 from api.operation import BEFORE, V1, Operation, example_of
 from api.responses import JsonResponse, encoded, refuse_large_answer
@@ -37,6 +43,8 @@ IMPORT_TIMEOUT_S = 30.0
 """Ten thousand sheets are one transaction, which may take its time."""
 
 T = TypeVar("T")
+Name = tuple[int | str, ...]
+"""What names a participant (its code) or a price sheet (its code and document number) within an organisation."""
 
 _PARTICIPANT = Shape(MarketParticipant)
 _FEES = Shape(FeeImport)
@@ -52,7 +60,7 @@ class PriceSheetsImported(Wire, frozen=True, kw_only=True):
 
 
 class PreAccountImport:
-    """The handlers of the pre-account imports. What they import is market-wide: any importer's key may."""
+    """The handlers of the pre-account imports."""
 
     def __init__(self, services: Services) -> None:
         self._ledger = services.ledger
@@ -61,8 +69,8 @@ class PreAccountImport:
         """201 with the record, or 200 with the one that is stored already, which stays unchanged."""
         read = await beside(call.body, _judged, _PARTICIPANT, PARTICIPANT_BOOK, call.body)
         refuse_large_answer(call.body)
-        payload = await beside(call.body, Payload.of, call.body)
-        stream = participant.stream_of(read.code)
+        payload = await beside(call.body, partial(Payload.of, has_person=bool(read.contact_details)), call.body)
+        stream = await in_thread(self._home, call.key.owner, read.code)
         command = participant.ImportParticipant(payload_sha256=payload.sha256.hex())
         answer = call.answer(201, call.body)
         change = partial(participant_change, read)
@@ -85,18 +93,34 @@ class PreAccountImport:
         read = await beside(call.body, _judged, _FEES, FEE_BOOK, call.body)
         _refuse(_repeated(read.price_sheets))
         body = encoded({"price_sheets_imported": len(read.price_sheets)})
-        importing = asyncio.to_thread(self._import_sheets, read.price_sheets, call.by, call.answer(201, body))
+        importing = asyncio.to_thread(self._import_sheets, read.price_sheets, call, call.answer(201, body))
         _refuse(await in_time(importing, within_s=IMPORT_TIMEOUT_S))
         return JsonResponse(body, 201)
 
     def _stored(self, stream: str) -> bytes:
         digest = self._ledger.load([stream])[stream].state.payload_sha256
-        return self._ledger.payloads({stream: digest})[stream]
+        sent = self._ledger.payloads({stream: digest}).get(stream)
+        return sent or encoded({"code": participant.identity_of(stream)[1]})  # keys that were not restored
 
-    def _import_sheets(self, sheets: Sequence[PriceSheet], by: str, answer: Answer | None) -> list[Problem]:
+    def _home(self, owner: str, code: int) -> str:
+        return self._homes(owner, participant.stream_of, [(code,)])[code,]
+
+    def _homes(self, owner: str, stream_of: Callable[..., str], names: Collection[Name]) -> dict[Name, str]:
+        """The streams of these names that the owner sees, else those that would be its own."""
+        own = {name: stream_of(owner, *name) for name in names}
+        shared = {name: stream_of(OPERATOR, *name) for name in names}
+        present = self._present({*own.values(), *shared.values()})
+        borrowed = {name: shared[name] for name in names if own[name] not in present and shared[name] in present}
+        return own | borrowed
+
+    def _present(self, streams: Collection[str]) -> set[str]:
+        return {stream for stream, loaded in self._ledger.load(streams).items() if loaded.version}
+
+    def _import_sheets(self, sheets: Sequence[PriceSheet], call: Call, answer: Answer | None) -> list[Problem]:
         """Append all sheets in one transaction, or say why none was."""
-        codes = {participant.stream_of(sheet.market_participant_code) for sheet in sheets}
-        known = {stream for stream, loaded in self._ledger.load(codes).items() if loaded.version}
+        codes = {(sheet.market_participant_code,) for sheet in sheets}
+        participants = self._homes(call.key.owner, participant.stream_of, codes)
+        known = self._present(participants.values())
         problems = [
             _at(
                 index,
@@ -105,18 +129,20 @@ class PreAccountImport:
                 Sentence("There is no such market participant.", "Es gibt keinen solchen Marktpartner."),
             )
             for index, sheet in enumerate(sheets)
-            if participant.stream_of(sheet.market_participant_code) not in known
+            if participants[sheet.market_participant_code,] not in known
         ]
         if problems or not sheets:
             return problems
-        named = {price_sheet.stream_of(s.market_participant_code, s.document_number): s for s in sheets}
+        sent = {(sheet.market_participant_code, sheet.document_number): sheet for sheet in sheets}
+        homes = self._homes(call.key.owner, price_sheet.stream_of, sent)
+        named = {homes[name]: sheet for name, sheet in sent.items()}
         places = {stream: index for index, stream in enumerate(named)}
         payloads = {stream: Payload.of(_canonical.encode(sheet)) for stream, sheet in named.items()}
         commands = self._as_stored(named, {stream: _command(s, payloads[stream]) for stream, s in named.items()})
         outcomes = self._ledger.execute_many(
             {stream: commands[stream] for stream in sorted(commands)},  # two requests at once meet in the same order
             at=now(),
-            by=by,
+            by=call.by,
             payloads=payloads,
             answer=answer,
             is_all_or_nothing=True,

@@ -90,13 +90,13 @@ def projections(look: Looked) -> Iterator[Finding]:
 
 def healing(name: str, stream: str) -> str:
     """What to type so that a projection takes a parked stream in again."""
+    if stream.startswith(("participant/", "price-sheet/")):
+        return f"importledger projections heal {shlex.quote(stream)}"
     if (account := subject_of(stream)) is None and stream.startswith("customer-mail/"):
         account = "import/" + stream.split("/", 1)[1]
     if account is not None:
         supplier, external = identity_of(account)
         return f"importledger projections heal {shlex.quote(supplier)} {shlex.quote(external)}"
-    if stream.startswith(("participant/", "price-sheet/")):
-        return f"importledger projections heal {shlex.quote(stream)}"
     return f"importledger projections rebuild {name}"
 
 

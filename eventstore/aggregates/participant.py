@@ -1,12 +1,14 @@
 """The market participant: imported once, and never changed by importing it again. Pure.
 
-The record itself, which names people to contact, is a payload beside the log.
+It belongs to the organisation that sent it, or to the operator of the service, whose organisation is "". The record
+itself, which names people to contact, is a payload beside the log. Their contacts can be erased; the rest stays.
 """
 
 from datetime import datetime
 from typing import assert_never
 
 from eventstore.aggregates.aggregate import Aggregate, Command, Digest, Event, Instant, State
+from eventstore.errors import IllegalTransition
 
 
 class ParticipantImported(Event, frozen=True):
@@ -16,7 +18,21 @@ class ParticipantImported(Event, frozen=True):
     imported_at: Instant
 
 
-TOPICS: dict[str, type[Event]] = {"participant_imported.v1": ParticipantImported}
+class ContactsErased(Event, frozen=True):
+    """The record was thrown away with its key; `payload_sha256` names what is left of it, which speaks of no person."""
+
+    payload_sha256: Digest
+    imported_at: Instant
+    erased_at: Instant
+    reason: str = ""
+
+
+ParticipantEvent = ParticipantImported | ContactsErased
+
+TOPICS: dict[str, type[Event]] = {
+    "participant_imported.v1": ParticipantImported,
+    "contacts_erased.v1": ContactsErased,
+}
 
 
 class ImportParticipant(Command, frozen=True):
@@ -25,37 +41,72 @@ class ImportParticipant(Command, frozen=True):
     payload_sha256: str
 
 
+class EraseContacts(Command, frozen=True):
+    """Put a record without contacts in the place of the one that is there."""
+
+    payload_sha256: str
+    imported_at: datetime
+    reason: str = ""
+
+
+ParticipantCommand = ImportParticipant | EraseContacts
+
+
 class Participant(State, frozen=True):
     """`payload_sha256` is "" for a participant that is not known."""
 
     payload_sha256: str = ""
+    is_erased: bool = False
 
 
-def decide(command: ImportParticipant, participant: Participant, at: datetime) -> ParticipantImported | None:
-    """The event that follows; none for a participant that is known, whatever the command says."""
+def decide(command: ParticipantCommand, participant: Participant, at: datetime) -> ParticipantEvent | None:
+    """The event that follows; none for a participant that is known, and for one whose contacts were erased.
+
+    Raises IllegalTransition where there is nothing to erase.
+    """
     match command:
         case ImportParticipant() if participant.payload_sha256:
             return None
         case ImportParticipant(payload_sha256=digest):
             return ParticipantImported(payload_sha256=digest, imported_at=at)
+        case EraseContacts() if participant.is_erased:
+            return None
+        case EraseContacts() if participant.payload_sha256:
+            return ContactsErased(
+                payload_sha256=command.payload_sha256,
+                imported_at=command.imported_at,
+                erased_at=at,
+                reason=command.reason,
+            )
+    raise IllegalTransition("unknown", type(command).__name__)
 
 
-def evolve(participant: Participant, event: ParticipantImported) -> Participant:
+def evolve(participant: Participant, event: ParticipantEvent) -> Participant:
     """The state after the event."""
     match event:
         case ParticipantImported(payload_sha256=digest):
             return Participant(payload_sha256=digest)
+        case ContactsErased(payload_sha256=digest):
+            return Participant(payload_sha256=digest, is_erased=True)
         case _:
             assert_never(event)
 
 
-def stream_of(code: int) -> str:
-    return f"participant/{code}"
+def stream_of(organisation: str, code: int) -> str:
+    """The stream id. An organisation's name holds no slash."""
+    return f"participant/{organisation}/{code}"
+
+
+def identity_of(stream: str) -> tuple[str, int]:
+    """(organisation, code) of a participant's stream."""
+    _, organisation, code = stream.split("/", 2)
+    return organisation, int(code)
 
 
 COMMANDS: dict[type[Event], type[Command]] = {
     ParticipantImported: ImportParticipant,
+    ContactsErased: EraseContacts,
 }
 """The command that each event follows from. A replay asks it again."""
 
-PARTICIPANT = Aggregate("participant", TOPICS, Participant(), decide, evolve, COMMANDS)
+PARTICIPANT = Aggregate("participant", TOPICS, Participant(), decide, evolve, COMMANDS, parts=3)

@@ -1,4 +1,7 @@
-"""The fee price sheet: one document of one market participant, imported once. Pure."""
+"""The fee price sheet: one document of one market participant, imported once. Pure.
+
+It belongs to the organisation that sent it, or to the operator of the service, whose organisation is "".
+"""
 
 from datetime import datetime
 from typing import assert_never
@@ -79,8 +82,9 @@ def evolve(sheet: PriceSheetState, event: PriceSheetImported) -> PriceSheetState
             assert_never(event)
 
 
-def stream_of(participant_code: int, document_number: str) -> str:
-    return f"price-sheet/{participant_code}/{document_number}"
+def stream_of(organisation: str, participant_code: int, document_number: str) -> str:
+    """The stream id. An organisation's name holds no slash."""
+    return f"price-sheet/{organisation}/{participant_code}/{document_number}"
 
 
 COMMANDS: dict[type[Event], type[Command]] = {
@@ -88,4 +92,4 @@ COMMANDS: dict[type[Event], type[Command]] = {
 }
 """The command that each event follows from. A replay asks it again."""
 
-PRICE_SHEET = Aggregate("price-sheet", TOPICS, PriceSheetState(), decide, evolve, COMMANDS, parts=3)
+PRICE_SHEET = Aggregate("price-sheet", TOPICS, PriceSheetState(), decide, evolve, COMMANDS, parts=4)

@@ -364,7 +364,11 @@ class Ledger:
 
         Subjects in `fresh` are assumed to have none yet: theirs is stored with the payload, and is a conflict else.
         """
-        subjects = {stream: subject for stream in payloads if (subject := subject_of(stream)) is not None}
+        subjects = {
+            stream: subject
+            for stream, payload in payloads.items()
+            if payload.has_person and (subject := subject_of(stream)) is not None
+        }
         kept = dict(payloads)
         known = {subject for stream, subject in subjects.items() if not (subject == stream and stream in fresh)}
         keys = {}

@@ -1,7 +1,8 @@
 """Importers' bytes, kept as received beside the log: zstd-compressed, encrypted, under (stream, SHA-256).
 
 Each import process has a key (AES-256-GCM) in a table of its own; what is attached to its account later is encrypted
-with the same. Market-wide data (participants, price sheets) concerns no person and is compressed only.
+with the same. So has each market participant, for its contacts. Other payloads speak of no person: they are compressed
+only.
 """
 
 import hashlib
@@ -47,7 +48,9 @@ SELECT payload_keys.stream
 FROM payload_keys
 JOIN events ON events.stream = payload_keys.stream AND version = 1
 WHERE key IS NULL
-  AND NOT EXISTS (SELECT FROM events AS e WHERE e.stream = payload_keys.stream AND topic = 'subject_erased.v1')
+  AND NOT EXISTS (
+      SELECT FROM events AS e
+      WHERE e.stream = payload_keys.stream AND e.topic IN ('subject_erased.v1', 'contacts_erased.v1'))
 ORDER BY payload_keys.stream
 """
 """Who was erased, by the keys, and not yet by the log."""
@@ -58,7 +61,8 @@ class Payload(msgspec.Struct, frozen=True):
 
     `subject` is the import stream whose key it is encrypted with, where that is not its own stream; `new_key` is
     the key, where it is stored with the payload. `noted` is what a view of the append takes from the body, in the
-    view's own form, where somebody who had it at hand has noted it; it is not kept with the payload.
+    view's own form, where somebody who had it at hand has noted it; it is not kept with the payload. A payload without
+    `has_person` is stored without encryption, in any stream.
     """
 
     sha256: bytes
@@ -67,10 +71,11 @@ class Payload(msgspec.Struct, frozen=True):
     subject: str | None = None
     new_key: bytes | None = None
     noted: tuple[str, ...] | None = None
+    has_person: bool = True
 
     @classmethod
-    def of(cls, body: bytes, noted: tuple[str, ...] | None = None) -> "Payload":
-        return cls(hashlib.sha256(body).digest(), len(body), compressed(body), noted=noted)
+    def of(cls, body: bytes, noted: tuple[str, ...] | None = None, *, has_person: bool = True) -> "Payload":
+        return cls(hashlib.sha256(body).digest(), len(body), compressed(body), noted=noted, has_person=has_person)
 
     def body(self) -> bytes:
         """What it was made of, while it is not encrypted."""

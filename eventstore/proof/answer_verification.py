@@ -9,18 +9,20 @@ import msgspec
 from psycopg import Connection
 from psycopg.rows import tuple_row
 
+from eventstore.events import ERASURES, SUBJECT
+
 MAX_TOLD = 5
 
-_COMPARE = """
+_COMPARE = f"""
 WITH erasures AS (
     SELECT stream, position
     FROM events
-    WHERE topic = 'subject_erased.v1'
+    WHERE topic = ANY(%(erasures)s)
 ), spoken AS (
     SELECT command_id, min(events.position) AS position, coalesce(bool_or(erasures.position > events.position), false)
            AS is_erased, max(split_part(split_part(encode(state, 'escape'), '"answer_sha256":"', 2), '"', 1)) AS digest
     FROM events
-    LEFT JOIN erasures ON erasures.stream = regexp_replace(events.stream, '^(?!import/)[^/]+/(.*)/[^/]*$', 'import/\\1')
+    LEFT JOIN erasures ON erasures.stream = {SUBJECT.format("events.stream")}
     WHERE command_id IS NOT NULL
     GROUP BY command_id
 ), kept AS (
@@ -45,9 +47,9 @@ WITH erasures AS (
 SELECT numbered.state, times, numbered.position, stream
 FROM numbered
 LEFT JOIN events USING (position)
-WHERE number <= CASE WHEN numbered.state IN ('matching', '') THEN 1 ELSE %s END
+WHERE number <= CASE WHEN numbered.state IN ('matching', '') THEN 1 ELSE %(most)s END
 ORDER BY numbered.position, number
-"""
+"""  # noqa: S608 - constants
 
 _SENTENCES = {
     "altered": "WARNED  position {position} ({stream}): the remembered answer is not the one that was given",
@@ -69,7 +71,7 @@ def verify_answers(connection: Connection[Any]) -> VerifiedAnswers:
     verified = VerifiedAnswers()
     counts: dict[str, int] = {}
     with connection.cursor(row_factory=tuple_row) as cursor:
-        for state, times, position, stream in cursor.execute(_COMPARE, (MAX_TOLD,)):
+        for state, times, position, stream in cursor.execute(_COMPARE, {"most": MAX_TOLD, "erasures": [*ERASURES]}):
             counts[state] = times
             if state in _SENTENCES:
                 verified.problems.append(_SENTENCES[state].format(position=position, stream=stream))

@@ -16,7 +16,7 @@ from psycopg.sql import SQL
 
 from eventstore.aggregates.customer_mail import MailRequested
 from eventstore.aggregates.supplier import SupplierArchived
-from eventstore.events import AGGREGATES, read_event
+from eventstore.events import AGGREGATES, ERASURES, SUBJECT, read_event
 from eventstore.log.payloads import read_payload, stored_contents
 from runtime.parallel import processes
 
@@ -40,7 +40,7 @@ _BY_HASH: LiteralString = "WHERE abs(hashtext(payloads.stream)::bigint) %% %s = 
 _BY_STREAM: LiteralString = """
 WHERE (%s::text IS NULL OR payloads.stream > %s) AND (%s::text IS NULL OR payloads.stream <= %s)
 """
-_WITHOUT_PAYLOAD = """
+_WITHOUT_PAYLOAD = f"""
 FROM (
     SELECT position, stream, supplier,
            split_part(split_part(encode(state, 'escape'), '"payload_sha256":"', 2), '"', 1) AS digest
@@ -51,9 +51,9 @@ WHERE NOT EXISTS (
       SELECT FROM payloads WHERE payloads.stream = speaking.stream AND encode(sha256, 'hex') = digest)
   AND NOT EXISTS (
       SELECT FROM events AS erasure
-      WHERE erasure.topic = 'subject_erased.v1'
-        AND erasure.stream = regexp_replace(speaking.stream, '^(?!import/)[^/]+/(.*)/[^/]*$', 'import/\\1'))
-"""
+      WHERE erasure.topic = ANY(%(erasures)s) AND erasure.position > speaking.position
+        AND erasure.stream = {SUBJECT.format("speaking.stream")})
+"""  # noqa: S608 - constants
 _IS_DETACHED = """EXISTS (
       SELECT FROM unnest(%(suppliers)s::text[], %(upto)s::bigint[]) AS archived (code, last)
       WHERE code = speaking.supplier AND speaking.position <= last)
@@ -77,9 +77,13 @@ ORDER BY stream, version DESC
 _SELECT_UNERASED = """
 SELECT erasure.stream
 FROM events AS erasure
-WHERE erasure.topic = 'subject_erased.v1'
+WHERE erasure.topic = ANY(%(erasures)s)
   AND (EXISTS (SELECT FROM payload_keys WHERE payload_keys.stream = erasure.stream AND key IS NOT NULL)
-       OR EXISTS (SELECT FROM payloads WHERE payloads.stream = erasure.stream))
+       OR EXISTS (
+           SELECT FROM payloads
+           WHERE payloads.stream = erasure.stream
+             AND encode(sha256, 'hex') <> split_part(split_part(encode(erasure.state, 'escape'),
+                                                                '"payload_sha256":"', 2), '"', 1)))
 LIMIT 5
 """
 
@@ -184,6 +188,7 @@ def missing_payloads(connection: Connection[Any]) -> VerifiedPayloads:
     verified.archives = {code: event.url for code, event in archives.items()}
     values = {
         "topics": _TOPICS_WITH_PAYLOAD,
+        "erasures": [*ERASURES],
         "suppliers": list(archives),
         "upto": [event.position for event in archives.values()],
     }
@@ -192,7 +197,7 @@ def missing_payloads(connection: Connection[Any]) -> VerifiedPayloads:
             verified.problems.append(
                 f"PAYLOAD  position {position} ({stream}): its payload is not there, nor was it erased"
             )
-        for (stream,) in cursor.execute(_SELECT_UNERASED):
+        for (stream,) in cursor.execute(_SELECT_UNERASED, values):
             verified.problems.append(f"PAYLOAD  {stream} was erased, and has a payload or a key all the same")
         if archives:
             [verified.detached] = cursor.execute(_COUNT_DETACHED, values).fetchone() or (0,)
@@ -213,6 +218,6 @@ def _archives(connection: Connection[Any]) -> dict[str, SupplierArchived]:
 def _erased(connection: Connection[Any]) -> int:
     """How many persons were erased, by the log."""
     with connection.cursor(row_factory=tuple_row) as cursor:
-        row = cursor.execute("SELECT count(*) FROM events WHERE topic = 'subject_erased.v1'").fetchone()
+        row = cursor.execute("SELECT count(*) FROM events WHERE topic = ANY(%s)", ([*ERASURES],)).fetchone()
     assert row is not None
     return int(row[0])

@@ -5,7 +5,8 @@ from typing import Any
 
 from eventstore.aggregates.import_process import ImportProcessed, SubjectErased
 from eventstore.aggregates.import_process import identity_of as import_identity
-from eventstore.aggregates.participant import ParticipantImported
+from eventstore.aggregates.participant import ContactsErased, ParticipantImported
+from eventstore.aggregates.participant import identity_of as participant_identity
 from eventstore.aggregates.post_account import RecordCancellationChanged, RecordImported, identity_of
 from eventstore.aggregates.price_sheet import PriceSheetImported
 from eventstore.events import Recorded
@@ -17,7 +18,7 @@ from projections.platform.rows import (
     record_rows_of,
     rows_of,
 )
-from projections.platform.tables import ACCOUNT_TABLE, RECORD_TABLES, TABLES
+from projections.platform.tables import ACCOUNT_TABLE, PARTICIPANT_TABLE, RECORD_TABLES, TABLES
 from projections.platform.writing import PlatformChange
 from schemas.base import Wire
 from schemas.delivery_note import DeliveryNoteImport
@@ -46,7 +47,7 @@ def platform_change(recorded: Recorded, body: bytes | None) -> PlatformChange | 
             body is not None
         ):
             return record_change(_record_in(recorded.stream, body), recorded, number)
-        case ParticipantImported() if body is not None:
+        case ParticipantImported() | ContactsErased() if body is not None:
             return participant_change(_PARTICIPANT.stored(body), recorded)
         case PriceSheetImported() if body is not None:
             return price_sheet_change(_PRICE_SHEET.stored(body), recorded)
@@ -69,15 +70,23 @@ def record_change(record: Wire, recorded: Recorded, account_number: str) -> Plat
 
 
 def participant_change(participant: MarketParticipant, recorded: Recorded) -> PlatformChange:
-    """A participant is imported once, and never changed."""
-    assert isinstance(recorded.event, ParticipantImported)
-    return PlatformChange(copied=participant_rows_of(participant, recorded.event.imported_at))
+    """A participant is imported once, and never changed, until its contacts are erased."""
+    event = recorded.event
+    assert isinstance(event, ParticipantImported | ContactsErased)
+    organisation, code = participant_identity(recorded.stream)
+    key = {"organisation": organisation, "code": str(code)}
+    is_new = isinstance(event, ParticipantImported)
+    return PlatformChange(
+        deleted=() if is_new else [(table.name, key) for table in PARTICIPANT_TABLE.all()],
+        copied=participant_rows_of(participant, organisation, event.imported_at),
+    )
 
 
 def price_sheet_change(sheet: PriceSheet, recorded: Recorded) -> PlatformChange:
     """A sheet is imported once, and never changed."""
     assert isinstance(recorded.event, PriceSheetImported)
-    return PlatformChange(copied=price_sheet_rows_of(sheet, recorded.event.imported_at))
+    organisation = recorded.stream.split("/", 2)[1]
+    return PlatformChange(copied=price_sheet_rows_of(sheet, organisation, recorded.event.imported_at))
 
 
 def _erasure(stream: str, account_number: str, at: datetime) -> PlatformChange:

@@ -73,14 +73,14 @@ def record_rows_of(record: Wire, account_number: str, reference: str, recorded_a
     return _rows(RECORD_TABLES[type(record)], record, text(account_number) + text(reference), recorded_at)
 
 
-def participant_rows_of(participant: MarketParticipant, recorded_at: datetime) -> WrittenRows:
-    """The rows of a market participant and of whom to contact there."""
-    return _rows(PARTICIPANT_TABLE, participant, BIGINT[participant.code], recorded_at)
+def participant_rows_of(participant: MarketParticipant, organisation: str, recorded_at: datetime) -> WrittenRows:
+    """The rows of an organisation's market participant and of whom to contact there."""
+    return _rows(PARTICIPANT_TABLE, participant, text(organisation) + BIGINT[participant.code], recorded_at)
 
 
-def price_sheet_rows_of(sheet: PriceSheet, recorded_at: datetime) -> WrittenRows:
-    """The rows of a price sheet and of its prices."""
-    key = BIGINT[sheet.market_participant_code] + text(sheet.document_number)
+def price_sheet_rows_of(sheet: PriceSheet, organisation: str, recorded_at: datetime) -> WrittenRows:
+    """The rows of an organisation's price sheet and of its prices."""
+    key = text(organisation) + BIGINT[sheet.market_participant_code] + text(sheet.document_number)
     return _rows(PRICE_SHEET_TABLE, sheet, key, recorded_at)
 
 

@@ -3,9 +3,10 @@
 A row is named by account number and ordinal (its place among the account's rows of that table, from 1) and names
 its parent by the parent's ordinal. What was attached to the account later (delivery notes, energy amounts, invoices)
 has its reference beside the account number. Market participants and price sheets belong to no account: they are named
-as on the wire. What the platform asks for one by one is a row; an account's other lists are columns of their parent
-(`projections.platform.folding`), since rows are what an account costs. Objects inside an object become columns with
-the field's name before theirs. Datetimes are stored as instants: without zone they are German market time.
+as on the wire, within the organisation that they belong to ("" for the operator of the service). What the platform
+asks for one by one is a row; an account's other lists are columns of their parent (`projections.platform.folding`),
+since rows are what an account costs. Objects inside an object become columns with the field's name before theirs.
+Datetimes are stored as instants: without zone they are German market time.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -32,8 +33,8 @@ INDEXES: dict[str, dict[str, str]] = {
 """Indexes besides the keys, by table and name. The second finds other accounts of a supply point."""
 _ACCOUNT_KEY = (("account_number", "text"),)
 _RECORD_KEY = (("account_number", "text"), ("reference", "text"))
-_PARTICIPANT_KEY = (("code", "bigint"),)
-_PRICE_SHEET_KEY = (("market_participant_code", "bigint"), ("document_number", "text"))
+_PARTICIPANT_KEY = (("organisation", "text"), ("code", "bigint"))
+_PRICE_SHEET_KEY = (("organisation", "text"), ("market_participant_code", "bigint"), ("document_number", "text"))
 
 
 Encoder = Callable[[Any], bytes]
@@ -183,7 +184,7 @@ PARTICIPANT_TABLE = _root("market_participant", _PARTICIPANT_KEY, MarketParticip
 PRICE_SHEET_TABLE = _root("price_sheet", _PRICE_SHEET_KEY, PriceSheet)
 MARKET_ROOTS = (PARTICIPANT_TABLE, PRICE_SHEET_TABLE)
 MARKET_TABLES: tuple[Table, ...] = tuple(table for root in MARKET_ROOTS for table in root.all())
-"""What belongs to the market, and to no account or supplier."""
+"""Tables whose rows belong to an organisation, and to no account or supplier."""
 
 
 def table_columns(table: Table) -> list[tuple[str, str]]:

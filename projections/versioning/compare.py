@@ -180,10 +180,10 @@ def _last_event(connection: Connection[Any], difference: Difference, schema: str
 def _stream_behind(connection: Connection[Any], key: Mapping[str, Any], schema: str) -> str | None:
     """The stream that a platform row follows from."""
     match key:
-        case {"market_participant_code": code, "document_number": document}:
-            return price_sheet.stream_of(code, document)
-        case {"code": code}:
-            return participant.stream_of(code)
+        case {"organisation": organisation, "market_participant_code": code, "document_number": document}:
+            return price_sheet.stream_of(organisation, code, document)
+        case {"organisation": organisation, "code": code}:
+            return participant.stream_of(organisation, code)
         case {"account_number": number}:
             query = SQL("SELECT import_supplier, external_account_number FROM {} WHERE account_number = %s")
             with connection.cursor(row_factory=tuple_row) as cursor:

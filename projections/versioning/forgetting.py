@@ -11,14 +11,13 @@ from typing import Any
 from psycopg import Connection
 from psycopg.rows import dict_row
 
-from eventstore.aggregates.import_process import SubjectErased
-from eventstore.events import Recorded, recorded_of
+from eventstore.events import ERASURES, Recorded, Unreadable, recorded_of
 from eventstore.log import locks
 from eventstore.log.columns import SELECT_EVENTS
 
 _SELECT_ERASURES = (
     SELECT_EVENTS
-    + """WHERE topic = 'subject_erased.v1' AND position > %s
+    + """WHERE topic = ANY(%s) AND position > %s
 ORDER BY position
 """
 )
@@ -40,5 +39,5 @@ def be_alone(connection: Connection[Any]) -> None:
 def read_erasures(connection: Connection[Any], *, after: int) -> Iterator[Recorded]:
     """Who was erased after a position of the log."""
     with connection.cursor(binary=True, row_factory=dict_row) as cursor:
-        erasures = [recorded_of(row) for row in cursor.execute(_SELECT_ERASURES, (after,)).fetchall()]
-    yield from (one for one in erasures if isinstance(one.event, SubjectErased))
+        erasures = [recorded_of(row) for row in cursor.execute(_SELECT_ERASURES, ([*ERASURES], after)).fetchall()]
+    yield from (one for one in erasures if not isinstance(one.event, Unreadable))

@@ -102,9 +102,13 @@ def is_whole(connection: Connection[Any], projection: Projection) -> bool:
 
 def fits(connection: Connection[Any], projection: Projection) -> bool:
     """Whether the live tables of the platform, where there are any, can hold rows as they are declared now."""
-    for table in projection.tables if isinstance(projection, Platform) else ():
+    if not isinstance(projection, Platform):
+        return True
+    for table in projection.tables:
         declared = dict(projection.declared_columns(table))
         present = _columns(connection, projection.home, table)
+        if present and not present.keys() >= set(projection.key_of(table)):
+            return False
         if any(declared.get(name) != kind for name, kind in present.items()):
             return False
     return True

@@ -15,9 +15,9 @@ from psycopg.sql import SQL, Composed, Identifier
 
 from eventstore.aggregates.aggregate import Event
 from eventstore.aggregates.import_process import SubjectErased
-from eventstore.aggregates.participant import PARTICIPANT
+from eventstore.aggregates.participant import PARTICIPANT, ContactsErased
 from eventstore.aggregates.price_sheet import PRICE_SHEET
-from eventstore.events import Recorded
+from eventstore.events import ERASURES, Recorded
 from eventstore.log.copying import copy_into
 from projections.platform.change import platform_change
 from projections.platform.tables import (
@@ -108,7 +108,7 @@ class Projection:
     @property
     def holds_persons(self) -> bool:
         """Whether its rows repeat what was sent about persons: an erasure is among its events then."""
-        return self.reads_payloads and SubjectErased in self.events
+        return self.reads_payloads and not self.events.isdisjoint(ERASURES.values())
 
     def forget_person(self, connection: Connection[Any], schema: str, erasure: Recorded) -> None:
         """Delete what these tables hold of a person, before the erasure itself is applied to them, or instead of it."""
@@ -148,8 +148,12 @@ class Platform(Projection):
             or (self.holds_persons and name not in _STAYING and not name.endswith("ordinal"))
         ]
 
+    def key_of(self, table: str) -> Sequence[str]:
+        """The columns that name a row."""
+        return primary_key(self._table(table))
+
     def index(self, connection: Connection[Any], schema: str, table: str) -> None:
-        key = SQL(", ").join(map(Identifier, primary_key(self._table(table))))
+        key = SQL(", ").join(map(Identifier, self.key_of(table)))
         adding = SQL("ALTER TABLE {} ADD PRIMARY KEY ({})").format(Identifier(schema, table), key)
         connection.execute(adding)
         for name, columns in INDEXES.get(table, {}).items():
@@ -195,7 +199,7 @@ class Platform(Projection):
                         delete_rows(connection, schema, table, {"account_number": number})
         root = _MARKET_ROOTS.get(prefix)
         if root is not None and root.name in self.tables:
-            key = dict(zip((name for name, _ in root.key), rest.split("/", 1), strict=True))
+            key = dict(zip((name for name, _ in root.key), rest.split("/", len(root.key) - 1), strict=True))
             for below in root.all():
                 delete_rows(connection, schema, below.name, key)
         return True
@@ -208,6 +212,8 @@ class Platform(Projection):
         Versions that other code has made may have other tables.
         """
         event = erasure.event
+        if isinstance(event, ContactsErased):
+            self.forget(connection, schema, erasure.stream)
         if self.holds_persons and isinstance(event, SubjectErased) and event.account_number:
             with connection.cursor(row_factory=tuple_row) as cursor:
                 cursor.execute(_SELECT_OF_ACCOUNTS, (schema,))
@@ -216,7 +222,10 @@ class Platform(Projection):
             apply_change(connection, PlatformChange(deleted=deleted), schema=schema)
 
 
-_STAYING = ("account_number", "import_supplier", "external_account_number", "created_at", "recorded_at", "erased_at")
+_STAYING = (
+    *("account_number", "import_supplier", "external_account_number", "created_at", "recorded_at", "erased_at"),
+    *("organisation", "code", "market_participant_code", "document_number"),
+)
 """Columns that an erasure leaves, and times of the log."""
 
 _MARKET_ROOTS = {PARTICIPANT.prefix: PARTICIPANT_TABLE, PRICE_SHEET.prefix: PRICE_SHEET_TABLE}

@@ -14,7 +14,7 @@ from psycopg.rows import tuple_row
 
 from discretion.shown import said_by
 from eventstore.aggregates.import_process import ImportProcessed, ImportStaged
-from eventstore.aggregates.participant import ParticipantImported
+from eventstore.aggregates.participant import ContactsErased, ParticipantImported
 from eventstore.aggregates.post_account import RecordCancellationChanged, RecordImported
 from eventstore.aggregates.price_sheet import PriceSheetImported
 from eventstore.events import AGGREGATES, Recorded, Unreadable, read_event, recorded_event, subject_of
@@ -130,6 +130,7 @@ _OF_OWN_PAYLOADS = (
     RecordImported,
     RecordCancellationChanged,
     ParticipantImported,
+    ContactsErased,
     PriceSheetImported,
 )
 """Events that name the payload which they speak of."""

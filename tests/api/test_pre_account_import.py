@@ -38,7 +38,7 @@ def fees(service: RunningService, importer: Importer, *sheets: Any) -> tuple[int
 def sheets_stored(service: RunningService, participant: int) -> int:
     with psycopg.connect(admin_url(service)) as connection:
         row = connection.execute(
-            "SELECT count(*) FROM events WHERE stream LIKE %s", (f"price-sheet/{participant}/%",)
+            "SELECT count(*) FROM events WHERE stream LIKE %s", (f"price-sheet/%/{participant}/%",)
         ).fetchone()
         assert row
         return int(row[0])
@@ -180,7 +180,7 @@ def test_a_participant_and_its_sheets_become_platform_records(service: RunningSe
     query = """
         SELECT p.name, p.role, c.category, c.email, c.valid_from = '2023-12-31T23:00:00Z'
         FROM platform.market_participant AS p
-        JOIN platform.market_participant_contact AS c USING (code)
+        JOIN platform.market_participant_contact AS c USING (organisation, code)
         WHERE code = %s
     """
     contact = ("Stadtwerke Musterstadt", "NETWORK_OPERATOR", "Z10", "leitstelle@example.com", True)
@@ -188,8 +188,8 @@ def test_a_participant_and_its_sheets_become_platform_records(service: RunningSe
     query = """
         SELECT document_number, a.ordinal, a.price_cents::text, a.interval_zone_upper_bound::text
         FROM platform.price_sheet AS s
-        JOIN platform.price_sheet_article_price AS a USING (market_participant_code, document_number)
-        JOIN platform.market_participant AS p ON p.code = s.market_participant_code
+        JOIN platform.price_sheet_article_price AS a USING (organisation, market_participant_code, document_number)
+        JOIN platform.market_participant AS p ON (p.organisation, p.code) = (s.organisation, market_participant_code)
         WHERE p.code = %s
         ORDER BY document_number, a.ordinal
     """
@@ -238,14 +238,117 @@ def test_the_history_of_a_market_record_can_be_read_and_it_can_be_healed(
     code = import_participant(service, importer)
     assert fees(service, importer, a_sheet(code))[0] == 201
     for stream, event in (
-        (f"participant/{code}", "ParticipantImported"),
-        (f"price-sheet/{code}/D-1", "PriceSheetImported"),
+        (f"participant/Testers/{code}", "ParticipantImported"),
+        (f"price-sheet/Testers/{code}/D-1", "PriceSheetImported"),
     ):
         [line] = service.cli("history", stream, "--json").stdout.splitlines()
         assert json.loads(line)["event"] == event
         assert "market: made anew" in service.cli("projections", "heal", stream).stdout
-    shown = service.cli("history", f"participant/{code}", "--payloads").stdout
+    shown = service.cli("history", f"participant/Testers/{code}", "--payloads").stdout
     assert "Leitstelle" in shown
-    assert service.cli("history", f"participant/{code}0", check=False).returncode == 1
+    assert service.cli("history", f"participant/Testers/{code}0", check=False).returncode == 1
     assert service.cli("history", importer.supplier, check=False).returncode == 1
     assert rows(service, "SELECT count(*) FROM platform.market_participant WHERE code = %s", code) == [(1,)]
+
+
+@pytest.fixture(scope="module")
+def other(service: RunningService) -> Importer:
+    """A key of another organisation."""
+    return service.importer(organisation="Others")
+
+
+@pytest.fixture(scope="module")
+def operator(service: RunningService) -> Importer:
+    """A key of the service's operator."""
+    return service.importer(role="operator", organisation="Platform", supplier="*")
+
+
+def test_two_organisations_hold_the_same_market_partner_code_each(
+    service: RunningService, importer: Importer, other: Importer
+) -> None:
+    mine = a_participant()
+    theirs = changed(mine, "somebody.else@example.com", "contact_details", 0, "email")
+    for caller, record in ((importer, mine), (other, theirs)):
+        assert post(service, caller, "market-participant", record) == (201, record)
+    for caller, record in ((importer, mine), (other, theirs)):
+        assert post(service, caller, "market-participant", changed(mine, "x", "name")) == (200, record)
+    code = mine["code"]
+    for caller, price in ((importer, "1"), (other, "2")):
+        sheet = changed(a_sheet(code), price, "article_prices", 2, "price_cents")
+        assert fees(service, caller, sheet) == (201, {"price_sheets_imported": 1})
+    query = """
+        SELECT organisation, a.price_cents::text, c.email
+        FROM platform.price_sheet_article_price AS a
+        JOIN platform.market_participant_contact AS c USING (organisation)
+        WHERE market_participant_code = %s AND a.ordinal = 3 AND c.code = market_participant_code
+        ORDER BY organisation
+    """
+    assert rows(service, query, code) == [
+        ("Others", "2", "somebody.else@example.com"),
+        ("Testers", "1", "leitstelle@example.com"),
+    ]
+
+
+def test_price_sheets_refer_to_no_participant_of_another_organisation(
+    service: RunningService, importer: Importer, other: Importer
+) -> None:
+    code = import_participant(service, importer)
+    status, body = fees(service, other, a_sheet(code))
+    assert (status, body["errors"][0]["code"]) == (400, "market_participant_not_found")
+
+
+def test_what_the_operator_has_sent_is_read_by_all_and_changed_by_none(
+    service: RunningService, importer: Importer, operator: Importer
+) -> None:
+    shared = a_participant()
+    assert post(service, operator, "market-participant", shared) == (201, shared)
+    assert post(service, importer, "market-participant", changed(shared, "x", "name")) == (200, shared)
+    code = shared["code"]
+    assert fees(service, importer, a_sheet(code, "own")) == (201, {"price_sheets_imported": 1})
+    assert fees(service, operator, a_sheet(code)) == (201, {"price_sheets_imported": 1})
+    assert fees(service, importer, a_sheet(code)) == (201, {"price_sheets_imported": 1})
+    status, body = fees(service, importer, changed(a_sheet(code), "99", "article_prices", 0, "price_cents"))
+    assert (status, body["errors"][0]["code"]) == (400, "unique")
+    query = "SELECT organisation, document_number FROM platform.price_sheet WHERE market_participant_code = %s"
+    assert sorted(rows(service, query, code)) == [("", "D-1"), ("Testers", "own")]
+    assert rows(service, "SELECT organisation FROM platform.market_participant WHERE code = %s", code) == [("",)]
+
+
+def test_an_operator_of_one_organisation_sends_for_that_organisation(
+    service: RunningService, importer: Importer
+) -> None:
+    some = service.importer(role="operator", organisation="Some")
+    shared = a_participant()
+    assert post(service, some, "market-participant", shared) == (201, shared)
+    assert post(service, importer, "market-participant", shared) == (201, shared)
+
+
+def test_contacts_are_erased_and_the_rest_of_the_record_stays(service: RunningService, importer: Importer) -> None:
+    participant = a_participant()
+    headers = {"Authorization": f"Token {importer.api_key}", "Idempotency-Key": f"erased-{participant['code']}"}
+    path = "/v1/data-import/market-participant/import/"
+    assert service.request("POST", path, encoded(participant), headers)[0].status == 201
+    stream = f"participant/Testers/{participant['code']}"
+    for is_new in (True, False):
+        erased = service.cli("erase", stream, "--reason", "DSR-1", "--yes", "--json")
+        assert json.loads(erased.stdout) == {"participant": stream, "is_erased": True, "is_new": is_new}
+    left = {name: value for name, value in participant.items() if name != "contact_details"}
+    assert post(service, importer, "market-participant", participant) == (200, left)
+    shown = service.cli("history", stream, "--payloads").stdout
+    assert "ContactsErased" in shown
+    assert "Leitstelle" not in shown
+    code = participant["code"]
+    assert rows(service, "SELECT name FROM platform.market_participant WHERE code = %s", code) == [(left["name"],)]
+    assert rows(service, "SELECT FROM platform.market_participant_contact WHERE code = %s", code) == []
+    with psycopg.connect(admin_url(service)) as connection:
+        query = "SELECT received_bytes FROM payloads WHERE stream = %s"
+        assert connection.execute(query, (stream,)).fetchall() == [(len(encoded(left)),)]
+        query = "SELECT FROM remembered_answers WHERE convert_from(body, 'UTF8') LIKE %s"
+        assert connection.execute(query, (f"%{code}%",)).rowcount == 0
+    service.cli("seal")
+    assert "WARNED" not in service.cli("verify", "--all").stderr
+    assert service.cli("projections", "verify", "market").returncode == 0
+    assert "made anew" in service.cli("projections", "heal", stream).stdout
+    assert service.cli("projections", "verify", "market").returncode == 0
+    assert service.cli("erase", "participant/Testers/1", "--reason", "r", "--yes", check=False).returncode == 1
+    assert service.cli("erase", importer.supplier, "--reason", "r", "--yes", check=False).returncode == 1

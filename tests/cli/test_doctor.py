@@ -157,8 +157,8 @@ def test_events_that_nobody_seals_are_warned_of(told: PostgresUrls, ledger: Ledg
         ("import/NORDWIND/NW-1", "importledger projections heal NORDWIND NW-1"),
         ("import/NORDWIND/a b/c", "importledger projections heal NORDWIND 'a b/c'"),
         ("customer-mail/NORDWIND/NW-1", "importledger projections heal NORDWIND NW-1"),
-        ("participant/9900000000001", "importledger projections heal participant/9900000000001"),
-        ("price-sheet/9900000000001/D-1", "importledger projections heal price-sheet/9900000000001/D-1"),
+        ("participant//9900000000001", "importledger projections heal participant//9900000000001"),
+        ("price-sheet/A B/99/D-1", "importledger projections heal 'price-sheet/A B/99/D-1'"),
         ("supplier/NORDWIND", "importledger projections rebuild import_progress"),
     ],
 )

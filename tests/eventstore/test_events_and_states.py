@@ -133,6 +133,12 @@ ACCEPTED: list[Case] = [
         participant.ImportParticipant(payload_sha256=DIGEST),
         participant.ParticipantImported,
     ),
+    (
+        participant.PARTICIPANT,
+        (participant.ParticipantImported(payload_sha256=DIGEST, imported_at=NOON),),
+        participant.EraseContacts(payload_sha256=DIGEST, imported_at=NOON, reason="r"),
+        participant.ContactsErased,
+    ),
     (post_account.INVOICE, (), CANCEL_RECORD, post_account.RecordImported),
     (
         post_account.INVOICE,
@@ -487,8 +493,8 @@ def test_a_stream_s_name_begins_with_its_kind_for_good() -> None:
         "import": (IMPORT, imports.stream_of("S", "1")),
         "customer-mail": (mail.CUSTOMER_MAIL, mail.stream_of("S", "1")),
         "organisation": (organisation.ORGANISATION, organisation.stream_of("O")),
-        "participant": (participant.PARTICIPANT, participant.stream_of(1)),
-        "price-sheet": (price_sheet.PRICE_SHEET, price_sheet.stream_of(1, "D")),
+        "participant": (participant.PARTICIPANT, participant.stream_of("O", 1)),
+        "price-sheet": (price_sheet.PRICE_SHEET, price_sheet.stream_of("O", 1, "D")),
         "refusals": (refusals.REFUSALS, refusals.stream_of("S", "b")),
         "run": (run.RUN, run.stream_of("S", "R", "b")),
         "supplier": (supplier.SUPPLIER, supplier.stream_of("S")),

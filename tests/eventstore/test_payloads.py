@@ -139,12 +139,21 @@ def test_an_import_and_what_is_attached_to_its_account_share_a_key(ledger: Ledge
     assert ledger.payloads({STREAM: second.sha256.hex(), RECORD: note.sha256.hex()}) == {}
 
 
-def test_market_wide_data_needs_no_key(ledger: Ledger, database: PostgresUrls) -> None:
-    payload = Payload.of(b"{}")
+def test_a_record_that_speaks_of_no_person_needs_no_key(ledger: Ledger, database: PostgresUrls) -> None:
+    payload, stream = Payload.of(b"{}", has_person=False), "participant/O/9900000000001"
     command = ImportParticipant(payload_sha256=payload.sha256.hex())
-    ledger.execute("participant/9900000000001", command, at=NOON, by="t", payload=payload)
+    ledger.execute(stream, command, at=NOON, by="t", payload=payload)
     assert keys(database) == {}
-    assert ledger.payloads({"participant/9900000000001": payload.sha256.hex()}) == {"participant/9900000000001": b"{}"}
+    assert ledger.payloads({stream: payload.sha256.hex()}) == {stream: b"{}"}
+
+
+def test_contacts_of_a_market_participant_are_encrypted_with_a_key_of_its_own(
+    ledger: Ledger, database: PostgresUrls
+) -> None:
+    payload, stream = Payload.of(b"{}"), "participant/O/9900000000001"
+    ledger.execute(stream, ImportParticipant(payload_sha256=payload.sha256.hex()), at=NOON, by="t", payload=payload)
+    assert list(keys(database)) == [stream]
+    assert ledger.payloads({stream: payload.sha256.hex()}) == {stream: b"{}"}
 
 
 def test_of_two_who_stage_the_same_new_import_at_once_neither_leaves_what_cannot_be_read(

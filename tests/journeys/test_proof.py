@@ -14,6 +14,7 @@ from tests.support.auditors import audited
 from tests.support.folders import temporary_folder
 from tests.support.make import an_account, changed, encoded
 from tests.support.post_account import PATHS, RECORDS
+from tests.support.pre_account import a_participant
 from tests.support.running import Importer, RunningService, cli, start_service, wait_for
 from tests.support.whole import admin_url
 
@@ -126,6 +127,7 @@ def test_an_erased_person_is_gone_everywhere_and_history_and_proofs_hold(
     importer = own_service.importer()
     answers = remembered(own_service)
     external = an_account_with_everything(own_service, importer, CANARY)
+    participant = import_participant(own_service, importer)
     assert remembered(own_service) > answers
     own_service.cli("backup", str(folder / "before"), "--keys", str(folder / "old-keys"))
     assert CANARY in own_service.cli("history", importer.supplier, external, "--payloads").stdout
@@ -134,6 +136,7 @@ def test_an_erased_person_is_gone_everywhere_and_history_and_proofs_hold(
     assert "is erased" in erased.stdout
     again = own_service.cli("erase", importer.supplier, external, "--reason", "DSR-2026-118", "--yes")
     assert "was erased already" in again.stdout
+    own_service.cli("erase", participant, "--reason", "DSR-2026-118", "--yes")
     history = own_service.cli("history", importer.supplier, external, "--payloads").stdout
     assert "SubjectErased" in history
     assert "was erased" in history
@@ -145,7 +148,7 @@ def test_an_erased_person_is_gone_everywhere_and_history_and_proofs_hold(
     assert_only_number_and_keys_remain(own_service, importer, external, before["service_identifier"])
     assert remembered(own_service) == answers
     own_service.cli("seal")
-    assert "1 persons were erased" in own_service.cli("verify", "--all").stdout
+    assert "2 persons were erased" in own_service.cli("verify", "--all").stdout
     own_service.cli("proof", importer.supplier, external, "-o", str(folder / "x.zip"), "--payloads")
     key = json.loads(own_service.cli("seal", "--json").stdout)["key"]
     assert audited(folder, str(folder / "x.zip"), "--key", key).returncode == 0
@@ -160,6 +163,15 @@ def test_an_erased_person_is_gone_everywhere_and_history_and_proofs_hold(
     missing = own_service.cli("erase", importer.supplier, "NOBODY", "--reason", "r", "--yes", check=False)
     assert (missing.returncode, "There is no import" in missing.stderr) == (1, True)
     assert_an_older_backup_does_not_bring_the_person_back(own_service, importer, external, folder)
+
+
+def import_participant(service: RunningService, importer: Importer) -> str:
+    """A market participant with the person as a contact; its stream."""
+    participant = changed(a_participant(), CANARY, "contact_details", 0, "name")
+    headers = {"Authorization": f"Token {importer.api_key}", "Idempotency-Key": importer.supplier}
+    path = "/v1/data-import/market-participant/import/"
+    assert service.request("POST", path, encoded(participant), headers)[0].status == 201
+    return f"participant/Testers/{participant['code']}"
 
 
 def assert_only_number_and_keys_remain(
@@ -202,6 +214,7 @@ def assert_an_older_backup_does_not_bring_the_person_back(
         "restore", str(folder / "before"), "--keys", str(folder / "new-keys"), "--verify", environment=environment
     )
     assert f"{external} of {importer.supplier} is erased again" in made.stdout
+    assert "The contacts of participant/Testers/" in made.stdout
     with start_service(folder / "second") as restored:
         assert CANARY not in restored.cli("history", importer.supplier, external, "--payloads").stdout
         with psycopg.connect(admin_url(restored)) as connection:
@@ -209,4 +222,6 @@ def assert_an_older_backup_does_not_bring_the_person_back(
                 "SELECT erased_at IS NULL FROM platform.service_account WHERE import_supplier = %s",
                 (importer.supplier,),
             ).fetchone()
+            assert connection.execute("SELECT FROM platform.market_participant_contact").rowcount == 0
+            assert connection.execute("SELECT FROM platform.market_participant").rowcount == 1
     assert row == (False,)

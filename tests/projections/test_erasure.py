@@ -14,26 +14,30 @@ from psycopg.sql import SQL, Identifier, Literal
 
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.import_process import CancelImport, FailImport, stream_of
+from eventstore.aggregates.participant import stream_of as participant_stream
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from eventstore.log.refused_attempts import Attempt, write_attempts
-from projections import INLINE, PLATFORM, PROJECTIONS
+from projections import INLINE, MARKET, PLATFORM, PROJECTIONS
 from projections.account_search import ACCOUNT_SEARCH
-from projections.erasure import erase
+from projections.erasure import erase, erase_contacts
 from projections.versioning import versions as module
 from projections.versioning.build import administrator
 from projections.versioning.compare import verify
 from projections.versioning.install import install
 from projections.versioning.projection import Projection, Rows
 from projections.versioning.versions import alone, build_version, catch_up, switch, versions
+from tests.support.eventful_log import import_participant
 from tests.support.following import attach, follow
 from tests.support.make import an_account, changed, start
+from tests.support.pre_account import a_participant
 from tests.support.staging import SUPPLIER, stage
 from workers.process_imports import ImportProcessor
 
 NAME, EMAIL = "Vogelsang-Canary", "canary@vogelsang.example"
 CANARIES = (NAME, NAME.casefold(), "canary@")
-OF_PERSONS = [ACCOUNT_SEARCH, PLATFORM]
+CODE = 9_900_000_000_001
+OF_PERSONS = [ACCOUNT_SEARCH, PLATFORM, MARKET]
 each = pytest.mark.parametrize("projection", OF_PERSONS, ids=lambda projection: projection.name)
 
 
@@ -57,6 +61,7 @@ def log(ledger: Ledger, database: PostgresUrls) -> Ledger:
     processor = ImportProcessor(ledger, worker=lambda: 7)
     processor.process([stage(ledger, a_canary()), stage(ledger, an_account(SUPPLIER, 2))])
     attach(ledger, database, 1, is_cancelled=False)
+    import_participant(ledger, "O", changed(a_participant(CODE), EMAIL, "contact_details", 0, "email"))
     follow(ledger)
     return ledger
 
@@ -82,6 +87,8 @@ def erase_canary(database: PostgresUrls) -> None:
     owner = Ledger(database.admin, views=INLINE)
     try:
         assert erase(owner, SUPPLIER, EXTERNAL, reason="DSR-1", at=now(), by="t") is not None
+        if owner.history(contacts := participant_stream("O", CODE)):
+            assert erase_contacts(owner, contacts, reason="DSR-1", at=now(), by="t") is not None
     finally:
         owner.close()
 

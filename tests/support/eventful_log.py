@@ -17,7 +17,7 @@ from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
 from projections import INLINE
-from projections.erasure import erase
+from projections.erasure import erase, erase_contacts
 from projections.platform.change import participant_change, price_sheet_change
 from projections.platform.writing import changing
 from schemas.market_participant import MarketParticipant
@@ -63,7 +63,7 @@ def fill(ledger: Ledger, owner: Ledger, database: PostgresUrls) -> None:
     for number in (1, 2):
         attach(ledger, database, number, is_cancelled=False)
     attach(ledger, database, 2, is_cancelled=True)
-    import_market_records(ledger)
+    import_market_records(ledger, owner)
     counts = CountRefusals(since=now(), counts={"required@customers.[].family_name": 3})
     ledger.execute(f"refusals/{SUPPLIER}/1", counts, at=now(), by="t")
     send_runs(ledger, processor, wrong)
@@ -99,21 +99,15 @@ def asked_of_owner(kind: owner_task.OwnerTaskKind) -> owner_task.RequestOwnerTas
     return owner_task.RequestOwnerTask(kind=kind, arguments={"name": "platform"}, user="u1")
 
 
-def import_market_records(ledger: Ledger) -> None:
-    """A participant with contacts, and a price sheet of it."""
-    body = encoded(example_of("market_participant"))
-    read, payload = Shape(MarketParticipant).read(body), Payload.of(body)
-    ledger.execute(
-        participant.stream_of(read.code),
-        participant.ImportParticipant(payload_sha256=payload.sha256.hex()),
-        at=now(),
-        by="t",
-        payload=payload,
-        beside=changing(lambda recorded: participant_change(read, recorded)),
-    )
+def import_market_records(ledger: Ledger, owner: Ledger) -> None:
+    """A participant with contacts, a price sheet of it, and another organisation's, whose contacts were erased."""
+    for organisation in ("O", "P"):
+        import_participant(ledger, organisation, example_of("market_participant"))
+    stream = participant.stream_of("P", example_of("market_participant")["code"])
+    assert erase_contacts(owner, stream, reason="r", at=now(), by="t") is not None
     [written] = example_of("price_sheets")["price_sheets"]
     sheet, payload = Shape(PriceSheet).read(encoded(written)), Payload.of(encoded(written))
-    stream = price_sheet.stream_of(sheet.market_participant_code, sheet.document_number)
+    stream = price_sheet.stream_of("O", sheet.market_participant_code, sheet.document_number)
     command = price_sheet.ImportPriceSheet(
         payload_sha256=payload.sha256.hex(),
         price_sheet_type="",
@@ -128,6 +122,19 @@ def import_market_records(ledger: Ledger) -> None:
         by="t",
         payloads={stream: payload},
         beside=changing(lambda recorded: price_sheet_change(sheet, recorded)),
+    )
+
+
+def import_participant(ledger: Ledger, organisation: str, record: dict[str, Any]) -> None:
+    body = encoded(record)
+    read, payload = Shape(MarketParticipant).read(body), Payload.of(body)
+    ledger.execute(
+        participant.stream_of(organisation, read.code),
+        participant.ImportParticipant(payload_sha256=payload.sha256.hex()),
+        at=now(),
+        by="t",
+        payload=payload,
+        beside=changing(lambda recorded: participant_change(read, recorded)),
     )
 
 

@@ -108,11 +108,12 @@ class RunningService:
     def program(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         return program(*arguments, environment=self.environment, check=check)
 
-    def importer(self, *, role: str = "importer") -> Importer:
-        """A fresh supplier and a key for it."""
-        supplier = f"S{next(_names)}_{os.getpid()}"
-        self.cli("supplier", "create", supplier)
-        made = self.cli("key", "create", "Testers", "--supplier", supplier, "--role", role, "--json")
+    def importer(self, *, role: str = "importer", organisation: str = "Testers", supplier: str = "") -> Importer:
+        """An organisation's key for this supplier, or for a fresh one."""
+        if not supplier:
+            supplier = f"S{next(_names)}_{os.getpid()}"
+            self.cli("supplier", "create", supplier)
+        made = self.cli("key", "create", organisation, "--supplier", supplier, "--role", role, "--json")
         api_key = json.loads(made.stdout)["api_key"]
         client = ImportClient(self.base_url, api_key)
         self._clients.append(client)

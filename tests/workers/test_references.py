@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from eventstore.aggregates.import_process import ImportErrored, ImportPostponed, ImportProcessed
+from eventstore.aggregates.organisation import CreateKey, Role
 from eventstore.aggregates.participant import ImportParticipant
 from eventstore.aggregates.participant import stream_of as participant_stream
 from eventstore.aggregates.supplier import ConfigureSupplier, CreateSupplier
@@ -42,9 +43,15 @@ def processed(ledger: Ledger, processor: ImportProcessor) -> Any:
     return ledger.history(stream)[-1].event
 
 
-def import_participants(ledger: Ledger) -> None:
+def import_participants(ledger: Ledger, organisation: str = "") -> None:
     for code in OPERATORS:
-        ledger.execute(participant_stream(int(code)), ImportParticipant(payload_sha256="d"), at=now(), by="t")
+        stream = participant_stream(organisation, int(code))
+        ledger.execute(stream, ImportParticipant(payload_sha256="d"), at=now(), by="t")
+
+
+def give_key(owner: Ledger, organisation: str, supplier: str, role: Role = "importer") -> None:
+    key = CreateKey(key_id=f"{organisation}{role}", secret_sha256="d", role=role, suppliers=(supplier,))
+    owner.execute(f"organisation/{organisation}", key, at=now(), by="t")
 
 
 def test_an_operator_without_a_participant_is_a_warning(ledger: Ledger, processor: ImportProcessor) -> None:
@@ -58,6 +65,25 @@ def test_an_operator_that_is_a_participant_is_no_warning(ledger: Ledger, process
     event = processed(ledger, processor)
     assert isinstance(event, ImportProcessed)
     assert event.warnings == ()
+
+
+@pytest.mark.parametrize("role", ["importer", "operator"])
+def test_an_account_refers_to_participants_of_its_own_organisation(
+    ledger: Ledger, owner: Ledger, processor: ImportProcessor, role: Role
+) -> None:
+    import_participants(ledger, "Mine")
+    give_key(owner, "Mine", SUPPLIER, role)
+    assert processed(ledger, processor).warnings == ()
+
+
+def test_an_account_refers_to_no_participant_of_another_organisation(
+    ledger: Ledger, owner: Ledger, processor: ImportProcessor
+) -> None:
+    import_participants(ledger, "Other")
+    give_key(owner, "Other", "OTHERS")
+    give_key(owner, "Other", SUPPLIER, "auditor")
+    event = processed(ledger, processor)
+    assert {warning.split("@")[0] for warning in event.warnings} == {"market_participant_not_found"}
 
 
 def test_an_operator_without_a_participant_ends_the_import_of_a_strict_supplier(
