@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from cli.addresses import database_url
 from cli.backup_proof import (
@@ -21,6 +22,7 @@ from cli.backup_proof import (
 )
 from cli.operator import caused_by
 from cli.reach import reach
+from cli.restored_access import RestoredAccess, restored_access
 from cli.settings import Settings
 from cli.tell import json_option, tell, text_of
 from discretion.private_files import open_private
@@ -31,7 +33,7 @@ from eventstore.clock import now
 from eventstore.errors import IllegalTransition
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import SELECT_ERASED
-from eventstore.operations.backup import BackupError, back_up, read_manifest
+from eventstore.operations.backup import BackupError, BackupManifest, back_up, read_manifest
 from eventstore.operations.backup import restore as restore_log
 from eventstore.operations.migrate import role_of
 from eventstore.proof.verification import Kept
@@ -51,8 +53,8 @@ FEW_EVENTS = 10_000
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=_FOLDER)
-@click.option("--keys", type=_FOLDER, help="A folder of its own for the payloads' keys: keep it elsewhere.")
-@click.option("--without-keys", is_flag=True, help="Leave the payloads' keys out.")
+@click.option("--keys", type=_FOLDER, help="A folder of its own for keys and user details: keep it elsewhere.")
+@click.option("--without-keys", is_flag=True, help="Leave keys, answers, users and typed reasons out.")
 @json_option
 def backup(folder: Path, keys: Path | None, without_keys: bool, as_json: bool) -> None:
     """Write a backup into DIR, from one snapshot, while the service runs.
@@ -88,6 +90,10 @@ def backup(folder: Path, keys: Path | None, without_keys: bool, as_json: bool) -
 )
 @click.option("--keys", type=_FOLDER, help="The folder of keys, the newest that there is: it knows who was erased.")
 @click.option("--without-keys", is_flag=True, help="Restore without keys: no payload can be read then.")
+@click.option(
+    "--confirm-access", is_flag=True,
+    help="Keep keys, users and passwords valid: none was revoked later than the backup and the keys show.",
+)  # fmt: skip
 @json_option
 def restore(
     folder: Path,
@@ -97,30 +103,34 @@ def restore(
     vkeys: tuple[str, ...],
     keys: Path | None,
     without_keys: bool,
+    confirm_access: bool,
     as_json: bool,
 ) -> None:
     """Restore the backup in DIR into an empty data folder, or the empty database at DATABASE_URL.
 
-    Who was erased after the backup, by the keys that are given, is erased again. --verify (and --against) compares the
-    log with the checkpoint that was signed with the backup, and with yours.
+    Persons who were erased after the backup, by the keys that are given, are erased again. Keys that were revoked since
+    are revoked, and all others wait for `key confirm`; users wait for `user enable`. --verify (and --against) compares
+    the log with the checkpoint that was signed with the backup, and with yours.
     """
     settings = Settings.from_environment()
     target = DataFolder(data_dir or settings.data_dir)
     manifest, own = read_manifest(folder), own_checkpoint(folder)
     of_keys = own_checkpoint(keys) if keys is not None else None
-    if manifest.needs_keys and keys is None and not without_keys:
-        raise BackupError("The keys are not in this backup. Name their folder with --keys, or say --without-keys.")
+    if keys is None:
+        _require_no_keys(manifest, without_keys=without_keys)
     report = Report(as_json=as_json)
     report.told |= {"folder": str(folder), "position": manifest.position}
     with _empty_database(data_dir) as (service_url, admin_url):
-        restore_log(admin_url, folder, manifest, ACCOUNT_NUMBERS, keys=keys)
+        ended = restore_log(admin_url, folder, manifest, ACCOUNT_NUMBERS, keys=keys)
         report.say(f"The log is restored up to position {manifest.position}.")
+        access = restored_access(admin_url, ended, is_confirmed=confirm_access)
         signers = _signers(settings, target, own, vkeys)
         with administrator(admin_url) as connection, all_put_back(connection, signers):
             jobs = 1 if manifest.position <= FEW_EVENTS else 2
             for projection in PROJECTIONS:
                 make_anew(admin_url, connection, projection, jobs=jobs)
         report.say("The views and the platform's records are made anew.")
+        _tell_access(access, report)
         report.told["erased_again"] = list(_erased_again(admin_url, report))
         report.told["warning"] = missing_key(service_url, settings, target, own)
         if report.told["warning"]:
@@ -142,6 +152,29 @@ def restore(
             )
     report.say("Start the service; work that was in progress is taken up again.")
     report.end()
+
+
+def _require_no_keys(manifest: BackupManifest, *, without_keys: bool) -> None:
+    """Raises BackupError for a backup that needs a folder of keys."""
+    if manifest.is_encrypted:
+        raise BackupError("The keys are not in this backup, which is encrypted: --keys must name their folder.")
+    if manifest.needs_keys and not without_keys:
+        raise BackupError(
+            "The keys are not in this backup: --keys must name their folder, or --without-keys must be given."
+        )
+
+
+def _tell_access(access: RestoredAccess, report: "Report") -> None:
+    report.told["access"] = msgspec.to_builtins(access)
+    if access.ended_again:
+        report.say(f"{access.ended_again} powers that ended after the backup are ended again.")
+    keys, users = len(access.unconfirmed_keys), len(access.disabled_users)
+    if keys or users:
+        report.say(
+            f"ACCESS IS HELD  {keys} keys and {users} users wait: each may have been revoked after the backup.\n"
+            "Look at `importledger key list` and `user list`. Make those valid that still are: importledger key confirm"
+            " ID…, and user enable EMAIL with user link EMAIL for a new password."
+        )
 
 
 def _signers(settings: Settings, target: DataFolder, own: OwnCheckpoint | None, named: Sequence[str]) -> Sequence[str]:

@@ -22,6 +22,7 @@ from console.users import ORGANISATION_NAME, SUPPLIER_CODE
 from eventstore.aggregates import organisation
 from eventstore.aggregates import supplier as suppliers
 from eventstore.clock import now
+from eventstore.errors import IllegalTransition
 from eventstore.log.ledger import Ledger
 from projections import INLINE
 from projections.access_key import SELECT_KEYS
@@ -152,7 +153,7 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
 
 @click.group()
 def key() -> None:
-    """Keys of organisations: create, list, revoke."""
+    """Keys of organisations: create, list, revoke, confirm."""
 
 
 @key.command("create")
@@ -200,15 +201,32 @@ def list_keys(as_json: bool) -> None:
 @json_option
 def revoke_key(key_id: str, reason: str, as_json: bool) -> None:
     """Void a key and every token that came from it; in force everywhere within a second."""
+    done = _change_key(key_id, organisation.RevokeKey(key_id=key_id, reason=reason))
+    sentence = f"{key_id} is void." if done else f"{key_id} was void already."
+    tell(sentence, {"key_id": key_id, "is_changed": done}, as_json=as_json)
+
+
+@key.command("confirm")
+@click.argument("key_ids", nargs=-1, required=True, metavar="ID…")
+@json_option
+def confirm_keys(key_ids: tuple[str, ...], as_json: bool) -> None:
+    """Make keys valid again that a restore holds: they must not have been revoked after the backup."""
+    for key_id in key_ids:
+        done = _change_key(key_id, organisation.ConfirmKey(key_id=key_id))
+        sentence = f"{key_id} is valid." if done else f"{key_id} was valid already."
+        tell(sentence, {"key_id": key_id, "is_changed": done}, as_json=as_json)
+
+
+def _change_key(key_id: str, command: organisation.RevokeKey | organisation.ConfirmKey) -> bool:
     owners = {row["key_id"]: row["organisation"] for row in _rows(SELECT_KEYS, 0)}
     if key_id not in owners:
         near = nearest(key_id, owners)
         raise click.ClickException(f"There is no key {key_id}{near}; see `importledger key list`.")
     with open_owner_ledger() as ledger:
-        command = organisation.RevokeKey(key_id=key_id, reason=reason)
-        done = ledger.execute(organisation.stream_of(owners[key_id]), command, at=now(), by=caused_by())
-    sentence = f"{key_id} is void." if done else f"{key_id} was void already."
-    tell(sentence, {"key_id": key_id, "is_changed": done is not None}, as_json=as_json)
+        try:
+            return ledger.execute(organisation.stream_of(owners[key_id]), command, at=now(), by=caused_by()) is not None
+        except IllegalTransition as refusal:
+            raise click.ClickException(f"{key_id} was revoked: create another key.") from refusal
 
 
 @click.command()

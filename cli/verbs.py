@@ -59,6 +59,7 @@ EXAMPLES = {
     "key create": 'importledger key create "Nordwind Energie" --supplier NORDWIND --role importer',
     "key list": "importledger key list",
     "key revoke": 'importledger key revoke a1b2c3d4 --reason "was in a mail"',
+    "key confirm": "importledger key confirm a1b2c3d4",
     "user": "importledger user list",
     "user create": "importledger user create anna@example.org --organisation Platform --role support --supplier '*'",
     "user list": "importledger user list --json",

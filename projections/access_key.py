@@ -8,13 +8,13 @@ import msgspec
 from psycopg import AsyncConnection, Connection
 from psycopg.rows import class_row, tuple_row
 
-from eventstore.aggregates.organisation import ORGANISATION, KeyCreated, KeyRevoked
+from eventstore.aggregates.organisation import ORGANISATION, KeyConfirmed, KeyCreated, KeyRevoked
 from eventstore.events import Recorded, read_event
 from projections.versioning.view import View
 
 
 class KeyRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One key. A revocation brings `revoked_at` only; the rest of its row stays as it was."""
+    """One key. Later events change `revoked_at` only; the rest of its row stays as it was."""
 
     key_id: str
     organisation: str
@@ -43,7 +43,7 @@ def key_row(recorded: Recorded, position: int) -> KeyRow | None:
                 revoked_at=None,
                 position=position,
             )
-        case KeyRevoked() as event:
+        case KeyRevoked() | KeyConfirmed() as event:
             return KeyRow(
                 key_id=event.key_id,
                 organisation=organisation,
@@ -52,7 +52,7 @@ def key_row(recorded: Recorded, position: int) -> KeyRow | None:
                 rate_per_s=0,
                 secret_sha256="",
                 created_at=recorded.recorded_at,
-                revoked_at=recorded.recorded_at,
+                revoked_at=recorded.recorded_at if isinstance(event, KeyRevoked) else None,
                 position=position,
             )
         case _:
@@ -93,6 +93,8 @@ def wrong_keys(connection: Connection[Any]) -> Iterator[str]:
                     made[event.key_id] = (organisation, event.role, suppliers, event.rate_per_s, event.secret_sha256)
                 case KeyRevoked() as event:
                     revoked.add(event.key_id)
+                case KeyConfirmed() as event:
+                    revoked.discard(event.key_id)
                 case _:
                     return  # an event that this version cannot read may have made any key
         rows = cursor.execute(_SELECT_ALL).fetchall()

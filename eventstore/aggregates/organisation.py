@@ -23,17 +23,28 @@ class KeyCreated(Event, frozen=True):
 
 
 class KeyRevoked(Event, frozen=True):
-    """The key and every token that came from it are void."""
+    """The key and every token that came from it are void.
+
+    `until_confirmed`: a restored backup does not show whether the key was revoked later, and an operator decides.
+    """
 
     key_id: str
     reason: str = ""
+    until_confirmed: bool = False
 
 
-OrganisationEvent = KeyCreated | KeyRevoked
+class KeyConfirmed(Event, frozen=True):
+    """The key is valid again: an operator knows that it was not revoked after the backup."""
+
+    key_id: str
+
+
+OrganisationEvent = KeyCreated | KeyRevoked | KeyConfirmed
 
 TOPICS: dict[str, type[Event]] = {
     "key_created.v1": KeyCreated,
     "key_revoked.v1": KeyRevoked,
+    "key_confirmed.v1": KeyConfirmed,
 }
 
 
@@ -48,26 +59,36 @@ class CreateKey(Command, frozen=True):
 
 
 class RevokeKey(Command, frozen=True):
-    """Void a key."""
+    """Void a key, for good or until it is confirmed."""
 
     key_id: str
     reason: str = ""
+    until_confirmed: bool = False
 
 
-OrganisationCommand = CreateKey | RevokeKey
+class ConfirmKey(Command, frozen=True):
+    """Make a key valid again that waits for this."""
+
+    key_id: str
+
+
+OrganisationCommand = CreateKey | RevokeKey | ConfirmKey
 
 
 class Organisation(State, frozen=True):
-    """Which of the organisation's keys are valid, and which are void."""
+    """Which of the organisation's keys are valid, which wait to be confirmed, and which are void."""
 
     valid: frozenset[str] = frozenset()
+    unconfirmed: frozenset[str] = frozenset()
     void: frozenset[str] = frozenset()
 
 
 def decide(command: OrganisationCommand, organisation: Organisation, at: datetime) -> OrganisationEvent | None:
     """The event that follows, or none. Raises IllegalTransition for a key that does not exist."""
     match command:
-        case CreateKey(key_id=key_id) if key_id not in organisation.valid | organisation.void:
+        case CreateKey(key_id=key_id) if (
+            key_id not in organisation.valid | organisation.unconfirmed | organisation.void
+        ):
             return KeyCreated(
                 key_id=key_id,
                 secret_sha256=command.secret_sha256,
@@ -79,20 +100,33 @@ def decide(command: OrganisationCommand, organisation: Organisation, at: datetim
             return None
         case RevokeKey(key_id=key_id) if key_id in organisation.void:
             return None
-        case RevokeKey(key_id=key_id, reason=reason) if key_id in organisation.valid:
-            return KeyRevoked(key_id=key_id, reason=reason)
+        case RevokeKey(key_id=key_id, until_confirmed=True) if key_id in organisation.unconfirmed:
+            return None
+        case RevokeKey(key_id=key_id) if key_id in organisation.valid | organisation.unconfirmed:
+            return KeyRevoked(key_id=key_id, reason=command.reason, until_confirmed=command.until_confirmed)
+        case ConfirmKey(key_id=key_id) if key_id in organisation.valid:
+            return None
+        case ConfirmKey(key_id=key_id) if key_id in organisation.unconfirmed:
+            return KeyConfirmed(key_id=key_id)
+        case ConfirmKey(key_id=key_id) if key_id in organisation.void:
+            raise IllegalTransition("revoked", type(command).__name__)
     raise IllegalTransition("unknown key", type(command).__name__)
 
 
 def evolve(organisation: Organisation, event: OrganisationEvent) -> Organisation:
     """The state after the event."""
+    one = frozenset({event.key_id})
+    valid, unconfirmed, void = organisation.valid - one, organisation.unconfirmed - one, organisation.void
     match event:
-        case KeyCreated(key_id=key_id):
-            return Organisation(valid=organisation.valid | {key_id}, void=organisation.void)
-        case KeyRevoked(key_id=key_id):
-            return Organisation(valid=organisation.valid - {key_id}, void=organisation.void | {key_id})
+        case KeyCreated() | KeyConfirmed():
+            valid |= one
+        case KeyRevoked(until_confirmed=True):
+            unconfirmed |= one
+        case KeyRevoked():
+            void |= one
         case _:
             assert_never(event)
+    return Organisation(valid=valid, unconfirmed=unconfirmed, void=void)
 
 
 def stream_of(name: str) -> str:
@@ -102,6 +136,7 @@ def stream_of(name: str) -> str:
 COMMANDS: dict[type[Event], type[Command]] = {
     KeyCreated: CreateKey,
     KeyRevoked: RevokeKey,
+    KeyConfirmed: ConfirmKey,
 }
 """The command that each event follows from. A replay asks it again."""
 

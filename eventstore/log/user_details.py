@@ -36,6 +36,7 @@ _SET_HASH = "UPDATE user_details SET password_hash = %s, written_at = %s WHERE u
 _RENEW_HASH = "UPDATE user_details SET password_hash = %s WHERE user_id = %s AND password_hash = %s"
 _SET_OPENID = "UPDATE user_details SET openid = %s, written_at = %s WHERE user_id = %s"
 _DELETE = "DELETE FROM user_details WHERE user_id = %s"
+_DELETE_PASSWORDS = "UPDATE user_details SET password_hash = ''"
 
 
 def write_user_details(connection: Connection[Any], details: UserDetails, at: datetime) -> None:
@@ -61,6 +62,11 @@ def set_openid(connection: Connection[Any], user_id: str, openid: str, at: datet
 def delete_user_details(connection: Connection[Any], user_id: str) -> None:
     """Forget who the user is."""
     connection.execute(_DELETE, (user_id,))
+
+
+def delete_passwords(connection: Connection[Any]) -> None:
+    """Let nobody sign in with a password that was set before."""
+    connection.execute(_DELETE_PASSWORDS)
 
 
 async def details_by_email(connection: AsyncConnection[Any], email: str) -> UserDetails | None:

@@ -1,7 +1,11 @@
 """Backup of the log and what stands beside it, from one snapshot, while the service runs; and its restore.
 
 A backup is a folder: a manifest, and one zstd-compressed COPY file for each table that cannot be derived. Views and
-platform records are not in it: they are made anew from the log. It can be read by any Postgres that has COPY.
+platform records are not in it: they are made anew from the log. Any Postgres that has COPY can read it.
+
+A folder of keys of its own holds all that is about persons and their access, and the files of the other folder are
+encrypted then. Their key is derived from that of account numbers, which stays the same: the newest folder of keys
+opens every older backup.
 
 Where the sealing key is, the manifest is a signed statement (`eventstore.proof.statement`): it names a checkpoint of
 exactly the events that are in the backup, and the digest of every file.
@@ -11,19 +15,24 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, LiteralString
+from typing import IO, Any, LiteralString, cast
 
 import msgspec
 import psycopg
 import zstandard
 from psycopg import Connection
-from psycopg.sql import SQL, Composed, Identifier
+from psycopg.sql import SQL, Composed, Identifier, Literal
 
 from discretion.private_files import open_private
+from eventstore.aggregates.aggregate import Event
+from eventstore.aggregates.organisation import ORGANISATION, KeyRevoked
+from eventstore.aggregates.user import USER, UserDisabled, UserErased, UserRoleChanged
 from eventstore.clock import now
+from eventstore.events import read_event
 from eventstore.log.columns import SELECT_HEAD
 from eventstore.log.follow import set_checkpoint
 from eventstore.log.recorder import CODE_VERSION
+from eventstore.operations.encrypted_file import DecryptingFile, EncryptingFile, FileAltered, file_key
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -31,7 +40,12 @@ FOLLOWERS = ("relay",)
 _CHUNK = 1 << 20
 
 KEYS = "payload_keys"
-"""The one part that may be kept elsewhere, so that who was erased since does not come back with a restore."""
+PERSONAL = (KEYS, "remembered_answers", "user_details", "typed_reasons")
+"""Parts that lie in the folder of keys, of which only the newest is kept: an erasure reaches them there."""
+
+ENDINGS = "access_endings"
+ENDED = (KeyRevoked, UserDisabled, UserRoleChanged, UserErased)
+"""Events that take powers away. The folder of keys names them, and a restore of an older backup repeats them."""
 
 TABLES: dict[str, tuple[str, str]] = {
     "events": ("public.events", "position"),
@@ -104,6 +118,7 @@ class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
     schema: list[str]
     accounts_drawn: int
     parts: dict[str, Part]
+    is_encrypted: bool = False
 
     @property
     def needs_keys(self) -> bool:
@@ -126,7 +141,7 @@ def back_up(
 ) -> BackupManifest:
     """Write a backup into a folder that is new or empty, with what account numbers are drawn from. Raises BackupError.
 
-    The payloads' keys go into a folder of their own where one is named, and nowhere without `has_keys`.
+    The parts that are PERSONAL go into a folder of their own where one is named, and nowhere without `has_keys`.
 
     Everything comes from one snapshot: what was acknowledged before this began is in it. The manifest is written last,
     so that a backup that was cut off is none.
@@ -135,14 +150,21 @@ def back_up(
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
         if any(place.iterdir()):
             raise BackupError(f"{place} is not empty. Name a folder that is new.")
-    tables = TABLES | drawn.tables
-    homes = {name: folder for name in tables if name != KEYS} | ({KEYS: keys or folder} if has_keys else {})
+    is_apart = keys is not None and has_keys
+    apart = {*PERSONAL, *drawn.tables, ENDINGS} if is_apart else set()
+    left_out = {ENDINGS, *(() if has_keys else PERSONAL)} - apart
     with psycopg.connect(database_url) as connection:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         connection.execute("SET LOCAL statement_timeout = 0")
         position = _value(connection, SELECT_HEAD)
         schema = [name for (name,) in connection.execute("SELECT name FROM schema_migrations ORDER BY name")]
-        parts = {name: _write(connection, *tables[name], home / f"{name}.copy.zst") for name, home in homes.items()}
+        key = _file_key(connection, drawn) if is_apart else None
+        parts: dict[str, Part] = {}
+        for name, query in _queries(drawn).items():
+            if name in apart:
+                parts[name] = _write(connection, query, keys or folder, name, None)
+            elif name not in left_out:
+                parts[name] = _write(connection, query, folder, name, key)
         # A sequence stands outside of snapshots: read last, it is never behind what was read before.
         last = SQL("SELECT last_value FROM {}").format(Identifier(*drawn.sequence))
         manifest = BackupManifest(
@@ -152,13 +174,39 @@ def back_up(
             code_version=CODE_VERSION,
             schema=schema,
             accounts_drawn=_value(connection, last),
-            parts={name: part for name, part in parts.items() if homes[name] == folder},
+            parts={name: part for name, part in parts.items() if name not in apart},
+            is_encrypted=key is not None,
         )
-        if keys is not None and has_keys:
-            of_keys = msgspec.structs.replace(manifest, parts={KEYS: parts[KEYS]})
-            _write_manifest(keys, sign(connection, msgspec.to_builtins(of_keys)))
+        if keys is not None and is_apart:
+            of_keys = {name: part for name, part in parts.items() if name in apart}
+            told = msgspec.structs.replace(manifest, parts=of_keys, is_encrypted=False)
+            _write_manifest(keys, sign(connection, msgspec.to_builtins(told)))
         _write_manifest(folder, sign(connection, msgspec.to_builtins(manifest)))
     return manifest
+
+
+def _queries(drawn: Drawn) -> dict[str, Composed]:
+    """Return the rows of each part, by its name."""
+    queries = {
+        name: SQL("SELECT * FROM {} ORDER BY {}").format(
+            Identifier(*table.split(".")), SQL(", ").join(map(Identifier, order.split(", ")))
+        )
+        for name, (table, order) in (TABLES | drawn.tables).items()
+    }
+    topics = SQL(", ").join(
+        Literal(topic)
+        for aggregate in (ORGANISATION, USER)
+        for topic, kind in aggregate.topics.items()
+        if kind in ENDED
+    )
+    ended = SQL("SELECT position, stream, topic, state FROM events WHERE topic IN ({}) ORDER BY position")
+    return queries | {ENDINGS: ended.format(topics)}
+
+
+def _file_key(connection: Connection[Any], drawn: Drawn) -> bytes:
+    row = connection.execute(SQL("SELECT key FROM {}").format(Identifier(*drawn.table))).fetchone()
+    assert row is not None
+    return file_key(row[0])
 
 
 def _write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
@@ -183,10 +231,13 @@ def read_manifest(folder: Path) -> BackupManifest:
     return manifest
 
 
-def restore(admin_url: str, folder: Path, manifest: BackupManifest, drawn: Drawn, *, keys: Path | None = None) -> None:
+def restore(
+    admin_url: str, folder: Path, manifest: BackupManifest, drawn: Drawn, *, keys: Path | None = None
+) -> list[tuple[str, Event]]:
     """Load a backup into a database that has the schema and no event; then the views are to be made anew.
 
-    `keys` is a backup's folder of keys; a newer one than the backup is best: it knows who was erased since.
+    `keys` is a backup's folder of keys. The newest one is best: it shows who was erased since the backup, and brings
+    the events since the backup that took powers away. Return these, each with its stream.
 
     All or nothing. Work that was in progress is found again by the sweeper. Raises BackupError.
     """
@@ -199,46 +250,79 @@ def restore(admin_url: str, folder: Path, manifest: BackupManifest, drawn: Drawn
             raise BackupError(f"The backup has schema {max(unknown)}, which this version does not know.")
         connection.execute("DELETE FROM intake_stops")  # of the empty log, in whose place this one is loaded
         connection.execute(SQL("DELETE FROM {}").format(Identifier(*drawn.table)))
-        tables = TABLES | drawn.tables
-        parts = {name: (folder, part) for name, part in manifest.parts.items()}
-        if keys is not None:
-            parts[KEYS] = (keys, read_manifest(keys).parts[KEYS])
-        for name, (home, part) in parts.items():
-            rows = _load(connection, tables[name][0], part.columns, home / f"{name}.copy.zst")
-            if part.rows != rows:
-                raise BackupError(f"{name} has {rows} rows instead of {part.rows}.")
+        connection.execute(CREATE_ENDINGS)
+        newer = read_manifest(keys).parts if keys is not None else {}
+        for name, part in newer.items():
+            _load_part(connection, keys or folder, name, part, drawn, None)
+        key = _file_key(connection, drawn) if manifest.is_encrypted else None
+        for name, part in manifest.parts.items():
+            if name not in newer:
+                _load_part(connection, folder, name, part, drawn, key)
         if (position := _value(connection, SELECT_HEAD)) != manifest.position:
             raise BackupError(f"The backup's last event is at position {position} instead of {manifest.position}.")
+        for statement in DELETE_LATER if keys is not None else ():
+            connection.execute(statement)
         sequence = ".".join(drawn.sequence)
         connection.execute("SELECT setval(%s::regclass, %s)", (sequence, max(manifest.accounts_drawn, 1)))
         for follower in FOLLOWERS:
             set_checkpoint(connection, follower, manifest.position)
+        ended = connection.execute(SELECT_ENDINGS, (manifest.position,)).fetchall()
+    return [(stream, read_event(stream, topic, state)) for stream, topic, state in ended]
 
 
-def _write(connection: Connection[Any], table: str, order: str, file: Path) -> Part:
-    query = SQL("COPY (SELECT * FROM {} ORDER BY {}) TO STDOUT").format(
-        Identifier(*table.split(".")), SQL(", ").join(Identifier(column) for column in order.split(", "))
-    )
-    rows = 0
-    with (
-        open_private(file) as output,
-        zstandard.ZstdCompressor(level=3).stream_writer(output) as writer,
-        connection.cursor() as cursor,
-        cursor.copy(query) as copy,
-    ):
-        for block in copy:
-            rows += bytes(block).count(b"\n")  # what is in a row is escaped
-            writer.write(block)
-    names = connection.execute(SQL("SELECT * FROM {} LIMIT 0").format(Identifier(*table.split(".")))).description
+CREATE_ENDINGS = """
+CREATE TEMP TABLE access_endings (position bigint, stream text, topic text, state bytea) ON COMMIT DROP
+"""
+SELECT_ENDINGS = "SELECT stream, topic, state FROM pg_temp.access_endings WHERE position > %s ORDER BY position"
+DELETE_LATER: tuple[LiteralString, ...] = (
+    "DELETE FROM payload_keys WHERE key IS NOT NULL AND NOT EXISTS"
+    " (SELECT FROM events WHERE events.stream = payload_keys.stream)",
+    "DELETE FROM remembered_answers WHERE NOT EXISTS"
+    " (SELECT FROM events WHERE events.command_id = remembered_answers.command_id)",
+    "DELETE FROM user_details WHERE NOT EXISTS (SELECT FROM events WHERE stream = 'user/' || user_id)",
+    "DELETE FROM typed_reasons WHERE NOT EXISTS (SELECT FROM events WHERE stream = subject)",
+)
+"""Rows of newer keys that belong to events after the backup. An answer must not acknowledge what the log lacks."""
+
+
+def _load_part(connection: Connection[Any], home: Path, name: str, part: Part, drawn: Drawn, key: bytes | None) -> None:
+    tables = {name: table for name, (table, _) in (TABLES | drawn.tables).items()} | {ENDINGS: f"pg_temp.{ENDINGS}"}
+    if name not in tables:
+        raise BackupError(f"The backup has a part {name}, which this version does not know.")
+    try:
+        rows = _load(connection, tables[name], part.columns, home / f"{name}.copy.zst", key, name)
+    except FileAltered as error:
+        raise BackupError(f"{home} cannot be decrypted: --keys must name a folder of keys of this log.") from error
+    if part.rows != rows:
+        raise BackupError(f"{name} has {rows} rows instead of {part.rows}.")
+
+
+def _write(connection: Connection[Any], query: Composed, home: Path, name: str, key: bytes | None) -> Part:
+    file, rows = home / f"{name}.copy.zst", 0
+    with open_private(file) as output:
+        encrypting = EncryptingFile(output, key, name) if key else None
+        stored = cast("IO[bytes]", encrypting or output)
+        compressor = zstandard.ZstdCompressor(level=3).stream_writer(stored, closefd=False)
+        copying = SQL("COPY ({}) TO STDOUT").format(query)
+        with compressor as writer, connection.cursor() as cursor, cursor.copy(copying) as copy:
+            for block in copy:
+                rows += bytes(block).count(b"\n")  # what is in a row is escaped
+                writer.write(block)
+        if encrypting:
+            encrypting.finish()
+    names = connection.execute(SQL("SELECT * FROM ({}) AS part LIMIT 0").format(query)).description
     return Part(rows, _digest(file), tuple(column.name for column in names or ()))
 
 
-def _load(connection: Connection[Any], table: str, columns: Sequence[str], file: Path) -> int:
+def _load(
+    connection: Connection[Any], table: str, columns: Sequence[str], file: Path, key: bytes | None, name: str
+) -> int:
     of = SQL("({})").format(SQL(", ").join(map(Identifier, columns)))
     copying = SQL("COPY {} {} FROM STDIN").format(Identifier(*table.split(".")), of)
-    with file.open("rb") as source, zstandard.ZstdDecompressor().stream_reader(source) as reader:
+    with file.open("rb") as source, connection.cursor() as cursor, cursor.copy(copying) as copy:
+        stored = cast("IO[bytes]", DecryptingFile(source, key, name) if key else source)
         rows = 0
-        with connection.cursor() as cursor, cursor.copy(copying) as copy:
+        with zstandard.ZstdDecompressor().stream_reader(stored) as reader:
             while block := reader.read(_CHUNK):
                 rows += block.count(b"\n")
                 copy.write(block)

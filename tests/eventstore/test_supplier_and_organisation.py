@@ -1,7 +1,15 @@
 """Suppliers open, pause and close; keys are issued and revoked."""
 
 from eventstore.aggregates.aggregate import Event
-from eventstore.aggregates.organisation import ORGANISATION, CreateKey, KeyCreated, KeyRevoked, RevokeKey
+from eventstore.aggregates.organisation import (
+    ORGANISATION,
+    ConfirmKey,
+    CreateKey,
+    KeyConfirmed,
+    KeyCreated,
+    KeyRevoked,
+    RevokeKey,
+)
 from eventstore.aggregates.supplier import (
     SUPPLIER,
     AlreadyArchived,
@@ -87,6 +95,25 @@ def test_a_key_is_revoked_for_good() -> None:
     organisation(KEY_CREATED).when(RevokeKey(key_id="k1")).then(revoked)
     organisation(KEY_CREATED, revoked).when(RevokeKey(key_id="k1")).then()
     organisation(KEY_CREATED, revoked).when(CREATE_KEY).then()
+
+
+def test_a_key_that_waits_is_confirmed_or_revoked_for_good() -> None:
+    held, revoked, confirmed = (
+        KeyRevoked(key_id="k1", until_confirmed=True),
+        KeyRevoked(key_id="k1"),
+        KeyConfirmed(key_id="k1"),
+    )
+    hold, confirm = RevokeKey(key_id="k1", until_confirmed=True), ConfirmKey(key_id="k1")
+    organisation(KEY_CREATED).when(hold).then(held)
+    organisation(KEY_CREATED, held).when(hold).then()
+    organisation(KEY_CREATED, held).when(CREATE_KEY).then()
+    organisation(KEY_CREATED, held).when(confirm).then(confirmed)
+    organisation(KEY_CREATED, held, confirmed).when(confirm).then()
+    organisation(KEY_CREATED, held, confirmed).when(RevokeKey(key_id="k1")).then(revoked)
+    organisation(KEY_CREATED, held).when(RevokeKey(key_id="k1")).then(revoked)
+    organisation(KEY_CREATED, held, revoked).when(hold).then()
+    organisation(KEY_CREATED, held, revoked).when(confirm).refuses(IllegalTransition)
+    organisation().when(confirm).refuses(IllegalTransition)
 
 
 def test_an_unknown_key_cannot_be_revoked() -> None:

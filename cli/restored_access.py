@@ -1,0 +1,83 @@
+"""Who may do what after a restore: a backup shows neither keys that were revoked later, nor users or passwords.
+
+What took powers away after the backup is repeated, as far as the folder of keys names it. Everything else waits for an
+operator: keys for `key confirm`, users for `user enable` and a new password.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from psycopg.rows import tuple_row
+
+from cli.operator import caused_by
+from console.users import change_role, disable_user, erase_user
+from eventstore.aggregates.aggregate import Event
+from eventstore.aggregates.organisation import KeyRevoked, RevokeKey
+from eventstore.aggregates.user import UserDisabled, UserErased, UserRoleChanged
+from eventstore.clock import now
+from eventstore.errors import IllegalTransition
+from eventstore.log.ledger import Ledger
+from eventstore.log.user_details import delete_passwords
+
+_REASON = "restored from a backup"
+_SELECT_HOLDERS = "SELECT DISTINCT stream FROM events WHERE topic IN ('key_created.v1', 'user_created.v1') ORDER BY 1"
+
+
+class RestoredAccess(msgspec.Struct, frozen=True, kw_only=True):
+    """How many powers were taken away again, and what waits to be confirmed."""
+
+    ended_again: int
+    unconfirmed_keys: list[str]
+    disabled_users: list[str]
+
+
+def restored_access(admin_url: str, ended: Sequence[tuple[str, Event]], *, is_confirmed: bool) -> RestoredAccess:
+    """Repeat these events, and hold all other access unless it is confirmed.
+
+    The views must be made anew afterwards: until then no key is known, so that none is valid for a moment.
+    """
+    ledger = Ledger(admin_url, views=())
+    try:
+        again = sum(_ended_again(ledger, stream, event) for stream, event in ended)
+        keys, users = ([], []) if is_confirmed else _held(ledger)
+    finally:
+        ledger.close()
+    return RestoredAccess(ended_again=again, unconfirmed_keys=keys, disabled_users=users)
+
+
+def _ended_again(ledger: Ledger, stream: str, event: Event) -> bool:
+    """Return False for a key or user that the restored log does not know, or of whom it knows."""
+    name, by = stream.split("/", 1)[1], caused_by()
+    try:
+        match event:
+            case KeyRevoked():
+                command = msgspec.convert(event, RevokeKey, from_attributes=True)
+                return ledger.execute(stream, command, at=now(), by=by) is not None
+            case UserDisabled():
+                return disable_user(ledger, name, by=by)
+            case UserRoleChanged(role=role, suppliers=suppliers):
+                return change_role(ledger, name, role, suppliers, by=by)
+            case UserErased():
+                return erase_user(ledger, name, by=by)
+    except IllegalTransition:
+        pass
+    return False
+
+
+def _held(ledger: Ledger) -> tuple[list[str], list[str]]:
+    with ledger.connection() as connection, connection.cursor(row_factory=tuple_row) as cursor:
+        streams = [stream for (stream,) in cursor.execute(_SELECT_HOLDERS)]
+        delete_passwords(connection)
+    keys, users = [], []
+    states: dict[str, Any] = {stream: loaded.state for stream, loaded in ledger.load(streams).items()}
+    for stream, state in states.items():
+        if stream.startswith("user/"):
+            name = stream.split("/", 1)[1]
+            users += [name] if state.status == "active" and disable_user(ledger, name, by=caused_by()) else []
+            continue
+        for key_id in sorted(state.valid):
+            command = RevokeKey(key_id=key_id, reason=_REASON, until_confirmed=True)
+            ledger.execute(stream, command, at=now(), by=caused_by())
+            keys.append(key_id)
+    return keys, users
