@@ -83,8 +83,8 @@ docs: setup ## what is made from the code (docs/errors.md; docs/openapi.json, wh
 	$(BIN)/python -m api.generated
 	$(BIN)/python docs/guide/build.py --strict
 
-bench: setup $(VENV)/.bench ## throughput as ratios in one run; QUICK=1 for three minutes, BOOK=1 for whole books, CONSOLE=1 for pages, SPREAD=1 for long jobs on two machines, CORES=1 for one core, two and so on, MILLION=1 for many accounts beside few (ACCOUNTS=1000000), RECOVERY=1 for kills of Postgres at full load, BESIDE=REF for another version at the same time
-	$(BIN)/python -m bench$(if $(BOOK),.book)$(if $(SPREAD),.spread)$(if $(CORES),.cores)$(if $(MILLION),.scale --accounts $(or $(ACCOUNTS),1000000))$(if $(RECOVERY),.recovery)$(if $(BESIDE),.versions $(BESIDE))$(if $(CONSOLE),.console --imports $(or $(IMPORTS),1000000)) $(if $(QUICK),--quick) $(ARGS)
+bench: setup $(VENV)/.bench ## throughput as ratios in one run; QUICK=1 for three minutes, BOOK=1 for whole books, CONSOLE=1 for pages, CORES=1 for one core, two and so on, MILLION=1 for many accounts beside few (ACCOUNTS=1000000), RECOVERY=1 for kills of Postgres at full load, BESIDE=REF for another version at the same time
+	$(BIN)/python -m bench$(if $(BOOK),.book)$(if $(CORES),.cores)$(if $(MILLION),.scale --accounts $(or $(ACCOUNTS),1000000))$(if $(RECOVERY),.recovery)$(if $(BESIDE),.versions $(BESIDE))$(if $(CONSOLE),.console --imports $(or $(IMPORTS),1000000)) $(if $(QUICK),--quick) $(ARGS)
 
 pictures: setup $(VENV)/.bench ## the console with IMPORTS=100000, below build/screenshots/large; DOCS=1: those of docs/console.md
 	$(BIN)/python -m bench.pictures $(if $(DOCS),--docs,--imports $(or $(IMPORTS),100000))

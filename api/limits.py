@@ -5,7 +5,7 @@ What the limit of a shape or of judging is, `schemas/` says, which knows nothing
 
 import msgspec
 
-from projections.spreading.looking import MAX_OPEN
+from projections.reconciliation import MAX_OPEN
 from schemas.base import MAX_ITEMS
 from schemas.misfits import MAX_DEPTH
 from schemas.problems import MAX_PROBLEM_BYTES, MAX_PROBLEMS, MAX_STEP
@@ -61,8 +61,6 @@ MAX_LISTS_AT_ONCE, MAX_LISTS_OF_ONE = 200, 50
 """Lists that a process sends at a time, and to one organisation; each holds two pages."""
 MAX_LIST_S = 3_600.0
 """Longest time for sending one list [seconds]. It is cut off then, so that nobody keeps a place by reading slowly."""
-MAX_SPREADING_AT_ONCE, MAX_SPREADING_OF_ONE = 3, 1
-"""Questions of a process, and of one organisation, for what workers add up; each has a thread and a connection."""
 MAX_MANIFEST_BYTES, MAX_MANIFEST_PLACES = 2 * 1000 * 1000, 20_000
 """Of a source that is compared with a run: what is signed is answered with it. Its ledgers and paths are compared."""
 MAX_BULK_AHEAD, MAX_BULK_AHEAD_BYTES = 4, 8 * MIB
@@ -174,12 +172,6 @@ LIMITS: tuple[Limit, ...] = (
         "memory, the others' share",
     ),
     Limit("time for sending one of these", f"{MAX_LIST_S / 60:.0f} minutes", "it is cut off", "the others' share"),
-    Limit(
-        "questions at a time of a process for what workers add up",
-        f"{MAX_SPREADING_AT_ONCE}, of an organisation {MAX_SPREADING_OF_ONE}",
-        _BUSY,
-        "threads and connections, the others' share",
-    ),
     Limit("runs of a supplier that workers add up at a time", f"{MAX_OPEN}", _BUSY, "the workers, the others' share"),
     Limit(
         "manifest that is compared with a run",

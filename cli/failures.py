@@ -27,7 +27,6 @@ from eventstore.proof.proof import NotProvable
 from eventstore.proof.sealing import SealRefused
 from eventstore.proof.verifier import Invalid
 from projections.archiving import NotArchivable
-from projections.spreading.asking import NotSpread
 from projections.versioning.reading import PayloadsDetached
 from projections.versioning.versions import NotPossible
 
@@ -47,7 +46,6 @@ EXPECTED = (
     SealRefused,
     NotProvable,
     NotPossible,
-    NotSpread,
     NotArchivable,
     ArchiveDamaged,
     PayloadsDetached,

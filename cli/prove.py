@@ -19,7 +19,6 @@ from cli.operator import caused_by
 from cli.progress import progress_bar
 from cli.sealing import kept_inside, known_key, outside, sealing_key
 from cli.settings import Settings
-from cli.spreading import spread_option, spread_progress
 from cli.tell import json_option, tell
 from eventstore.clock import now
 from eventstore.log.intake_stop import end_stop, intake_stop
@@ -30,12 +29,11 @@ from eventstore.proof.payload_verification import VerifiedPayloads, verifying_pa
 from eventstore.proof.proof import write_proof
 from eventstore.proof.sealing import Sealed, continue_from, seal, sealing_lock
 from eventstore.proof.statement import check_statement
-from eventstore.proof.verification import Kept, Verified, signed_sizes, verify_events, wrong_rows
+from eventstore.proof.verification import Kept, Verified, verify_events, wrong_rows
 from eventstore.proof.verifier import Checkpoint, Continued, Invalid, loss_of, read_statement
 from projections.access_key import wrong_keys
 from projections.archiving import told_of_detached
 from projections.history import account_streams
-from workers.spread_verbs import HashedLog, hashed_spread, verify_hashed
 
 MAX_REASON = 500
 
@@ -105,7 +103,6 @@ _FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 )  # fmt: skip
 @click.option("--key", "keys", multiple=True, metavar="VKEY", help="The log's verifier key; repeatable after a change.")
 @click.option("--jobs", default=2, show_default=True, type=click.IntRange(1, 64), help="Processes that open payloads.")
-@spread_option
 @click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
 def verify(  # long: a verb with nine options, which it hands to one check each
     certificates: tuple[Path, ...],
@@ -113,7 +110,6 @@ def verify(  # long: a verb with nine options, which it hands to one check each
     against: tuple[Path, ...],
     keys: tuple[str, ...],
     jobs: int,
-    is_spread: bool,
     as_json: bool,
 ) -> None:
     """Verify the log against its checkpoints: those in the database, those kept outside, and yours.
@@ -121,11 +117,8 @@ def verify(  # long: a verb with nine options, which it hands to one check each
     A certificate is verified as well, and the log against the checkpoint that it names.
 
     Without --all the newest 100,000 events are hashed again, and what is before them is taken from the stored tree.
-    With --all --spread, the worker processes hash and open, up to the event that was the last when the job was asked
-    for. Exit code 1 and a sentence for everything that is wrong.
+    Exit code 1 and a sentence for everything that is wrong.
     """
-    if is_spread and not whole:
-        raise click.UsageError("--spread belongs to --all: what is hashed without that takes seconds.")
     settings = Settings.from_environment()
     trusted = keys or (known_key(settings),)
     began = time.monotonic()
@@ -134,15 +127,10 @@ def verify(  # long: a verb with nine options, which it hands to one check each
     # Before the snapshot: the log goes on, and is sealed.
     elsewhere = [*signed, *_kept_outside(settings, against, problems)]
     with connected() as connection, contextlib.ExitStack() as stack:
-        spread = stack.enter_context(_hashed_elsewhere(trusted, elsewhere, as_json=as_json)) if is_spread else None
         stack.enter_context(connection.transaction())
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         kept = [*kept_inside(connection), *elsewhere]
-        events, payloads = (
-            verify_hashed(connection, trusted, kept, spread)
-            if spread
-            else _verified_here(connection, trusted, kept, stack, jobs=jobs, whole=whole)
-        )
+        events, payloads = _verified_here(connection, trusted, kept, stack, jobs=jobs, whole=whole)
         answers = verify_answers(connection) if whole else None
         off = [*wrong_rows(connection, trusted), *guards_off(connection)] if whole else []
         off += [f"WARNED  {sentence}" for sentence in wrong_keys(connection)] if whole else []
@@ -310,18 +298,6 @@ def _verified_here(
     progress = stack.enter_context(progress_bar("events"))
     events = verify_events(connection, keys, kept, whole=whole, progress=progress)
     return events, opening() if opening else None
-
-
-@contextlib.contextmanager
-def _hashed_elsewhere(keys: Sequence[str], elsewhere: Sequence[Kept], *, as_json: bool) -> Iterator[HashedLog]:
-    """The log as all workers have hashed it, for the checkpoints that there are now; the job is over with the block."""
-    with connected() as connection:
-        sizes = signed_sizes([*kept_inside(connection), *elsewhere], keys)
-        with (
-            spread_progress("verify", as_json=as_json) as tell_progress,
-            hashed_spread(connection, sizes, tell=tell_progress) as hashed,
-        ):
-            yield hashed
 
 
 @contextlib.contextmanager

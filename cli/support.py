@@ -7,17 +7,15 @@ from datetime import datetime
 from typing import Any
 
 import click
-import psycopg
 from psycopg import Connection
 from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
-from cli.addresses import admin_url, database_url
+from cli.addresses import admin_url
 from cli.audit import market_stream
 from cli.known import require_import, require_stream
 from cli.progress import progress_bar
 from cli.say import say
-from cli.spreading import spread_option, spread_progress
 from cli.tell import json_option, tell, text_of
 from eventstore.clock import now
 from projections import PROJECTIONS
@@ -38,7 +36,6 @@ from projections.versioning.versions import (
     versions,
 )
 from projections.versioning.versions import switch as switch_to
-from workers.spread_builds import build_spread, can_be_spread, verify_spread
 
 MAX_TOLD = 5
 JOBS = 2
@@ -134,18 +131,14 @@ def _text(at: datetime | None) -> str | None:
 @_one_or_none
 @_all
 @click.option("--show", default=MAX_TOLD, show_default=True, help="How many differing rows are shown.")
-@spread_option
 @json_option
-def verify(projection: Projection | None, is_all: bool, show: int, is_spread: bool, as_json: bool) -> None:
-    """Make NAME anew beside the live one, as of one moment, and compare. Exit code 1 and the first rows that differ.
-
-    With --spread the workers make it anew, where they may write its tables and need not see every event in order.
-    """
+def verify(projection: Projection | None, is_all: bool, show: int, as_json: bool) -> None:
+    """Make NAME anew beside the live one, as of one moment, and compare. Exit code 1 and the first rows that differ."""
     wrong, chosen = 0, _chosen(projection, is_all)
     with administrator(admin_url()) as connection:
         for one in chosen:
             with alone(connection, one):
-                comparison = _verified(connection, one, show, is_spread=is_spread, as_json=as_json)
+                comparison = _verified(connection, one, show)
             wrong += comparison.count > 0
             parked = f", {comparison.parked} streams are parked" if comparison.parked else ""
             told = {
@@ -162,16 +155,8 @@ def verify(projection: Projection | None, is_all: bool, show: int, is_spread: bo
         raise click.ClickException(f"{wrong} projections are not what the log says. `projections rebuild` mends them.")
 
 
-def _verified(
-    connection: Connection[Any], projection: Projection, show: int, *, is_spread: bool, as_json: bool
-) -> Comparison:
-    name = projection.name
-    if _is_for_workers(projection, is_spread=is_spread):
-        with spread_progress(name, as_json=as_json) as telling:
-            return verify_spread(
-                admin_url(), connection, projection, limit=show, service_role=_service_role(), jobs=JOBS, tell=telling
-            )
-    with progress_bar("events", title=name, total=head(connection)) as progress:
+def _verified(connection: Connection[Any], projection: Projection, show: int) -> Comparison:
+    with progress_bar("events", title=projection.name, total=head(connection)) as progress:
         return verify_projection(admin_url(), connection, projection, limit=show, progress=progress)
 
 
@@ -181,7 +166,6 @@ def _verified(
 @click.option("--outdated", "is_outdated", is_flag=True, help="Those that an upgrade has left in their former form.")
 @click.option("--jobs", default=JOBS, show_default=True, type=click.IntRange(1, 64), help="Processes that build.")
 @click.option("--no-switch", "stays", is_flag=True, help="Leave the new version beside the live one: see `diff`.")
-@spread_option
 @json_option
 def rebuild(
     projection: Projection | None,
@@ -189,14 +173,12 @@ def rebuild(
     is_outdated: bool,
     jobs: int,
     stays: bool,
-    is_spread: bool,
     as_json: bool,
 ) -> None:
     """Build NAME anew beside the live version, catch up, compare, and switch in one transaction.
 
     Readers and writers notice nothing. It may be cancelled or killed at any moment: the live version stays as it is.
-    `switch` goes back within seven days. No e-mail is sent again. With --spread the workers of all machines write the
-    rows, where they may write to the tables and need not see every event in order; --jobs make the indexes then.
+    `switch` goes back within seven days. No e-mail is sent again.
     """
     if (projection is not None) + is_all + is_outdated != 1:
         raise click.UsageError("Name one projection, or say --all or --outdated.")
@@ -206,44 +188,15 @@ def rebuild(
             chosen = [one for one in PROJECTIONS if live_version(connection, one.name).is_outdated(one)]
         for one in chosen:
             with alone(connection, one):
-                _rebuild(connection, one, jobs, stays=stays, is_spread=is_spread, as_json=as_json)
+                _rebuild(connection, one, jobs, stays=stays, as_json=as_json)
     if not chosen and not as_json:
         say("No projection is outdated.")
 
 
-def _is_for_workers(projection: Projection, *, is_spread: bool) -> bool:
-    """Whether it was asked for and can be done; it is said where it cannot."""
-    if is_spread and not can_be_spread(projection):
-        say(f"{projection.name}: made by this command alone, which workers could not do.", err=True)
-        return False
-    return is_spread
-
-
-def _service_role() -> str:
-    """The role that workers have in the database."""
-    with psycopg.connect(database_url()) as connection, connection.cursor(row_factory=tuple_row) as cursor:
-        [(role,)] = cursor.execute("SELECT current_user::text").fetchall()
-    return str(role)
-
-
-def _built(
-    connection: Connection[Any], projection: Projection, jobs: int, *, is_spread: bool, as_json: bool
-) -> ProjectionVersion:
-    name = projection.name
-    if _is_for_workers(projection, is_spread=is_spread):
-        with spread_progress(name, as_json=as_json) as telling:
-            return build_spread(
-                admin_url(), connection, projection, service_role=_service_role(), jobs=jobs, tell=telling
-            )
-    with progress_bar("events", title=name, total=head(connection)) as progress:
-        return build_version(admin_url(), connection, projection, jobs=jobs, progress=progress)
-
-
-def _rebuild(
-    connection: Connection[Any], projection: Projection, jobs: int, *, stays: bool, is_spread: bool, as_json: bool
-) -> None:
+def _rebuild(connection: Connection[Any], projection: Projection, jobs: int, *, stays: bool, as_json: bool) -> None:
     total, began, name = head(connection), time.monotonic(), projection.name
-    built = _built(connection, projection, jobs, is_spread=is_spread, as_json=as_json)
+    with progress_bar("events", title=name, total=total) as progress:
+        built = build_version(admin_url(), connection, projection, jobs=jobs, progress=progress)
     took_s = max(time.monotonic() - began, 0.001)
     parked = parked_streams(connection, name, built.version)
     told = {"name": name, "version": built.version, "events": total, "seconds": took_s, "parked": len(parked)}

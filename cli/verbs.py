@@ -23,7 +23,7 @@ VERBS = {
     "support-bundle": "cli.support_bundle:support_bundle",
     "search": "cli.find:search",
     "export": "cli.export:export_history",
-    "replay": "cli.export:replay",
+    "replay": "cli.replay:replay",
     "refusals": "cli.operator:refusals",
     "cancel": "cli.decide:cancel",
     "retry": "cli.decide:retry",

@@ -36,7 +36,6 @@ from eventstore.clock import now
 from eventstore.log.columns import SELECT_HEAD
 from projections.error_statistics import failure_name
 from projections.import_status import status_of_row
-from projections.inquiries import AnswerRows, Inquiry
 from projections.versioning.following import Following
 from projections.versioning.projection import Rows
 from projections.versioning.reading import Seen
@@ -479,25 +478,22 @@ SELECT a.position, a.external_account_number, s.account_number
 FROM import_run_account AS a
 JOIN import_status AS s USING (supplier, external_account_number)
 WHERE a.supplier = %(supplier)s AND a.run = %(run)s AND (a.position, a.external_account_number) > (%(after)s, %(last)s)
-  AND a.position <= %(upto)s
 ORDER BY a.position, a.external_account_number
 LIMIT %(limit)s
 """
-_LAST_POSITION = 2**63 - 1
 
 
 def run_accounts(
-    supplier: str, run: str, after: RunPlace, limit: int, *, upto: int | None = None
-) -> Inquiry[tuple[list[tuple[str, str]], RunPlace | None]]:
-    """(account number, external number) of the next accounts of a run that exist, and where that ends.
-
-    Those that joined it after the position `upto` are left out.
+    connection: Connection[Any], supplier: str, run: str, after: RunPlace, limit: int
+) -> tuple[int, list[tuple[str, str]], RunPlace | None]:
+    """Return the number of the next accounts of a run, (account number, external number) of those that exist, and where
+    they end; None at the end.
     """
-    until = _LAST_POSITION if upto is None else upto
-    wanted = {"supplier": supplier, "run": run, "after": after[0], "last": after[1], "limit": limit, "upto": until}
-    rows: AnswerRows = yield _SELECT_ACCOUNTS, wanted
+    wanted = {"supplier": supplier, "run": run, "after": after[0], "last": after[1], "limit": limit}
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        rows = cursor.execute(_SELECT_ACCOUNTS, wanted).fetchall()
     accounts = [(number, external) for _, external, number in rows if number is not None]
-    return accounts, (rows[-1][0], rows[-1][1]) if len(rows) == limit else None
+    return len(rows), accounts, (rows[-1][0], rows[-1][1]) if len(rows) == limit else None
 
 
 _IS_UP = f"""

@@ -133,7 +133,7 @@ IMPORT_STATUS = View(
     skipped=LEAVES_STATUS,
 )
 
-_SELECT_IMPORTS_WAIT: LiteralString = """
+SELECT_IMPORTS_WAIT: LiteralString = """
 SELECT EXISTS (
     SELECT FROM import_status
     WHERE status = 'PENDING' AND (due_at IS NULL OR due_at <= clock_timestamp())
@@ -179,7 +179,7 @@ def leased_imports(connection: Connection[Any], worker: int, lease_until: dateti
 def imports_wait(connection: Connection[Any]) -> bool:
     """Whether there is an import that could be processed now."""
     with connection.cursor(row_factory=tuple_row) as cursor:
-        row = cursor.execute(_SELECT_IMPORTS_WAIT).fetchone()
+        row = cursor.execute(SELECT_IMPORTS_WAIT).fetchone()
     return bool(row and row[0])
 
 

@@ -67,8 +67,6 @@ class Vitals(msgspec.Struct, kw_only=True):
     database_bytes: int | None = None
     table_bytes: dict[str, int] = {}
     dead_rows: dict[str, int] = {}
-    long_jobs: dict[str, tuple[int, int]] = {}
-    """What all workers do together, by what it is: parts done, and of how many."""
     keys: int | None = None
     """Access keys in force."""
     oldest_key_s: float | None = None
@@ -125,14 +123,6 @@ GROUP BY 1
 _DEAD: LiteralString = """
 SELECT relname, n_dead_tup FROM pg_stat_user_tables WHERE schemaname = 'public' AND n_dead_tup > 0
 """
-_JOBS: LiteralString = """
-SELECT concat_ws(' ', kind, arguments::json ->> 'name', arguments::json ->> 'supplier', arguments::json ->> 'run'),
-       count(p.done_at), count(*)
-FROM long_jobs AS j JOIN long_job_parts AS p USING (job)
-WHERE j.ended_at IS NULL
-GROUP BY j.job
-ORDER BY j.asked_at
-"""
 _KEYS: LiteralString = """
 SELECT count(*), extract(epoch FROM clock_timestamp() - min(created_at))::float8
 FROM access_key WHERE revoked_at IS NULL
@@ -146,7 +136,7 @@ WHERE state = 'live' GROUP BY name
 def read_vitals(connection: Connection[Any], projections: tuple[str, ...], *, with_sizes: bool = True) -> Vitals:
     """The numbers of now. `projections` are those that follow the log. Raises OperationalError where it is away."""
     overview = Vitals()
-    parts: list[Callable[[_Asking, Vitals], None]] = [_events, _imports, _locks, _server, _keys, _jobs]
+    parts: list[Callable[[_Asking, Vitals], None]] = [_events, _imports, _locks, _server, _keys]
     if with_sizes:
         parts.append(_sizes)
     asking = _Asking(connection, projections)
@@ -209,10 +199,6 @@ def _server(asking: _Asking, overview: Vitals) -> None:
 
 def _keys(asking: _Asking, overview: Vitals) -> None:
     [(overview.keys, overview.oldest_key_s)] = asking.rows(_KEYS)
-
-
-def _jobs(asking: _Asking, overview: Vitals) -> None:
-    overview.long_jobs = {str(name): (done, parts) for name, done, parts in asking.rows(_JOBS)}
 
 
 def _sizes(asking: _Asking, overview: Vitals) -> None:

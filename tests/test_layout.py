@@ -28,12 +28,6 @@ TOGETHER = {
     "projections/console_user.py": "console/test_signing_in.py",
     "projections/disclosure.py": "console/test_personal_data.py",
     "projections/owner_task.py": "workers/test_owner_tasks.py",
-    "eventstore/log/requested_jobs.py": "projections/test_looking.py",
-    "projections/spreading/pieces.py": "workers/test_parts.py",
-    "workers/pieces.py": "workers/test_parts.py",
-    "workers/replaying.py": "projections/test_spread_jobs.py",
-    "workers/spread_builds.py": "projections/test_spread_jobs.py",
-    "workers/spread_verbs.py": "projections/test_spread_jobs.py",
 }
 """Modules that a test takes together with others, since neither does anything alone."""
 

@@ -1,6 +1,6 @@
 """The doorbell: Dramatiq on Redis, or in memory where there is no Redis.
 
-Messages carry ids of streams or of parts of long jobs, and nothing else. Dramatiq's own retries, delays, results and
+Messages carry ids of streams or of jobs, and nothing else. Dramatiq's own retries, delays, results and
 time limits stay off: attempts, leases and due times are in Postgres.
 """
 
@@ -45,9 +45,9 @@ class Bell(msgspec.Struct, frozen=True):
 
 IMPORTS = Bell("imports", "process_imports", streams_per_message=STREAMS_PER_MESSAGE, asks_every_ms=100)
 MAILS = Bell("mails", "send_mails", streams_per_message=MAILS_PER_MESSAGE)
-LONG_JOBS = Bell("long_jobs", "do_part", priority=100)
-"""Its messages name a part of a long job each: the job's id, a slash, the part's number."""
-BELLS = (IMPORTS, MAILS, LONG_JOBS)
+RECONCILIATIONS = Bell("reconciliations", "reconcile", priority=100)
+"""Its messages name a job of `projections.reconciliation` each."""
+BELLS = (IMPORTS, MAILS, RECONCILIATIONS)
 
 
 class BellUnavailable(Exception):

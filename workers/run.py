@@ -13,8 +13,8 @@ from telemetry.supervision import supervision
 from workers.broker import (
     BELLS,
     IMPORTS,
-    LONG_JOBS,
     MAILS,
+    RECONCILIATIONS,
     Bell,
     BrokerDoorbell,
     declare_actor,
@@ -24,8 +24,8 @@ from workers.broker import (
 )
 from workers.liveness import Liveness
 from workers.mail_server import MailServer
-from workers.parts import PartWorker
 from workers.process_imports import ImportProcessor
+from workers.reconcile import Reconciler
 from workers.relay import Relay
 from workers.send_mails import MailSender
 
@@ -54,7 +54,7 @@ def run_worker(
     """Process imports and send e-mails until `stop` is set; what is in hand is finished first.
 
     Without Redis the relay runs here as well, since the bell does not leave this process. E-mails have a thread of
-    their own, so that a slow mail server holds no import up; parts of long jobs have one, which waits for imports.
+    their own, so that a slow mail server holds no import up; reconciliations have one, which waits for imports.
     """
     tune_interpreter()
     liveness = Liveness(ledger)
@@ -64,7 +64,7 @@ def run_worker(
     acts = {
         IMPORTS: (processor.process, THREADS),
         MAILS: (MailSender(ledger, mail_server, worker=liveness.worker).send, 1),
-        LONG_JOBS: (PartWorker(ledger, worker=liveness.worker, stop=stop).work, 1),
+        RECONCILIATIONS: (Reconciler(ledger, worker=liveness.worker, stop=stop).work, 1),
     }
     workers = []
     for bell, (act, count) in acts.items():

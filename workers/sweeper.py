@@ -19,20 +19,18 @@ from eventstore.clock import now
 from eventstore.errors import StoreUnavailable
 from eventstore.log import locks
 from eventstore.log.ledger import Ledger
-from eventstore.log.long_jobs import waiting_parts
 from eventstore.log.refused_attempts import delete_old_attempts
-from eventstore.log.requested_jobs import give_up_unasked
 from projections.customer_mail import SELECT_ABANDONED_MAILS, SELECT_WAITING_MAILS
+from projections.reconciliation import waiting_jobs
 from telemetry.supervision import supervision
 from workers.backoff import backoff
-from workers.broker import LONG_JOBS, MAILS, MAILS_PER_MESSAGE, STREAMS_PER_MESSAGE, BellUnavailable, Doorbell
+from workers.broker import MAILS, MAILS_PER_MESSAGE, RECONCILIATIONS, STREAMS_PER_MESSAGE, BellUnavailable, Doorbell
 from workers.leader import ends_work
 
 INTERVAL_S = 1.0
 RING_AGAIN_AFTER_S = 10.0
 LOST_AFTER = timedelta(seconds=2)
 LIMIT = 1_000
-PARTS_AT_ONCE = 50
 FORGET_EVERY_S = 600.0
 """How often refused attempts are deleted that are too old or too many."""
 
@@ -88,7 +86,7 @@ class Sweeper:
             "abandoned e-mails": partial(self._give_up_abandoned_mails, connection),
             "waiting imports": partial(self._ring_for_waiting, connection, relayed),
             "waiting e-mails": partial(self._ring_for_mails, connection, relayed),
-            "long jobs": partial(self._ring_for_parts, connection),
+            "reconciliations": partial(self._ring_for_reconciliations, connection),
             "refused attempts": partial(self._forget_attempts, connection),
         }
         for name, step in steps.items():
@@ -141,14 +139,12 @@ class Sweeper:
         if streams:
             self._doorbell.ring(streams, MAILS)
 
-    def _ring_for_parts(self, connection: Connection[Any]) -> None:
-        """Parts of long jobs are rung for from here alone: for all that is open, as often as no message waits."""
-        for job in give_up_unasked(connection):
-            logger.info("long job given up, nobody asks for it", job=job)
-        if self._doorbell.waiting(LONG_JOBS):
-            return
-        for job, number in waiting_parts(connection, PARTS_AT_ONCE):
-            self._doorbell.ring([f"{job}/{number}"], LONG_JOBS)
+    def _ring_for_reconciliations(self, connection: Connection[Any]) -> None:
+        """Ring for all open jobs, whenever no message waits. Nothing else rings for them."""
+        jobs = waiting_jobs(connection)
+        if jobs and not self._doorbell.waiting(RECONCILIATIONS):
+            for job in jobs:
+                self._doorbell.ring([job], RECONCILIATIONS)
 
     def _ring_for_waiting(self, connection: Connection[Any], relayed: int) -> None:
         if self._doorbell.waiting():

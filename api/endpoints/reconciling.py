@@ -1,10 +1,11 @@
-"""Reconciling: what a run adds up to on the platform, and the certificate that this is what its source adds up to.
+"""What a run adds up to on the platform, and the certificate that a source balances with it.
 
-One api process adds up by itself while the caller waits. With `spread` the workers of all machines do; nobody waits.
+A worker adds up, in a background job of its own. A request waits for some seconds; then it answers how far the job is.
 """
 
 import asyncio
 import hashlib
+import time
 from typing import Any
 
 import msgspec
@@ -15,40 +16,52 @@ from starlette.responses import Response
 from api.admission import Call
 from api.auth import READERS, WRITERS
 from api.beside import beside
-from api.database import in_time, read
+from api.database import read
+from api.errors import not_found
 from api.known_runs import RUN_PATH, KnownRuns, run_not_valid
-from api.limits import MAX_SPREADING_AT_ONCE, MAX_SPREADING_OF_ONE
 from api.manifests import source_manifest, unbalanced
-from api.operation import STATUS, Operation, Parameter
+from api.operation import STATUS, Operation
 from api.responses import JsonResponse, encoded, json_response, refuse_large_answer, spoken_response
 from api.services import Services
-from api.shares import Shares
 from api.status_codes import ApiError
 from eventstore.clock import now
-from eventstore.log.long_jobs import end_job
 from eventstore.proof.statement import StatementRefused, signed_statement
-from projections.import_run import RunPlace, RunState
-from projections.inquiries import answer_async
-from projections.platform.adding_up import run_portion
+from projections.import_run import RunState
 from projections.platform.totals import COMMON, Totals
-from projections.run_totals import AddedUp, spread_totals
-from projections.spreading.asking import NotSpread
+from projections.reconciliation import (
+    MAX_OPEN,
+    QUIET_S,
+    Reconciliation,
+    TooManyReconciliations,
+    cancel,
+    note_delivery,
+    why_quiet,
+)
+from projections.reconciliation import (
+    request as request_job,
+)
 from schemas.base import Problem
 from schemas.job_progress import JobProgress
 from schemas.problems import is_truncated
 from schemas.run import Certificate, Manifest, RunTotals
 from schemas.sentence import Sentence
 
-PORTION_WITHIN_S = 60.0
+WAIT_S = 5.0
+"""Longest wait of a request for the end of the job [seconds]."""
+LOOK_EVERY_S = 0.25
 _NOT_BALANCED = Sentence("The source and the platform do not balance.", "Quelle und Plattform stimmen nicht überein.")
-_BUSY = Sentence(
-    "Too many ask what workers have added up at the moment.",
-    "Im Augenblick fragen zu viele, was die Worker aufgerechnet haben.",
+_FAILED = Sentence(
+    "The run could not be added up, in several attempts; the worker's log says why. Another request tries again.",
+    "Die Summen des Laufs konnten in mehreren Versuchen nicht gebildet werden; warum, sagt das Protokoll des Workers."
+    " Eine weitere Anfrage versucht es erneut.",
+)
+_TOO_MANY = Sentence(
+    f"{MAX_OPEN} runs of this supplier are being added up already. Ask again when one of them is done.",
+    f"Für diesen Lieferanten werden schon {MAX_OPEN} Läufe aufgerechnet. Bitte erneut anfragen, wenn einer fertig ist.",
 )
 _NO_FLOATS = Problem(
     "source", "invalid", Sentence("A manifest has no floats.", "Ein Manifest enthält keine Gleitkommazahlen.")
 )
-_TRUE_OR_FALSE = Sentence("It must be true or false.", "Der Wert muss true oder false sein.")
 
 
 class Reconciling:
@@ -56,40 +69,39 @@ class Reconciling:
 
     def __init__(self, services: Services) -> None:
         self._runs = KnownRuns(services)
-        self._lists = services.lists
+        self._pool = services.pool
         self._ledger = services.ledger
         self._directory = services.directory
-        self._spreading = Shares(MAX_SPREADING_AT_ONCE, MAX_SPREADING_OF_ONE, _BUSY)
 
     async def totals(self, request: Request, call: Call) -> Response:
-        """200 with what the platform's tables say of the run's accounts; 202 while workers add them up."""
-        is_spread = _is_spread(request)
+        """200 with what the platform's tables say of the run's accounts; 202 while a worker adds them up."""
         state = await self._runs.known(request)
-        added = await self._added(state, call, is_spread=is_spread)
+        added = await self._added(state, call)
         if isinstance(added, JobProgress):
             return _underway(request, added)
-        answered = json_response(await self._record(state, added.totals))
-        await self._end(added)
-        return answered
+        return json_response(await self._record(state, added))
+
+    async def cancel(self, request: Request, call: Call) -> Response:
+        """200 with how far the job was that is cancelled, or whose result is deleted; 404 without one."""
+        state = await self._runs.known(request)
+        await call.confirm()
+        cancelled = await read(self._pool, cancel, *state.named)
+        if cancelled is None:
+            raise not_found()
+        return json_response(_progress(cancelled))
 
     async def certificate(self, request: Request, call: Call) -> Response:
         """200 with a signed certificate where source and platform balance, 409 with every difference otherwise."""
-        is_spread = _is_spread(request)
         state = await self._runs.known(request)
         manifest = await beside(call.body, source_manifest, call.body)
-        added = await self._added(state, call, is_spread=is_spread)
+        added = await self._added(state, call)
         if isinstance(added, JobProgress):
             return _underway(request, added)
-        totals = await self._record(state, added.totals)
+        totals = await self._record(state, added)
         if unequal := await beside(call.body, unbalanced, manifest, totals):
             body = {"detail": _NOT_BALANCED, "code": "not_balanced", "errors": unequal}
-            answered = spoken_response(
-                request, body | ({"errors_truncated": True} if is_truncated(unequal) else {}), 409
-            )
-        else:
-            answered = await self._certified(state, manifest, totals, call.key.organisation)
-        await self._end(added)
-        return answered
+            return spoken_response(request, body | ({"errors_truncated": True} if is_truncated(unequal) else {}), 409)
+        return await self._certified(state, manifest, totals, call.key.organisation)
 
     async def _certified(
         self, state: RunState, manifest: dict[str, Any], totals: dict[str, Any], organisation: str
@@ -115,41 +127,32 @@ class Reconciling:
         refuse_large_answer(signed)
         return JsonResponse(signed)
 
-    async def _added(self, state: RunState, call: Call, *, is_spread: bool) -> JobProgress | AddedUp:
-        """The run added up, or how far the workers are with it. Raises ApiError.
-
-        What is asked of workers takes a thread and a connection, of which others need some as well.
-        """
-        if not is_spread:
-            return AddedUp("", await self._alone(state, call))
-        try:
-            with self._spreading.place(call.organisation):
-                return await in_time(asyncio.to_thread(self._spread, state), within_s=PORTION_WITHIN_S)
-        except NotSpread as refusal:
-            raise ApiError(503, refusal.sentence, headers={"Retry-After": "10"}) from refusal
-
-    def _spread(self, state: RunState) -> JobProgress | AddedUp:
-        with self._ledger.connection() as connection:
-            return spread_totals(connection, *state.named, accounts=state.record.total, reached=state.position)
-
-    async def _end(self, added: AddedUp) -> None:
-        """The job's results have been used. Until here it can be asked for again, whoever is killed on the way."""
-        if added.job:
-            await in_time(asyncio.to_thread(self._end_job, added.job))
-
-    def _end_job(self, job: str) -> None:
-        with self._ledger.connection() as connection:
-            end_job(connection, job, "done")
-
-    async def _alone(self, state: RunState, call: Call) -> Totals:
-        """Added up by this process: one portion of accounts after the other, however long that takes."""
-        totals = Totals()
-        after: RunPlace | None = (0, "")
-        while after is not None:
+    async def _added(self, state: RunState, call: Call) -> Totals | JobProgress:
+        """Return the run added up, or how far the worker is when a request has waited long enough. Raises ApiError."""
+        deadline = time.monotonic() + WAIT_S
+        while True:
+            job = await self._job(state)
             await call.confirm()
-            portion, after = await read(self._lists.pool, _portion, *state.named, after, within_s=PORTION_WITHIN_S)
-            totals = totals.merge(portion)
-        return totals
+            if job.has_ended and not job.error:
+                await read(self._pool, note_delivery, job.job)
+                return msgspec.json.decode(job.totals, type=Totals)
+            if job.has_ended:
+                await read(self._pool, cancel, *state.named)
+                raise ApiError(503, _FAILED, headers={"Retry-After": "60"})
+            if time.monotonic() > deadline:
+                why = await read(self._pool, why_quiet) if job.quiet_s > QUIET_S else None
+                return _progress(job, why or "")
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _job(self, state: RunState) -> Reconciliation:
+        try:
+            return await read(self._pool, self._requested, state)
+        except TooManyReconciliations:
+            raise ApiError(503, _TOO_MANY, headers={"Retry-After": "10"}) from None
+
+    @staticmethod
+    async def _requested(connection: AsyncConnection[Any], state: RunState) -> Reconciliation:
+        return await request_job(connection, *state.named, reached=state.position, accounts=state.record.total)
 
     async def _record(self, state: RunState, totals: Totals) -> dict[str, Any]:
         """The totals of the run, with how it is by now."""
@@ -166,33 +169,17 @@ class Reconciling:
         }
 
 
-async def _portion(
-    connection: AsyncConnection[Any], supplier: str, run: str, after: RunPlace
-) -> tuple[Totals, RunPlace | None]:
-    return await answer_async(connection, run_portion(supplier, run, after))
+def _progress(job: Reconciliation, why: str = "") -> JobProgress:
+    return JobProgress(accounts=job.accounts, accounts_done=job.accounts_done, eta_s=job.eta_s, why=why)
 
 
 def _underway(request: Request, progress: JobProgress) -> Response:
     return spoken_response(request, progress, 202, {"Retry-After": "1"})
 
 
-def _is_spread(request: Request) -> bool:
-    said = request.query_params.get("spread", "false")
-    if said not in ("true", "false"):
-        raise run_not_valid(Problem("spread", "invalid_choice", _TRUE_OR_FALSE))
-    return said == "true"
-
-
 def _not_signed(reason: str) -> Sentence:
     return Sentence(reason, "Das Zertifikat kann im Augenblick nicht signiert werden.")
 
-
-_SPREAD = Parameter(
-    name="spread",
-    description="With true, the workers of all machines add up. Ask again until the answer is no 202, which says how"
-    " far they are.",
-    schema={"type": "boolean"},
-)
 
 OPERATIONS = (
     Operation(
@@ -204,7 +191,17 @@ OPERATIONS = (
         summary="What the platform's tables say of a run's accounts: counts, sums, and every path that is filled.",
         answers={200: RunTotals, 202: JobProgress},
         roles=READERS,
-        query=(_SPREAD,),
+        refuses=(404,),
+    ),
+    Operation(
+        handler=Reconciling.cancel,
+        name="cancel_run_totals",
+        method="POST",
+        path=f"{RUN_PATH}totals/cancel/",
+        tag=STATUS,
+        summary="Cancel the job that adds a run up, and delete its result.",
+        answers={200: JobProgress},
+        roles=WRITERS,
         refuses=(404,),
     ),
     Operation(
@@ -216,7 +213,6 @@ OPERATIONS = (
         summary="Compare a source's manifest with the platform, and sign that they balance.",
         answers={200: Certificate, 202: JobProgress},
         roles=WRITERS,
-        query=(_SPREAD,),
         body=Manifest,
         example={"import_supplier": "NORDWIND", "accounts": 0},
         refuses=(404, 409),

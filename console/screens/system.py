@@ -23,16 +23,6 @@ from eventstore.operations.system_state import system_state
 from projections.import_progress import imports_in_hand, waiting_imports
 from projections.owner_task import open_owner_tasks
 
-JOB_NAMES = {
-    "verify": N_("The log is verified"),
-    "replay": N_("The log is replayed"),
-    "rebuild": N_("A projection is rebuilt"),
-    "verify-projection": N_("A projection is verified"),
-    "reconcile": N_("A run's totals are added up"),
-}
-"""Long jobs, by their kinds."""
-
-
 LEADER_NAMES = {
     "relay": N_("relay"),
     "sealer": N_("sealer"),
@@ -59,7 +49,6 @@ async def system(visit: Visit) -> Response:
         tasks=await told_tasks(visit, await visit.read(open_owner_tasks, 20)),
         dying=_dying(visit),
         troubles=await visit.read(read_troubles),
-        job_names={kind: visit._(name) for kind, name in JOB_NAMES.items()},
         disk=disk,
         settings=visit.console.settings.shown,
         limits=LIMITS,

@@ -43,5 +43,3 @@ ARCHIVES = 7019
 VERSIONS = 7016
 """A class of locks: one for each projection, by its name's hash, so that only one builds or switches versions of it;
 0 while `migrate` sets projections up."""
-LONG_JOBS = 7017
-"""A class of locks: one for each long job, by its id's hash, so that only one command waits for it and ends it."""

@@ -191,7 +191,7 @@ def _grant(connection: "psycopg.Connection", role: str) -> None:
         "GRANT SELECT, INSERT ON log_keys TO {role}",
         "GRANT SELECT, INSERT, DELETE ON refused_attempts TO {role}",
         "GRANT SELECT, INSERT, UPDATE, DELETE ON user_details, sign_in_links, user_sessions, failed_sign_ins,"
-        " typed_reasons, owner_task_progress, troubles, long_jobs, long_job_parts TO {role}",
+        " typed_reasons, owner_task_progress, troubles, reconciliations TO {role}",
         "GRANT EXECUTE ON FUNCTION synchronous_standbys(), put_searches_in_order() TO {role}",
     )
     with connection.transaction():

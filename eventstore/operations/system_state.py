@@ -10,7 +10,6 @@ from psycopg.rows import class_row, tuple_row
 from eventstore.log import locks
 from eventstore.log.columns import SELECT_HEAD
 from eventstore.log.intake_stop import IntakeStop, read_intake_stop
-from eventstore.log.long_jobs import remaining_s
 
 
 class ConnectedProcess(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,15 +30,13 @@ class Follower(msgspec.Struct, frozen=True):
 
 
 class RunningJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A long job that all workers do: what was asked for, how far it is, and about how long the rest takes."""
+    """A run that a worker adds up."""
 
-    kind: str
-    name: str
+    supplier: str
+    run: str
     asked_at: datetime
-    parts: int
-    parts_done: int
-    share: float
-    left_s: float | None
+    accounts: int
+    accounts_done: int
 
 
 class SystemState(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,15 +85,7 @@ SELECT 'sealer', coalesce((SELECT size FROM log_checkpoints ORDER BY branch DESC
 ORDER BY name
 """
 _SELECT_JOBS = """
-SELECT j.kind,
-       concat_ws(' ', j.arguments::json ->> 'name', j.arguments::json ->> 'supplier', j.arguments::json ->> 'run'),
-       j.asked_at, extract(epoch FROM clock_timestamp() - j.asked_at)::float8, count(*), count(p.done_at),
-       sum(p.events)::bigint, coalesce(sum(p.events) FILTER (WHERE p.done_at IS NOT NULL), 0)::bigint
-FROM long_jobs AS j
-JOIN long_job_parts AS p USING (job)
-WHERE j.ended_at IS NULL
-GROUP BY j.job
-ORDER BY j.asked_at
+SELECT supplier, run, asked_at, accounts, accounts_done FROM reconciliations WHERE ended_at IS NULL ORDER BY asked_at
 """
 _SELECT_SIZES = """
 SELECT pg_database_size(current_database()), pg_total_relation_size('events') + pg_total_relation_size('payloads'),
@@ -109,11 +98,12 @@ async def system_state(connection: AsyncConnection[Any], at: datetime) -> System
     """How the service is now, in a few small queries whatever the log's length."""
     async with connection.cursor(row_factory=class_row(ConnectedProcess)) as cursor:
         processes = await (await cursor.execute(_SELECT_PROCESSES)).fetchall()
+    async with connection.cursor(row_factory=class_row(RunningJob)) as cursor:
+        jobs = await (await cursor.execute(_SELECT_JOBS)).fetchall()
     async with connection.cursor(row_factory=tuple_row) as cursor:
         held = await (await cursor.execute(_SELECT_LOCKS)).fetchall()
         [head] = await (await cursor.execute(SELECT_HEAD)).fetchone() or [0]
         followers = await (await cursor.execute(_SELECT_FOLLOWERS)).fetchall()
-        jobs = [_running(*row) for row in await (await cursor.execute(_SELECT_JOBS)).fetchall()]
         size, of_log, postgres, most = await (await cursor.execute(_SELECT_SIZES)).fetchone() or (0, 0, "", 0)
         [before] = await (await cursor.execute(_SELECT_BEFORE, (at - timedelta(days=1),))).fetchone() or [0]
     day_events = max(0, head - before)
@@ -131,19 +121,4 @@ async def system_state(connection: AsyncConnection[Any], at: datetime) -> System
         day_bytes=of_log * day_events // head if head else 0,
         postgres=postgres,
         max_connections=most,
-    )
-
-
-def _running(
-    kind: str, name: str, asked_at: datetime, seconds: float, parts: int, parts_done: int, events: int, done: int
-) -> RunningJob:
-    """What there is to know of a job; how long it takes is told by what was done since it was asked for."""
-    return RunningJob(
-        kind=kind,
-        name=name,
-        asked_at=asked_at,
-        parts=parts,
-        parts_done=parts_done,
-        share=parts_done / parts,
-        left_s=remaining_s(done, events, seconds),
     )

@@ -1,4 +1,4 @@
-"""Hashing ranges of the log again, each by itself, and adding them up to the tree's roots, in any process and machine.
+"""Hashing ranges of the log again, each by itself, and adding them up to the tree's roots.
 
 A range begins where a subtree of its width may begin. Its leaves come down to the roots of perfect subtrees ("peaks",
 the largest first), for its end and for every size in it that a checkpoint speaks of.

@@ -35,10 +35,7 @@ SELECT stream, sha256, EXISTS (
                  = split_part(split_part(encode(state, 'escape'), '"payload_sha256":"', 2), '"', 1)
        )
 FROM payloads
-"""
-_BY_HASH: LiteralString = "WHERE abs(hashtext(payloads.stream)::bigint) %% %s = %s"
-_BY_STREAM: LiteralString = """
-WHERE (%s::text IS NULL OR payloads.stream > %s) AND (%s::text IS NULL OR payloads.stream <= %s)
+WHERE abs(hashtext(payloads.stream)::bigint) %% %s = %s
 """
 _WITHOUT_PAYLOAD = f"""
 FROM (
@@ -145,27 +142,10 @@ def _open_payloads_alone(database_url: str, snapshot: str, part: int, parts: int
 
 def open_payloads(connection: Connection[Any], part: int, parts: int) -> VerifiedPayloads:
     """Open the payloads of one of so many parts of the streams, and compare them with their digests."""
-    return _opened(connection, _BY_HASH, (parts, part))
-
-
-def open_payloads_between(
-    connection: Connection[Any], after: str | None, upto: str | None, *, breathe: Callable[[], None] = lambda: None
-) -> VerifiedPayloads:
-    """The same for the streams after one and up to another; `breathe` is called again and again meanwhile."""
-    return _opened(connection, _BY_STREAM, (after, after, upto, upto), breathe)
-
-
-def _opened(
-    connection: Connection[Any],
-    condition: LiteralString,
-    values: tuple[Any, ...],
-    breathe: Callable[[], None] = lambda: None,
-) -> VerifiedPayloads:
     verified = VerifiedPayloads()
     with connection.cursor("payloads", binary=True, row_factory=tuple_row) as cursor:
-        cursor.execute(_SELECT_PAYLOADS + condition, (_TOPICS_WITH_PAYLOAD, *values))
+        cursor.execute(_SELECT_PAYLOADS, (_TOPICS_WITH_PAYLOAD, parts, part))
         while rows := cursor.fetchmany(_AT_ONCE):
-            breathe()
             verified.problems += [
                 f"WARNED  payload {sha256.hex()[:12]}… of {stream}: no event speaks of it"
                 for stream, sha256, is_spoken_of in rows

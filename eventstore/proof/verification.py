@@ -5,7 +5,7 @@ the checkpoints give away. What no checkpoint covers is named, and never called 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -45,10 +45,6 @@ class Verified(msgspec.Struct, kw_only=True):
     problems: list[str] = []
 
 
-Hash = Callable[[Sequence[Range]], Iterable[HashedRange]]
-"""Hashes ranges, and gives what they came to in their order."""
-
-
 class _Changes:
     """Positions at which the log and the stored tree differ, and the sizes at which a checkpoint and the log do."""
 
@@ -67,26 +63,16 @@ def verify_events(
     *,
     whole: bool,
     progress: Callable[[int], None] = lambda position: None,
-    hashing: Hash | None = None,
-    upto: int | None = None,
-    sizes: Container[int] | None = None,
 ) -> Verified:
     """Verify the log in the connection's transaction, which sees one moment, with note verifier keys.
 
     `kept` are checkpoints from everywhere. Without `whole` only the newest events are hashed again, and what is
-    before them is taken from the stored tree. `hashing` hashes elsewhere; `upto` leaves newer events out, and
-    checkpoints that speak of them; `sizes` are the only ones that it can compare.
+    before them is taken from the stored tree.
     """
-    end = _value(connection, SELECT_HEAD)
-    head = end if upto is None else upto
-    count = _value(connection, f"SELECT count(*) FROM events WHERE position <= {int(head)}")  # noqa: S608 - a number
+    head = _value(connection, SELECT_HEAD)
+    count = _value(connection, "SELECT count(*) FROM events")
     verified = Verified(head=head)
     checkpoints = _without_lost(_checkpoints(kept, keys, verified.problems), verified.continued)
-    checkpoints = {
-        size: said
-        for size, said in checkpoints.items()
-        if size > end or (size <= head and (sizes is None or size in sizes))
-    }
     if not checkpoints and head:
         verified.problems.append("UNANCHORED  there is no checkpoint that the key has signed: nothing can be proved")
     changes = _Changes()
@@ -102,16 +88,17 @@ def verify_events(
     for size, root in zip(older, roots, strict=True):
         _compare(root, checkpoints[size], changes, verified)
     is_whole = True
-    for one in (hashing or _hashing(connection))(ranges_of(head, list(checkpoints), start=start)):
+    for part in ranges_of(head, checkpoints, start=start):
+        one = hash_range(connection, part)
         is_whole = is_whole and one.is_dense
         _take_in(one, tree if is_whole else None, checkpoints, changes, verified)
         progress(one.high)
     verified.problems += _sentences(connection, changes, count, head)
     for size in sorted(checkpoints):
-        if size > end:
+        if size > head:
             checkpoint, source = checkpoints[size][0]
             verified.problems.append(
-                f"TRUNCATED  the log has {end} events, a signed checkpoint of {checkpoint.size} exists ({source})"
+                f"TRUNCATED  the log has {head} events, a signed checkpoint of {checkpoint.size} exists ({source})"
             )
     return verified
 
@@ -125,15 +112,6 @@ def ranges_of(head: int, sizes: Iterable[int], *, start: int = 0) -> list[Range]
         Range(low, min(low + CHUNK, head), tuple(size for size in inside[low] if size <= head))
         for low in range(start, head, CHUNK)
     ]
-
-
-def signed_sizes(kept: Iterable[Kept], keys: Sequence[str]) -> list[int]:
-    """How many events the checkpoints speak of that one of the keys has signed."""
-    return [*_checkpoints(kept, keys, [])]
-
-
-def _hashing(connection: Connection[Any]) -> Hash:
-    return lambda ranges: (hash_range(connection, one) for one in ranges)
 
 
 def _take_in(

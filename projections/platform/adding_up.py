@@ -1,13 +1,12 @@
-"""Adding the platform's rows up for the accounts of a run, portion by portion, in the database.
-
-What is here does no I/O: it yields statements and is sent rows, in the event loop of the api as in a worker's thread.
-"""
+"""Adding the platform's rows up for the accounts of a run, portion by portion, in the database."""
 
 from collections.abc import Sequence
 from typing import Any
 
+from psycopg import Connection
+from psycopg.rows import tuple_row
+
 from projections.import_run import RunPlace, run_accounts
-from projections.inquiries import AnswerRows, Inquiry
 from projections.platform.totals import MODULUS, PLACES, SOURCES, SUMS, LedgerTotal, PathTotal, Place, Source, Totals
 
 PORTION = 500
@@ -15,24 +14,24 @@ PORTION = 500
 
 
 def run_portion(
-    supplier: str, run: str, after: RunPlace, *, upto: int | None = None
-) -> Inquiry[tuple[Totals, RunPlace | None]]:
-    """What the next accounts of a run add up to, and where they end; None at the end, or at the position `upto`."""
-    accounts, end = yield from run_accounts(supplier, run, after, PORTION, upto=upto)
-    totals = (yield from account_totals(accounts)) if accounts else Totals()
-    return totals, end
+    connection: Connection[Any], supplier: str, run: str, after: RunPlace
+) -> tuple[Totals, int, RunPlace | None]:
+    """Return what the next accounts of a run add up to, their number, and where they end; None at the end."""
+    count, accounts, end = run_accounts(connection, supplier, run, after, PORTION)
+    return _account_totals(connection, accounts) if accounts else Totals(), count, end
 
 
-def account_totals(accounts: Sequence[tuple[str, str]]) -> Inquiry[Totals]:
-    """What these accounts add up to, by account number and external number."""
+def _account_totals(connection: Connection[Any], accounts: Sequence[tuple[str, str]]) -> Totals:
+    """Return what these accounts add up to, by account number and external number."""
     wanted = {"numbers": [number for number, _ in accounts], "externals": [external for _, external in accounts]}
-    [(there, erased)] = yield _SELECT_ACCOUNTS, wanted
-    paths: dict[str, PathTotal] = {}
-    for source, statement in _STATEMENTS.items():
-        [row] = yield statement, wanted
-        paths |= _paths_of(source, row)
-    [sums] = yield _SELECT_SUMS, wanted
-    ledgers: AnswerRows = yield _SELECT_LEDGERS, wanted
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        [(there, erased)] = cursor.execute(_SELECT_ACCOUNTS, wanted).fetchall()
+        paths: dict[str, PathTotal] = {}
+        for source, statement in _STATEMENTS.items():
+            [row] = cursor.execute(statement, wanted).fetchall()
+            paths |= _paths_of(source, row)
+        [sums] = cursor.execute(_SELECT_SUMS, wanted).fetchall()
+        ledgers = cursor.execute(_SELECT_LEDGERS, wanted).fetchall()
     return Totals(
         accounts=there,
         erased=erased,

@@ -113,7 +113,9 @@ def build(
     for done, poisoned in enumerate(workers.each(building, parts), 1):
         parked += poisoned
         progress(upto * done // len(parts))
-    index_tables(admin_url, connection, projection, schema, jobs=jobs)
+    finishing = partial(_finish, projection=projection, schema=schema)
+    for _ in workers.each(finishing, _largest_first(connection, projection, schema)):
+        pass
     return parked
 
 
@@ -150,15 +152,6 @@ def _folded(
 def _fold(connection: Connection[Any], span: tuple[int, int], *, projection: Projection, schema: str) -> list[Poison]:
     after, upto = span
     return apply_events(connection, projection, schema, after=after, upto=upto)
-
-
-def index_tables(
-    admin_url: str, connection: Connection[Any], projection: Projection, schema: str, *, jobs: int = 1
-) -> None:
-    """Give filled tables what they have besides their rows."""
-    finishing = partial(_finish, projection=projection, schema=schema)
-    for _ in _Workers(admin_url, connection, jobs).each(finishing, _largest_first(connection, projection, schema)):
-        pass
 
 
 class _Workers:
@@ -354,16 +347,12 @@ def build_slice(
     schema: str,
     upto: int,
     is_kept: bool,
-    breathe: Callable[[], None] = lambda: None,
 ) -> list[Poison]:
-    """The rows of some streams, from the last event of each; who was erased meanwhile is not among them.
-
-    `breathe` is called again and again meanwhile.
-    """
+    """The rows of some streams, from the last event of each; who was erased meanwhile is not among them."""
     is_committed_here = connection.info.transaction_status is TransactionStatus.IDLE
     ends = _ends(connection, projection, schema) if is_committed_here else {}
     with connection.transaction():
-        parked = _build_slice(connection, part, projection, schema, upto, breathe)
+        parked = _build_slice(connection, part, projection, schema, upto)
         if is_kept and projection.holds_persons:
             wait_for_erasures(connection)
             for erasure in read_erasures(connection, after=upto):
@@ -402,13 +391,11 @@ def _build_slice(
     projection: Projection,
     schema: str,
     upto: int,
-    breathe: Callable[[], None],
 ) -> list[Poison]:
     parked: list[Poison] = []
     rows: dict[str, list[Any]] = {}
     size = 0
     for read in read_last(connection, projection.topics, part, upto=upto, skipped=projection.skipped):
-        breathe()
         poisons, batch = _without_poison(read, set())
         for piece in _pieces(connection, projection, batch):
             more, good = _without_poison(piece, set())

@@ -1,4 +1,4 @@
-"""Totals and certificates that workers add up: asked for until they are there, and then what one process says."""
+"""Totals and certificates, which a worker adds up: asked for until they are there, and cancelled."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ from tests.support.whole import admin_url
 
 Asked = tuple[Answer, Mapping[str, str]]
 RUNS = "/v2/data-import/runs"
-PROGRESS = {"job", "parts", "parts_done", "parts_taken", "events", "events_done", "workers", "eta_s", "why"}
+PROGRESS = {"accounts", "accounts_done", "eta_s", "why"}
 
 
 @pytest.fixture(scope="module")
@@ -52,60 +52,98 @@ def asked_again(service: RunningService, importer: Importer, method: str, path: 
         answers.append(answer)
         return True
 
-    wait_for(is_answered, "workers have added it up")
+    wait_for(is_answered, "a worker has added it up")
     return answers[0]
 
 
-def test_the_first_answer_says_how_far_it_is_and_the_last_is_what_one_process_says(
+def test_a_certificate_is_signed_or_refused_and_its_totals_are_those_of_the_tables(
     service: RunningService, importer: Importer
 ) -> None:
-    first, headers = ask(service, importer, "GET", "totals/?spread=true")
-    assert (first.status, headers["retry-after"]) == (202, "1")
-    assert (first.body["parts"], first.body["events"]) == (1, 3)
-    assert first.body["workers"] > 0
-    spread = asked_again(service, importer, "GET", "totals/?spread=true")
-    alone, _ = ask(service, importer, "GET", "totals/?spread=false")
-    assert (spread.status, spread.body) == (200, alone.body)
-    assert alone.body == ask(service, importer, "GET", "totals/")[0].body
-
-
-def test_a_certificate_of_workers_is_signed_or_refused_as_any_other(
-    service: RunningService, importer: Importer
-) -> None:
-    totals = ask(service, importer, "GET", "totals/")[0].body
-    certified = asked_again(service, importer, "POST", "certificate/?spread=true", totals | {"source": {"name": "b"}})
+    totals = asked_again(service, importer, "GET", "totals/").body
+    assert totals["accounts"] == 3
+    certified = asked_again(service, importer, "POST", "certificate/", totals | {"source": {"name": "b"}})
     assert certified.status == 200
     assert certified.body["totals"] == totals
     assert certified.body["signature"]
-    refused = asked_again(service, importer, "POST", "certificate/?spread=true", totals | {"customers": 0})
+    refused = asked_again(service, importer, "POST", "certificate/", totals | {"customers": 0})
     assert (refused.status, refused.body["code"]) == (409, "not_balanced")
     assert [error["attr"] for error in refused.body["errors"]] == ["customers"]
 
 
-def test_an_account_that_was_deleted_by_hand_is_missed_by_workers_too(
-    service: RunningService, importer: Importer
-) -> None:
-    totals = ask(service, importer, "GET", "totals/")[0].body
+def test_an_account_that_was_deleted_by_hand_is_missed(service: RunningService, importer: Importer) -> None:
+    totals = asked_again(service, importer, "GET", "totals/").body
     with psycopg.connect(admin_url(service)) as connection:
         connection.execute(
             "DELETE FROM platform.service_account WHERE account_number = (SELECT min(account_number)"
             " FROM platform.service_account WHERE import_supplier = %s)",
             (importer.supplier,),
         )
-    refused = asked_again(service, importer, "POST", "certificate/?spread=true", totals)
+    cancelled, _ = ask(service, importer, "POST", "totals/cancel/")
+    assert (cancelled.status, set(cancelled.body)) == (200, PROGRESS)
+    refused = asked_again(service, importer, "POST", "certificate/", totals)
     assert refused.status == 409
     assert {"accounts", "paths.external_account_number"} <= {error["attr"] for error in refused.body["errors"]}
 
 
-@pytest.mark.parametrize("query", ["spread=1", "spread=", "spread=TRUE", "spread=true&spread=false", "part=1"])
-def test_any_other_parameter_or_value_is_refused(service: RunningService, importer: Importer, query: str) -> None:
-    for method, path, body in (("GET", "totals/", None), ("POST", "certificate/", {})):
+def test_a_job_that_takes_longer_than_a_request_waits_says_how_far_it_is_and_can_be_cancelled(
+    service: RunningService, importer: Importer
+) -> None:
+    """A job that seems to be another worker's, which lives: nobody works on it."""
+    run = "held"
+    account = an_account(importer.supplier, 4)
+    bulk(service, importer, ndjson(account), f"?run={run}")
+    wait_until_processed(importer, account)
+    path = f"{RUNS}/{importer.supplier}/{run}"
+    headers = {"Authorization": f"Token {importer.api_key}"}
+    with psycopg.connect(admin_url(service), autocommit=True) as connection:
+        connection.execute("SELECT pg_advisory_lock(7015, 77)")
+        connection.execute(
+            "INSERT INTO reconciliations (supplier, run, job, reached, accounts, accounts_done, worker, lease_until,"
+            " asked_at, worked_at) VALUES (%s, %s, 'held', 0, 100, 25, 77, 'infinity',"
+            " clock_timestamp() - interval '30 s', clock_timestamp() - interval '20 s')",
+            (importer.supplier, run),
+        )
+        answer, said = service.request("GET", f"{path}/totals/", None, headers)
+        assert (answer.status, said["retry-after"]) == (202, "1")
+        assert (answer.body["accounts"], answer.body["accounts_done"]) == (100, 25)
+        assert 90 <= answer.body["eta_s"] <= 120
+        cancelled, _ = service.request("POST", f"{path}/totals/cancel/", None, headers)
+        assert (cancelled.status, cancelled.body["accounts_done"]) == (200, 25)
+        assert connection.execute("SELECT FROM reconciliations WHERE job = 'held'").fetchall() == []
+        assert service.request("POST", f"{path}/totals/cancel/", None, headers)[0].status == 404
+
+
+def test_a_job_that_has_failed_is_said_once_and_the_next_request_tries_again(
+    service: RunningService, importer: Importer
+) -> None:
+    headers = {"Authorization": f"Token {importer.api_key}"}
+    path = f"{RUNS}/{importer.supplier}/book/totals/"
+    with psycopg.connect(admin_url(service), autocommit=True) as connection:
+        connection.execute("DELETE FROM reconciliations")
+        connection.execute(
+            "INSERT INTO reconciliations (supplier, run, job, reached, accounts, ended_at, error)"
+            " VALUES (%s, 'book', 'failed', 0, 3, clock_timestamp(), 'a secret of the database')",
+            (importer.supplier,),
+        )
+    answer, said = service.request("GET", path, None, headers)
+    assert (answer.status, said["retry-after"]) == (503, "60")
+    assert "secret" not in str(answer.body)
+    assert asked_again(service, importer, "GET", "totals/").status == 200
+
+
+@pytest.mark.parametrize("query", ["spread=true", "part=1"])
+def test_a_parameter_that_does_not_exist_is_refused(service: RunningService, importer: Importer, query: str) -> None:
+    for method, path, body in (
+        ("GET", "totals/", None),
+        ("POST", "totals/cancel/", None),
+        ("POST", "certificate/", {}),
+    ):
         answer, _ = ask(service, importer, method, f"{path}?{query}", body)
         assert answer.status == 400
         assert answer.body["errors"][0]["attr"] == query.split("=")[0]
 
 
-def test_what_is_no_manifest_asks_nobody_for_anything(service: RunningService, importer: Importer) -> None:
-    assert ask(service, importer, "POST", "certificate/?spread=true", [])[0].status == 400
-    unknown = f"{RUNS}/{importer.supplier}/none/totals/?spread=true"
+def test_what_is_no_manifest_starts_no_job(service: RunningService, importer: Importer) -> None:
+    assert ask(service, importer, "POST", "certificate/", [])[0].status == 400
+    unknown = f"{RUNS}/{importer.supplier}/none/totals/"
     assert service.request("GET", unknown, None, {"Authorization": f"Token {importer.api_key}"})[0].status == 404

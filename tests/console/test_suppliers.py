@@ -4,13 +4,15 @@ import asyncio
 import re
 from typing import Any
 
+import psycopg
+
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates import organisation, supplier
 from eventstore.aggregates.organisation import CreateKey
 from eventstore.aggregates.user import UserErased, stream_of
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
-from eventstore.log.long_jobs import add_job, finish_part, take_part
+from projections.reconciliation import request
 from tests.support.console import console_app, new_user, send, signed_in, stage_account, visitor, words_of
 from tests.support.make import start
 from workers.owner_tasks import OwnerTasks
@@ -64,25 +66,19 @@ def test_an_operator_sets_up_a_supplier_a_key_and_a_user(database: PostgresUrls,
     assert re.fullmatch(r"r_[0-9a-f]{16}", event.reason)
 
 
-def test_the_system_tells_how_far_long_jobs_are_and_how_long_the_rest_takes(
-    database: PostgresUrls, ledger: Ledger
-) -> None:
-    with ledger.connection() as connection:
-        job = add_job(connection, "rebuild", '{"name": "platform"}', "e", 100, [("a", 25), ("b", 75)])
-        part = take_part(connection, job.job, 1, 1)
-        assert part is not None
-        finish_part(connection, part, 1, "")
-        add_job(connection, "reconcile", '{"run": "go-live", "supplier": "NW"}', "e", 100, [("a", 25)])
-
+def test_the_system_shows_how_far_a_run_is_added_up(database: PostgresUrls, ledger: Ledger) -> None:
     async def run() -> None:
+        async with await psycopg.AsyncConnection.connect(database.service, autocommit=True) as connection:
+            job = await request(connection, "NW", "go-live", reached=1, accounts=1_200)
+            await connection.execute("UPDATE reconciliations SET accounts_done = 500 WHERE job = %s", (job.job,))
         async with console_app(database) as app, visitor(app, signed_in(ledger, role="operator")) as browser:
             english = words_of((await browser.get("/console/system/")).text)
             german = words_of((await browser.get("/console/system/", headers={"Accept-Language": "de"})).text)
-            assert "A projection is rebuilt: platform" in english
-            assert "1 / 2" in english
-            assert "Eine Projektion wird neu aufgebaut: platform" in german
-            assert "A run's totals are added up: NW go-live" in english
-            assert "Die Summen eines Laufs werden gebildet: NW go-live" in german
+            assert "Runs that are added up" in english
+            assert "NW go-live" in english
+            assert "500 / 1,200" in english
+            assert "Läufe, deren Summen gebildet werden" in german
+            assert "500 / 1.200" in german
 
     asyncio.run(run())
 

@@ -25,7 +25,7 @@ from tests.support.times import set_log_time
 
 APPLIED = {
     "0001_baseline.sql": "770f33271b47eca21df64d58b76b3e9f20f0d62d59d964f2589a72290f751011",
-    "0002_long_jobs.sql": "d450b1ebc5fb74c24e6d838805e5efe0413bc5ba56ef2c4e8b9673ac4c543c9c",
+    "0002_reconciliations.sql": "c97d1b97ad506b505b26b324fa8a3c186ba2ee988877488f784352a3b530d477",
 }
 """Digests of the migrations that databases have. A change of the schema is a new file, and a new line here."""
 

@@ -14,7 +14,6 @@ import pytest
 from importledger_client.book import one_account
 from tests.support.importbook import access_to, importbook
 from tests.support.running import Importer, RunningService
-from tests.support.terminal import Terminal
 from tests.support.whole import admin_url
 
 ACCOUNTS = 12
@@ -57,10 +56,10 @@ def push(folder: Path, accounts: list[dict[str, Any]], access: Mapping[str, str]
 
 
 def reconciled(
-    folder: Path, source: list[dict[str, Any]], access: Mapping[str, str], *options: str
+    folder: Path, source: list[dict[str, Any]], access: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
     count(folder, source)
-    return importbook("reconcile", "go", "--manifest", "m.json", *options, at=folder, access=access)
+    return importbook("reconcile", "go", "--manifest", "m.json", at=folder, access=access)
 
 
 def count(folder: Path, source: list[dict[str, Any]]) -> None:
@@ -68,9 +67,9 @@ def count(folder: Path, source: list[dict[str, Any]]) -> None:
     assert importbook("manifest", "book.ndjson", "-o", "m.json", at=folder).returncode == 0
 
 
-def refused(folder: Path, source: list[dict[str, Any]], access: Mapping[str, str], *options: str) -> set[str]:
+def refused(folder: Path, source: list[dict[str, Any]], access: Mapping[str, str]) -> set[str]:
     """What differs; nothing is certified."""
-    said = reconciled(folder, source, access, *options)
+    said = reconciled(folder, source, access)
     assert said.returncode == 1, said.stdout + said.stderr
     assert "BALANCED" not in said.stdout
     assert not [*folder.glob("go.certificate.*")]
@@ -134,32 +133,6 @@ def test_an_account_that_was_deleted_by_hand_is_found(
             (importer.supplier, book[0]["external_account_number"]),
         )
     assert {"accounts", "external_account_number"} <= refused(tmp_path, book, access)
-    assert refused(tmp_path, book, access, "--spread") == refused(tmp_path, book, access)
-
-
-def test_workers_add_up_what_is_certified_and_a_line_says_how_far_they_are(
-    importer: Importer, access: Mapping[str, str], tmp_path: Path
-) -> None:
-    book = [one_account(importer.supplier, number) for number in range(1, 4)]
-    push(tmp_path, book, access)
-    alone = reconciled(tmp_path, book, access)
-    spread = reconciled(tmp_path, book, access, "--spread")
-    assert (spread.returncode, spread.stdout) == (0, alone.stdout)
-    assert re.match(r"reconcile go · [01] of 1 parts · [03] of 3 accounts · \d+ workers?", spread.stderr)
-    assert json.loads((tmp_path / "go.certificate.json").read_text())["totals"]["accounts"] == 3
-
-
-def test_in_a_terminal_a_bar_says_how_far_workers_are(
-    importer: Importer, access: Mapping[str, str], tmp_path: Path
-) -> None:
-    book = [one_account(importer.supplier, 1)]
-    push(tmp_path, book, access)
-    count(tmp_path, book)
-    terminal = Terminal("reconcile", "go", "--manifest", "m.json", "--spread", at=tmp_path, access=access)
-    assert terminal.end() == 0
-    assert "━".encode() in terminal.shown
-    assert b"of 1 accounts" in terminal.shown
-    assert b"BALANCED" in terminal.shown
 
 
 def test_a_certificate_can_be_checked_later(

@@ -10,7 +10,6 @@ from eventstore.aggregates.supplier import CreateSupplier
 from eventstore.clock import now
 from eventstore.log import locks
 from eventstore.log.ledger import Ledger
-from eventstore.log.long_jobs import add_job, end_job
 from projections import FOLLOWING
 from projections.vitals import Vitals, read_vitals
 from tests.support.following import follow
@@ -36,14 +35,6 @@ def test_an_empty_log_is_behind_nobody(database: PostgresUrls) -> None:
     assert (seen.imports, seen.oldest_pending_s, seen.waiting_mails, seen.keys) == ([], 0.0, 0, 0)
     assert (seen.holders, seen.log_lock_waiters) == ({"relay": 0, "projector": 0, "worker": 0}, 0)
     assert set(seen.parked.values()) == {0}
-
-
-def test_long_jobs_are_told_with_their_parts_while_they_are_not_over(database: PostgresUrls) -> None:
-    with psycopg.connect(database.service, autocommit=True) as connection:
-        job = add_job(connection, "rebuild", '{"name": "platform"}', "e", 3, [("a", 1), ("b", 2)])
-        assert overview(database).long_jobs == {"rebuild platform": (0, 2)}
-        end_job(connection, job.job, "done")
-    assert overview(database).long_jobs == {}
 
 
 def test_what_waits_and_how_far_behind_everybody_is(database: PostgresUrls, ledger: Ledger) -> None:

@@ -14,8 +14,6 @@ from eventstore.aggregates.import_process import (
 )
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
-from eventstore.log.long_jobs import add_job, known_job
-from eventstore.log.requested_jobs import note_request
 from telemetry.supervision import supervision
 from tests.support.bells import queued
 from tests.support.make import an_account
@@ -127,16 +125,3 @@ def test_an_import_that_always_loses_its_worker_ends(ledger: Ledger, connection:
     error = ledger.history(stream)[-1].event
     assert isinstance(error, ImportErrored)
     assert error.code == "attempts_exhausted"
-
-
-def test_a_long_job_that_requests_do_not_ask_for_any_more_is_given_up(
-    ledger: Ledger, connection: psycopg.Connection[Any]
-) -> None:
-    """One that a command waits for is left alone, however old it is."""
-    jobs = [add_job(connection, kind, "{}", "e", 1, [("{}", 1)]).job for kind in ("reconcile", "verify")]
-    note_request(connection, jobs[0])
-    connection.execute(
-        "UPDATE long_jobs SET asked_at = asked_at - interval '1 h', requested_at = requested_at - interval '1 h'"
-    )
-    Sweeper(ledger, BrokerDoorbell(in_process_broker())).sweep(connection, relayed=0)
-    assert [known_job(connection, job) is None for job in jobs] == [True, False]

@@ -25,7 +25,7 @@ from projections import FOLLOWING, PLATFORM, PROJECTIONS
 from projections.access_key import wrong_keys
 from projections.versioning.build import administrator
 from projections.versioning.forgetting import read_erasures
-from projections.versioning.reading import Slice, head
+from projections.versioning.reading import head
 from projections.versioning.versions import alone, build_version
 from tests.support.bells import queued
 from tests.support.following import follow as catch_up
@@ -36,7 +36,6 @@ from workers.broker import BrokerDoorbell, in_process_broker
 from workers.ended_imports import EndedImports, EndedLine
 from workers.process_imports import ImportProcessor
 from workers.relay import Relay
-from workers.replaying import replay_slice
 
 UNREADABLE = (
     b"\xff\xfe",
@@ -78,8 +77,6 @@ class Log:
             place = follow.checkpoint(connection, "relay")
             self.relay._ring_after(connection, place)
             self._ended.tell(connection)
-            with connection.transaction():
-                replay_slice(connection, Slice(), supplier_code=None, upto=head(connection))
             list(read_erasures(connection, after=0))
             end = head(connection)
             assert [follow.checkpoint(connection, name) for name in ("relay", "ended imports")] == [end, end]

@@ -1,4 +1,4 @@
-"""How far the service's workers are with adding up a run: a bar in a terminal, plain lines anywhere else."""
+"""Progress of a worker that adds up a run: a bar in a terminal, plain lines anywhere else."""
 
 import contextlib
 import time
@@ -32,11 +32,9 @@ def line_of(title: str, told: JobProgress) -> str:
     """How far it is, as a line. Pure."""
     parts = [
         title,
-        f"{number(told.parts_done)} of {number(told.parts)} parts",
-        f"{number(told.events_done)} of {number(told.events)} accounts",
-        f"{number(told.workers)} worker{'' if told.workers == 1 else 's'}",
+        f"{number(told.accounts_done)} of {number(told.accounts)} accounts added up",
     ]
-    if told.eta_s is not None and told.parts_done < told.parts:
+    if told.eta_s is not None and told.accounts_done < told.accounts:
         parts.append(f"ETA {duration(told.eta_s)}")
     return " · ".join([*parts, told.why] if told.why else parts)
 
@@ -59,6 +57,6 @@ def _drawn(console: Console, title: str, told: JobProgress) -> Table | Text:
     if width < len(text) + 14:
         return Text(text[: max(width - 1, 1)], no_wrap=True)
     row = Table.grid(padding=(0, 1))
-    share = told.events_done / told.events if told.events else 0.0
+    share = told.accounts_done / told.accounts if told.accounts else 0.0
     row.add_row(ProgressBar(total=1.0, completed=share, width=min(BAR_WIDTH, width - len(text) - 2)), Text(text))
     return row

@@ -100,17 +100,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the service's workers are with adding up a run, in parts. `why` says why nothing goes on, if so."""
+    """How far a worker of the service is with adding up a run. `why` says why there is no progress, if so."""
 
-    job: str = ""
-    parts: int = 0
-    parts_done: int = 0
-    parts_taken: int = 0
-    events: int = 0
-    """Accounts in all parts."""
-    events_done: int = 0
-    """Accounts in parts that are done."""
-    workers: int = 0
+    accounts: int = 0
+    accounts_done: int = 0
     eta_s: float | None = None
     why: str = ""
 

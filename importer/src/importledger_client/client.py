@@ -3,9 +3,8 @@
 import collections
 import time
 import uuid
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Self
 
 from importledger_client import protocol
@@ -108,19 +107,19 @@ class Client:
         run: str | None = None,
         connections: int = 4,
         most_lines: int | None = None,
-    ) -> Generator[Batch, None, None]:
+    ) -> Iterator[Batch]:
         """The same by batches: lines, without line breaks in them, beside their receipts."""
         query = protocol.run_query(mode, run)
         batcher = Batcher(most_lines)
         pool = ThreadPoolExecutor(connections, thread_name_prefix="push")
-        underway = Underway(connections)
+        underway = Underway[Future[Batch]](connections)
         try:
             for batch in batcher.batches(lines):
-                while underway.is_full or underway.has_first:
-                    yield batcher.learn(underway.first())
-                underway.add(pool.submit(copy_context().run, self._send, batch, query), batch)
+                while underway.is_full or underway.has_first(Future.done):
+                    yield batcher.learn(underway.first().result())
+                underway.add(pool.submit(self._send, batch, query), batch)
             while underway:
-                yield batcher.learn(underway.first())
+                yield batcher.learn(underway.first().result())
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
@@ -132,7 +131,7 @@ class Client:
         """All runs of a supplier."""
         return understood(protocol.RUNS, self._transport.request("GET", place("runs", supplier)))
 
-    def failures(self, supplier: str, run: str, *, status: str = "ERRORED") -> Generator[Failure, None, None]:
+    def failures(self, supplier: str, run: str, *, status: str = "ERRORED") -> Iterator[Failure]:
         """The accounts of a run that have ended in this status, with number and error, streamed."""
         with self._transport.stream("GET", place("runs", supplier, run, "imports"), {"status": status}) as answer:
             for line in lines_of(answer.iter_bytes()):
@@ -140,14 +139,19 @@ class Client:
                     yield understood(protocol.FAILURE, line)
 
     def totals(
-        self, supplier: str, run: str, *, spread: bool = False, on_progress: Callable[[JobProgress], None] | None = None
+        self, supplier: str, run: str, *, on_progress: Callable[[JobProgress], None] | None = None
     ) -> dict[str, Any]:
         """Counts and exact sums of what the platform's tables hold of a run.
 
-        With `spread`, the workers of all machines add up, and `on_progress` hears about once a second how far they are.
-        Whoever is interrupted and asks the same again goes on with what is done.
+        A worker adds them up. `on_progress` is called with its progress every few seconds. After an interruption, the
+        same call continues.
         """
-        return self._added_up("GET", place("runs", supplier, run, "totals"), None, spread, on_progress)
+        return self._added_up("GET", place("runs", supplier, run, "totals"), None, on_progress)
+
+    def cancel_totals(self, supplier: str, run: str) -> JobProgress:
+        """Stop adding up a run. Raises NotFound when nobody does."""
+        path = place("runs", supplier, run, "totals", "cancel")
+        return understood(protocol.JOB_PROGRESS, self._transport.request("POST", path))
 
     def certificate(
         self,
@@ -155,27 +159,25 @@ class Client:
         run: str,
         manifest: Mapping[str, Any],
         *,
-        spread: bool = False,
         on_progress: Callable[[JobProgress], None] | None = None,
     ) -> dict[str, Any]:
         """The signed statement that the platform holds what the manifest counts. Raises Refused: not_balanced.
 
-        `spread` and `on_progress` as in `totals`, which the certificate holds as well.
+        `on_progress` as in `totals`, which the certificate holds as well.
         """
         path, body = place("runs", supplier, run, "certificate"), protocol.encode(manifest)
-        return self._added_up("POST", path, body, spread, on_progress)
+        return self._added_up("POST", path, body, on_progress)
 
     def _added_up(
         self,
         method: str,
         path: str,
         body: bytes | None,
-        spread: bool,
         on_progress: Callable[[JobProgress], None] | None,
     ) -> dict[str, Any]:
-        """Ask until the answer is there; while workers are at it, the answer is how far they are."""
+        """Ask until the answer is there. While a worker is at it, the answer is its progress."""
         while True:
-            answered = self._transport.answered(method, path, body, None, protocol.spread_query(spread=spread))
+            answered = self._transport.answered(method, path, body)
             if (progress := answered.progress) is None:
                 return answered.body
             if on_progress:

@@ -29,7 +29,7 @@ LONGEST_WAIT_S = 15.0
 CONNECT_S, READ_S = 10.0, 120.0
 STILL_AT_IT = 202
 ASK_AGAIN_S = 1.0
-"""Between two questions how far the workers are."""
+"""Interval of requests for a job's progress [seconds]."""
 
 _OBTAIN = "mutation($key: String!) { obtainToken(input: {organizationSecretKey: $key}) { token payload } }"
 _BLANKS = b" \t\r\n\v\f\xef\xbb\xbf"
@@ -241,10 +241,6 @@ class Patience:
             wait = max(wait, min(float(asked), 60.0))
         patience_s = self._stranger_s if self._is_stranger else self._known_s
         return wait if time.monotonic() + wait < self._began + patience_s else None
-
-
-def spread_query(*, spread: bool) -> Mapping[str, str]:
-    return {"spread": "true"} if spread else {}
 
 
 def run_query(mode: str, run: str | None) -> Mapping[str, str]:

@@ -38,9 +38,8 @@ if TYPE_CHECKING:
 @click.argument("run", callback=run_name)
 @click.option("--manifest", "path", type=click.Path(path_type=Path, exists=True, dir_okay=False), required=True)
 @click.option("--supplier", help="The run's supplier; else what `push` has noted here, or the manifest says.")
-@click.option("--spread", "is_spread", is_flag=True, help="Let the service's workers on all machines add up.")
 @reaches_the_service
-def reconcile(run: str, path: Path, supplier: str | None, is_spread: bool, access: Access) -> int:
+def reconcile(run: str, path: Path, supplier: str | None, access: Access) -> int:
     """Compare a manifest with what the platform's tables hold, and have it certified.
 
     Balanced: prints BALANCED, and writes RUN.certificate.json and RUN.certificate.pdf. Else every difference is named,
@@ -54,8 +53,7 @@ def reconcile(run: str, path: Path, supplier: str | None, is_spread: bool, acces
         record = client.run(supplier, run)
         if record.waiting:
             say(console, f"{number(record.waiting)} accounts have not ended yet.")
-        asked = _asked_of_workers if is_spread else _asked
-        reconciled = asked(client, supplier, run, {**manifest, "import_supplier": supplier})
+        reconciled = _reconciled(client, supplier, run, {**manifest, "import_supplier": supplier})
     except NotFound as error:
         no_such_run(run, supplier, error)
     comparison = compared(manifest, reconciled.totals)
@@ -75,33 +73,22 @@ class Reconciled(msgspec.Struct, frozen=True):
     refused: Refused | None = None
 
 
-def _asked(client: "Client", supplier: str, run: str, manifest: Mapping[str, Any]) -> Reconciled:
-    """Totals first, and a certificate where they balance."""
-    totals = client.totals(supplier, run)
-    if not compared(manifest, totals).is_balanced:
-        return Reconciled(totals)
-    try:
-        return Reconciled(totals, client.certificate(supplier, run, manifest))
-    except Refused as refused:
-        return Reconciled(totals, refused=refused)
-
-
-def _asked_of_workers(client: "Client", supplier: str, run: str, manifest: Mapping[str, Any]) -> Reconciled:
-    """The certificate first: what balances is added up once."""
-    with _taken_up_again(), shown_job(err(), f"reconcile {run}") as tell:
+def _reconciled(client: "Client", supplier: str, run: str, manifest: Mapping[str, Any]) -> Reconciled:
+    """Ask for the certificate first, so that a run that balances is added up once."""
+    with _continued_later(), shown_job(err(), f"reconcile {run}") as tell:
         try:
-            certificate = client.certificate(supplier, run, manifest, spread=True, on_progress=tell)
+            certificate = client.certificate(supplier, run, manifest, on_progress=tell)
         except Refused as refused:
-            return Reconciled(client.totals(supplier, run, spread=True, on_progress=tell), refused=refused)
+            return Reconciled(client.totals(supplier, run, on_progress=tell), refused=refused)
     return Reconciled(certificate["totals"], certificate)
 
 
 @contextlib.contextmanager
-def _taken_up_again() -> Iterator[None]:
+def _continued_later() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        sentence = "Interrupted. The workers go on for now; type the same again to take it up where it is."
+        sentence = "Interrupted. The service goes on for 15 minutes: type the same again to continue."
         raise Stop(sentence, INTERRUPTED) from None
 
 

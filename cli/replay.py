@@ -1,0 +1,112 @@
+"""`importledger replay`: run today's code and rules over the history in a file, and name what would end differently."""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+import msgspec
+
+from cli.say import say
+from cli.tell import json_option, tell
+from eventstore.aggregates import supplier
+from eventstore.aggregates.import_process import ImportErrored, ImportProcess, ImportProcessed
+from eventstore.aggregates.supplier import Supplier
+from eventstore.events import Recorded
+from eventstore.operations.export import PayloadLine, body_of, read_export
+from eventstore.replay import Replay
+from market.judging import Terms
+from workers.process_imports import judged_account
+
+MAX_TOLD = 100
+
+
+class Different(msgspec.Struct, frozen=True):
+    """An event that would be decided, or an account that would be judged, in another way; `detail` is a sentence."""
+
+    position: int
+    stream: str
+    detail: str
+
+
+class Replayed(msgspec.Struct):
+    """What was replayed, how much of it would end differently, and the first of that."""
+
+    events: int = 0
+    streams: int = 0
+    payloads: int = 0
+    partial_streams: int = 0
+    different: int = 0
+    differences: list[Different] = []
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
+@json_option
+def replay(file: Path, as_json: bool) -> None:
+    """Run today's code over the history in FILE; name each event that it would decide otherwise. Exit code 1 then."""
+    replayed = _replayed(file, as_json=as_json)
+    told = f"{replayed.events} events of {replayed.streams} streams replayed, {replayed.payloads} payloads judged again"
+    partial = f", {replayed.partial_streams} streams begin before the file" if replayed.partial_streams else ""
+    counts = msgspec.to_builtins(replayed)
+    tell(f"{told}{partial}: {replayed.different} would end differently.", counts, as_json=as_json)
+    if replayed.different:
+        sys.exit(1)
+
+
+def _replayed(file: Path, *, as_json: bool) -> Replayed:
+    folded, replayed = Replay(), Replayed()
+    bodies: dict[str, tuple[str, bytes]] = {}
+    for line in read_export(file):
+        if isinstance(line, PayloadLine):
+            bodies[line.stream] = (line.sha256, body_of(line))  # the newest of a stream is what is processed
+            continue
+        recorded = line.recorded()
+        for sentence in _different(folded, recorded, bodies.get(recorded.stream)):
+            replayed.different += 1
+            if replayed.different <= MAX_TOLD:
+                replayed.differences.append(Different(recorded.position, recorded.stream, sentence))
+                if not as_json:
+                    say(f"position {recorded.position}, {recorded.stream}: {sentence}")
+        if isinstance(recorded.event, ImportProcessed | ImportErrored):
+            replayed.payloads += bodies.pop(recorded.stream, None) is not None
+    replayed.events, replayed.streams, replayed.partial_streams = folded.events, folded.streams, len(folded.partial)
+    return replayed
+
+
+def _different(folded: Replay, recorded: Recorded, body: tuple[str, bytes] | None) -> Iterator[str]:
+    for divergence in folded.divergences([recorded]):
+        yield divergence.says
+    settings = supplier.stream_of(recorded.supplier or "")
+    yield from _judgement(
+        folded.state_of(recorded.stream), recorded, body, lambda: _terms_of(folded.state_of(settings))
+    )
+
+
+def _judgement(
+    process: ImportProcess | None, recorded: Recorded, body: tuple[str, bytes] | None, terms: Callable[[], Terms]
+) -> Iterator[str]:
+    """Whether today's rules say of the payload, which comes with its digest, what was said of it then."""
+    if not isinstance(recorded.event, ImportProcessed | ImportErrored) or body is None:
+        return
+    digest, content = body
+    if process is None or process.staged is None or process.staged.payload_sha256 != digest:
+        return
+    findings = judged_account(content, process, terms(), recorded.recorded_at)
+    is_refused = not hasattr(findings, "external_account_number")
+    if isinstance(recorded.event, ImportProcessed) and is_refused:
+        yield f"was processed; today's rules refuse it: {getattr(findings, 'detail', '')}"
+    elif isinstance(recorded.event, ImportErrored) and _is_of_rules(recorded.event) and not is_refused:
+        yield "was refused; today's rules accept it"
+
+
+def _terms_of(then: Supplier | None) -> Terms:
+    """The terms by a supplier's settings; the standard ones of a supplier that is not known."""
+    then = then or Supplier()
+    return Terms(strictness=then.strictness, unknown_fields=then.unknown_fields)
+
+
+def _is_of_rules(event: ImportErrored) -> bool:
+    """Whether rules refused it, and not what was missing then, which a replay cannot know."""
+    missing = ("market_participant_not_found@", "path_does_not_exist_in_file_store@")
+    return event.code == "account_failed_validation" and not any(p.startswith(missing) for p in event.problems)
