@@ -10,7 +10,7 @@ from psycopg import Connection
 from cli.audit import MomentParam, position_of
 from cli.known import require_supplier
 from cli.operator import open_ledger
-from cli.tell import json_option, tell
+from cli.tell import NewFile, json_option, tell
 from eventstore.operations.export import export as write_export
 from eventstore.operations.export import header_of
 from projections.archiving import told_of_detached
@@ -22,7 +22,7 @@ from projections.history import AsOf
 @click.option("--from", "first", type=MomentParam(is_end=False), help="Not before: a position, a time, or a day.")
 @click.option("--to", "last", type=MomentParam(), help="Not after: a position, a time, or a day.")
 @click.option("--payloads", is_flag=True, help="Also what was sent: personal data.")
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path, dir_okay=False), help="FILE.ndjson.zst")
+@click.option("-o", "--output", required=True, type=NewFile(), help="FILE.ndjson.zst, which must be new.")
 @json_option
 def export_history(
     supplier_code: str, first: AsOf | None, last: AsOf | None, payloads: bool, output: Path, as_json: bool

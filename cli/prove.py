@@ -19,7 +19,7 @@ from cli.operator import caused_by
 from cli.progress import progress_bar
 from cli.sealing import kept_inside, known_key, outside, sealing_key
 from cli.settings import Settings
-from cli.tell import json_option, tell
+from cli.tell import NewFile, json_option, tell
 from eventstore.clock import now
 from eventstore.log.intake_stop import end_stop, intake_stop
 from eventstore.operations.guards import guards_off
@@ -182,7 +182,7 @@ def _end_with(problems: Sequence[str]) -> None:
 @click.command()
 @click.argument("supplier_code", metavar="SUPPLIER")
 @click.argument("external")
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path, dir_okay=False), help="FILE.zip")
+@click.option("-o", "--output", required=True, type=NewFile(), help="FILE.zip, which must be new.")
 @click.option("--payloads", is_flag=True, help="Also what was sent: personal data.")
 @click.option(
     "--against", "against", multiple=True, type=_FILE,

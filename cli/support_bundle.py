@@ -19,7 +19,7 @@ from cli.checkup.finding import Finding
 from cli.doctor import examine
 from cli.reach import Unreachable, address_of
 from cli.settings import SettingError, Settings
-from cli.tell import json_option, tell
+from cli.tell import NewFile, json_option, tell
 from discretion.private_files import open_private
 from discretion.shown import cleaned
 from eventstore.clock import now
@@ -67,7 +67,7 @@ _TOLD_SETTINGS = (
 
 @click.command("support-bundle")
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="The file; a new name unless said."
+    "-o", "--output", type=NewFile(), help="Output file, which must be new [default: importledger-support-TIME.zip]."
 )
 @click.option(
     "--log", "logs", type=click.Path(path_type=Path, exists=True, dir_okay=False), multiple=True,

@@ -8,8 +8,9 @@ MODE = 0o600
 
 
 def open_private(path: Path, mode: Literal["wb", "ab"] = "wb") -> IO[bytes]:
-    """Open for writing, made for the owner alone; one that was there already is for the owner alone from now on."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_TRUNC if mode == "wb" else os.O_APPEND)
+    """Open with mode 0600, also when the file exists. Only appending follows a symbolic link."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+    flags |= os.O_TRUNC | os.O_NOFOLLOW if mode == "wb" else os.O_APPEND
     descriptor = os.open(path, flags, MODE)
     try:
         os.fchmod(descriptor, MODE)

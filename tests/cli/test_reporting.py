@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from api.supplier_settings import SUPPLIER_SETTINGS
 from cli.main import importledger
-from cli.tell import text_of
+from cli.tell import NewFile, text_of
 from embedded.postgres import PostgresUrls
 from eventstore.log.ledger import Ledger
 from projections.history import AsOf
@@ -48,6 +48,21 @@ def test_each_help_has_an_example() -> None:
 def test_every_verb_that_reports_has_json(name: str) -> None:
     options = {option for parameter in verbs()[name].params for option in parameter.opts}
     assert "--json" in options
+
+
+def test_no_verb_replaces_a_file_that_exists(folder: Path) -> None:
+    writing = {
+        name: parameter for name, verb in verbs().items() for parameter in verb.params if "--output" in parameter.opts
+    }
+    assert {"export", "proof", "support-bundle"} <= writing.keys()
+    (folder / "target").write_text("kept")
+    (folder / "link").symlink_to(folder / "gone")
+    for name, parameter in writing.items():
+        assert isinstance(parameter.type, NewFile), name
+        for file in ("target", "link"):
+            told = CliRunner().invoke(importledger, [*name.split(), "--output", str(folder / file)])
+            assert (told.exit_code, f"{file} must be a new file" in told.output) == (2, True), told.output
+    assert (folder / "target").read_text() == "kept"
 
 
 def test_times_and_absence_have_one_form() -> None:

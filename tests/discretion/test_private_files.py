@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import psycopg
+import pytest
 
 from discretion.private_files import open_private
 from embedded.postgres import PostgresUrls
@@ -39,6 +40,13 @@ def test_a_new_file_and_one_that_was_there_are_private(folder: Path) -> None:
             assert mode(folder / "another") == 0o600
     finally:
         os.umask(before)
+
+
+def test_a_link_in_the_place_of_a_new_file_is_not_followed(folder: Path) -> None:
+    (folder / "link").symlink_to(folder / "target")
+    with pytest.raises(OSError, match="link"):
+        open_private(folder / "link")
+    assert not (folder / "target").exists()
 
 
 def test_backups_and_exports_are_private_in_a_folder_that_was_there(

@@ -1,6 +1,7 @@
 """A finished supplier is archived and its payloads detached; nothing is lost by it, and who is erased stays erased."""
 
 import contextlib
+import itertools
 import json
 import re
 import shutil
@@ -313,19 +314,25 @@ def test_the_room_that_is_asked_for_is_enough(place: Path, rows: Rows) -> None:
 def test_exports_and_proofs_say_what_is_not_in_them_and_where_it_lies(
     place: Path, folder: Path, database: PostgresUrls
 ) -> None:
-    export = ("export", "--supplier", SUPPLIER, "--payloads", "-o", str(folder / "a.ndjson.zst"))
-    proof = ("proof", SUPPLIER, EXTERNALS[1], "--payloads", "-o", str(folder / "proof.zip"))
-    assert not [words for words in (export, proof) if "not in it" in typed(*words)]
+    numbers = itertools.count()
+
+    def export(*words: str) -> str:
+        return typed("export", "--supplier", SUPPLIER, *words, "-o", str(folder / f"{next(numbers)}.ndjson.zst"))
+
+    def proof() -> str:
+        return typed("proof", SUPPLIER, EXTERNALS[1], "--payloads", "-o", str(folder / f"{next(numbers)}.zip"))
+
+    assert "not in it" not in export("--payloads") + proof()
     file = archived(place)
     where = f"not in it: they lie in {file.as_uri()}; `importledger archive attach {SUPPLIER}` brings them back"
     ledger = Ledger(database.admin, views=INLINE)
     erase(ledger, SUPPLIER, EXTERNALS[0], reason="R-1", at=now(), by="t")
     ledger.close()
-    assert f"{ACCOUNTS - 1} payloads are {where}" in typed(*export)
-    assert f"1 payloads are {where}" in typed(*proof)
-    told = json.loads(typed(*export, "--json"))
+    assert f"{ACCOUNTS - 1} payloads are {where}" in export("--payloads")
+    assert f"1 payloads are {where}" in proof()
+    told = json.loads(export("--payloads", "--json"))
     assert (told["payloads"], told["detached"], told["archive"]) == (0, ACCOUNTS - 1, file.as_uri())
-    assert "not in it" not in typed(*export[:3], *export[4:])  # nobody asked for payloads
+    assert "not in it" not in export()  # nobody asked for payloads
 
 
 def test_an_import_whose_payload_is_archived_says_so_when_it_is_retried(place: Path, ledger: Ledger) -> None:
