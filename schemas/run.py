@@ -90,8 +90,10 @@ class LedgerSums(Wire, frozen=True, kw_only=True):
 class RunSums(Wire, frozen=True, kw_only=True):
     """Exact sums, as decimal text at the greatest scale of what was summed."""
 
+    transfer_balances: str
+    """Sum of the transferred balances (Summe der Übertragungssalden)."""
     balances: str
-    """Sum of the balances (Summe der Salden)."""
+    """Sum of the ledgers' balances (Summe der Salden der Buchungskreise)."""
     transactions: str
     """Sum of the transactions (Summe der Buchungen)."""
     readings: str

@@ -37,6 +37,7 @@ _COUNTED = {
 }
 """What is counted, by the name of the count."""
 SUMS = {
+    "transfer_balances": "transfer_balance",
     "balances": "ledgers.ledger_balance",
     "transactions": "ledgers.current_statement_transactions.amount",
     "readings": "supply_addresses.supply_points.melos.meters.registers.readings.value",

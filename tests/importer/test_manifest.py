@@ -37,6 +37,26 @@ def test_counts_are_integers_and_sums_exact_decimals(accounts: list[dict[str, An
     assert "import_supplier" not in said["paths"]
 
 
+def test_a_sum_is_shown_where_there_is_something_to_add_up(tmp_path: Path) -> None:
+    """A book with `transfer_balance` alone has that sum, and no sum of ledgers' balances that reads 0."""
+    (tmp_path / "book.ndjson").write_text(
+        '{"external_account_number": "K1", "transfer_balance": "12.50"}\n'
+        '{"external_account_number": "K2", "transfer_balance": "-2.5"}\n'
+    )
+    shown = importbook("manifest", "book.ndjson", "-o", "m.json", at=tmp_path).stdout
+    assert "sum of transfer balances 10.00 · 2 payload paths, in m.json" in shown
+    said = msgspec.json.decode((tmp_path / "m.json").read_bytes())
+    page = pdf_of({"run": "go"}, said, 2)
+    assert b"sum of transfer balances" in page
+    assert b"sum of balances" not in page
+
+
+def test_a_book_that_cannot_balance_is_not_followed_by_reconcile(tmp_path: Path) -> None:
+    (tmp_path / "book.ndjson").write_text('{"external_account_number": "K1"}\n[]\n')
+    ended = importbook("manifest", "book.ndjson", "-o", "m.json", at=tmp_path)
+    assert (ended.returncode, "next:" in ended.stdout) == (1, False)
+
+
 def test_the_order_of_accounts_does_not_matter(accounts: list[dict[str, Any]]) -> None:
     assert manifest_of(accounts) == manifest_of(accounts[::-1])
 

@@ -1,14 +1,16 @@
 """What importbook must not misread: each way in which a table can be read as something else ends in a sentence."""
 
+import contextlib
 import csv
 import io
+import itertools
 import random
 import re
 import shutil
 import subprocess
 import tempfile
 import zipfile
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +24,26 @@ from hypothesis import strategies as st
 from openpyxl import Workbook
 from pyarrow import parquet
 
+from importledger_client import manifest
+from importledger_client.book import book
 from importledger_client.comparing import compared
+from importledger_client.contract import ACCOUNT as CONTRACT
+from importledger_client.manifest import Counting, NoAccount, Recount, decoded
 from importledger_client.mapped_source import MappedSource
-from importledger_client.mapping import MappingError, read_mapping
-from importledger_client.sources import Line, Unreadable
+from importledger_client.mapping import MappingError, read_mapping, text_columns
+from importledger_client.sources import Differs, Line, Source, Unreadable, _Counted
 from importledger_client.tables.reading import Table
-from importledger_client.tables.table import Differs, TableSource
+from importledger_client.tables.table import TableSource
 from importledger_client.values import converted
 from tests.support.importbook import importbook
 
 ACCOUNT: dict[str, Any] = {"external_account_number": "Nr", "customers": [{"family_name": "Name"}]}
 WITH_BALANCE = ACCOUNT | {"transfer_balance": "Saldo"}
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=2),
+    max_leaves=4,
+)
 ACCESS = {"IMPORTLEDGER_URL": "http://127.0.0.1:9", "IMPORTLEDGER_KEY": "ilk_x"}
 """A service that is not there: what is refused here never asks it."""
 
@@ -485,6 +496,24 @@ def test_leading_zeros_that_only_excel_shows_are_named(tmp_path: Path) -> None:
         lines(tmp_path, file)
 
 
+@pytest.mark.parametrize("cell", [date(2024, 2, 1), datetime.fromisoformat("2024-02-01T08:00:00"), time(3, 10)])
+def test_a_text_that_excel_made_a_date_is_named_unless_the_mapping_says_it(tmp_path: Path, cell: Any) -> None:
+    file = workbook(tmp_path, ("Kunden", [["Nr", "Name"], ["K1", "Groß"], ["K2", cell]]))
+    with pytest.raises(Differs, match=r"column Name: .*row 3 has the date .*family_name is a text") as refused:
+        lines(tmp_path, file)
+    assert "Format the column as text and type its values again" in str(refused.value)
+    counted = importbook("manifest", file, "--mapping", "m.yaml", "-o", "m.json", at=tmp_path)
+    assert (counted.returncode, "next:  importbook map check m.yaml" in counted.stdout) == (1, True)
+    said = ACCOUNT | {"customers": [{"family_name": {"column": "Name", "format": "YYYY-MM-DD"}}]}
+    assert accounts(tmp_path, file, said)[1]["customers"] == [
+        {"family_name": cell.isoformat().removesuffix("T00:00:00")}
+    ]
+    for field in ("date_of_birth", "given_name"):
+        birth = {"external_account_number": "Nr", "customers": [{"family_name": "Nr", field: "Name"}]}
+        texts = list(text_columns(birth, CONTRACT))
+        assert (("", "Name", f"customers.{field}") in texts) is (field == "given_name")
+
+
 def test_a_row_longer_than_the_header_of_a_sheet_is_named(tmp_path: Path) -> None:
     file = workbook(tmp_path, ("Kunden", [["Nr", "Name"], ["K1", "x", "y"]]))
     with pytest.raises(Unreadable, match="row 2: cell 3 stands below no column name"):
@@ -777,7 +806,14 @@ def test_the_example_of_the_guide_gives_each_row_to_its_parent(tmp_path: Path) -
     [
         ({"notes": [{"from": "z", "body": "x"}]}, "notes.from: z must be the name of a table in `files`"),
         ({"notes": [{"on": "x", "body": "x"}]}, "notes.on: must stand beside `from`"),
-        ({"transfer_balance": {"column": "x", "fromat": "y"}}, "fromat must not stand beside column"),
+        (
+            {"transfer_balance": {"column": "x", "fromat": "y"}},
+            "fromat must not stand beside column, which takes decimals, default, first, format, table.",
+        ),
+        (
+            {"sales_channel": {"column": "x", "format": "DD.MM.YYYY"}},
+            "sales_channel: format must be YYYY-MM-DD for a text",
+        ),
         ({"transfer_balance": {"column": "x", "table": "y"}}, "y must be the name of a table in `tables`"),
         ({"transfer_balance": {"constant": "1,5"}}, "the constant '1,5' must be written like 1234.56"),
         ({"transfer_balance": {"column": "x", "first": "Stand"}}, "first must be written like `first: by COLUMN`"),
@@ -787,6 +823,25 @@ def test_a_mapping_that_says_what_nothing_reads_is_refused(tmp_path: Path, accou
     with pytest.raises(MappingError) as error:
         read_mapping(mapped(tmp_path, ACCOUNT | account))
     assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "allowed"),
+    [
+        ({"emtpy": ["x"]}, "account, key, dates, decimals, empty, texts, tables, files, ignore, source"),
+        ({"source": {"encodign": "cp1252"}}, "delimiter, encoding, sheets, ignore_sheets"),
+        ({"files": {"z": {"path": "z.csv", "kye": "Nr"}}}, "path, key, unmatched, repeated, source"),
+        (
+            {"files": {"z": {"path": "z", "key": "Nr", "source": {"x": "y"}}}},
+            "delimiter, encoding, sheets, ignore_sheets",
+        ),
+    ],
+)
+def test_a_misspelt_name_in_a_mapping_is_refused_with_the_allowed_ones(
+    tmp_path: Path, options: dict[str, Any], allowed: str
+) -> None:
+    with pytest.raises(MappingError, match=f"The names there must be among {allowed}\\.$"):
+        read_mapping(mapped(tmp_path, **options))
 
 
 def test_a_mapping_with_a_name_twice_is_refused(tmp_path: Path) -> None:
@@ -827,6 +882,65 @@ def test_a_book_with_a_line_that_is_no_account_does_not_balance(tmp_path: Path, 
     said = msgspec.json.decode((tmp_path / "m.json").read_bytes())
     platform = {name: value for name, value in said.items() if not name.endswith("_nowhere")}
     assert [one.name for one in compared(said, platform).differences] == ["line 3 of kunden.csv"]
+
+
+def test_lines_that_a_reader_loses_are_noticed_by_the_second_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reader is broken on purpose."""
+    (tmp_path / "book.ndjson").write_bytes(b"".join(entry.body + b"\n" for entry in book("NORDWIND", 3)))
+    whole = Source._numbered
+    monkeypatch.setattr(Source, "_numbered", lambda self, stream: itertools.islice(whole(self, stream), 2))
+    ended = importbook("manifest", "book.ndjson", "-o", "m.json", at=tmp_path)
+    assert (ended.returncode, (tmp_path / "m.json").exists()) == (1, False)
+    assert "2 lines were read and 3 were counted. Nothing is certified." in ended.stderr
+
+
+@pytest.mark.parametrize("name", ["ledgers", "transfer_balance", "customers"])
+def test_values_that_a_reader_loses_are_noticed_by_the_second_count(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reader is broken on purpose: it loses the last of several."""
+
+    def losing(content: bytes) -> dict[str, Any]:
+        account = decoded(content)
+        if account["external_account_number"] == "NO-010000002":
+            account[name] = account[name][:-1] if isinstance(account[name], list) else None
+        return account
+
+    (tmp_path / "book.ndjson").write_bytes(b"".join(entry.body + b"\n" for entry in book("NORDWIND", 3)))
+    assert importbook("manifest", "book.ndjson", "-o", "m.json", at=tmp_path).returncode == 0
+    (tmp_path / "m.json").unlink()
+    monkeypatch.setattr(manifest, "decoded", losing)
+    ended = importbook("manifest", "book.ndjson", "-o", "m.json", at=tmp_path)
+    assert (ended.returncode, (tmp_path / "m.json").exists()) == (1, False)
+    assert f"{name}: 2 values were read and 3 were counted. Nothing is certified." in ended.stderr
+
+
+@given(
+    st.lists(st.sampled_from([b'{"a":1}', b"", b" \t", b"\xef\xbb\xbf", b'\xef\xbb\xbf{"b":2}', b"x" * 50])),
+    st.sampled_from([b"\n", b"\r\n"]),
+    st.booleans(),
+    st.integers(1, 40),
+)
+def test_the_second_count_is_right_wherever_the_bytes_are_cut(
+    written_lines: list[bytes], end: bytes, is_ended: bool, size: int
+) -> None:
+    content = end.join(written_lines) + (end if is_ended else b"")
+    counted = _Counted(io.BytesIO(content))
+    assert io.BufferedReader(counted, size).read() == content
+    assert counted.lines == sum(line.strip(b" \t\xef\xbb\xbf") != b"" for line in written_lines)
+
+
+@given(st.lists(st.dictionaries(st.sampled_from([*CONTRACT, "other", "a.b"]), VALUES)))
+def test_two_readers_count_the_members_of_any_account_alike(some: list[dict[str, Any]]) -> None:
+    counting, again = Counting(), Recount()
+    for number, account in enumerate(some):
+        content = msgspec.json.encode({"payload": account} | {"x": 1} if number % 2 else account)
+        with contextlib.suppress(NoAccount):
+            counting.add(content)
+            again.add(content)
+    again.check(counting.manifest())
 
 
 def test_ignored_cells_are_counted_and_named(tmp_path: Path) -> None:

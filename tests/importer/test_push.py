@@ -1,6 +1,7 @@
 """`importbook push`, `watch` and `errors` against a running service, in a real terminal and without one."""
 
 import csv
+import itertools
 import json
 import re
 import signal
@@ -15,6 +16,7 @@ import pytest
 from importledger_client import Client
 from importledger_client.answers import RunError
 from importledger_client.book import ERRORS, book
+from importledger_client.sources import Source
 from tests.support.importbook import COMMAND, access_to, environment, importbook
 from tests.support.running import Importer, RunningService, processed, wait_for
 from tests.support.terminal import Terminal
@@ -230,6 +232,18 @@ def test_too_many_errors_stop_a_push(tmp_path: Path, importer: Importer, access:
     assert "oo many accounts were refused" in stopped.stdout
 
 
+def test_lines_that_a_reader_loses_end_a_push_with_a_difference(
+    tmp_path: Path, importer: Importer, access: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reader is broken on purpose."""
+    write_book(tmp_path, importer.supplier)
+    whole = Source._numbered
+    monkeypatch.setattr(Source, "_numbered", lambda self, stream: itertools.islice(whole(self, stream), 2))
+    ended = importbook("push", "book.ndjson", "--mode", "validate", at=tmp_path, access=access)
+    assert ended.returncode == 1
+    assert f"2 lines were read and {ACCOUNTS} were counted. Nothing is certified." in ended.stdout
+
+
 def test_wrong_use_and_nothing_done_are_2(tmp_path: Path, access: Mapping[str, str]) -> None:
     (tmp_path / "empty.ndjson").touch()
     wrong = dict(access) | {"IMPORTLEDGER_KEY": "ilk_wrong"}
@@ -238,7 +252,13 @@ def test_wrong_use_and_nothing_done_are_2(tmp_path: Path, access: Mapping[str, s
     assert importbook("push", "none.ndjson", at=tmp_path, access=access).returncode == 2
     assert importbook("push", "book.ndjson", at=tmp_path, access=wrong).returncode == 2
     assert importbook("push", "book.ndjson", at=tmp_path).returncode == 2
-    for words in (["--mode", "delete"], ["--run", "a b"], ["--rate", "0"], ["--max-errors", "few"]):
+    for words in (
+        ["--mode", "delete"],
+        ["--run", "a b"],
+        ["--rate", "0"],
+        ["--max-errors", "few"],
+        ["--max-errors", "200%"],
+    ):
         assert importbook("push", "book.ndjson", *words, at=tmp_path, access=access).returncode == 2
 
 

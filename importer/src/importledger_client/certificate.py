@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from importledger_client.manifest import COUNTS, SUMS
+from importledger_client.manifest import COUNTS, sums_filled
 
 _WIDTH, _HEIGHT, _LEFT, _TOP = 595, 842, 60, 780
 _FONTS = {"F1": "Helvetica", "F2": "Helvetica-Bold", "F3": "Courier"}
@@ -34,8 +34,8 @@ def _lines(certificate: Mapping[str, Any], manifest: Mapping[str, Any], paths: i
     yield "F3", 9, f"{'':<28}{'source and platform':>28}"
     for name in ("accounts", *COUNTS):
         yield "F3", 9, f"{name.replace('_', ' '):<28}{manifest.get(name, 0):>28,}"
-    for name in SUMS:
-        yield "F3", 9, f"{'sum of ' + name:<28}{manifest.get('sums', {}).get(name, '0'):>28}"
+    for name in sums_filled(manifest):
+        yield "F3", 9, f"{'sum of ' + name.replace('_', ' '):<28}{manifest.get('sums', {}).get(name, '0'):>28}"
     ledgers = manifest.get("by_ledger", {})
     for code in [*ledgers][:MOST_LEDGERS]:
         yield "F3", 9, f"{('ledger ' + code)[:28]:<28}{ledgers[code]['balance_sum']:>28}"

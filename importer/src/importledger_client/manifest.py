@@ -5,6 +5,7 @@ another account or another place in it gives another one.
 """
 
 import collections
+import json
 import struct
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
@@ -14,6 +15,7 @@ from typing import Any
 import msgspec
 
 from importledger_client.contract import ACCOUNT, EXACT, Field, comparable, exact, is_filled
+from importledger_client.sources import Differs
 
 FORMAT = "importledger-manifest/1"
 COUNTS = {
@@ -31,10 +33,18 @@ COUNTS = {
 }
 """What is counted, and the path that is counted for it."""
 SUMS = {
+    "transfer_balances": "transfer_balance",
     "balances": "ledgers.ledger_balance",
     "transactions": "ledgers.current_statement_transactions.amount",
     "readings": "supply_addresses.supply_points.melos.meters.registers.readings.value",
 }
+
+
+def sums_filled(*sides: Mapping[str, Any]) -> list[str]:
+    """Names of the sums of which a manifest or totals has a value: a sum of nothing is not shown as 0."""
+    return [name for name, path in SUMS.items() if any(path in side.get("paths", {}) for side in sides)]
+
+
 _SUMMED = {path: name for name, path in SUMS.items()}
 _SEPARATOR = "\x1f"
 _MODULUS = 2**64
@@ -48,6 +58,34 @@ _decoder = msgspec.json.Decoder(float_hook=Decimal)
 
 class NoAccount(Exception):
     """A line that is no account; the message says why."""
+
+
+class Recount:
+    """Filled members of accounts by name, counted a second time: from Python's own JSON reader."""
+
+    def __init__(self) -> None:
+        self._members: collections.Counter[str] = collections.Counter()
+
+    def add(self, content: bytes) -> None:
+        """One account that Counting has taken. Raises NoAccount."""
+        try:
+            said = json.loads(content.decode(), parse_int=str, parse_float=str)
+        except (ValueError, RecursionError) as error:
+            raise NoAccount(f"a second reader does not take it as JSON ({error})") from None
+        for name, value in (said["payload"] if isinstance(said.get("payload"), dict) else said).items():
+            if value in (None, "", [], {}) or name in _NOT_COMPARED or (name == "unknown_occupier" and not value):
+                continue
+            is_rows = isinstance(value, list) and name in ACCOUNT
+            self._members[name] += len(value) if is_rows else 1
+
+    def check(self, manifest: Mapping[str, Any]) -> None:
+        """Raises Differs unless the manifest has the same counts. Names with a full stop may also be paths."""
+        said = {path: of_path["count"] for path, of_path in manifest["paths"].items() if "." not in path}
+        counted = {name: number for name, number in self._members.items() if "." not in name}
+        for name in sorted({*said, *counted}):
+            read, again = said.get(name, 0), counted.get(name, 0)
+            if read != again:
+                raise Differs(f"{name}: {read:,} values were read and {again:,} were counted. Nothing is certified.")
 
 
 class _Path:

@@ -14,13 +14,14 @@ from typing import Any
 import msgspec
 
 from importledger_client.answers import FieldError
+from importledger_client.contract import ACCOUNT
 from importledger_client.losses import Numbered
 from importledger_client.mapped import Mapped, key_of
-from importledger_client.mapping import Plan, check_columns, columns_read, named
-from importledger_client.sources import Line, Source
+from importledger_client.mapping import Plan, check_columns, columns_read, named, text_columns
+from importledger_client.sources import Differs, Line, Source
 from importledger_client.tables.cells import clean
 from importledger_client.tables.reading import Table
-from importledger_client.tables.table import Differs, Row
+from importledger_client.tables.table import Row
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
@@ -113,6 +114,7 @@ class MappedSource(Source):
         for alias, table in self.tables.items():
             store.fill(alias, self._cleaned(alias, table, wanted), self._plan.keys[alias])
             self.doubts += [sentence for word, sentence in table.doubts if not word or word not in self._plan.empty]
+        self.doubts += self._dates_in_texts()
         store.index()
         self.size = self.tables[""].rows_read
 
@@ -136,6 +138,16 @@ class MappedSource(Source):
             " in `texts` if it is text."
             for column, found in doubtful.items()
         ]
+
+    def _dates_in_texts(self) -> Iterator[str]:
+        """Sentences about columns of text in which a workbook has dates: Excel makes 1/2 one, and 3.10, unasked."""
+        for alias, column, path in dict.fromkeys(text_columns(self._plan.account, ACCOUNT)):
+            if place := self.tables[alias].dated.get(column):
+                yield (
+                    f"column {named(alias, column)}: {place}, and {path} is a text: Excel may have made the date of"
+                    " another text. Format the column as text and type its values again. If they are dates, say"
+                    f" `{{column: {column}, format: YYYY-MM-DD}}`."
+                )
 
     def _refuse_open(self, store: "_Store") -> None:
         """Raise Differs when something of the tables would get into no account and is not ignored."""

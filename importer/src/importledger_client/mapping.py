@@ -41,7 +41,10 @@ from importledger_client.tables.table import TableSource
 from importledger_client.values import converted, date_form, number_form
 
 LEAF = frozenset({"column", "constant"})
+_TEXTS = frozenset({"text", "texts", "json"})
+"""Kinds of fields that take a cell as it is."""
 SPECIAL = frozenset({"each", "from", "on"})
+_ISO_DATE = "YYYY-MM-DD"
 _OPTIONS = frozenset({"column", "table", "default", "format", "decimals", "first"})
 
 
@@ -112,7 +115,7 @@ def read_mapping(path: Path) -> Plan:
     except OSError as error:
         raise MappingError(f"{path} cannot be read: {error.strerror}.") from None
     except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError) as error:
-        raise MappingError(f"{path} is no mapping: {error}") from None
+        raise MappingError(f"{path} is no mapping: {error}{_allowed(str(error))}") from None
     mapping.key = mapping.key or column_of(mapping.account.get("external_account_number"))
     if not mapping.key:
         raise MappingError(f"{path} does not say which column is the account's number.")
@@ -123,6 +126,14 @@ def read_mapping(path: Path) -> Plan:
     for file in mapping.files.values():
         file.path = str(path.parent / file.path)
     return mapping
+
+
+def _allowed(error: str) -> str:
+    """The allowed names for an error about an unknown one, "" for other errors."""
+    if "unknown field" not in error:
+        return ""
+    struct = TableSource if "source`" in error else File if "$.files" in error else Plan
+    return f". The names there must be among {', '.join(struct.__struct_fields__)}."
 
 
 def column_of(spec: Any) -> str:
@@ -161,6 +172,22 @@ def columns_read(spec: Any, table: str = "") -> Iterator[tuple[str, str]]:
                     yield from columns_read(inner, of_table)
         case _:
             return
+
+
+def text_columns(
+    spec: Mapping[str, Any], fields: Mapping[str, Field], before: str = "", table: str = ""
+) -> Iterator[tuple[str, str, str]]:
+    """(table, column, path) of each field that takes a cell as text, except those with a `format`."""
+    of_table = str(spec.get("from", table))
+    for name, inner in spec.items():
+        field = fields.get(name) or Field(name, "json", {}, False)
+        for item in (inner if isinstance(inner, list) else [inner]) if name not in SPECIAL else ():
+            if isinstance(item, Mapping) and not LEAF & item.keys():
+                yield from text_columns(item, field.fields, f"{before}{name}.", of_table)
+            elif isinstance(item, Mapping) and "format" in item:
+                continue
+            elif (isinstance(inner, list) or field.kind in _TEXTS) and (column := column_of(item)):
+                yield of_table, column, before + name
 
 
 def joins(spec: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -215,16 +242,19 @@ def _faults_of(plan: Plan, spec: Mapping[str, Any], fields: Mapping[str, Field],
 def _faults_of_leaf(plan: Plan, leaf: Mapping[str, Any], kind: str, path: str) -> Iterator[str]:
     allowed = {"constant"} if "constant" in leaf else _OPTIONS
     for option in leaf.keys() - allowed:
-        yield f"{path}: {option} must not stand beside {'constant' if 'constant' in leaf else 'column'}."
+        beside = "constant" if "constant" in leaf else f"column, which takes {', '.join(sorted(_OPTIONS - LEAF))}"
+        yield f"{path}: {option} must not stand beside {beside}."
     if "table" in leaf and leaf["table"] not in plan.tables:
         yield f"{path}: {leaf['table']} must be the name of a table in `tables`."
+    if kind in _TEXTS and leaf.get("format", _ISO_DATE) != _ISO_DATE:
+        yield f"{path}: format must be {_ISO_DATE} for a text, which takes dates of a workbook in this form."
     if "first" in leaf and not str(leaf["first"]).startswith("by "):
         yield f"{path}: first must be written like `first: by COLUMN`."
     try:
         converted(leaf["constant"], kind) if leaf.get("constant") else None
     except (ValueError, ArithmeticError):
         yield f"{path}: the constant {leaf['constant']!r} must be written like 1234.56 or YYYY-MM-DD, as its field is."
-    yield from _faults_of_forms(str(leaf.get("format", "YYYY-MM-DD")), str(leaf.get("decimals", "1234.56")))
+    yield from _faults_of_forms(str(leaf.get("format", _ISO_DATE)), str(leaf.get("decimals", "1234.56")))
 
 
 def _faults_of_forms(dates: str, decimals: str) -> Iterator[str]:

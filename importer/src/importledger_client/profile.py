@@ -111,6 +111,11 @@ class PathProfile:
             self._in_account.add(seen)
             self._seen.append(seen)
 
+    @property
+    def distinct_values(self) -> int:
+        """Number of different values. An estimate may be too high, so the number of values bounds it."""
+        return min(self.distinct.count, self.filled)
+
     def top(self) -> list[tuple[str, int]]:
         """The most frequent values; none where all are different."""
         return [(text, times) for text, times in self._top.most_common(TOP) if times > 1]

@@ -35,6 +35,12 @@ class Unreadable(Exception):
     """True for a file that could be read, but not without a loss: exit code 1 instead of 2."""
 
 
+class Differs(Unreadable):
+    """Two counts of one source that differ, or a book that still has open points: nothing is certified."""
+
+    is_difference = True
+
+
 class Line(msgspec.Struct):
     """A line that is not empty: its number, from 1, and its account as JSON, or why it cannot be sent."""
 
@@ -75,9 +81,18 @@ class Source:
         return self.size if self._stored.closed else self._stored.tell()
 
     def lines(self) -> Iterator[Line]:
-        """Every line that is not empty. Raises Unreadable."""
+        """Every line that is not empty. Raises Unreadable, and Differs where a second count is another one."""
+        read = 0
         with damage_named(self.name), opened(self.name, self) as stream:
-            yield from self._numbered(stream)
+            counted = _Counted(stream)
+            for line in self._numbered(io.BufferedReader(counted, 2**17)):
+                read += 1
+                yield line
+            while counted.read(2**17):  # a reader that ends too early has left something to count
+                pass
+        if read != counted.lines:
+            counts = f"{read:,} lines were read and {counted.lines:,} were counted"
+            raise Differs(f"{self.name}: {counts}. Nothing is certified.")
 
     def _numbered(self, stream: BinaryIO) -> Iterator[Line]:
         number, is_first = 0, True
@@ -107,6 +122,33 @@ class Source:
 
     def follow(self, stored: BinaryIO) -> None:
         self._stored = stored
+
+
+class _Counted(io.RawIOBase):
+    """Bytes on their way to the reader of lines. Counts the lines that are not blank a second time, by line feeds."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = cast(io.BufferedReader, stream)
+        self._before = 0
+        self._is_filled = False
+
+    @property
+    def lines(self) -> int:
+        """Lines that are not blank, after everything is read."""
+        return self._before + self._is_filled
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        part = self._stream.read1(len(buffer))
+        *ended, last = part.split(b"\n")
+        for piece in ended:
+            self._before += self._is_filled or not is_blank(piece)
+            self._is_filled = False
+        self._is_filled = self._is_filled or not is_blank(last)
+        buffer[: len(part)] = part
+        return len(part)
 
 
 def _no_lines(first: bytes) -> str:

@@ -11,7 +11,7 @@ from importledger_client.commands.common import Stop, err, next_step, out, say
 from importledger_client.commands.exit_codes import NOTHING_DONE, OK, SOMETHING_WRONG
 from importledger_client.commands.inputs import mapping_option, sources_of
 from importledger_client.display import number
-from importledger_client.manifest import FORMAT, Counting, NoAccount
+from importledger_client.manifest import FORMAT, Counting, NoAccount, Recount, sums_filled
 from importledger_client.mapped_source import MappedSource
 from importledger_client.notes import run_named_after, run_of_files
 from importledger_client.sources import STDIN, Source, account_in
@@ -30,18 +30,19 @@ def manifest(files: tuple[str, ...], output: Path, supplier: str | None, mapping
     """Count a book and add it up, without the service: the totals that the platform must have afterwards.
 
     Exit code 1 for a book that cannot balance: a line is no account, an account is there twice, or a column, row or
-    value of a table gets into no account and is not ignored. Tables are counted a second time by their bytes. If the
-    counts differ, nothing is written.
+    value of a table gets into no account and is not ignored. Tables and lines are counted a second time by simpler
+    code. If the counts differ, nothing is written.
     """
     _refuse_to_replace(output)
     sources = sources_of(files, mapping, supplier)
-    counting, bad = Counting(), list[str]()
+    counting, again, bad = Counting(), Recount(), list[str]()
     for source in sources:
         for line in source.lines():
             try:
                 if line.errors:
                     raise NoAccount(" ".join(error.detail for error in line.errors))
-                counting.add(account_in(line.content))
+                counting.add(content := account_in(line.content))
+                again.add(content)
             except NoAccount as error:
                 bad.append(f"{line.number} of {source.name}")
                 say(err(), f"{source.name}, line {line.number}: it is not counted, since {error}")
@@ -50,6 +51,7 @@ def manifest(files: tuple[str, ...], output: Path, supplier: str | None, mapping
         return NOTHING_DONE
     suppliers = {supplier} if supplier else counting.suppliers
     said = counting.manifest(next(iter(suppliers)) if len(suppliers) == 1 else "")
+    again.check(said)
     tables = [source for source in sources if isinstance(source, MappedSource)]
     nowhere = [column for source in tables for column in source.columns_nowhere()]
     written = {"format": FORMAT, "source": _source(sources), "lines": counting.accounts + len(bad), **said}
@@ -57,8 +59,8 @@ def manifest(files: tuple[str, ...], output: Path, supplier: str | None, mapping
     written |= {name: places for name, places in lost.items() if places}
     output.write_bytes(msgspec.json.format(msgspec.json.encode(written), indent=2) + b"\n")
     say(out(), " · ".join(f"{name.replace('_', ' ')} {number(said[name])}" for name in SHOWN))
-    say(out(), " · ".join(f"sum of {name} {value}" for name, value in said["sums"].items()))
-    say(out(), f"{number(len(said['paths']))} payload paths, in {output}")
+    sums = (f"sum of {name.replace('_', ' ')} {said['sums'][name]}" for name in sums_filled(said))
+    say(out(), " · ".join([*sums, f"{number(len(said['paths']))} payload paths, in {output}"]))
     for source in tables:
         for sentence in source.written():
             say(out(), sentence)
@@ -67,9 +69,13 @@ def manifest(files: tuple[str, ...], output: Path, supplier: str | None, mapping
     left_open = [sentence for source in tables for sentence in source.left_open()]
     for sentence in left_open:
         say(out(), f"{sentence} The book cannot balance.")
+    if bad or counting.repeated or left_open:
+        if mapping is not None:
+            next_step(out(), "map", "check", str(mapping), files[0])
+        return SOMETHING_WRONG
     run = run_of_files(files, Path.cwd()) or run_named_after(files[0], "create")
     next_step(out(), "reconcile", run, "--manifest", str(output))
-    return SOMETHING_WRONG if bad or counting.repeated or left_open else OK
+    return OK
 
 
 def _refuse_to_replace(output: Path) -> None:

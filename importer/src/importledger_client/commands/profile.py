@@ -106,7 +106,7 @@ def _line(path: PathProfile, accounts: int) -> str:
         f"{path.path:<60}",
         f"filled {100 * path.accounts / accounts:5.1f} %",
         f"values {number(path.filled)}",
-        f"distinct {about}{number(path.distinct.count)}",
+        f"distinct {about}{number(path.distinct_values)}",
         f"length {path.shortest}–{path.longest}",
     ]
     if path.least is not None:

@@ -39,6 +39,8 @@ def _limit(context: click.Context, parameter: click.Parameter, value: str | None
         raise click.BadParameter(f"{value!r} is neither a number nor a share such as 2%.")
     if match is None:
         return Limit()
+    if match.group(2) and float(match.group(2)) > 100:
+        raise click.BadParameter(f"{value!r} must be a share between 0% and 100%, or a number of accounts.")
     return Limit(count=int(match.group(1))) if match.group(1) else Limit(percent=float(match.group(2)))
 
 

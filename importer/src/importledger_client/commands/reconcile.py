@@ -28,7 +28,7 @@ from importledger_client.commands.exit_codes import INTERRUPTED, OK, SOMETHING_W
 from importledger_client.comparing import Comparison, compared
 from importledger_client.display import number
 from importledger_client.errors import NotFound, Refused
-from importledger_client.manifest import COUNTS, SUMS
+from importledger_client.manifest import COUNTS, sums_filled
 
 if TYPE_CHECKING:
     from importledger_client.client import Client
@@ -117,7 +117,8 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _show(console: Console, manifest: Mapping[str, Any], totals: Mapping[str, Any], comparison: Comparison) -> None:
     rows = [(name, manifest.get(name, 0), totals.get(name, 0)) for name in ("accounts", *COUNTS)]
-    rows += [(f"sum of {name}", manifest["sums"].get(name), totals.get("sums", {}).get(name)) for name in SUMS]
+    sums, held = manifest["sums"], totals.get("sums", {})
+    rows += [(f"sum of {name}", sums.get(name), held.get(name)) for name in sums_filled(manifest, totals)]
     for code, said in manifest.get("by_ledger", {}).items():
         held = totals.get("by_ledger", {}).get(code, {})
         rows.append((f"ledger {code}", said.get("balance_sum"), held.get("balance_sum", "–")))

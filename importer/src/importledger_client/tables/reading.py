@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from importledger_client.sources import Unreadable, damage_named, file_at
+from importledger_client.sources import Differs, Unreadable, damage_named, file_at
 from importledger_client.tables.columnar import Columnar
 from importledger_client.tables.delimited import Delimited
-from importledger_client.tables.table import Cell, Count, Differs, Part, Row, TableSource
+from importledger_client.tables.table import Cell, Count, Dated, Part, Row, TableSource
 from importledger_client.tables.workbook import sheets_of
 
 _FORMATS = {
@@ -55,6 +55,8 @@ class Table:
         self.rows_read = 0
         self.filled: collections.Counter[str] = collections.Counter()
         """Filled cells by column, as they were read."""
+        self.dated: dict[str, str] = {}
+        """The first cell of each column that a workbook holds as a date: where it is, and the date."""
         self.skipped = 0
         """Filled cells of ignored columns."""
         self._ignored = ignored
@@ -149,6 +151,8 @@ class Table:
             elif name:
                 row[name] = cell
                 self.filled[name] += 1
+                if isinstance(cell, Dated):
+                    self.dated.setdefault(name, f"{part.label}, row {number} has the date {cell}")
             else:
                 raise Unreadable(
                     f"{part.label}, row {number}: cell {place + 1} stands below no column name. Name the column, or put"

@@ -6,18 +6,14 @@ from typing import Any, Protocol
 
 import msgspec
 
-from importledger_client.sources import Unreadable
-
 Cell = str | int | Any
 """Text, int, Decimal or bool; dates and datetimes as ISO 8601 text. None where the cell is empty."""
 Row = dict[str, Cell]
 """Cells by the name of their column."""
 
 
-class Differs(Unreadable):
-    """Two counts of one table that differ, or a book that still has open points: nothing is certified."""
-
-    is_difference = True
+class Dated(str):
+    """A cell that a workbook holds as a date or time, as ISO 8601 text. Excel makes dates of texts such as 1/2."""
 
 
 class TableSource(msgspec.Struct, forbid_unknown_fields=True):

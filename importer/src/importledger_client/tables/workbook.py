@@ -12,7 +12,7 @@ from typing import Any
 
 from importledger_client.sources import Unreadable
 from importledger_client.tables.sheet_xml import Scan, scan
-from importledger_client.tables.table import Cell, Count, Doubts
+from importledger_client.tables.table import Cell, Count, Dated, Doubts
 
 _OLD, _ZIP = b"\xd0\xcf\x11\xe0", b"PK\x03\x04"
 _ROUNDED = "has a number of more than 15 digits, which Excel has rounded: it must be text."
@@ -102,12 +102,12 @@ def _plain(value: Any) -> Cell:
     if value == "":
         return None
     if isinstance(value, datetime):
-        return value.date().isoformat() if value.time() == time() else value.isoformat()
+        return Dated(value.date().isoformat() if value.time() == time() else value.isoformat())
     if isinstance(value, date | time):
-        return value.isoformat()
+        return Dated(value.isoformat())
     if isinstance(value, timedelta):
         minutes, seconds = divmod(round(value.total_seconds()), 60)
-        return f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}"
+        return Dated(f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}")
     if isinstance(value, float):
         return int(value) if value.is_integer() else Decimal(f"{value:.15g}")  # the digits that Excel shows
     return value
