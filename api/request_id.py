@@ -1,7 +1,7 @@
-"""What a request is called: its X-Request-Id where the caller gave one that can be used, a name of ours otherwise.
+"""Name of a request: its X-Request-Id where the caller gave a UUID, with or without hyphens, a name of ours otherwise.
 
-It is in the answer's header, in the log, and in the metadata of the events that the request causes. These stay for
-ever, so that it is no place for personal data; its characters leave no room for addresses, blanks or quotes.
+It is in the answer's header, in the log, and in the metadata of the events that the request causes. Events are never
+erased, so the forms that are taken have no room for a person's name, address or telephone number.
 """
 
 import re
@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from itertools import count
 
 HEADER = b"x-request-id"
-MAX_LENGTH = 128
-_USABLE = re.compile(rb"[A-Za-z0-9._:+/=-]{1,128}\Z")
+_USABLE = re.compile(rb"(?:[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}|[0-9A-Fa-f]{32})\Z")
+"""Hexadecimal digits of other lengths are refused: some IBANs, and telephone numbers, consist of them."""
 _prefix = secrets.token_hex(4)
 _numbers = count(1)
 

@@ -14,7 +14,7 @@ RUN = Parameter(
     " place for personal data.",
     schema={"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
 )
-_RUN = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
+_RUN = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,64}\Z")
 
 
 def named_run(request: Request) -> str:
@@ -28,8 +28,10 @@ def named_run(request: Request) -> str:
         raise ApiError(
             400,
             Sentence(
-                "A run's name must have 1 to 64 of A–Z, a–z, 0–9, point, underscore and hyphen.",
-                "Der Name eines Laufs muss 1 bis 64 Zeichen haben: A–Z, a–z, 0–9, Punkt, Unterstrich, Bindestrich.",
+                "A run's name must have 1 to 64 of A–Z, a–z, 0–9, point, underscore and hyphen,"
+                " and must not be . or ..",
+                "Der Name eines Laufs muss 1 bis 64 Zeichen haben: A–Z, a–z, 0–9, Punkt, Unterstrich, Bindestrich;"
+                " er darf nicht . oder .. sein.",
             ),
         )
     return name

@@ -80,6 +80,15 @@ _ONLY_CHUNKED = Sentence(
     "Transfer-Encoding muss chunked sein und darf nicht mit HTTP/1.0 gesendet werden.",
 )
 _NO_CHUNKED_ANSWER = Sentence("TE must not name chunked.", "TE darf chunked nicht nennen.")
+SINGLE = frozenset(
+    {
+        *(b"authorization", b"content-encoding", b"content-type", b"cookie", b"idempotency-key", b"last-event-id"),
+        *(b"origin", b"sec-fetch-site", b"traceparent", b"x-forwarded-proto", b"x-request-id"),
+    }
+)
+"""Fields of the header that decide who sends a request and how its body is read, in lower case. Two of a name are
+refused: a proxy could have judged one of them and this server the other.
+"""
 _FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 """Fields that say where a body ends."""
 _HOST = re.compile(rb"[A-Za-z0-9._~!$&'()*+,;=:%\[\]-]* *")
@@ -100,8 +109,16 @@ def _fault_of(version: str, method: bytes, fields: Sequence[tuple[bytes, bytes]]
     if method == b"CONNECT":
         return _NO_TUNNEL
     hosts = 0
+    singles = set()
     for name, value in fields:
-        if name == b"host":
+        if name in SINGLE:
+            if name in singles:
+                return Sentence(
+                    f"A request must not have two fields {name.decode()}.",
+                    f"Eine Anfrage darf {name.decode()} nicht zweimal haben.",
+                )
+            singles.add(name)
+        elif name == b"host":
             hosts += 1
             if not _HOST.fullmatch(value):
                 return _ONE_HOST

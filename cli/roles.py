@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import resource
 import sys
 import time
 import urllib.error
@@ -151,8 +152,12 @@ def _refuse_unusable(settings: Settings, folder: DataFolder, host: str, port: in
 
 
 def role_settings(*, is_role: bool = True) -> Settings:
-    """Settings of a process that logs as they say. `is_role`: it continues until it is stopped."""
+    """Settings of a process that logs as they say. `is_role`: it continues until it is stopped.
+
+    The process and its children leave no core dump: its memory holds keys and personal data.
+    """
     settings = Settings.from_environment()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     begin_process(settings.log_level, settings.log_format, is_role=is_role)
     return settings
 

@@ -60,7 +60,8 @@ class Unreadable(Event, frozen=True):
 class Metadata(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What is known of the request that caused an event; "" where nothing is. Stored beside the event's own members.
 
-    `request_id` is the request's X-Request-Id, `traceparent` its place in a trace (W3C). Both are bounded and in clear.
+    `request_id` is the request's X-Request-Id, `traceparent` its place in a trace (W3C). Both are hexadecimal digits,
+    which cannot name a person: they outlast an erasure.
     """
 
     request_id: str = ""

@@ -57,8 +57,12 @@ LongText = Annotated[str, Meta(min_length=1, max_length=65_536)]
 DecimalText = Annotated[str, Meta(pattern=DECIMAL_PATTERN)]
 """An exact decimal, kept as the text that was submitted, so that its scale survives."""
 
-ExternalNumber = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^\S(?s:.*\S)?\Z")]
-"""The account's identifier in the old system: byte for byte, without outer blanks."""
+DOT_SEGMENTS = (".", "..")
+"""Names that no path can hold: clients remove them from an address before they send it, percent-encoded or not
+(RFC 3986, 5.2.4 and 6.2.2.2).
+"""
+ExternalNumber = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^(?!\.{1,2}\Z)\S(?s:.*\S)?\Z")]
+"""The account's identifier in the old system: byte for byte, without outer blanks, and no dot segment."""
 
 Moment = Annotated[datetime, Meta(tz=True)]
 """A datetime with its zone. One that came without is read as German market time, and then has that zone."""

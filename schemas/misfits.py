@@ -17,6 +17,10 @@ OUTER_BLANKS = Sentence(
     "This field must not begin or end with a blank.",
     "Dieses Feld darf nicht mit einem Leerzeichen beginnen oder enden.",
 )
+DOT_SEGMENT = Sentence(
+    "This field must not be a single or a double dot: no address could name the account.",
+    "Dieses Feld darf nicht nur aus einem oder zwei Punkten bestehen: Keine Adresse könnte das Konto nennen.",
+)
 REPEATED = Sentence(
     "This field must not be given twice in one object.",
     "Dieses Feld darf in einem Objekt nicht zweimal angegeben sein.",

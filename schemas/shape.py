@@ -20,7 +20,7 @@ import msgspec
 from msgspec import inspect
 
 from schemas import misfits
-from schemas.base import DECIMAL_PATTERN, MARKET_TIME, Problem, instant
+from schemas.base import DECIMAL_PATTERN, DOT_SEGMENTS, MARKET_TIME, Problem, instant
 from schemas.decimals import exact_number, number_texts
 from schemas.names import has_larger_object, names_at_fault, repeated_names, repeats_names
 from schemas.nesting import is_read_shallow, is_shallow
@@ -414,7 +414,7 @@ class _Walk:
         elif node.max_length is not None and len(value) > node.max_length:
             self.note(path, "max_length", misfits.too_long(node.max_length))
         elif node.pattern is not None and not re.search(node.pattern, value):
-            self.note(path, "invalid", misfits.OUTER_BLANKS)
+            self.note(path, "invalid", misfits.DOT_SEGMENT if value in DOT_SEGMENTS else misfits.OUTER_BLANKS)
         else:
             self.text(value, path)
 

@@ -253,6 +253,17 @@ def test_a_request_line_header_or_trailer_beyond_its_limit_is_refused(
         assert answer_to(port, line_of(100)) == (200, b"here")
 
 
+@pytest.mark.parametrize("name", sorted(server.SINGLE))
+def test_a_field_that_decides_who_asks_must_not_be_sent_twice(name: bytes) -> None:
+    once = line_of(100)[:-2] + name.title() + b": one\r\n"
+    with serving(APP) as port:
+        assert answer_to(port, once + b"\r\n") == (200, b"here")
+        for second in (b"one", b"two", b""):
+            status, text = answer_to(port, once + b"X: y\r\n" + name + b": " + second + b"\r\n\r\n")
+            assert (status, json.loads(text)["code"]) == (400, "parse_error")
+            assert name.decode() in json.loads(text)["detail"]
+
+
 BODY = b'{"external_account_number": "H2C-1"}'
 H2C = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABk\r\n"
 SIZED = b"POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n" % len(BODY) + H2C + b"\r\n" + BODY

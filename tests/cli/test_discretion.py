@@ -322,3 +322,12 @@ def test_what_a_child_prints_tells_no_canary(folder: Path) -> None:
     supervisor.stop()
     nothing_told(log.read_text())
     assert log.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_role_and_its_children_leave_no_core_dump() -> None:
+    program = (
+        "import subprocess; from cli.roles import role_settings; role_settings();"
+        "subprocess.run(['sh', '-c', 'ulimit -S -c; ulimit -H -c'])"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["0", "0"]

@@ -58,6 +58,7 @@ class _Service(_Strict):
     depends_on: dict[str, _Condition] = {}
     init: bool = False
     ports: list[str] = []
+    ulimits: dict[str, int] = {}
     read_only: bool = False
     secrets: list[str] = []
     shm_size: str = ""
@@ -136,6 +137,7 @@ def test_the_roles_have_a_read_only_root_and_no_rights(compose: _Compose) -> Non
         assert service.cap_drop == ["ALL"]
         assert service.security_opt == ["no-new-privileges:true"]
         assert service.tmpfs == ["/tmp"]
+        assert service.ulimits == {"core": 0}
 
 
 def test_the_sealing_key_is_a_secret_and_every_role_sees_the_checkpoints(compose: _Compose) -> None:

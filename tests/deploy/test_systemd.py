@@ -74,6 +74,11 @@ def test_the_user_of_the_roles_is_made(tmp_path: Path) -> None:
     assert user.endswith(":/var/lib/importledger:/usr/sbin/nologin")
 
 
+@pytest.mark.parametrize("unit", SERVICES, ids=lambda path: path.name)
+def test_a_service_that_crashes_leaves_no_core_dump(unit: Path) -> None:
+    assert "LimitCORE=0" in unit.read_text().splitlines()
+
+
 def test_only_the_migration_may_change_the_schema() -> None:
     for unit in SERVICES:
         text = unit.read_text()

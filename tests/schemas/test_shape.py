@@ -4,6 +4,7 @@ import string
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
+from urllib.parse import quote, unquote, urljoin, urlsplit
 
 import msgspec
 import pytest
@@ -41,6 +42,8 @@ def problems(account: Any) -> list[tuple[str, str]]:
         ("", ("external_account_number",), "blank"),
         ("", ("import_supplier",), "blank"),
         (" X", ("external_account_number",), "invalid"),
+        (".", ("external_account_number",), "invalid"),
+        ("..", ("external_account_number",), "invalid"),
         ("x" * 129, ("external_account_number",), "max_length"),
         ("x" * 513, ("customers", 0, "family_name"), "max_length"),
         ([{"slug": "x"}] * 10_001, ("account_campaigns",), "max_length"),
@@ -84,6 +87,16 @@ def test_a_misfit_is_named_with_its_path(value: Any, path: tuple[str | int, ...]
     [problem] = read_submission(encoded(changed(an_account(), value, *path))).misfits
     assert problem.detail != german_of(problem.detail)
     assert is_german(german_of(problem.detail))
+
+
+@given(st.text(max_size=4) | st.sampled_from([".", "..", "...", ".a", "a/..", "%2E"]))
+@example("..")
+def test_each_external_number_that_fits_is_named_by_an_address(number: str) -> None:
+    """A client joins the address as RFC 3986 says, which removes dot segments."""
+    if problems(changed(an_account(), number, "external_account_number")):
+        return
+    address = urljoin("http://ledger/accounts/", f"/accounts/{quote(number, safe='')}/")
+    assert unquote(urlsplit(address).path.removeprefix("/accounts/").removesuffix("/")) == number
 
 
 def test_all_misfits_are_found_at_once() -> None:

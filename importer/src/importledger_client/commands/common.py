@@ -23,7 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _PLACE = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}\Z")
 """How W3C writes a place in a trace."""
-_RUN = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
+_RUN = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,64}\Z")
 
 
 class Stop(Exception):
@@ -83,7 +83,9 @@ def reaches_the_service(verb: F) -> F:
 def run_name(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """A run's name as the service takes it: it becomes part of file names and addresses."""
     if value is not None and not _RUN.match(value):
-        raise click.BadParameter("A run has 1 to 64 letters, digits, full stops, underscores and hyphens.")
+        raise click.BadParameter(
+            "A run must have 1 to 64 letters, digits, full stops, underscores and hyphens, and must not be . or .."
+        )
     return value
 
 
