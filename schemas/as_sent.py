@@ -14,7 +14,6 @@ from typing import Any, Generic, TypeVar, Union
 import msgspec
 from msgspec import NODEFAULT, UNSET, UnsetType
 
-from runtime.spare import Spare
 from runtime.steps import Steps, to_the_end
 from schemas.decimals import decimals_hold, exact_number, without_form
 from schemas.derived import Field, derived, is_shape, retyped
@@ -79,9 +78,6 @@ class SentShape(Generic[T]):
         A name that an object repeats is lost in reading, with its value and its quotes, so quotes are counted. Only one
         other thing makes their number smaller, a number that was sent as text, and one makes it larger: a quote that
         was sent as its code. A null character, which is refused, can be sent in no other way.
-
-        The canonical form is as large as the body, and those of all that are read together would not stay in the
-        processor's caches: it is written where the last one was.
         """
         if len(body) > LARGE_BYTES or (b"\\" in body and _QUOTE_OR_NULL.search(body) is not None):
             return None
@@ -94,33 +90,24 @@ class SentShape(Generic[T]):
         if not (is_read_shallow(sent, wire_type) and decimals_hold(sent, wire_type)):
             return None
         yield
-        written = _buffers.take()
-        (_canonical if with_digest else _in_read_order).encode_into(sent, written)
-        is_whole = _is_whole(sent, body, written, is_canonical=with_digest)
-        digest = hashlib.sha256(written).digest() if is_whole and with_digest else b""
-        _buffers.give_back(written)
-        return (sent, digest) if is_whole else None
+        written = (_canonical if with_digest else _in_read_order).encode(sent)
+        if not _is_whole(sent, body, written, is_canonical=with_digest):
+            return None
+        return sent, hashlib.sha256(written).digest() if with_digest else b""
 
 
-def _is_whole(sent: Any, body: bytes, written: bytearray, *, is_canonical: bool) -> bool:
+def _is_whole(sent: Any, body: bytes, written: bytes, *, is_canonical: bool) -> bool:
     """Whether a body has nothing that what was read of it has not; `written` is that, canonical or in read order.
 
     Our own client sends fields in the order of the shape, without blanks: such a body is what would be written of it.
     That is seen in less time than it takes to count.
     """
-    if len(written) == len(body) and written[:_FIRST_BYTES] == body[:_FIRST_BYTES]:
-        is_same = written == body
-        if not is_same and is_canonical:
-            again = _buffers.take()
-            _in_read_order.encode_into(sent, again)
-            is_same = again == body
-            _buffers.give_back(again)
-        if is_same:
-            return True
+    may_be_same = len(written) == len(body) and written[:_FIRST_BYTES] == body[:_FIRST_BYTES]
+    if may_be_same and (written == body or (is_canonical and _in_read_order.encode(sent) == body)):
+        return True
     return written.count(b'"') == body.count(b'"')
 
 
-_buffers = Spare(bytearray)
 _QUOTE_OR_NULL = re.compile(rb"\\u00(?:22|00)")
 _FIRST_BYTES = 256
 """By so many bytes it is told that a body has another order, as a rule."""

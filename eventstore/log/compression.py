@@ -9,12 +9,12 @@ another file with another number, beside this one.
 """
 
 import hashlib
+import threading
 from pathlib import Path
 
 import zstandard
 
 from eventstore.errors import DamagedInstallation
-from runtime.spare import Spare
 
 DICTIONARY = Path(__file__).with_name("payloads-40001.zdict")
 DICTIONARY_NUMBER = 40_001
@@ -39,22 +39,15 @@ class UnknownDictionary(NotCompressed):
 
 def compressed(body: bytes) -> bytes:
     """A zstd frame, from which `decompressed` makes the same bytes."""
-    compressors = _small_compressors if len(body) <= SMALL_BYTES else _compressors
-    compressor = compressors.take()
-    content = compressor.compress(body)
-    compressors.give_back(compressor)
-    return content
+    return (_own.small_compressor if len(body) <= SMALL_BYTES else _own.compressor).compress(body)
 
 
 def decompressed(content: bytes) -> bytes:
     """What a frame was made of, with the dictionary or without. Raises NotCompressed, UnknownDictionary."""
-    decompressor = _decompressors.take()
     try:
-        body = decompressor.decompress(content)
+        return _own.decompressor.decompress(content)
     except zstandard.ZstdError as error:
         raise _reason(content) from error
-    _decompressors.give_back(decompressor)
-    return body
 
 
 def _reason(content: bytes) -> NotCompressed:
@@ -80,6 +73,15 @@ def whole_dictionary(file: Path) -> bytes:
 
 
 _dictionary = zstandard.ZstdCompressionDict(whole_dictionary(DICTIONARY))  # now: nobody is to find out later
-_compressors = Spare(lambda: zstandard.ZstdCompressor(level=_LEVEL))
-_small_compressors = Spare(lambda: zstandard.ZstdCompressor(compression_params=_SMALL, dict_data=_dictionary))
-_decompressors = Spare(lambda: zstandard.ZstdDecompressor(dict_data=_dictionary))
+
+
+class _Own(threading.local):
+    """Compressors of each thread: no two threads may use one at the same time."""
+
+    def __init__(self) -> None:
+        self.compressor = zstandard.ZstdCompressor(level=_LEVEL)
+        self.small_compressor = zstandard.ZstdCompressor(compression_params=_SMALL, dict_data=_dictionary)
+        self.decompressor = zstandard.ZstdDecompressor(dict_data=_dictionary)
+
+
+_own = _Own()
