@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import http.server
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextvars import ContextVar
 from typing import Any, ClassVar
 
 import pytest
@@ -110,6 +111,68 @@ def test_the_awaited_client_does_the_same(service: RunningService) -> None:
             return valid.status, created.status, ended.status, refused.value.errors[0].attr
 
     assert asyncio.run(script()) == ("VALID", "PENDING", "PROCESSED", "customers")
+
+
+class SourceFailed(Exception):
+    pass
+
+
+def test_the_awaited_client_takes_accounts_in_the_event_loop_and_sends_them_elsewhere(service: RunningService) -> None:
+    importer, taken_in, count = service.importer(), set[int](), 40
+    traces, trace = set[str](), ContextVar("trace", default="none")
+    accounts = [an_account(importer.supplier, number) for number in range(count)]
+
+    async def awaited() -> AsyncIterator[dict[str, Any]]:
+        for account in accounts:
+            await asyncio.sleep(0)
+            taken_in.add(threading.get_ident())
+            yield account
+
+    def plain() -> Iterator[dict[str, Any]]:
+        for account in accounts:
+            taken_in.add(threading.get_ident())
+            yield account
+
+    async def broken() -> AsyncIterator[dict[str, Any]]:
+        yield accounts[0]
+        raise SourceFailed
+
+    def traceparent() -> str:
+        traces.add(trace.get())
+        return ""
+
+    async def script() -> None:
+        trace.set("of the task")
+        async with AsyncClient(service.base_url, importer.api_key, traceparent=traceparent) as client:
+            for source in (awaited, plain):
+                receipts = [one async for one in client.push(source(), mode="validate", run="r")]
+                assert [(one.line, one.status) for one in receipts] == [(n, "VALID") for n in range(1, count + 1)]
+            with pytest.raises(SourceFailed):
+                [one async for one in client.push(broken(), mode="validate")]
+            async for one in client.push(awaited(), mode="validate"):
+                assert one.line == 1
+                break
+            assert [one async for one in client.failures(importer.supplier, "r")] == []
+
+    asyncio.run(script())
+    assert taken_in == {threading.get_ident()}
+    assert traces == {"of the task"}
+
+
+def test_the_awaited_client_reports_waits_in_the_event_loop() -> None:
+    heard_in = set[int]()
+
+    def heard(why: str, seconds: float) -> None:
+        heard_in.add(threading.get_ident())
+
+    async def script() -> None:
+        url = f"http://127.0.0.1:{free_port()}"
+        async with AsyncClient(url, "k", first_patience_s=0.3, on_wait=heard) as client:
+            with pytest.raises(Unavailable):
+                await client.runs("X")
+
+    asyncio.run(script())
+    assert heard_in == {threading.get_ident()}
 
 
 def test_a_failure_says_what_is_wrong_and_where() -> None:

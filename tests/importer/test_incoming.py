@@ -20,7 +20,7 @@ from importledger_client.answers import Run
 from importledger_client.batches import Batch
 from importledger_client.commands import main
 from importledger_client.commands.watch import _table
-from importledger_client.incoming import Lines, lines_of
+from importledger_client.incoming import lines_of
 from importledger_client.protocol import TryLater
 from importledger_client.visible import visible
 
@@ -44,11 +44,9 @@ def test_separators_inside_of_texts_end_no_line() -> None:
 
 def test_a_line_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "MAX_LINE_BYTES", 100)
-    lines = Lines()
-    for _ in range(100):
-        assert lines.feed(b"x") == []
+    assert list(lines_of([b"x"] * 100)) == [b"x" * 100]
     with pytest.raises(ImportLedgerError, match="is the address right"):
-        lines.feed(b"x")
+        list(lines_of([b"x"] * 101))
 
 
 @pytest.mark.parametrize("line", [0, 2, -1])

@@ -1,28 +1,30 @@
-"""The client for programs on an event loop: the same verbs as `Client`, awaited."""
+"""The client for programs on an event loop: the verbs of `Client`, each in a thread, awaited."""
 
 import asyncio
-import contextlib
 import time
-import uuid
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from typing import Any, Self, TypeVar
-
-import httpx
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
+from typing import Any, ParamSpec, Self, TypeVar
 
 from importledger_client import protocol
 from importledger_client.answers import Failure, ImportStatus, JobProgress, Receipt, Run
-from importledger_client.batches import Batch, Batcher, Underway
-from importledger_client.client import Account
+from importledger_client.client import Account, Client
 from importledger_client.errors import TimedOut
-from importledger_client.incoming import Lines, Whole, understood
-from importledger_client.protocol import Answered, Patience, Settings, Token, place
-from importledger_client.transport import LATER, LIMITS, TIMEOUT, Waits, unavailable
 
+P = ParamSpec("P")
 T = TypeVar("T")
+
+THREADS = 64
+"""Requests at a time. Others wait for a thread."""
 
 
 class AsyncClient:
-    """The import ledger, for one key: `async with AsyncClient() as client`. See `Client` for what each verb does."""
+    """The import ledger, for one key: `async with AsyncClient() as client`. See `Client` for what each verb does.
+
+    Callbacks and sources of accounts run in the event loop. What is cancelled may still be sent once.
+    """
 
     def __init__(
         self,
@@ -35,10 +37,17 @@ class AsyncClient:
         traceparent: protocol.TraceParent = None,
         insecure_http: bool = False,
     ) -> None:
-        self._transport = AsyncTransport(
-            Settings.of(url, key, traceparent, insecure_http=insecure_http),
-            Waits(patience_s, first_patience_s, on_wait),
+        self._client = Client(
+            url,
+            key,
+            patience_s=patience_s,
+            first_patience_s=first_patience_s,
+            on_wait=self._in_loop(on_wait),
+            traceparent=traceparent,
+            insecure_http=insecure_http,
         )
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="importledger")
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -47,24 +56,21 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        await self._transport.close()
+        """End all connections; what is waiting ends with Unavailable."""
+        self._client.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def create(self, account: Account, *, run: str | None = None, idempotency_key: str | None = None) -> Receipt:
         """Hand an account in: afterwards it is durably taken in, PENDING. Raises Refused, AlreadyImported."""
-        body = protocol.body_of(account)
-        headers = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
-        await self._transport.request("POST", protocol.CREATE, body, headers, {"run": run} if run else None)
-        return protocol.receipt_of(body, "PENDING")
+        return await self._awaited(self._client.create, account, run=run, idempotency_key=idempotency_key)
 
     async def validate(self, account: Account) -> Receipt:
         """Ask what the service would refuse, and leave nothing behind. Raises Refused with every `.errors`."""
-        body = protocol.body_of(account)
-        await self._transport.request("POST", protocol.VALIDATE, body)
-        return protocol.receipt_of(body, "VALID")
+        return await self._awaited(self._client.validate, account)
 
     async def status(self, supplier: str, number: str) -> ImportStatus:
         """What has become of an account. Raises NotFound."""
-        return understood(protocol.STATUS, await self._transport.request("GET", place("accounts", supplier, number)))
+        return await self._awaited(self._client.status, supplier, number)
 
     async def wait(self, supplier: str, number: str, *, timeout_s: float = 300.0) -> ImportStatus:
         """The status once the import has ended, well or badly. Raises TimedOut after so many seconds."""
@@ -85,48 +91,35 @@ class AsyncClient:
         connections: int = 4,
     ) -> AsyncIterator[Receipt]:
         """Send any number of accounts; receipts come in their order. Never raises for a refusal. See `Client.push`."""
-        query = protocol.run_query(mode, run)
-        batcher, gate = Batcher(), asyncio.Semaphore(connections)
-        underway = Underway[asyncio.Task[Batch]](connections)
-        try:
-            async for batch in batcher.batches_of(accounts):
-                while underway.is_full or underway.has_first(asyncio.Task.done):
-                    for receipt in batcher.learn(await underway.first()).receipts:
-                        yield receipt
-                underway.add(asyncio.create_task(self._send(batch, query, gate)), batch)
-            while underway:
-                for receipt in batcher.learn(await underway.first()).receipts:
-                    yield receipt
-        finally:
-            for task in underway:
-                task.cancel()
+        lines = map(protocol.body_of, _pulled(accounts, asyncio.get_running_loop()))
+        batches = self._client.push_batches(lines, mode=mode, run=run, connections=connections)
+        async for batch in self._each(batches):
+            for receipt in batch.receipts:
+                yield receipt
 
     async def run(self, supplier: str, run: str) -> Run:
         """A run as it is now. Raises NotFound."""
-        return understood(protocol.RUN, await self._transport.request("GET", place("runs", supplier, run)))
+        return await self._awaited(self._client.run, supplier, run)
 
     async def runs(self, supplier: str) -> tuple[Run, ...]:
         """All runs of a supplier."""
-        return understood(protocol.RUNS, await self._transport.request("GET", place("runs", supplier)))
+        return await self._awaited(self._client.runs, supplier)
 
     async def failures(self, supplier: str, run: str, *, status: str = "ERRORED") -> AsyncIterator[Failure]:
         """The accounts of a run that have ended in this status, with number and error, streamed."""
-        path = place("runs", supplier, run, "imports")
-        async with self._transport.stream("GET", path, {"status": status}) as answer:
-            async for line in _lines_of(answer):
-                if line.strip():
-                    yield understood(protocol.FAILURE, line)
+        async for failure in self._each(self._client.failures(supplier, run, status=status)):
+            yield failure
 
     async def totals(
         self, supplier: str, run: str, *, on_progress: Callable[[JobProgress], None] | None = None
     ) -> dict[str, Any]:
         """Counts and exact sums of what the platform's tables hold of a run. See `Client.totals`."""
-        return await self._added_up("GET", place("runs", supplier, run, "totals"), None, on_progress)
+        heard = self._in_loop(on_progress)
+        return await self._awaited(self._client.totals, supplier, run, on_progress=heard)
 
     async def cancel_totals(self, supplier: str, run: str) -> JobProgress:
         """Stop adding up a run. Raises NotFound when nobody does."""
-        path = place("runs", supplier, run, "totals", "cancel")
-        return understood(protocol.JOB_PROGRESS, await self._transport.request("POST", path))
+        return await self._awaited(self._client.cancel_totals, supplier, run)
 
     async def certificate(
         self,
@@ -137,156 +130,47 @@ class AsyncClient:
         on_progress: Callable[[JobProgress], None] | None = None,
     ) -> dict[str, Any]:
         """The signed statement that the platform holds what the manifest counts. Raises Refused: not_balanced."""
-        path, body = place("runs", supplier, run, "certificate"), protocol.encode(manifest)
-        return await self._added_up("POST", path, body, on_progress)
+        heard = self._in_loop(on_progress)
+        return await self._awaited(self._client.certificate, supplier, run, manifest, on_progress=heard)
 
-    async def _added_up(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None,
-        on_progress: Callable[[JobProgress], None] | None,
-    ) -> dict[str, Any]:
-        while True:
-            answered = await self._transport.answered(method, path, body)
-            if (progress := answered.progress) is None:
-                return answered.body
-            if on_progress:
-                on_progress(progress)
-            await asyncio.sleep(protocol.ASK_AGAIN_S)
+    async def _awaited(self, verb: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        """Run a verb in a thread, with the caller's context variables."""
+        self._loop = asyncio.get_running_loop()
+        return await self._loop.run_in_executor(self._threads, partial(copy_context().run, verb, *arguments, **named))
 
-    async def _send(self, batch: Batch, query: Mapping[str, str], gate: asyncio.Semaphore) -> Batch:
-        async with gate:
-            patience = self._transport.new_patience()
-            while not batch.is_complete:
-                before = len(batch.receipts)
-                try:
-                    sending = self._transport.once("POST", protocol.BULK, batch.content(), batch.headers, query)
-                    async with sending as answer:
-                        async for line in _lines_of(answer):
-                            batch.take(line)
-                    batch.check()
-                except LATER as problem:
-                    if len(batch.receipts) > before:
-                        patience = self._transport.new_patience()
-                    await self._transport.pause(patience, problem)
-        return batch
+    async def _each(self, items: Generator[T, None, None]) -> AsyncIterator[T]:
+        """The items of a generator that runs in a thread of its own, where it is closed after its last step."""
+        self._loop = asyncio.get_running_loop()
+        thread = ThreadPoolExecutor(1, thread_name_prefix="importledger")
+        step = partial(copy_context().run, next, items, None)
+        try:
+            while (item := await self._loop.run_in_executor(thread, step)) is not None:
+                yield item
+        finally:
+            thread.submit(items.close)
+            thread.shutdown(wait=False)
+
+    def _in_loop(self, callback: Callable[P, None] | None) -> Callable[P, None] | None:
+        """The callback for threads: it is called in the event loop."""
+        if callback is None:
+            return None
+
+        def call(*arguments: P.args, **named: P.kwargs) -> None:
+            assert self._loop is not None, "a verb runs"
+            self._loop.call_soon_threadsafe(partial(callback, *arguments, **named))
+
+        return call
 
 
-class AsyncTransport:
-    """What `Transport` is, on an event loop."""
-
-    def __init__(self, settings: Settings, waits: Waits) -> None:
-        self._settings = settings
-        self._waits = waits
-        self._http = httpx.AsyncClient(
-            base_url=settings.url, timeout=TIMEOUT, limits=LIMITS, trust_env=settings.uses_proxies
-        )
-        self._token = Token()
-        self._token_lock = asyncio.Lock()
-        self._is_known = False
-
-    async def close(self) -> None:
-        await self._http.aclose()
-
-    async def request(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        query: Mapping[str, str] | None = None,
-    ) -> bytes:
-        return (await self.answered(method, path, body, headers, query)).content
-
-    async def answered(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        query: Mapping[str, str] | None = None,
-    ) -> Answered:
-        async def attempt() -> Answered:
-            async with self.once(method, path, body, headers, query) as answer:
-                return Answered(answer.status_code, await _whole(answer))
-
-        return await self.patiently(attempt)
-
-    @contextlib.asynccontextmanager
-    async def stream(
-        self, method: str, path: str, query: Mapping[str, str] | None = None
-    ) -> AsyncIterator[httpx.Response]:
-        async with contextlib.AsyncExitStack() as stack:
-
-            async def attempt() -> httpx.Response:
-                return await stack.enter_async_context(self.once(method, path, query=query))
-
-            yield await self.patiently(attempt)
-
-    @contextlib.asynccontextmanager
-    async def once(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        query: Mapping[str, str] | None = None,
-    ) -> AsyncIterator[httpx.Response]:
-        for is_last in (False, True):
-            token = await self._valid_token()
-            sent = self._settings.fields(token, headers)
-            async with self._http.stream(method, path, content=body, headers=sent, params=query) as answer:
-                self._is_known = True
-                if answer.is_success:
-                    yield answer
-                    return
-                content = await _whole(answer)
-            if answer.status_code != 401 or is_last:
-                raise protocol.fault(answer.status_code, content, answer.headers.get("retry-after"))
-            if self._token.text == token:
-                self._token.forget()
-
-    async def patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        patience = self.new_patience()
-        while True:
-            try:
-                return await attempt()
-            except LATER as problem:
-                await self.pause(patience, problem)
-
-    def new_patience(self) -> Patience:
-        return self._waits.patience(is_stranger=not self._is_known)
-
-    async def pause(self, patience: Patience, problem: Exception) -> None:
-        wait_s = patience.wait_s(problem, is_known=self._is_known)
-        if wait_s is None:
-            raise unavailable(self._settings, problem)
-        self._waits.told(problem, wait_s)
-        await asyncio.sleep(wait_s)
-
-    async def _valid_token(self) -> str:
-        async with self._token_lock:
-            if not self._token.is_good:
-                body = protocol.token_request(self._settings.key)
-                headers = {"Content-Type": "application/json"}
-                async with self._http.stream("POST", protocol.TOKEN, content=body, headers=headers) as answer:
-                    self._is_known = True
-                    self._token.take(answer.status_code, await _whole(answer))
-            return self._token.text
+_END = object()
 
 
-async def _lines_of(answer: httpx.Response) -> AsyncIterator[bytes]:
-    lines = Lines()
-    async for part in answer.aiter_bytes():
-        for line in lines.feed(part):
-            yield line
-    for line in lines.end():
-        yield line
+def _pulled(accounts: Iterable[Account] | AsyncIterable[Account], loop: asyncio.AbstractEventLoop) -> Iterator[Account]:
+    """The accounts for a thread. Each is taken from its source by the event loop."""
+    source = aiter(accounts) if isinstance(accounts, AsyncIterable) else iter(accounts)
 
+    async def account() -> Account:
+        return next(source, _END) if isinstance(source, Iterator) else await anext(source, _END)
 
-async def _whole(answer: httpx.Response) -> bytes:
-    whole = Whole()
-    async for part in answer.aiter_bytes():
-        whole.feed(part)
-    return bytes(whole.content)
+    while (taken := asyncio.run_coroutine_threadsafe(account(), loop).result()) is not _END:
+        yield taken

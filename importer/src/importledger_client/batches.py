@@ -1,17 +1,15 @@
 """Lines that go in one request, their receipts, and how many lines that are."""
 
 import collections
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
 
 import msgspec
 import zstandard
 
 from importledger_client.answers import Receipt, Summary
 from importledger_client.errors import ImportLedgerError, Unavailable
-from importledger_client.protocol import TryLater, body_of, is_blank
-
-F = TypeVar("F")
+from importledger_client.protocol import TryLater, is_blank
 
 MOST_LINES, MOST_BYTES = 500, 2 * 2**20
 ANSWER_BYTES = 48 * 2**10
@@ -100,18 +98,6 @@ class Batcher:
         if self._lines:
             yield self._cut()
 
-    async def batches_of(self, accounts: Iterable[Any] | AsyncIterable[Any]) -> AsyncIterator[Batch]:
-        """The same for accounts that may come from an asynchronous source."""
-        if isinstance(accounts, AsyncIterable):
-            async for account in accounts:
-                if batch := self._added(body_of(account)):
-                    yield batch
-            if self._lines:
-                yield self._cut()
-        else:
-            for batch in self.batches(map(body_of, accounts)):
-                yield batch
-
     def _added(self, line: bytes) -> Batch | None:
         """Add a line, and give the batch that was full before it. An empty one counts, and is not sent."""
         self._count += 1
@@ -130,34 +116,32 @@ class Batcher:
         return batch
 
 
-class Underway(Generic[F]):
+class Underway:
     """The batches that are on their way, in order: so many at a time, and so many bytes."""
 
     def __init__(self, connections: int) -> None:
         self._most = 2 * connections
-        self._sent = collections.deque[tuple[F, int]]()
+        self._sent = collections.deque[tuple[Future[Batch], int]]()
         self._bytes = 0
 
     def __bool__(self) -> bool:
         return bool(self._sent)
 
-    def __iter__(self) -> Iterator[F]:
-        return (future for future, _ in self._sent)
-
     @property
     def is_full(self) -> bool:
         return len(self._sent) >= self._most or self._bytes > MOST_UNDERWAY_BYTES
 
-    def has_first(self, is_done: Callable[[F], bool]) -> bool:
+    @property
+    def has_first(self) -> bool:
         """Whether the first of them has come back."""
-        return bool(self._sent) and is_done(self._sent[0][0])
+        return bool(self._sent) and self._sent[0][0].done()
 
-    def add(self, future: F, batch: Batch) -> None:
+    def add(self, future: Future[Batch], batch: Batch) -> None:
         self._sent.append((future, batch.size))
         self._bytes += batch.size
 
-    def first(self) -> F:
-        """The first of them, which then is no longer underway."""
+    def first(self) -> Batch:
+        """The first of them once it has come back; it is no longer underway then."""
         future, size = self._sent.popleft()
         self._bytes -= size
-        return future
+        return future.result()

@@ -3,8 +3,9 @@
 import collections
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any, Self
 
 from importledger_client import protocol
@@ -107,19 +108,19 @@ class Client:
         run: str | None = None,
         connections: int = 4,
         most_lines: int | None = None,
-    ) -> Iterator[Batch]:
+    ) -> Generator[Batch, None, None]:
         """The same by batches: lines, without line breaks in them, beside their receipts."""
         query = protocol.run_query(mode, run)
         batcher = Batcher(most_lines)
         pool = ThreadPoolExecutor(connections, thread_name_prefix="push")
-        underway = Underway[Future[Batch]](connections)
+        underway = Underway(connections)
         try:
             for batch in batcher.batches(lines):
-                while underway.is_full or underway.has_first(Future.done):
-                    yield batcher.learn(underway.first().result())
-                underway.add(pool.submit(self._send, batch, query), batch)
+                while underway.is_full or underway.has_first:
+                    yield batcher.learn(underway.first())
+                underway.add(pool.submit(copy_context().run, self._send, batch, query), batch)
             while underway:
-                yield batcher.learn(underway.first().result())
+                yield batcher.learn(underway.first())
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
@@ -131,7 +132,7 @@ class Client:
         """All runs of a supplier."""
         return understood(protocol.RUNS, self._transport.request("GET", place("runs", supplier)))
 
-    def failures(self, supplier: str, run: str, *, status: str = "ERRORED") -> Iterator[Failure]:
+    def failures(self, supplier: str, run: str, *, status: str = "ERRORED") -> Generator[Failure, None, None]:
         """The accounts of a run that have ended in this status, with number and error, streamed."""
         with self._transport.stream("GET", place("runs", supplier, run, "imports"), {"status": status}) as answer:
             for line in lines_of(answer.iter_bytes()):

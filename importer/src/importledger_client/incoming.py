@@ -16,48 +16,34 @@ MAX_ANSWER_BYTES = 256 * 2**20
 _NOT_UNDERSTOOD = "The answer is not one of an import ledger: is the address right?"
 
 
-class Lines:
-    """Cuts what comes in into lines, at line feeds alone: other separators may stand inside of JSON texts."""
-
-    def __init__(self) -> None:
-        self._rest = bytearray()
-
-    def feed(self, part: bytes) -> list[bytes]:
-        """The lines that this part ends. Raises ImportLedgerError for one that is too long."""
-        if b"\n" not in part:
-            self._rest += part
-            if len(self._rest) > MAX_LINE_BYTES:
-                raise ImportLedgerError(_NOT_UNDERSTOOD)
-            return []
-        first, *others, rest = part.split(b"\n")
-        whole = [bytes(self._rest + first), *others]
-        self._rest = bytearray(rest)
-        return whole
-
-    def end(self) -> list[bytes]:
-        """What came after the last line feed."""
-        return [bytes(self._rest)] if self._rest else []
-
-
 def lines_of(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines of an answer, as they come."""
-    lines = Lines()
+    """The lines of an answer, as they come. Raises ImportLedgerError for one that is too long.
+
+    They end at line feeds alone: other separators may stand inside of JSON texts.
+    """
+    rest = bytearray()
     for part in parts:
-        yield from lines.feed(part)
-    yield from lines.end()
-
-
-class Whole:
-    """Keeps an answer that is read as one."""
-
-    def __init__(self) -> None:
-        self.content = bytearray()
-
-    def feed(self, part: bytes) -> None:
-        """Raises ImportLedgerError when it is longer than any."""
-        self.content += part
-        if len(self.content) > MAX_ANSWER_BYTES:
+        first, *others = part.split(b"\n")
+        rest += first
+        if others:
+            *whole, last = others
+            yield bytes(rest)
+            yield from whole
+            rest = bytearray(last)
+        elif len(rest) > MAX_LINE_BYTES:
             raise ImportLedgerError(_NOT_UNDERSTOOD)
+    if rest:
+        yield bytes(rest)
+
+
+def whole_of(parts: Iterable[bytes]) -> bytes:
+    """An answer that is read as one. Raises ImportLedgerError when it is longer than any."""
+    content = bytearray()
+    for part in parts:
+        content += part
+        if len(content) > MAX_ANSWER_BYTES:
+            raise ImportLedgerError(_NOT_UNDERSTOOD)
+    return bytes(content)
 
 
 def understood(decoder: msgspec.json.Decoder[T], content: bytes) -> T:

@@ -9,7 +9,7 @@ import httpx
 
 from importledger_client import protocol
 from importledger_client.errors import Unavailable
-from importledger_client.incoming import Whole
+from importledger_client.incoming import whole_of
 from importledger_client.protocol import Answered, Patience, Settings, Token, TryLater
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ class Transport:
 
         def attempt() -> Answered:
             with self.once(method, path, body, headers, query) as answer:
-                return Answered(answer.status_code, _whole(answer))
+                return Answered(answer.status_code, whole_of(answer.iter_bytes()))
 
         return self.patiently(attempt)
 
@@ -88,7 +88,7 @@ class Transport:
                 if answer.is_success:
                     yield answer
                     return
-                content = _whole(answer)
+                content = whole_of(answer.iter_bytes())
             if answer.status_code != 401 or is_last:
                 raise protocol.fault(answer.status_code, content, answer.headers.get("retry-after"))
             with self._token_lock:  # it has ended before its time, or the service has a new key
@@ -122,15 +122,8 @@ class Transport:
                 headers = {"Content-Type": "application/json"}
                 with self._http.stream("POST", protocol.TOKEN, content=body, headers=headers) as answer:
                     self._is_known = True
-                    self._token.take(answer.status_code, _whole(answer))
+                    self._token.take(answer.status_code, whole_of(answer.iter_bytes()))
             return self._token.text
-
-
-def _whole(answer: httpx.Response) -> bytes:
-    whole = Whole()
-    for part in answer.iter_bytes():
-        whole.feed(part)
-    return bytes(whole.content)
 
 
 class Waits:
