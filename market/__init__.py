@@ -7,7 +7,6 @@ from market.account import ACCOUNT
 from market.customer import CUSTOMER
 from market.edition import edition_of, sources
 from market.finance import FINANCE
-from market.ordinary import is_ordinary
 from market.plausibility import PLAUSIBILITY
 from market.rule import Breach, Rule, RuleBook, Severity
 from market.supply import SUPPLY
@@ -42,9 +41,7 @@ def check_in_steps(
     """
     breaches = _book.breaches(account, now, besides, within_s=within_s)
     yield
-    if besides or not is_ordinary(account, now):
-        breaches += _plausibility.breaches(account, now, besides, within_s=within_s)
-    return breaches
+    return breaches + _plausibility.breaches(account, now, besides, within_s=within_s)
 
 
 __all__ = ["EDITION", "RULES", "Breach", "Rule", "Severity", "check", "check_in_steps"]

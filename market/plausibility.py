@@ -4,6 +4,8 @@ All of them are warnings: the account is taken, and whoever sent it reads what l
 account.
 """
 
+# ruff: noqa: SIM110 - checks are asked of every account, and a loop is faster than a generator
+
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -13,7 +15,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from market.rule import Rule, Severity, reading
+from market.rule import Rule, Severity, inlined, reading
 from schemas.base import MARKET_TIME
 from schemas.meter import Meter, Register
 from schemas.sentence import Sentence
@@ -40,11 +42,16 @@ def today_in_germany(now: datetime) -> date:
     return now.astimezone(MARKET_TIME).date()
 
 
-# Most dates are of years gone by, and accounts have many: the year is looked at first.
+_PAST_YEAR = "{v}.year < now.year or {holds}({v}, now)"
+"""Most dates are of years gone by, and accounts have many: the year is looked at first."""
+
+
+@inlined(_PAST_YEAR)
 def _is_not_after_today(day: date, now: datetime) -> bool:
-    return day.year < now.year or day <= today_in_germany(now)
+    return day <= today_in_germany(now)
 
 
+@inlined(_PAST_YEAR)
 def _is_past(moment: datetime, now: datetime) -> bool:
     return moment.year < now.year or moment <= now
 
@@ -53,8 +60,9 @@ def _is_within_a_lifetime(day: date, now: datetime) -> bool:
     return day.year >= now.year - OLDEST_YEARS
 
 
+@inlined(_PAST_YEAR)
 def _is_not_far_ahead(day: date, now: datetime) -> bool:
-    return day.year < now.year or day <= today_in_germany(now) + FAR_AHEAD
+    return day <= today_in_germany(now) + FAR_AHEAD
 
 
 def _is_not_negative(number: Decimal | int) -> bool:
@@ -62,10 +70,12 @@ def _is_not_negative(number: Decimal | int) -> bool:
     return not Decimal(number).is_signed()
 
 
+@inlined("{v}[0] != '-' or {holds}({v})")
 def _has_no_sign(number: str) -> bool:
     return not number.startswith("-") or Decimal(number) == 0
 
 
+@inlined("({v}[0] < '5' and {v}[1:2] == '.') or {holds}({v})")
 def _is_price_in_euros(number: str) -> bool:
     return Decimal(number) <= MAX_UNIT_RATE
 
@@ -80,23 +90,27 @@ def _between(low: str, high: str) -> Callable[[str], bool]:
     return lambda number: least <= Decimal(number) <= most
 
 
-is_calorific_value = _between("5", "15")
-is_condition_value = _between("0.5", "2")
+_is_calorific_value = _between("5", "15")
+_is_condition_value = _between("0.5", "2")
 
 
 @reading("customer_at_supply_address_from_date", "supply_points[].supply_start_date")
 def _supplied_after_moving_in(address: SupplyAddress) -> bool:
-    return all(
-        point.supply_start_date >= address.customer_at_supply_address_from_date for point in address.supply_points
-    )
+    since = address.customer_at_supply_address_from_date
+    for point in address.supply_points:
+        if point.supply_start_date < since:
+            return False
+    return True
 
 
+@inlined("not {v}.supply_end_date or {holds}({v})")
 @reading("supply_end_date", "agreements[].effective_from")
 def _agreed_before_the_end(point: SupplyPoint) -> bool:
     end = point.supply_end_date
     return not end or all(agreement.effective_from <= end for agreement in point.agreements)
 
 
+@inlined("{v}.last_billed_to_date is UNSET or {holds}({v})")
 @reading("supply_start_date", "last_billed_to_date")
 def _billed_since_the_start(point: SupplyPoint) -> bool:
     billed = point.last_billed_to_date
@@ -107,19 +121,25 @@ def _billed_since_the_start(point: SupplyPoint) -> bool:
 def _registers_count_what_is_supplied(point: SupplyPoint) -> bool:
     """Only codes that name their medium are asked; what has no such form is a breach of its own."""
     medium = OBIS_MEDIA[point.supply_type]
-    codes = (r.obis_code for melo in point.melos for meter in melo.meters for r in meter.registers)
-    return all(code.startswith(medium) or not code.startswith(tuple(OBIS_MEDIA.values())) for code in codes)
+    for melo in point.melos:
+        for meter in melo.meters:
+            for register in meter.registers:
+                code = register.obis_code
+                if not code.startswith(medium) and code.startswith(tuple(OBIS_MEDIA.values())):
+                    return False
+    return True
 
 
 @reading("registeranzahl", "energierichtung", "registers[].active_to")
-def has_its_registers(meter: Meter) -> bool:
+def _has_its_registers(meter: Meter) -> bool:
     """Whether a meter for one direction has as many registers in use as its type says; others are not looked at."""
     wanted = _REGISTERS.get(meter.registeranzahl)
     if wanted is None or meter.energierichtung != "EINRICHTUNGSZAEHLER" or not meter.registers:
         return True
-    return sum(not register.active_to for register in meter.registers) in (0, wanted)
+    return len([register for register in meter.registers if not register.active_to]) in (0, wanted)
 
 
+@inlined("{v}.digits is UNSET or {holds}({v})")
 @reading("digits", "readings[].value")
 def _fits_its_digits(register: Register) -> bool:
     if register.digits is UNSET:
@@ -128,6 +148,7 @@ def _fits_its_digits(register: Register) -> bool:
     return all(len(r.value) <= digits or abs(int(Decimal(r.value))) < 10**digits for r in register.readings)
 
 
+@inlined("len({v}.readings) < 2 or {holds}({v})")
 @reading("digits", "readings[].value", "readings[].read_at")
 def _runs_forward(register: Register) -> bool:
     """Whether no reading is smaller than the one before, unless the register has turned over between them.
@@ -136,6 +157,11 @@ def _runs_forward(register: Register) -> bool:
     """
     readings, digits = register.readings, register.digits
     if len(readings) < 2:
+        return True
+    for earlier, later in pairwise(readings):
+        if later.read_at < earlier.read_at or float(later.value) <= float(earlier.value):
+            break
+    else:
         return True
     in_order = sorted(readings, key=_read_at)
     return all(
@@ -146,13 +172,15 @@ def _runs_forward(register: Register) -> bool:
     )
 
 
+@inlined("({v}.active_from is UNSET and not {v}.active_to) or {holds}({v})")
 @reading("active_from", "active_to", "readings[].read_at")
 def _read_while_active(register: Register) -> bool:
     """Whether readings are of days on which the register was in use, give or take one: a meter is read when changed."""
     first, last = register.active_from, register.active_to
-    if first is not UNSET and register.readings and first - min(map(_read_at, register.readings)) >= DAY:
-        return False
-    return not last or all(reading.read_at - last < DAY for reading in register.readings)
+    for one in register.readings:
+        if (first is not UNSET and first - one.read_at >= DAY) or (last and one.read_at - last >= DAY):
+            return False
+    return True
 
 
 def _warns(code: str, at: str, holds: Callable[..., Any], says: Sentence, **more: Any) -> Rule:
@@ -268,7 +296,7 @@ PLAUSIBILITY: tuple[Rule, ...] = (
     _warns(
         "implausible_conversion_factor",
         f"{_POINT}.melos[].conversion_factors[].calorific_value",
-        is_calorific_value,
+        _is_calorific_value,
         Sentence(
             "A calorific value must lie between 5 and 15 kWh per cubic metre.",
             "Ein Brennwert muss zwischen 5 und 15 kWh je Kubikmeter liegen.",
@@ -278,7 +306,7 @@ PLAUSIBILITY: tuple[Rule, ...] = (
     _warns(
         "implausible_conversion_factor",
         f"{_POINT}.melos[].conversion_factors[].condition_value",
-        is_condition_value,
+        _is_condition_value,
         Sentence(
             "A condition value must lie between 0.5 and 2 at the pressures of supply to customers.",
             "Eine Zustandszahl muss bei den Drücken der Kundenversorgung zwischen 0,5 und 2 liegen.",
@@ -288,7 +316,7 @@ PLAUSIBILITY: tuple[Rule, ...] = (
     _warns(
         "implausible_register_count",
         _METER,
-        has_its_registers,
+        _has_its_registers,
         Sentence(
             "A meter for one direction must have as many active registers as registeranzahl says.",
             "Ein Einrichtungszähler muss so viele aktive Zählwerke haben, wie registeranzahl angibt.",

@@ -19,10 +19,8 @@ from market.identifiers import (
     is_obis_code,
     is_postcode,
 )
-from market.ordinary import is_ordinary
 from market.periods import follow_each_other
 from market.plausibility import PLAUSIBILITY
-from market.rule import RuleBook
 from market.uniqueness import all_different, unique_by
 from schemas.account import Account
 from schemas.submission import read_submission
@@ -159,9 +157,7 @@ def read(account: dict[str, Any]) -> Account:
 
 
 def codes(account: Account) -> set[str]:
-    """What the rules say, also where a first look has found the account ordinary."""
-    breaches = [*market.check(account, NOW), *RuleBook(PLAUSIBILITY).breaches(account, NOW)]
-    return {breach.problem.code for breach in breaches}
+    return {breach.problem.code for breach in market.check(account, NOW)}
 
 
 @pytest.mark.parametrize(
@@ -175,7 +171,7 @@ def test_a_limit_is_where_it_is_said_to_be(code: str, path: Path, inside: Any, o
     assert code in codes(beyond)
 
 
-ORDINARY: list[tuple[Path, Any]] = [
+PLAUSIBLE: list[tuple[Path, Any]] = [
     (("customers", 0, "date_of_birth"), "1906-01-01"),
     (("customers", 0, "date_of_birth"), "2025-12-31"),
     ((*POINT, "supply_end_date"), "2022-01-01"),
@@ -213,51 +209,45 @@ ORDINARY: list[tuple[Path, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("path", "value"), ORDINARY, ids=[f"{'.'.join(map(str, p))}={v}" for p, v in ORDINARY])
-def test_what_is_plausible_is_found_so_at_the_first_look(path: Path, value: Any) -> None:
-    """Otherwise the rules say the same, and take longer."""
-    account = read(changed(an_account(), value, *path))
-    assert is_ordinary(account, NOW)
-    assert not codes(account) & IMPLAUSIBLE
+@pytest.mark.parametrize(("path", "value"), PLAUSIBLE, ids=[f"{'.'.join(map(str, p))}={v}" for p, v in PLAUSIBLE])
+def test_what_is_plausible_breaks_no_rule(path: Path, value: Any) -> None:
+    assert not codes(read(changed(an_account(), value, *path))) & IMPLAUSIBLE
 
 
 def test_an_agreement_may_begin_next_year_and_not_end() -> None:
     unended = changed(an_account(), None, *POINT, "supply_end_date")
-    for day, ordinary in (("2027-12-31", True), ("2028-01-01", False)):
+    for day in ("2027-12-31", "2028-01-01"):
         account = read(changed(unended, day, *AGREEMENT, "effective_from"))
-        assert is_ordinary(account, NOW) is ordinary
         assert not codes(account) & IMPLAUSIBLE
 
 
-@pytest.mark.parametrize(("first", "second", "ordinary"), [("1", "1", True), ("1", "0.9", False)])
-def test_two_readings_are_compared(first: str, second: str, ordinary: bool) -> None:
+@pytest.mark.parametrize(("first", "second", "rises"), [("1", "1", True), ("1", "0.9", False)])
+def test_two_readings_are_compared(first: str, second: str, rises: bool) -> None:
     early, late = "2022-01-01T00:00:00+01:00", "2022-02-01T00:00:00+01:00"
     for readings in ([(first, early), (second, late)], [(second, late), (first, early)]):
         listed = [{"value": value, "read_at": at} for value, at in readings]
         account = read(changed(an_account(), listed, *READINGS))
-        assert ("readings_run_backwards" in codes(account)) is not ordinary
+        assert ("readings_run_backwards" in codes(account)) is not rises
 
 
 @pytest.mark.parametrize("digits", [32, 17, ...])
-def test_readings_that_floats_cannot_tell_apart_are_left_to_the_rules(digits: Any) -> None:
+def test_readings_that_floats_cannot_tell_apart_are_compared_exactly(digits: Any) -> None:
     times = ("2022-01-01T00:00:00+01:00", "2022-02-01T00:00:00+01:00")
     values = ("12345678901234567.2", "12345678901234567.1")
     listed = [{"value": value, "read_at": at} for value, at in zip(values, times, strict=True)]
     account = read(changed(changed(an_account(), listed, *READINGS), digits, *REGISTER, "digits"))
-    assert not is_ordinary(account, NOW)
     assert "readings_run_backwards" in codes(account)
 
 
 def test_supply_may_begin_next_year() -> None:
     future = changed(changed(an_account(), None, *POINT, "supply_end_date"), ..., *POINT, "last_billed_to_date")
-    for day, ordinary in (("2027-12-31", True), ("2028-01-01", False)):
+    for day in ("2027-12-31", "2028-01-01"):
         account = read(changed(future, day, *POINT, "supply_start_date"))
-        assert is_ordinary(account, NOW) is ordinary
         assert not codes(account) & IMPLAUSIBLE
 
 
 @pytest.mark.parametrize(
-    ("values", "ordinary"),
+    ("values", "is_plausible"),
     [
         (("1", "2", "999999999999.99"), True),
         (("1", "123456789012345678", "123456789012345677"), False),
@@ -266,12 +256,11 @@ def test_supply_may_begin_next_year() -> None:
         (("0", "-0.5", "5"), False),
     ],
 )
-def test_long_numbers_are_compared_by_the_rules(values: tuple[str, ...], ordinary: bool) -> None:
+def test_long_numbers_are_compared_exactly(values: tuple[str, ...], is_plausible: bool) -> None:
     account = changed(an_account(), ..., *REGISTER, "digits")
     for number, value in enumerate(values):
         account = changed(account, value, *READINGS, number, "value")
-    assert is_ordinary(read(account), NOW) is ordinary
-    assert bool(codes(read(account)) & IMPLAUSIBLE) is not ordinary
+    assert bool(codes(read(account)) & IMPLAUSIBLE) is not is_plausible
 
 
 def test_registers_are_counted_of_meters_for_one_direction_that_still_count() -> None:
@@ -287,15 +276,6 @@ def test_registers_are_counted_of_meters_for_one_direction_that_still_count() ->
     assert "implausible_register_count" in codes(read(changed(both_rates, [register] * 3, *METER, "registers")))
     for account in (both_ways, ended, none, both_rates):
         assert "implausible_register_count" not in codes(read(account))
-
-
-@pytest.mark.parametrize(
-    ("path", "outside"),
-    [(path, outside) for code, path, _, outside in LIMITS if code in IMPLAUSIBLE and "consents" not in path],
-)
-def test_what_is_implausible_is_never_ordinary(path: Path, outside: Any) -> None:
-    account = read(changed(an_account(), outside, *path))
-    assert not is_ordinary(account, NOW) or not codes(account) & IMPLAUSIBLE
 
 
 @pytest.mark.parametrize(
@@ -382,7 +362,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "frequency": (UNSET, "MONTHLY", "WEEKLY"),
     "day_of_month": (UNSET, 1),
 }
-INLINED = [rule for rule in market.RULES if hasattr(rule.holds, "inlined") and rule.reads]
+INLINED = [rule for rule in market.RULES if hasattr(rule.holds, "inlined") and rule.reads and rule not in PLAUSIBILITY]
 
 
 @pytest.mark.parametrize("rule", INLINED, ids=lambda rule: f"{rule.code}@{rule.at}")
