@@ -26,6 +26,8 @@ STOPPED = "intake_stopped"
 """The other code of a 503: nothing is taken in until an operator decides."""
 FAILING = "part_failing"
 """The code of a 503 of `/readyz` alone: creates succeed, and another part of the service fails."""
+STARTING = "log_not_compared"
+"""The code of a 503 of `/readyz` alone: the relay has not compared the log since the database has started."""
 INTAKE_STOPPED = Sentence(
     "Intake is stopped: the log does not continue what was signed, and an operator must decide. Nothing was stored;"
     " repeating the request later is safe.",

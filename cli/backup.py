@@ -12,13 +12,13 @@ from cli.addresses import database_url
 from cli.backup_proof import (
     CHECKPOINT,
     OwnCheckpoint,
+    compare_restored,
     is_key_trusted,
     known_key,
     missing_key,
     own_checkpoint,
     problems_of_restored,
     signing,
-    stopped_intake,
 )
 from cli.operator import caused_by
 from cli.reach import reach
@@ -31,6 +31,7 @@ from embedded.service import Service
 from eventstore.aggregates.import_process import identity_of
 from eventstore.clock import now
 from eventstore.errors import IllegalTransition
+from eventstore.log.intake_stop import restoring
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import SELECT_ERASED
 from eventstore.operations.backup import BackupError, BackupManifest, back_up, read_manifest
@@ -144,12 +145,7 @@ def restore(
             if of_keys and not is_key_trusted(of_keys, trusted):
                 problems.append(f"NOT SIGNED  {keys}: the keys were not signed with the log's key")
             _tell(problems + _different_views(admin_url), counts, report)
-        report.told["intake_stopped"] = stopped_intake(service_url, settings, target)
-        if report.told["intake_stopped"]:
-            report.say(
-                f"INTAKE IS STOPPED  {report.told['intake_stopped']}\nIf the later events cannot be had any more, go on"
-                f" openly: importledger seal --continue-from {manifest.position} --reason TEXT"
-            )
+        _tell_comparison(compare_restored(admin_url, settings, target), manifest.position, target, report)
     report.say("Start the service; work that was in progress is taken up again.")
     report.end()
 
@@ -174,6 +170,24 @@ def _tell_access(access: RestoredAccess, report: "Report") -> None:
             f"ACCESS IS HELD  {keys} keys and {users} users wait: each may have been revoked after the backup.\n"
             "Look at `importledger key list` and `user list`. Make those valid that still are: importledger key confirm"
             " ID…, and user enable EMAIL with user link EMAIL for a new password."
+        )
+
+
+def _tell_comparison(
+    compared: tuple[str | None, str | None], position: int, target: DataFolder, report: "Report"
+) -> None:
+    stopped, not_compared = compared
+    report.told |= {"intake_stopped": stopped, "not_compared": not_compared}
+    if stopped:
+        report.say(
+            f"INTAKE IS STOPPED  {stopped}\nIf the later events cannot be had any more, go on"
+            f" openly: importledger seal --continue-from {position} --reason TEXT"
+        )
+    if not_compared:
+        report.say(
+            f"NOT COMPARED with the checkpoints outside: {not_compared}\nBefore you start the service, set"
+            " IMPORTLEDGER_CHECKPOINTS_URL to where the old service kept them, or copy its folder `checkpoints` to"
+            f" {target.path}. The relay compares when it starts."
         )
 
 
@@ -269,11 +283,11 @@ def _empty_database(data_dir: Path | None) -> Iterator[tuple[str, str]]:
         named = "DATABASE_ADMIN_URL" if settings.database_admin_url else "DATABASE_URL"
         admin_url = reach(settings.database_admin_url or settings.database_url, named, needs_schema=False)
         migrate_all(admin_url, service_role=role_of(settings.database_url))
-        yield settings.database_url, admin_url
+        yield settings.database_url, restoring(admin_url)
         return
     service = Service(DataFolder(data_dir or settings.data_dir))
     try:
         connections = service.start_servers(None, None, "redis://unused")
-        yield connections.database_url, connections.admin_url
+        yield connections.database_url, restoring(connections.admin_url)
     finally:
         service.stop()

@@ -128,24 +128,27 @@ def problems_of_restored(
     return problems, counts
 
 
-def stopped_intake(database_url: str, settings: Settings, folder: DataFolder) -> str | None:
-    """Compare the restored log with the checkpoints outside; why intake is stopped, None where it is not.
+def compare_restored(admin_url: str, settings: Settings, folder: DataFolder) -> tuple[str | None, str | None]:
+    """Compare the restored log with the checkpoints outside; return why intake is stopped, and why nothing is compared.
 
-    The relay compares when it starts, also where the key is not here or the place outside does not answer now.
+    The keys that the log knows are enough. The relay compares when it starts; intake waits for it where nothing is
+    compared here.
     """
     key = known_key(settings, folder)
-    if key is None:
-        return None
-    try:
-        with psycopg.connect(database_url, autocommit=True) as connection:
-            connection.execute("SET statement_timeout = 0; SET TIME ZONE 'UTC'")
+    place = outside(msgspec.structs.replace(settings, data_dir=folder.path))
+    with psycopg.connect(admin_url, autocommit=True) as connection:
+        connection.execute("SET statement_timeout = 0; SET TIME ZONE 'UTC'")
+        try:
             with sealing_lock(connection, waits=True):
-                compare_log(connection, key, outside(msgspec.structs.replace(settings, data_dir=folder.path)))
-    except LogDiffers as differs:
-        return str(differs)
-    except (SealRefused, OutsideUnavailable):
-        return None
-    return None
+                compare_log(connection, [key.verifier] if key else [], place)
+            why_not = None if place.sizes() else f"{place.url} keeps no checkpoint."
+        except LogDiffers as differs:
+            return str(differs), None
+        except (SealRefused, OutsideUnavailable) as error:
+            why_not = str(error)
+        if why_not:
+            connection.execute("DELETE FROM log_comparisons")
+    return None, why_not
 
 
 def missing_key(database_url: str, settings: Settings, folder: DataFolder, own: OwnCheckpoint | None) -> str | None:

@@ -16,7 +16,7 @@ from cli.settings import SettingError
 from discretion.shown import cleaned
 from embedded.folder import FolderInUse, FolderUnreachable
 from embedded.postgres import NotStarted
-from eventstore.errors import IntakeStopped, LedgerError, StoreUnavailable, reason_of
+from eventstore.errors import IntakeStopped, LedgerError, NotCompared, StoreUnavailable, reason_of
 from eventstore.operations.backup import BackupError
 from eventstore.operations.export import ExportError
 from eventstore.operations.fitness import UnsafeStore
@@ -64,6 +64,8 @@ def failure_sentence(error: Exception) -> str | None:
             return _line(error.format_message())
         case IntakeStopped():
             return "Intake is stopped: the log does not continue what was signed. `importledger doctor` says more."
+        case NotCompared():
+            return "The log must be compared with its checkpoints first: start the relay, or run `importledger seal`."
         case StoreUnavailable() | PoolTimeout():
             return "The database has stopped answering. What was asked may be asked again."
         case LedgerError() | BaseError() | msgspec.MsgspecError():

@@ -21,7 +21,7 @@ from cli.sealing import kept_inside, known_key, outside, sealing_key
 from cli.settings import Settings
 from cli.tell import NewFile, json_option, tell
 from eventstore.clock import now
-from eventstore.log.intake_stop import end_stop, intake_stop
+from eventstore.log.intake_stop import end_stop, intake_stop, note_comparison
 from eventstore.operations.guards import guards_off
 from eventstore.proof.answer_verification import verify_answers
 from eventstore.proof.checkpoints import LogKey, OutsideUnavailable, read_signed
@@ -77,9 +77,15 @@ def seal_log(former_key: str | None, position: int | None, accept: bool, reason:
 
 
 def _accept(reason: str, *, as_json: bool) -> None:
-    """End the stop of the intake, and seal nothing."""
+    """End the stop of the intake, and seal nothing. Or let it begin where the log cannot be compared."""
     with connected() as connection:
         stop = intake_stop(connection)
+        if stop is None and note_comparison(connection, by=caused_by(), reason=reason):
+            sentence = (
+                "Intake continues. The log was not compared with its checkpoints: the relay does so before it seals."
+            )
+            tell(sentence, {"is_accepted": True, "size": None, "stopped_at": None}, as_json=as_json)
+            return
         if stop is None or not end_stop(connection, by=caused_by(), reason=reason):
             raise click.ClickException("Intake is not stopped: there is nothing to accept.")
     sentence = (

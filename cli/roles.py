@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from api.status_codes import FAILING, STOPPED
+from api.status_codes import FAILING, STARTING, STOPPED
 from cli.listening import METRICS, base_url_of, listening_on, metrics_sockets, refuse_taken
 from cli.next_steps import next_lines
 from cli.reach import reach, reach_redis
@@ -28,6 +28,8 @@ from runtime.processors import usable_cores
 from telemetry.log import begin_process
 
 READY_TIMEOUT_S = 60.0
+COMPARED_TIMEOUT_S = 10.0
+"""Seconds that `up` waits for the comparison of the log with its checkpoints. Their place may not answer."""
 MAX_API_PROCESSES = 32
 MAX_WORKERS = 32
 MAX_DEFAULT_API_PROCESSES = 8
@@ -175,20 +177,20 @@ def required(value: str | None, name: str) -> str:
 
 
 def _wait_until_ready(base_url: str, service: Service) -> None:
-    deadline = time.monotonic() + READY_TIMEOUT_S
-    while not _is_ready(base_url, service):
-        if not service.has_api() or time.monotonic() > deadline:
+    begun = time.monotonic()
+    while not _is_ready(base_url, service, waits=time.monotonic() < begun + COMPARED_TIMEOUT_S):
+        if not service.has_api() or time.monotonic() > begun + READY_TIMEOUT_S:
             raise SettingError(f"The service could not listen on {base_url}. Is the port taken? Choose another --port.")
         time.sleep(0.05)
 
 
-def _is_ready(base_url: str, service: Service) -> bool:
+def _is_ready(base_url: str, service: Service, *, waits: bool) -> bool:
     """True when our own api is ready, and not another program's on the same port.
 
-    A stopped intake or a failing part is no obstacle.
+    A stopped intake or a failing part is no obstacle, and neither is a log that is not compared unless `waits`.
     """
     answer = _answer(f"{base_url}/readyz")
-    if answer.get("code") in (STOPPED, FAILING):
+    if answer.get("code") in (STOPPED, FAILING) or (answer.get("code") == STARTING and not waits):
         answer = _answer(f"{base_url}/livez")
     return answer.get("pid") in service.api_pids()
 

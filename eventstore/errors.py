@@ -10,7 +10,8 @@ LedgerError
 ├── VersionConflict             somebody else appended first
 │   └── RolledBack              the database gave way to another transaction; nothing was stored
 ├── StoreUnavailable            Postgres is away; it may or may not have stored what was asked
-│   └── IntakeStopped           the log does not continue what was signed; nothing was stored
+│   ├── IntakeStopped           the log does not continue what was signed; nothing was stored
+│   └── NotCompared             the log was not compared with its checkpoints yet; nothing was stored
 ├── LedgerBusy                  the queue of appends is full; nothing was stored
 └── DamagedInstallation         a file of the software is not as it was made; nothing is started
 """
@@ -114,6 +115,10 @@ class StoreUnavailable(LedgerError):
 
 class IntakeStopped(StoreUnavailable):
     """Nothing is appended until an operator has decided about a log that does not continue what was signed."""
+
+
+class NotCompared(StoreUnavailable):
+    """Nothing is appended until the relay has compared the log with its checkpoints, when the database has started."""
 
 
 class LedgerBusy(LedgerError):

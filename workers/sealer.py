@@ -7,6 +7,7 @@ statements that others ask for (`eventstore.proof.statement`): it is the one pro
 import threading
 import time
 from collections.abc import Sequence
+from math import inf
 from uuid import UUID
 
 import psycopg
@@ -14,6 +15,7 @@ import structlog
 
 from eventstore.clock import now
 from eventstore.errors import StoreUnavailable, first_line
+from eventstore.log.intake_stop import is_compared
 from eventstore.log.ledger import Ledger
 from eventstore.proof.checkpoints import LogKey, Outside, OutsideUnavailable
 from eventstore.proof.sealing import SealRefused, seal, sealing_lock
@@ -21,7 +23,7 @@ from eventstore.proof.statement import refuse_waiting, sign_waiting, waiting_sta
 from telemetry.supervision import supervision
 
 LOOK_EVERY_S = 0.25
-"""How often it is looked for statements that are to be signed."""
+"""Seconds between two looks for statements that are to be signed, and for a log that is not compared yet."""
 
 logger = structlog.get_logger()
 
@@ -39,19 +41,22 @@ class Sealer:
         return supervision.thread("sealer", lambda: self.run(stop), stop)
 
     def run(self, stop: threading.Event) -> None:
-        due = time.monotonic()  # what was put back while nobody looked is compared before anything else
+        """Seal at every interval, for statements that wait, and soon after a failure or a start of the database."""
+        due = time.monotonic()
         while not stop.wait(LOOK_EVERY_S):
-            waiting = self._waiting()
-            if waiting or time.monotonic() >= due:
-                self.seal(waiting)
-                due = time.monotonic() + self._every_s
+            waiting, is_known = self._look()
+            if waiting or time.monotonic() >= due or (not is_known and supervision.is_due("sealer")):
+                due = time.monotonic() + min(self._every_s, self.seal(waiting))
 
-    def seal(self, waiting: Sequence[tuple[UUID, bytes]] = ()) -> None:
-        """Seal once, unless another sealer does so now; then sign the statements that wait for that."""
+    def seal(self, waiting: Sequence[tuple[UUID, bytes]] = ()) -> float:
+        """Seal once, unless another sealer does so now; then sign the statements that wait for that.
+
+        Return the pause before the next try in seconds, which has no end where this one succeeds.
+        """
         try:
             with self._ledger.connection() as connection, sealing_lock(connection, waits=False) as is_held:
                 if not is_held:
-                    return
+                    return inf
                 try:
                     sealed = seal(connection, self._key, self._outside, at=now())
                 except SealRefused as refusal:
@@ -59,22 +64,24 @@ class Sealer:
                     raise
                 if sealed is None:
                     refuse_waiting(connection, waiting, "The log is empty: there is nothing to seal.")
-                    return
+                    supervision.works("sealer")
+                    return inf
                 if sealed.is_new:
                     logger.info("log sealed", size=sealed.checkpoint.size, root=sealed.checkpoint.root.hex()[:16])
                 sign_waiting(connection, waiting, self._key, sealed.note, at=now())
         except (StoreUnavailable, OutsideUnavailable) as error:
             logger.warning("sealing waits", reason=first_line(error))
-            supervision.failed("sealer", error, is_waiting=True, is_logged=True)
+            return supervision.failed("sealer", error, is_waiting=True, is_logged=True)
         except (SealRefused, psycopg.Error) as error:
             logger.error("log not sealed", reason=first_line(error))  # noqa: TRY400 - a sentence for operators
-            supervision.failed("sealer", error, is_logged=True)
-        else:
-            supervision.works("sealer")
+            return supervision.failed("sealer", error, is_logged=True)
+        supervision.works("sealer")
+        return inf
 
-    def _waiting(self) -> list[tuple[UUID, bytes]]:
+    def _look(self) -> tuple[list[tuple[UUID, bytes]], bool]:
+        """Return the statements that wait, and whether the log was compared since the database has started."""
         try:
             with self._ledger.connection() as connection:
-                return waiting_statements(connection)
+                return waiting_statements(connection), is_compared(connection)
         except StoreUnavailable:
-            return []
+            return [], True

@@ -2,10 +2,12 @@
 
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 from psycopg import AsyncConnection, ProgrammingError
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,10 +17,10 @@ from api.errors import RETRY_STOPPED
 from api.operation import SERVICE, Operation
 from api.responses import json_response
 from api.services import Services
-from api.status_codes import FAILING, INTAKE_STOPPED, STOPPED, ApiError
+from api.status_codes import FAILING, INTAKE_STOPPED, STARTING, STOPPED, ApiError
 from discretion.shown import cleaned
 from eventstore.errors import StoreUnavailable, first_line
-from eventstore.log.intake_stop import read_intake_stop
+from eventstore.log.intake_stop import IS_COMPARED, read_intake_stop
 from eventstore.log.store_errors import is_disk_full
 from eventstore.log.troubles import ReportedTrouble, read_troubles
 from eventstore.operations.fitness import REPLICATED
@@ -35,6 +37,10 @@ _NO_WRITER = Sentence("Nothing writes to the log.", "Nichts schreibt in das Prot
 _NO_STANDBY = Sentence("No synchronous standby is connected.", "Kein synchroner Standby-Server ist verbunden.")
 _DISK_FULL = Sentence("The disk of the data folder is full.", "Die Festplatte des Datenordners ist voll.")
 _DATABASE_FULL = Sentence("The disk of the database is full.", "Die Festplatte der Datenbank ist voll.")
+_NOT_COMPARED = Sentence(
+    "Nothing is taken in before the relay has compared the log with its checkpoints.",
+    "Nichts wird angenommen, bevor das Protokoll mit seinen Siegeln verglichen ist.",
+)
 
 
 class Health(Wire, frozen=True, kw_only=True, forbid_unknown_fields=False):
@@ -44,6 +50,8 @@ class Health(Wire, frozen=True, kw_only=True, forbid_unknown_fields=False):
     """alive or ready (Zustand)."""
     pid: int
     """Process that answers (Prozessnummer)."""
+    troubles: list[str] | UnsetType = UNSET
+    """Work that fails while creates succeed, such as that of a relay whose Redis does not answer (Störungen)."""
 
 
 class HealthChecks:
@@ -63,7 +71,8 @@ class HealthChecks:
     async def ready(self, request: Request) -> Response:
         """200 when a create would succeed, and below `up` no role keeps dying and no part of one fails; else 503.
 
-        The database answers, takes writes, has the schema that this code needs, and a standby where one is asked for.
+        The database answers, takes writes, has the schema that this code needs, and a standby where one is required.
+        A 200 names other work that fails or waits for a server.
         """
         try:
             why_not = await read(self._pool, self._why_not)
@@ -78,7 +87,8 @@ class HealthChecks:
         if why_not is INTAKE_STOPPED:
             raise ApiError(503, why_not, code=STOPPED, headers=RETRY_STOPPED)
         if why_not is not None:
-            raise ApiError(503, why_not, headers={"Retry-After": "1"})
+            code = STARTING if why_not is _NOT_COMPARED else ""
+            raise ApiError(503, why_not, code=code, headers={"Retry-After": "1"})
         if dying := dying_roles(self._roles_file):
             named = ", ".join(dying)
             detail = Sentence(
@@ -86,11 +96,13 @@ class HealthChecks:
                 f"Eine Rolle stirbt bei jedem Start: {named}. Ihre letzte Zeile steht im Log.",
             )
             raise ApiError(503, detail, headers={"Retry-After": "10"})
-        if self._roles_file is not None and (failing := await read(self._pool, _lasting)):
-            told = "; ".join(dict.fromkeys(f"{one.name}: {one.error}" for one in failing))
+        lasting = await read(self._pool, _lasting)
+        if self._roles_file is not None and (failing := _named([one for one in lasting if not one.is_waiting])):
+            told = "; ".join(failing)
             detail = Sentence(f"A part of the service fails: {told}", f"Ein Teil des Dienstes fällt aus: {told}")
             raise ApiError(503, detail, code=FAILING, headers={"Retry-After": "10"})
-        return json_response({"status": "ready", "pid": os.getpid()} | self._says)
+        troubles = {"troubles": _named(lasting)} if lasting else {}
+        return json_response({"status": "ready", "pid": os.getpid()} | self._says | troubles)
 
     async def _why_not(self, connection: AsyncConnection[Any]) -> Sentence | None:
         """Why a create would be refused, None when it would not."""
@@ -105,6 +117,8 @@ class HealthChecks:
             return _OLD_SCHEMA
         if await read_intake_stop(connection):
             return INTAKE_STOPPED
+        if not (row := await (await connection.execute(IS_COMPARED)).fetchone()) or not row[0]:
+            return _NOT_COMPARED
         if self._needs_standby:
             row = await (await connection.execute(REPLICATED)).fetchone()
             if not (row and row[0]):
@@ -113,8 +127,13 @@ class HealthChecks:
 
 
 async def _lasting(connection: AsyncConnection[Any]) -> list[ReportedTrouble]:
-    """Return what fails for more than a moment, and does not just wait for a server."""
-    return [one for one in await read_troubles(connection) if one.is_lasting and not one.is_waiting]
+    """Return what fails for more than a moment."""
+    return [one for one in await read_troubles(connection) if one.is_lasting]
+
+
+def _named(troubles: Sequence[ReportedTrouble]) -> list[str]:
+    """Each trouble once, however many processes have it."""
+    return list(dict.fromkeys(f"{one.name}: {one.error}" for one in troubles))
 
 
 def is_full(host: str, folder: Path) -> bool:

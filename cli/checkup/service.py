@@ -11,7 +11,7 @@ from eventstore.aggregates.import_process import identity_of
 from eventstore.clock import now
 from eventstore.events import subject_of
 from eventstore.log import locks
-from eventstore.log.intake_stop import intake_stop
+from eventstore.log.intake_stop import intake_stop, is_compared
 from eventstore.log.troubles import reported_troubles
 from eventstore.proof.checkpoints import KeyNotUsable, LogKey
 from eventstore.proof.sealing import SealRefused, newest_checkpoint, signed_size
@@ -132,6 +132,10 @@ def sealing(look: Looked) -> Iterator[Finding]:
     if stop := intake_stop(look.connection):
         says = f"Intake is stopped since {stop.stopped_at:%Y-%m-%dT%H:%M:%SZ}. {stop.reason}"
         yield Finding("sealing", "wrong", says, DECIDE)
+        return
+    if not is_compared(look.connection):
+        says = "Nothing is taken in: the log was not compared with its checkpoints since the database has started."
+        yield Finding("sealing", "wrong", says, "start the relay, or look for `sealing waits` in its log")
         return
     reached = head(look.connection)
     open_events = max(0, reached - signed_size(look.connection))

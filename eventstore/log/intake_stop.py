@@ -1,7 +1,8 @@
 """Stops of the intake: nothing is appended to a log that does not continue what was signed.
 
 A trigger on `events` refuses each append while a stop is in force, so it holds for every process and survives restarts.
-An operator ends it with a reason.
+An operator ends it with a reason. The trigger also refuses appends until the log was compared with its checkpoints
+since the server has started: it may be a copy, or an older backup.
 """
 
 from datetime import datetime
@@ -9,10 +10,13 @@ from typing import Any
 
 import msgspec
 from psycopg import AsyncConnection, Connection
-from psycopg.rows import args_row
+from psycopg.rows import args_row, tuple_row
 
 STOPPED = "LG002"
 """SQLSTATE of an append that a stop refuses."""
+NOT_COMPARED = "LG003"
+"""SQLSTATE of an append before the first comparison of the log with its checkpoints."""
+IS_COMPARED = "SELECT is_log_compared()"
 
 _SELECT = "SELECT stopped_at, size, reason FROM intake_stops WHERE ended_at IS NULL"
 _INSERT = """
@@ -20,6 +24,9 @@ INSERT INTO intake_stops (size, note, reason)
 SELECT %(size)s, %(note)s, %(reason)s
 WHERE NOT EXISTS (SELECT FROM intake_stops WHERE note = %(note)s)
 ON CONFLICT ((ended_at IS NULL)) WHERE ended_at IS NULL DO NOTHING
+"""
+_COMPARED = """
+INSERT INTO log_comparisons (accepted_by, accepted_for) VALUES (%s, %s) ON CONFLICT DO NOTHING
 """
 _END = """
 UPDATE intake_stops SET ended_at = clock_timestamp(), ended_by = %s, ended_for = %s WHERE ended_at IS NULL
@@ -54,3 +61,20 @@ def stop_intake(connection: Connection[Any], *, size: int, note: str, reason: st
 def end_stop(connection: Connection[Any], *, by: str, reason: str) -> bool:
     """End the stop in force for a reason; report whether there was one."""
     return connection.execute(_END, (by, reason)).rowcount == 1
+
+
+def note_comparison(connection: Connection[Any], *, by: str | None = None, reason: str | None = None) -> bool:
+    """Note that the log was compared, or that an operator accepts it for a reason; report whether it was the first."""
+    return connection.execute(_COMPARED, (by, reason)).rowcount == 1
+
+
+def is_compared(connection: Connection[Any]) -> bool:
+    """Return whether the log was compared with its checkpoints since the server has started."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        [(is_compared,)] = cursor.execute(IS_COMPARED).fetchall()
+    return bool(is_compared)
+
+
+def restoring(admin_url: str) -> str:
+    """The same URL for a restore: it appends before the log is compared, and compares it at its end."""
+    return f"{admin_url}{'&' if '?' in admin_url else '?'}options=-c%20importledger.is_restoring%3Don"

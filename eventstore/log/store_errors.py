@@ -19,9 +19,9 @@ from psycopg.errors import (
 )
 from psycopg_pool import PoolClosed, PoolTimeout
 
-from eventstore.errors import IntakeStopped, StoreUnavailable, VersionConflict
+from eventstore.errors import IntakeStopped, NotCompared, StoreUnavailable, VersionConflict
 from eventstore.log.connecting import why_no_connection
-from eventstore.log.intake_stop import STOPPED
+from eventstore.log.intake_stop import NOT_COMPARED, STOPPED
 
 VERSION_CONFLICT = "LG001"
 ROLLED_BACK = (DeadlockDetected, SerializationFailure)
@@ -74,7 +74,7 @@ def _reason(error: psycopg.Error) -> str:
 
 @contextmanager
 def store_errors() -> Iterator[None]:
-    """Raise StoreUnavailable where the server is away or cannot write, IntakeStopped, VersionConflict for a conflict.
+    """Raise StoreUnavailable where the server is away or cannot write, IntakeStopped, NotCompared, VersionConflict.
 
     Other errors of the driver pass as they are.
     """
@@ -86,6 +86,8 @@ def store_errors() -> Iterator[None]:
             raise VersionConflict(numbers=[int(number) for number in numbers if number]) from error
         if error.sqlstate == STOPPED:
             raise IntakeStopped("intake is stopped") from error
+        if error.sqlstate == NOT_COMPARED:
+            raise NotCompared("the log is not compared with its checkpoints yet") from error
         if isinstance(error, DiskFull):
             _Full.at = time.monotonic()
         if is_unavailable(error):

@@ -66,6 +66,7 @@ LEFT_OUT = {
     "projection_versions": "made anew with the views",
     "parked_streams": "made anew with the views",
     "intake_stops": "the relay compares the restored log with the checkpoints outside, and stops intake again",
+    "log_comparisons": "the restored log is compared anew",
     "troubles": "failures of processes that run now",
     "statement_requests": "a queue of requests that end within seconds",
     "owner_task_progress": "the progress of tasks that run now",
@@ -248,6 +249,7 @@ def restore(
         if unknown := set(manifest.schema) - present:
             raise BackupError(f"The backup has schema {max(unknown)}, which this version does not know.")
         connection.execute("DELETE FROM intake_stops")  # of the empty log, in whose place this one is loaded
+        connection.execute("DELETE FROM log_comparisons")
         connection.execute(SQL("DELETE FROM {}").format(Identifier(*drawn.table)))
         connection.execute(CREATE_ENDINGS)
         newer = read_manifest(keys).parts if keys is not None else {}

@@ -187,6 +187,8 @@ def _grant(connection: "psycopg.Connection", role: str) -> None:
         "GRANT SELECT, INSERT, UPDATE, DELETE ON checkpoints, log_tiles, statement_requests TO {role}",
         "REVOKE ALL ON intake_stops FROM {role}",
         "GRANT SELECT, INSERT, UPDATE ON intake_stops TO {role}",
+        "REVOKE ALL ON log_comparisons FROM {role}",
+        "GRANT SELECT, INSERT ON log_comparisons TO {role}",
         "REVOKE ALL ON log_keys FROM {role}",
         "GRANT SELECT, INSERT ON log_keys TO {role}",
         "GRANT SELECT, INSERT, DELETE ON refused_attempts TO {role}",

@@ -18,7 +18,7 @@ from psycopg.rows import tuple_row
 from eventstore.log import locks
 from eventstore.log.columns import SELECT_EVENTS, SELECT_HEAD
 from eventstore.log.connecting import wait_for_standby
-from eventstore.log.intake_stop import end_stop, stop_intake
+from eventstore.log.intake_stop import end_stop, note_comparison, stop_intake
 from eventstore.proof.checkpoints import LogKey, Outside, read_signed
 from eventstore.proof.merkle import HASH_BYTES, TILE, ReadTile, Tree, TreeDamaged, range_root
 from eventstore.proof.verifier import Checkpoint, Invalid, leaf_hash, loss_of
@@ -116,23 +116,28 @@ def seal(
         return _seal(connection, key, outside, at=at, former_key=former_key, progress=progress)
 
 
-def compare_log(connection: Connection[Any], key: LogKey, outside: Outside) -> None:
+def compare_log(connection: Connection[Any], keys: Sequence[str], outside: Outside) -> None:
     """Compare the log with its signed checkpoints, here and outside, as `seal` does; nothing is signed.
 
-    Raises SealRefused, OutsideUnavailable. A log that does not continue them takes nothing in from then on.
+    `keys` are verifier keys beside those that the log knows. Raises SealRefused, OutsideUnavailable. A log that does
+    not continue its checkpoints takes nothing in from then on.
     """
     with _stopping_intake(connection):
-        _compared(connection, (key.verifier,), outside, lambda position: None)
+        _compared(connection, (*_known_keys(connection), *keys), outside, lambda position: None)
 
 
 @contextmanager
 def _stopping_intake(connection: Connection[Any]) -> Iterator[None]:
+    """Stop the intake of a log that differs. A comparison that refuses the log was made, too."""
     try:
         yield
     except TreeDamaged as damaged:
+        note_comparison(connection)
         raise SealRefused(str(damaged)) from damaged
-    except LogDiffers as differs:
-        stop_intake(connection, size=differs.size, note=differs.note, reason=str(differs))
+    except SealRefused as refused:
+        if isinstance(refused, LogDiffers):
+            stop_intake(connection, size=refused.size, note=refused.note, reason=str(refused))
+        note_comparison(connection)
         raise
 
 
@@ -150,7 +155,7 @@ def _compared(
     connection: Connection[Any], keys: Sequence[str], outside: Outside, progress: Callable[[int], None]
 ) -> _Compared:
     """Refuse a log that differs from checkpoints of any key that has signed it, then checkpoints of other keys."""
-    known = (*[verifier for (verifier,) in _rows(connection, "SELECT verifier FROM log_keys")], *keys)
+    known = (*_known_keys(connection), *keys)
     head = _head(connection)
     branch, signed, newest = _newest(connection)
     ends = outside.ends(since=signed)
@@ -170,7 +175,13 @@ def _compared(
     tree = tree_size(connection)
     if tree > head:
         raise LogDiffers(f"TRUNCATED: the log has {head} events, and {tree} were hashed.", tree, f"tree of {tree}")
+    note_comparison(connection)
     return _Compared(head, branch, before, newest, ends)
+
+
+def _known_keys(connection: Connection[Any]) -> list[str]:
+    """Verifier keys that have signed this log, or a seal of it."""
+    return [verifier for (verifier,) in _rows(connection, "SELECT verifier FROM log_keys")]
 
 
 def _seal(
@@ -241,6 +252,7 @@ def continue_from(
         connection.execute(_INSERT, (head, note, at, branch, position, upto))
         connection.execute(_KEEP_KEY, {"origin": key.name, "verifier": key.verifier, "at": at})
         end_stop(connection, by=by, reason=line)
+        note_comparison(connection)
     _keep_outside(connection, outside, branch, {})
     return Sealed(_read(note, keys), note, is_new=True)
 
@@ -431,6 +443,8 @@ def _newest(connection: Connection[Any]) -> tuple[int, int, str]:
 
 
 def _read(note: str, keys: Sequence[str]) -> Checkpoint:
+    if not keys:
+        raise SealRefused("A checkpoint cannot be compared: the log's key is not known here.")
     try:
         return read_signed(note, keys)
     except Invalid as error:

@@ -9,11 +9,15 @@ import pytest
 import zstandard
 from click.testing import CliRunner
 
+from bench.history import NAMED
 from cli.failures import EXPECTED
 from cli.main import importledger
 from eventstore.errors import IntakeStopped
+from eventstore.log.ledger import Ledger
 from eventstore.operations.backup import MANIFEST
 from eventstore.proof.statement import sign_statement
+from projections import INLINE
+from projections.erasure import erase
 from tests.support.make import NOON
 from tests.support.sealed_log import KEY, OTHER_KEY, Log, emptied
 
@@ -191,6 +195,63 @@ def test_a_backup_that_is_older_than_the_checkpoints_outside_stops_intake(backup
     assert invoked("seal", "--continue-from", "631", "--reason", "the newest backup")[0] == 0
     assert invoked("supplier", "create", "LATER")[0] == 0
     assert invoked("seal")[0] == 0
+
+
+def test_a_restore_without_the_sealing_key_stops_intake_all_the_same(
+    backup: Path, log: Log, monkeypatch: Environment
+) -> None:
+    """The log knows the keys that have signed it."""
+    monkeypatch.delenv("IMPORTLEDGER_SEALING_KEY")
+    log.outside.keep(700, KEY.sign(700, bytes(32), NOON))
+    code, said = invoked("restore", str(backup))
+    assert (code, "INTAKE IS STOPPED  TRUNCATED: the log has 631 events, and" in said) == (0, True), said
+
+
+def out_of_reach(log: Log, monkeypatch: Environment) -> str:
+    monkeypatch.setenv("IMPORTLEDGER_CHECKPOINTS_URL", "file:///dev/null/checkpoints")
+    return "file:///dev/null/checkpoints: NotADirectoryError"
+
+
+def empty(log: Log, monkeypatch: Environment) -> str:
+    monkeypatch.setenv("IMPORTLEDGER_CHECKPOINTS_URL", (log.folder / "elsewhere").as_uri())
+    return "elsewhere keeps no checkpoint."
+
+
+def of_a_key_that_nobody_knows(log: Log, monkeypatch: Environment) -> str:
+    log.outside.keep(700, OTHER_KEY.sign(700, bytes(32), NOON))
+    return "The newest checkpoint cannot be continued"
+
+
+@pytest.mark.parametrize("place", [out_of_reach, empty, of_a_key_that_nobody_knows])
+def test_a_restore_that_compares_nothing_says_so_and_what_to_do(
+    backup: Path, log: Log, monkeypatch: Environment, place: Callable[[Log, Environment], str]
+) -> None:
+    reason = place(log, monkeypatch)
+    code, said = invoked("restore", str(backup))
+    assert (code, "NOT COMPARED with the checkpoints outside: " in said, reason in said) == (0, True, True), said
+    assert "set IMPORTLEDGER_CHECKPOINTS_URL" in said
+    assert log.admin.execute("SELECT is_log_compared()").fetchall() == [(False,)], "the relay does so"
+
+
+def test_who_was_erased_since_is_erased_again_before_the_restored_log_is_compared(
+    backup: Path, log: Log, monkeypatch: Environment
+) -> None:
+    """Of a longer log: after the comparison nothing could be appended."""
+    log.outside.keep(700, KEY.sign(700, bytes(32), NOON))
+    keys = backup.parent / "keys"
+    assert invoked("restore", str(backup))[0] == 0
+    assert invoked("seal", "--accept", "--reason", "to erase somebody")[0] == 0
+    ledger = Ledger(log.urls.admin, views=INLINE)
+    assert erase(ledger, "NORDWIND", NAMED % 1, reason="x", at=NOON, by="t") is not None
+    ledger.close()
+    assert invoked("backup", str(backup.parent / "newer"), "--keys", str(keys))[0] == 0
+    emptied(log)
+    code, said = invoked("restore", str(backup), "--keys", str(keys))
+    assert (code, f"{NAMED % 1} of NORDWIND is erased again." in said, "INTAKE IS STOPPED" in said) == (
+        0,
+        True,
+        True,
+    ), said
 
 
 def test_a_backup_is_restored_into_an_empty_database_whose_intake_is_stopped(backup: Path, log: Log) -> None:

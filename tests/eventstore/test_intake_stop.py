@@ -9,13 +9,16 @@ import psycopg
 import pytest
 from eventsourcing.persistence import StoredEvent
 
-from eventstore.errors import IntakeStopped, StoreUnavailable
-from eventstore.log.intake_stop import IntakeStop, end_stop, intake_stop
+from embedded.postgres import PostgresUrls
+from eventstore.errors import IntakeStopped, NotCompared, StoreUnavailable
+from eventstore.log.intake_stop import IntakeStop, end_stop, intake_stop, is_compared
 from eventstore.log.ledger import Ledger
 from eventstore.log.recorder import LedgerDatastore, LedgerRecorder
 from eventstore.operations.guards import guards_off
+from eventstore.proof.checkpoints import Outside, OutsideUnavailable
 from eventstore.proof.sealing import LogDiffers, SealRefused, continue_from
 from projections import INLINE
+from tests.support.databases import drop, renamed
 from tests.support.make import NOON, stage
 from tests.support.sealed_log import KEY, OTHER_KEY, Log
 from tests.support.standby import missing_standby, waiting_commits
@@ -58,7 +61,7 @@ def without_its_end(log: Log) -> None:
         (log.folder / "outside" / f"{size:020}.note").unlink()
 
 
-def append(log: Log) -> None:
+def append(log: Log, refusal: type[StoreUnavailable] = IntakeStopped) -> None:
     """By each way into the log, in a process that was started after the stop."""
     ledger = Ledger(log.urls.service, views=INLINE)
     recorder = LedgerRecorder(LedgerDatastore(log.urls.service, connections=1))
@@ -67,13 +70,13 @@ def append(log: Log) -> None:
         return await ledger.begin("import/S/1", stage(), at=NOON, by="t")
 
     try:
-        with pytest.raises(IntakeStopped):
+        with pytest.raises(refusal):
             ledger.execute("import/S/1", stage(), at=NOON, by="t")
-        with pytest.raises(IntakeStopped):
+        with pytest.raises(refusal):
             ledger.execute_many({"import/S/1": stage(), "import/S/2": stage()}, at=NOON, by="t")
-        with pytest.raises(IntakeStopped):
+        with pytest.raises(refusal):
             asyncio.run(begin())
-        with pytest.raises(IntakeStopped):
+        with pytest.raises(refusal):
             recorder.insert_events([StoredEvent("import/S/1", 1, "t", b"{}")])
     finally:
         recorder.datastore.close()
@@ -190,3 +193,56 @@ def test_a_checkpoint_of_events_that_the_primary_alone_has_is_not_kept_outside(l
     assert [*log.outside.notes()] == before
     assert not log.seal().is_new
     assert len([*log.outside.notes()]) == len(before) + 1
+
+
+def start_again(log: Log) -> None:
+    """As a start of the server leaves it, whose time is part of what was noted."""
+    log.admin.execute("UPDATE log_comparisons SET started_at = started_at - interval '1 second'")
+
+
+def test_nothing_is_appended_before_the_log_was_compared_since_the_server_has_started(log: Log, service: Any) -> None:
+    start_again(log)
+    append(log, NotCompared)
+    log.seal()
+    assert is_compared(service)
+    log.add(301, 310)
+
+
+def test_an_older_log_takes_nothing_in_before_and_after_its_first_comparison(log: Log) -> None:
+    start_again(log)
+    put_back(log)
+    append(log, NotCompared)
+    refused(log)
+    append(log, IntakeStopped)
+
+
+def test_a_log_that_cannot_be_compared_yet_takes_nothing_in(log: Log, service: Any) -> None:
+    """The place outside does not answer at the start. Later it may go away without stopping anything."""
+    start_again(log)
+    there, log.outside = log.outside, Outside("file:///dev/null/checkpoints")
+    with pytest.raises(OutsideUnavailable):
+        log.seal()
+    append(log, NotCompared)
+    log.outside = there
+    log.seal()
+    log.outside = Outside("file:///dev/null/checkpoints")
+    with pytest.raises(OutsideUnavailable):
+        log.seal()
+    log.add(301, 310)
+
+
+def test_a_copy_of_a_database_or_of_its_events_is_not_compared(log: Log, postgres: PostgresUrls) -> None:
+    copy = PostgresUrls(renamed(log.urls.service, "copied_log"), renamed(log.urls.admin, "copied_log"))
+    name = psycopg.conninfo.conninfo_to_dict(log.urls.admin)["dbname"]
+    log.admin.close()
+    with psycopg.connect(renamed(postgres.admin, "postgres"), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE copied_log TEMPLATE {name} STRATEGY file_copy".encode())
+    try:
+        with psycopg.connect(copy.service) as copied, psycopg.connect(log.urls.admin) as original:
+            assert is_compared(original)
+            assert not is_compared(copied)
+            original.execute("SET session_replication_role = replica")
+            original.execute("TRUNCATE events")
+            assert not is_compared(original)
+    finally:
+        drop(copy)

@@ -1,18 +1,30 @@
 """An older log beside checkpoints that know a longer one: nothing is taken in until an operator has decided."""
 
+import contextlib
 import json
+import subprocess
+import threading
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
+from embedded.folder import DataFolder
+from embedded.postgres import PostgresUrls
+from embedded.service import Service
+from eventstore.aggregates.import_process import StartImport, stream_of
 from eventstore.clock import now
+from eventstore.log.intake_stop import note_comparison
+from eventstore.log.ledger import Ledger
 from eventstore.proof.checkpoints import LogKey, Outside
+from projections import INLINE
 from tests.support.folders import temporary_folder
 from tests.support.importing import ImportClient
-from tests.support.make import an_account, encoded
-from tests.support.running import Importer, RunningService, start_service, wait_for
+from tests.support.make import an_account, encoded, stage
+from tests.support.running import Importer, RunningService, cli, free_port, start_role, start_service, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +86,8 @@ def test_an_older_log_beside_newer_checkpoints_takes_nothing_in_until_it_is_cont
 
     head = json.loads(service.cli("history", importer.supplier, external, "--json").stdout.splitlines()[-1])["position"]
     service.cli("seal", "--continue-from", str(head), "--reason", "an older backup was restored")
-    assert code_of(service) == (200, "")
     assert post(service, importer, f"{accounts}/", second)[0] == 201
+    wait_for(lambda: code_of(service) == (200, ""), "the relay has sealed it")
     other = an_account(importer.supplier, 2)["external_account_number"]
     wait_for(lambda: importer.client.status(importer.supplier, other).body["status"] == "PROCESSED", "processed")
     assert sealing(service)["state"] == "good"
@@ -106,3 +118,117 @@ def is_alive(base_url: str) -> bool:
         return code_of(RunningService(base_url, {}, None), "/livez/") == (200, "")
     except OSError:
         return False
+
+
+@contextlib.contextmanager
+def database_alone(data: Path) -> Iterator[psycopg.Connection[Any]]:
+    """The database of a data folder while no role runs, as its owner."""
+    service = Service(DataFolder(data))
+    try:
+        urls = service.start_servers(None, None, "redis://unused")
+        with psycopg.connect(urls.admin_url, autocommit=True) as connection:
+            yield connection
+    finally:
+        service.stop()
+
+
+def abandon_import(data: Path, supplier: str) -> None:
+    """Leave an import in progress whose worker is gone: a sweeper gives it back."""
+    urls = DataFolder(data).read_connections() or {}
+    ledger, stream = Ledger(urls["admin_url"], views=INLINE), stream_of(supplier, "ABANDONED")
+    ledger.execute(stream, stage(), at=now(), by="t")
+    ledger.execute(
+        stream, StartImport(worker=1, lease_until=now() + timedelta(days=1), max_attempts=5), at=now(), by="t"
+    )
+    ledger.close()
+
+
+def test_a_physical_copy_of_an_older_log_takes_nothing_in_from_its_start_on(folder: Path) -> None:
+    """Importers send from the first moment on, and the sweeper has something to append."""
+    data, copy, port = folder / "data", folder / "copy", free_port()
+    data.mkdir()
+    with start_service(data) as service:
+        importer = service.importer()
+    with database_alone(data) as connection:
+        note_comparison(connection)
+        abandon_import(data, importer.supplier)
+    subprocess.run(["cp", "-a", str(data / "postgres"), str(copy)], check=True)
+    with start_service(data) as service:
+        client = ImportClient(service.base_url, importer.api_key)
+        assert client.create(encoded(an_account(importer.supplier, 1))).status == 201
+        client.close()
+        service.cli("seal")
+    subprocess.run(["rm", "-r", str(data / "postgres")], check=True)
+    copy.rename(data / "postgres")
+    answers: list[int] = []
+    ends = threading.Event()
+
+    def send() -> None:
+        client = ImportClient(f"http://127.0.0.1:{port}", importer.api_key, tries=1)
+        while not ends.is_set():
+            with contextlib.suppress(OSError):
+                answers.append(client.create(encoded(an_account(importer.supplier, len(answers)))).status)
+        client.close()
+
+    sending = threading.Thread(target=send)
+    sending.start()
+    try:
+        with start_service(data, port=port, is_ready=is_alive) as service:
+            wait_for(lambda: code_of(service) == (503, "intake_stopped"), "the relay has compared")
+            reached = len(answers)
+            wait_for(lambda: len(answers) > reached + 10, "importers go on")
+    finally:
+        ends.set()
+        sending.join()
+    assert set(answers) == {503}
+    with database_alone(data) as connection:
+        [(last,)] = connection.execute("SELECT topic FROM events ORDER BY position DESC LIMIT 1").fetchall()
+        assert last == "import_started.v1", "nothing was appended"
+
+
+def test_intake_waits_for_the_first_comparison_and_then_for_no_relay(
+    database: PostgresUrls, redis_url: str, folder: Path
+) -> None:
+    port = free_port()
+    environment = {
+        "DATABASE_URL": database.service,
+        "DATABASE_ADMIN_URL": database.admin,
+        "REDIS_URL": redis_url,
+        "IMPORTLEDGER_TOKEN_KEY": "a key of the api process in this test",
+        "IMPORTLEDGER_SEALING_KEY": "A" * 43,
+        "IMPORTLEDGER_CHECKPOINTS_URL": (folder / "checkpoints").as_uri(),
+        "IMPORTLEDGER_DATA_DIR": str(folder / "unused"),
+    }
+    cli("supplier", "create", "NORDWIND", environment=environment)
+    made = cli("key", "create", "Nordwind", "--supplier", "NORDWIND", "--json", environment=environment)
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        connection.execute("DELETE FROM log_comparisons")
+    with start_role("api", "--port", str(port), environment=environment, log=folder / "api.log"):
+        api = RunningService(f"http://127.0.0.1:{port}", environment, None)
+        client = ImportClient(api.base_url, json.loads(made.stdout)["api_key"], tries=1)
+        wait_for(lambda: is_alive(api.base_url), "it is alive")
+        wait_for(lambda: code_of(api) == (503, "log_not_compared"), "it says why it is not ready")
+        assert client.create(encoded(an_account("NORDWIND", 1))).codes == ("service_unavailable",)
+        refused = cli("supplier", "create", "LATER", environment=environment, check=False)
+        assert "The log must be compared with its checkpoints first" in refused.stderr
+        assert sealing(api)["state"] == "wrong"
+        with start_role("relay", environment=environment, log=folder / "relay.log"):
+            wait_for(lambda: code_of(api) == (200, ""), "the relay has compared")
+        assert client.create(encoded(an_account("NORDWIND", 1))).status == 201
+        client.close()
+
+
+def test_a_log_that_cannot_be_compared_is_accepted_with_a_reason(folder: Path, database: PostgresUrls) -> None:
+    environment = {
+        "DATABASE_URL": database.service,
+        "IMPORTLEDGER_CHECKPOINTS_URL": "file:///dev/null/checkpoints",
+        "IMPORTLEDGER_DATA_DIR": str(folder),
+    }
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        connection.execute("DELETE FROM log_comparisons")
+        assert "could not be kept outside" in cli("seal", environment=environment, check=False).stderr
+        cli("supplier", "create", "NORDWIND", environment=environment, check=False)
+        accepted = cli("seal", "--accept", "--reason", "the bucket is away", environment=environment)
+        assert "The log was not compared" in accepted.stdout
+        cli("supplier", "create", "NORDWIND", environment=environment)
+        assert connection.execute("SELECT accepted_for FROM log_comparisons").fetchall() == [("the bucket is away",)]

@@ -6,6 +6,7 @@ import psycopg
 from psycopg.sql import SQL, Identifier
 
 from embedded.postgres import PostgresUrls
+from eventstore.log.intake_stop import note_comparison
 
 
 def renamed(database_url: str, database: str) -> str:
@@ -21,7 +22,10 @@ def cloned(postgres: PostgresUrls, name: str, *, template: str = "importledger")
     copy = SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy").format(Identifier(name), Identifier(template))
     with psycopg.connect(renamed(postgres.admin, "postgres"), autocommit=True) as connection:
         connection.execute(copy)
-    return PostgresUrls(renamed(postgres.service, name), renamed(postgres.admin, name))
+    urls = PostgresUrls(renamed(postgres.service, name), renamed(postgres.admin, name))
+    with psycopg.connect(urls.admin, autocommit=True) as connection:
+        note_comparison(connection)  # a copy is not compared, and most tests have no relay
+    return urls
 
 
 def drop(database: PostgresUrls) -> None:
