@@ -94,10 +94,24 @@ class BrokerDoorbell:
 
 
 class _UndelayedBroker(RedisBroker):
-    """Its workers do not ask for delayed messages many times a second: nobody sends any."""
+    """Its workers do not ask for delayed messages many times a second: nobody sends any.
+
+    A time-out is a lost connection: the library waits for that in one line, and shows other errors as bugs of its own.
+    """
 
     def get_declared_delay_queues(self) -> set[str]:
         return set()
+
+    def _dispatch(self, command: str) -> Callable[..., Any]:
+        act = super()._dispatch(command)  # type: ignore[no-untyped-call]
+
+        def act_in_time(*arguments: Any) -> Any:
+            try:
+                return act(*arguments)
+            except redis.TimeoutError as error:
+                raise redis.ConnectionError(str(error)) from None
+
+        return act_in_time
 
 
 def redis_broker(redis_url: str) -> RedisBroker:

@@ -242,7 +242,7 @@ def restore(
     All or nothing. Work that was in progress is found again by the sweeper. Raises BackupError.
     """
     with psycopg.connect(admin_url) as connection:
-        connection.execute("SET LOCAL statement_timeout = 0")
+        connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL importledger.is_restoring = 'on'")
         if _value(connection, "SELECT count(*) FROM events"):
             raise BackupError("The database holds events already. Restore into an empty one.")
         present = {name for (name,) in connection.execute("SELECT name FROM schema_migrations")}

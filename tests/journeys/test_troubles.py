@@ -96,6 +96,28 @@ def behind(admin: psycopg.Connection[Any]) -> set[str]:
     return {name for (name,) in admin.execute(query, ([one.name for one in FOLLOWING],))}
 
 
+def test_a_redis_that_hangs_is_named_while_creates_succeed(folder: Path) -> None:
+    """By readiness, which stays 200, as it is named by `doctor`; and by workers in lines without a traceback."""
+    with start_service(folder) as service:
+        importer = service.importer()
+        [redis] = service.processes("redis")
+        redis.suspend()
+        wait_for(lambda: "relay: " in str(ready(service).get("troubles")), "readiness names the relay", timeout_s=120)
+        assert importer.client.create(encoded(an_account(importer.supplier, 1))).status == 201
+        assert ready(service)["status"] == "ready"
+        wait_for(lambda: "connection error" in (folder / "up.log").read_text(), "the worker says so", timeout_s=120)
+        redis.resume()
+        wait_for(lambda: processed(importer) == 1, "the account is created when Redis answers")
+        wait_for(lambda: "troubles" not in ready(service), "nothing is named any more")
+    assert '"exception"' not in (folder / "up.log").read_text()
+
+
+def ready(service: RunningService) -> dict[str, Any]:
+    answer, _ = service.request("GET", "/readyz")
+    assert isinstance(answer.body, dict)
+    return answer.body
+
+
 ANY_EVENT = """
 INSERT INTO events (position, stream, version, topic, recorded_at, supplier, caused_by, code_version, state)
 SELECT max(position) + 1, 'import/X/' || gen_random_uuid(), 1, 'import_staged.v1', clock_timestamp(), 'X', '', '', %s

@@ -41,14 +41,21 @@ def test_a_redis_that_is_away_is_said_to_be() -> None:
 
 
 @pytest.mark.slow
-def test_a_redis_that_hangs_is_named_within_half_a_minute(tmp_path: Path) -> None:
+def test_a_redis_that_hangs_is_named_within_half_a_minute(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """By the relay, and by workers: in a line, without a traceback."""
     with socket.socket(socket.AF_UNIX) as silent:
-        silent.bind(str(tmp_path / "redis.sock"))
+        silent.bind(str(folder / "redis.sock"))
         silent.listen()
-        broker = redis_broker(f"unix://{tmp_path}/redis.sock")
+        consumed = redis_broker(f"unix://{folder}/redis.sock")
+        declare_actor(consumed, MAILS, lambda _: None)
+        worker = start_workers(consumed, MAILS, threads=1)
+        broker = redis_broker(f"unix://{folder}/redis.sock")
         with ThreadPoolExecutor(1) as pool, pytest.raises(BellUnavailable):
             pool.submit(BrokerDoorbell(broker).waiting).result(timeout=30)
+        wait_for(lambda: "Consumer encountered a connection error: Timeout" in caplog.text, "the worker says so", 30)
+        assert not any(record.exc_info for record in caplog.records)
         broker.close()
+        worker.stop(timeout=0)
 
 
 def test_a_worker_asks_for_the_messages_of_its_bell_and_for_no_delayed_ones(redis_url: str) -> None:
