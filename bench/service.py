@@ -47,6 +47,7 @@ from runtime.shared_counts import counts_file
 from workers.broker import redis_broker
 
 SUPPLIER = "NORDWIND"
+OTHER = "SUEDWIND"
 KEPT = "kept"
 T = TypeVar("T")
 _SELECT_OPEN = "SELECT FROM import_status WHERE status IN ('PENDING', 'IN_PROGRESS') LIMIT 1"
@@ -195,6 +196,10 @@ class Bench:
             used = per_account(before, usage_of(self._kinds()), count)
             used["generator"] = report["processor_s"] * 1e6 / count
             return Measured(count / (ended_at() - report["began_at"]), used, memory_mb=most_memory_of(self._families))
+
+    def stage(self, port: int, count: int) -> None:
+        """Send so many accounts."""
+        self._load(port, CREATE, count=count)
 
     def large_processed(self, count: int = 24, size: int = 8_000_000) -> Measured:
         """Accounts of so many bytes a second, all of which wait when relay and workers start, and what these need."""
@@ -423,9 +428,10 @@ class Bench:
         ledger = Ledger(self.connections.admin_url, views=INLINE)
         fresh = new_api_key()
         command = organisation.CreateKey(
-            key_id=fresh.key_id, secret_sha256=fresh.secret_sha256, role="importer", suppliers=(SUPPLIER,)
+            key_id=fresh.key_id, secret_sha256=fresh.secret_sha256, role="importer", suppliers=(SUPPLIER, OTHER)
         )
-        ledger.execute(supplier.stream_of(SUPPLIER), supplier.CreateSupplier(), at=now(), by=caused_by())
+        for code in (SUPPLIER, OTHER):
+            ledger.execute(supplier.stream_of(code), supplier.CreateSupplier(), at=now(), by=caused_by())
         ledger.execute(organisation.stream_of("bench"), command, at=now(), by=caused_by())
         ledger.close()
         return fresh.api_key

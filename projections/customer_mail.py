@@ -1,6 +1,6 @@
 """What became of e-mails to customers. Table `customer_mail`; written in the append's transaction."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -85,10 +85,16 @@ LIMIT %(limit)s
 """  # noqa: S608 - two constants
 
 SELECT_WAITING_MAILS = """
-SELECT supplier, external_account_number
+SELECT supplier, external_account_number, modified_at, position
 FROM customer_mail
-WHERE status = 'REQUESTED' AND position <= %(relayed)s
-  AND ((due_at IS NULL AND modified_at < statement_timestamp() - %(lost_after)s) OR due_at <= statement_timestamp())
-ORDER BY modified_at
+WHERE status = 'REQUESTED' AND position <= %(relayed)s AND (due_at IS NULL OR due_at <= statement_timestamp())
+  AND (modified_at, supplier, external_account_number) > (%(modified_at)s, %(supplier)s, %(external_account_number)s)
+ORDER BY modified_at, supplier, external_account_number
 LIMIT %(limit)s
 """
+FIRST_MAIL: dict[str, str | datetime] = {
+    "modified_at": datetime.min.replace(tzinfo=UTC),
+    "supplier": "",
+    "external_account_number": "",
+}
+"""Start of the waiting mails."""

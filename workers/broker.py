@@ -28,8 +28,8 @@ with without("opentelemetry"):
 
 STREAMS_PER_MESSAGE = 400
 """Imports that a worker brings to their end together: what is done once for a message costs as much as twenty."""
-MAILS_PER_MESSAGE = 100
-"""They are sent one after the other, by whoever takes the message."""
+MAILS_PER_MESSAGE = 5
+"""E-mails that a worker sends one after the other. Other suppliers' e-mails wait for them."""
 
 
 class Bell(msgspec.Struct, frozen=True):

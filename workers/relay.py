@@ -1,14 +1,15 @@
 """The relay: follows the log and rings for each import that is to be processed and each e-mail to be sent.
 
-The log is the outbox. The relay rings first and moves its checkpoint afterwards: a crash between the two rings
-twice, which is harmless. On the idle service it rings at once; while much arrives it gathers. One relay is active, by
-an advisory lock; others stand by. While many messages wait it reads no further: the work waits in Postgres, where it
-can be seen. While intake needs the processors (`workers.intake`) it rings for little at a time.
+The log is the outbox. The relay reads it up to its end and puts what is due into the turns of its supplier
+(`workers.turns`). Few messages wait for workers at a time, so that a supplier's turn comes soon, however much another
+has sent. The checkpoint moves before a message is rung: what a crash loses of the turns is in the status view, where
+the sweeper finds it. On the idle service it rings at once; while much arrives it gathers. One relay is active, by an
+advisory lock; others stand by. While intake needs the processors (`workers.intake`) it rings for little at a time.
 """
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections import deque
 from functools import partial
 from typing import Any
 
@@ -18,25 +19,30 @@ from psycopg import Connection
 from eventstore.aggregates.customer_mail import TOPICS as MAIL_TOPICS
 from eventstore.aggregates.customer_mail import MailRequested
 from eventstore.aggregates.import_process import TOPICS as IMPORT_TOPICS
-from eventstore.aggregates.import_process import ImportRetried, ImportStaged
+from eventstore.aggregates.import_process import ImportRetried, ImportStaged, identity_of
 from eventstore.clock import now
 from eventstore.errors import StoreUnavailable
 from eventstore.events import Unreadable
 from eventstore.log import follow, locks
 from eventstore.log.ledger import Ledger
-from eventstore.log.payloads import MAX_OPEN_BYTES, in_pieces
 from telemetry.measures import measures
 from telemetry.supervision import supervision
 from workers.broker import IMPORTS, MAILS, STREAMS_PER_MESSAGE, Bell, BellUnavailable, Doorbell
 from workers.intake import LOOK_EVERY_S, Intake
 from workers.leader import lead
 from workers.sweeper import Sweeper
+from workers.turns import ALONE, SupplierTurns, Waiting
 
 FOLLOWER = "relay"
-MAX_WAITING_MESSAGES = 20
+MESSAGES_PER_WORKER = 2
+"""Full messages that may wait for each worker process. More would make a supplier wait longer for its turn."""
+MAILS_PER_MINUTE = 600
+"""E-mails to one supplier's customers in a minute. Further ones wait."""
 READ_LIMIT = 3 * STREAMS_PER_MESSAGE
 YIELDING_S = 2.0
 """While intake goes first, the relay rings once in this time, for one message. It looks more often if that is over."""
+COUNT_EVERY_S = 2.0
+"""Interval between two counts of the workers [seconds]."""
 GATHER_S = 0.2
 """How long after a message that was not full the relay reads again: what arrives meanwhile shares one message."""
 
@@ -46,7 +52,13 @@ _BELLS: dict[str, Bell] = {
     for topic, event in topics.items()
     if event in (ImportStaged, ImportRetried, MailRequested)
 }
-"""Who is rung for which event."""
+"""Bell for each event."""
+_COUNT_WORKERS = """
+SELECT count(*) AS workers
+FROM pg_locks
+WHERE locktype = 'advisory' AND classid = %s AND objsubid = 2 AND granted
+  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
 
 logger = structlog.get_logger()
 
@@ -58,9 +70,11 @@ class Relay:
         self._ledger = ledger
         self._intake = intake or Intake()
         self._doorbell = doorbell
-        self._sweeper = Sweeper(ledger, doorbell)
-        self._rung = 0
-        """For how many events the last read has rung."""
+        self.turns = {IMPORTS: SupplierTurns(), MAILS: SupplierTurns(per_minute=MAILS_PER_MINUTE)}
+        self._sweeper = Sweeper(ledger, doorbell, self.turns)
+        self._costs: dict[Bell, deque[int]] = {bell: deque(maxlen=1_000) for bell in self.turns}
+        """Cost of each of the last messages, by bell."""
+        self._workers, self._counted_at = 1, float("-inf")
 
     def run(self, stop: threading.Event) -> None:
         waits_for = (StoreUnavailable, BellUnavailable)
@@ -68,40 +82,70 @@ class Relay:
         supervision.run(FOLLOWER, leading, stop)
 
     def _relay(self, connection: Connection[Any], stop: threading.Event) -> None:
-        position, rings_at = follow.checkpoint(connection, FOLLOWER), 0.0
+        position, rings_at, is_behind = follow.checkpoint(connection, FOLLOWER), 0.0, True
+        for turns in self.turns.values():
+            turns.forget_taken()
         logger.info("relay is active", position=position)
         while not stop.is_set():
-            busy = False
-            self._sweeper.sweep_when_due(connection, position)  # before the relay rings: it sweeps where nothing waits
+            self._count_workers(connection)
+            self._sweeper.sweep_when_due(connection, position)
             waiting = self._doorbell.waiting()
             measures().waiting(IMPORTS.queue, waiting)
             yields = self._intake.goes_first(connection)
             holds_back = yields and (waiting > 0 or time.monotonic() < rings_at)
-            if not holds_back and waiting < MAX_WAITING_MESSAGES:
-                rings_at = time.monotonic() + YIELDING_S
-                reached = self._ring_after(connection, position, STREAMS_PER_MESSAGE if yields else READ_LIMIT)
-                busy, position = reached != position, reached
+            if is_behind or not holds_back:
+                position, is_behind = self._read_on(connection, position)
+            rung = 0
+            if not holds_back and not (yields and is_behind):
+                rung = self._ring(IMPORTS, waiting, STREAMS_PER_MESSAGE if yields else None)
+                rings_at = time.monotonic() + YIELDING_S if rung else rings_at
+            self._ring(MAILS, self._doorbell.waiting(MAILS) if self.turns[MAILS] else 0)
             supervision.works(FOLLOWER)
-            if yields or waiting >= MAX_WAITING_MESSAGES or (busy and self._rung < STREAMS_PER_MESSAGE):
-                stop.wait(LOOK_EVERY_S if yields else GATHER_S)  # every append rings, and none of them makes room
-                follow.wait(connection, 0.0)  # rings that nobody takes would gather in memory
-            elif not busy:
-                follow.wait(connection)
+            if not is_behind:
+                self._pause(connection, stop, rung, yields=yields)
 
-    def _ring_after(self, connection: Connection[Any], position: int, limit: int = READ_LIMIT) -> int:
-        """Ring for so many of the events after the position; returns how far that went."""
-        events, reached = follow.read_after(connection, position, tuple(_BELLS), limit=limit)
-        self._rung = 0
-        for bell in (IMPORTS, MAILS):
-            sizes = {event.stream: _due_bytes(event) for event in events if _BELLS[event.topic] is bell}
-            due = {stream: size for stream, size in sizes.items() if size is not None}
-            self._rung += len(due)
-            for streams in _messages(due, bell.streams_per_message):
-                self._doorbell.ring(streams, bell)
-                measures().rung(bell.queue, len(streams))
+    def _pause(self, connection: Connection[Any], stop: threading.Event, rung: int, *, yields: bool) -> None:
+        """Gather for a moment while something waits or arrives; otherwise wait for the log."""
+        if yields or 0 < rung < STREAMS_PER_MESSAGE or any(self.turns.values()):
+            stop.wait(LOOK_EVERY_S if yields else GATHER_S)  # every append rings, and none of them makes room
+            follow.wait(connection, 0.0)  # rings that nobody takes would gather in memory
+        elif not rung:
+            follow.wait(connection)
+
+    def _count_workers(self, connection: Connection[Any]) -> None:
+        if time.monotonic() - self._counted_at >= COUNT_EVERY_S:
+            row = connection.execute(_COUNT_WORKERS, (locks.WORKERS,)).fetchone()
+            self._workers, self._counted_at = max(1, row["workers"] if row else 1), time.monotonic()
+
+    def _read_on(self, connection: Connection[Any], position: int) -> tuple[int, bool]:
+        """Give what the log has after the position to the turns. Return how far that is, and whether there is more."""
+        events, reached = follow.read_after(connection, position, tuple(_BELLS), limit=READ_LIMIT)
+        for event in events:
+            size = _due_bytes(event)
+            if size is not None:
+                waiting = Waiting(event.position, size)
+                self.turns[_BELLS[event.topic]].add(identity_of(event.stream)[0], event.stream, waiting)
         if reached != position:
             follow.set_checkpoint(connection, FOLLOWER, reached)
-        return reached
+        return reached, len(events) == READ_LIMIT
+
+    def _ring(self, bell: Bell, waiting: int, most: int | None = None) -> int:
+        """Ring by turns, until enough messages wait or `most` streams were rung for. Return for how many."""
+        turns, costs, rung = self.turns[bell], self._costs[bell], 0
+        known = [*costs][-waiting:] if waiting else []
+        left = MESSAGES_PER_WORKER * self._workers * bell.streams_per_message
+        left -= sum(known) + (waiting - len(known)) * bell.streams_per_message
+        while left > 0 and (most is None or rung < most):
+            messages = turns.take(bell.streams_per_message)
+            if not messages:
+                break
+            for streams in messages:
+                self._doorbell.ring(streams, bell)
+                measures().rung(bell.queue, len(streams))
+                costs.append(max(min(ALONE, bell.streams_per_message), len(streams)))
+                left -= costs[-1]
+                rung += len(streams)
+        return rung
 
 
 def _due_bytes(event: follow.Followed) -> int | None:
@@ -117,10 +161,3 @@ def _due_bytes(event: follow.Followed) -> int | None:
             return None
         case _:
             return 0
-
-
-def _messages(due: Mapping[str, int], most: int) -> Iterator[list[str]]:
-    """The streams of each message: as many as a worker does together, so that others have their part of large ones."""
-    streams = list(due)
-    for at in range(0, len(streams), most):
-        yield from in_pieces(streams[at : at + most], due.__getitem__, MAX_OPEN_BYTES)

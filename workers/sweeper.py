@@ -1,12 +1,12 @@
-"""The sweeper: rings again for what is due and nobody works on, whatever the reason.
+"""The sweeper: gives what is due and nobody works on to the turns of its supplier, whatever the reason.
 
-Lost messages, a flushed Redis, dead and hanging workers, schedule windows and postponed imports are one case to it.
-An import that was tried before is rung alone, so that one which kills its worker does not take others with it.
+Lost messages, a flushed Redis, dead and hanging workers, schedule windows, postponed imports and those that the turns
+had no room for are one case to it. An import that was tried before gets a message of its own, so that one which kills
+its worker does not take others with it.
 """
 
 import time
-from collections.abc import Callable
-from datetime import timedelta
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -14,22 +14,23 @@ import structlog
 from psycopg import Connection
 
 from eventstore.aggregates import customer_mail
-from eventstore.aggregates.import_process import PostponeImport, stream_of
+from eventstore.aggregates.import_process import PostponeImport, identity_of, stream_of
 from eventstore.clock import now
 from eventstore.errors import StoreUnavailable
 from eventstore.log import locks
 from eventstore.log.ledger import Ledger
 from eventstore.log.refused_attempts import delete_old_attempts
-from projections.customer_mail import SELECT_ABANDONED_MAILS, SELECT_WAITING_MAILS
+from projections.customer_mail import FIRST_MAIL, SELECT_ABANDONED_MAILS, SELECT_WAITING_MAILS
 from projections.reconciliation import waiting_jobs
 from telemetry.supervision import supervision
 from workers.backoff import backoff
-from workers.broker import MAILS, MAILS_PER_MESSAGE, RECONCILIATIONS, STREAMS_PER_MESSAGE, BellUnavailable, Doorbell
+from workers.broker import IMPORTS, MAILS, RECONCILIATIONS, Bell, BellUnavailable, Doorbell
 from workers.leader import ends_work
+from workers.turns import SupplierTurns, Waiting
 
 INTERVAL_S = 1.0
-RING_AGAIN_AFTER_S = 10.0
-LOST_AFTER = timedelta(seconds=2)
+SOON_S = 0.1
+"""Interval while a supplier's imports are read in parts [seconds]."""
 LIMIT = 1_000
 FORGET_EVERY_S = 600.0
 """How often refused attempts are deleted that are too old or too many."""
@@ -49,43 +50,78 @@ LIMIT %(limit)s
 """
 
 _SELECT_WAITING = """
-SELECT supplier, external_account_number, attempt
-FROM import_status
-WHERE status = 'PENDING' AND position <= %(relayed)s
-  AND ((due_at IS NULL AND modified_at < statement_timestamp() - %(lost_after)s) OR due_at <= statement_timestamp())
+WITH RECURSIVE suppliers AS (
+    (SELECT supplier FROM import_status ORDER BY supplier LIMIT 1)
+    UNION ALL
+    SELECT (SELECT i.supplier FROM import_status AS i WHERE i.supplier > s.supplier ORDER BY i.supplier LIMIT 1)
+    FROM suppliers AS s
+    WHERE s.supplier IS NOT NULL
+)
+SELECT supplier, waiting.*
+FROM suppliers
+LEFT JOIN unnest(%(suppliers)s::text[], %(after)s::bigint[]) AS read (supplier, after) USING (supplier)
+CROSS JOIN LATERAL (
+    SELECT count(*) AS number, max(created_position) AS last,
+           array_agg(external_account_number ORDER BY created_position) FILTER (WHERE is_due) AS externals,
+           array_agg(coalesce(attempt, 0) ORDER BY created_position) FILTER (WHERE is_due) AS attempts,
+           array_agg(created_position ORDER BY created_position) FILTER (WHERE is_due) AS firsts,
+           array_agg(position ORDER BY created_position) FILTER (WHERE is_due) AS positions
+    FROM (
+        SELECT external_account_number, attempt, created_position, position,
+               position <= %(relayed)s AND (due_at IS NULL OR due_at <= statement_timestamp()) AS is_due
+        FROM import_status AS i
+        WHERE i.supplier = suppliers.supplier AND status = 'PENDING' AND created_position > coalesce(read.after, 0)
+        ORDER BY created_position
+        LIMIT %(limit)s
+    ) AS looked_at
+) AS waiting
+WHERE supplier <> ALL(%(full)s::text[]) AND waiting.number > 0
   AND NOT EXISTS (SELECT FROM import_supplier AS s WHERE s.code = supplier AND s.status = 'paused')
-ORDER BY modified_at
-LIMIT %(limit)s
 """
-"""Leaves the imports of paused suppliers out. When a supplier is ongoing again, this finds all that has waited."""
+"""The next waiting imports of each supplier whose lane has room. There are no more if `number` is below the limit.
+
+Leaves the imports of paused suppliers out. When a supplier is ongoing again, this finds all that has waited.
+"""
 
 logger = structlog.get_logger()
 
 
 class Sweeper:
-    """Lives inside the active relay, so there is one. Remembers what it rang for, and when."""
+    """Lives inside the active relay, so there is one. Remembers how far it has read."""
 
-    def __init__(self, ledger: Ledger, doorbell: Doorbell) -> None:
+    def __init__(self, ledger: Ledger, doorbell: Doorbell, turns: Mapping[Bell, SupplierTurns]) -> None:
         self._ledger = ledger
         self._doorbell = doorbell
+        self._turns = turns
         self._next = 0.0
-        self._rung: dict[str, float] = {}
+        self._reads_at = 0.0
+        self._read: dict[str, int] = {}
+        """Position of the first event of the last import that was read, for each supplier with more."""
+        self._mails_read = FIRST_MAIL
         self._forget_at = 0.0
 
     def sweep_when_due(self, connection: Connection[Any], relayed: int) -> None:
-        """Sweep once a second. `relayed` is the position up to which the relay has rung."""
-        if time.monotonic() >= self._next:
-            self._next = time.monotonic() + INTERVAL_S
+        """Sweep once a second, and read on where a supplier's turns run short. `relayed` is the relay's position."""
+        at = time.monotonic()
+        if at >= self._next:
+            self._next = at + INTERVAL_S
             self.sweep(connection, relayed)
+        elif at >= self._reads_at and self._short():
+            self._read_waiting(connection, relayed)
+
+    def _short(self) -> set[str]:
+        """The suppliers of whom more imports wait than were read, and whose lanes have room."""
+        turns = self._turns[IMPORTS]
+        return {*turns.cut, *self._read} - {*turns.full()}
 
     def sweep(self, connection: Connection[Any], relayed: int) -> None:
-        """Give abandoned imports back, then ring for all that is due. A step that fails leaves the others."""
+        """Give abandoned imports back, then fill the turns. A step that fails leaves the others."""
         passes = ends_work(connection, StoreUnavailable, BellUnavailable)
         steps: dict[str, Callable[[], None]] = {
             "abandoned imports": partial(self._give_back_abandoned, connection),
             "abandoned e-mails": partial(self._give_up_abandoned_mails, connection),
-            "waiting imports": partial(self._ring_for_waiting, connection, relayed),
-            "waiting e-mails": partial(self._ring_for_mails, connection, relayed),
+            "waiting imports": partial(self._read_waiting, connection, relayed),
+            "waiting e-mails": partial(self._read_mails, connection, relayed),
             "reconciliations": partial(self._ring_for_reconciliations, connection),
             "refused attempts": partial(self._forget_attempts, connection),
         }
@@ -111,12 +147,11 @@ class Sweeper:
             if not row["is_expired"]:
                 at_once.append(stream)
         outcomes = self._ledger.execute_many(commands, at=now(), by="sweeper") if commands else []
-        if given_back := {outcome.stream for outcome in outcomes if outcome.recorded is not None}:
+        if given_back := {one.stream: one.recorded.position for one in outcomes if one.recorded}:
             logger.warning("abandoned imports were given back", imports=len(given_back))
-            at_once = [stream for stream in at_once if stream in given_back]
             for stream in at_once:
-                self._doorbell.ring([stream])
-            self._rung |= dict.fromkeys(at_once, time.monotonic())
+                if stream in given_back:
+                    self._turns[IMPORTS].add(identity_of(stream)[0], stream, Waiting(given_back[stream], is_alone=True))
 
     def _give_up_abandoned_mails(self, connection: Connection[Any]) -> None:
         """A message whose worker is gone may have been sent: it is not sent again."""
@@ -130,14 +165,14 @@ class Sweeper:
         if commands:
             self._ledger.execute_many(commands, at=now(), by="sweeper")
 
-    def _ring_for_mails(self, connection: Connection[Any], relayed: int) -> None:
-        if self._doorbell.waiting(MAILS):
-            return
-        parameters = {"lost_after": LOST_AFTER, "relayed": relayed, "limit": MAILS_PER_MESSAGE}
-        rows = connection.execute(SELECT_WAITING_MAILS, parameters)
-        streams = [customer_mail.stream_of(row["supplier"], row["external_account_number"]) for row in rows]
-        if streams:
-            self._doorbell.ring(streams, MAILS)
+    def _read_mails(self, connection: Connection[Any], relayed: int) -> None:
+        parameters = {"relayed": relayed, "limit": LIMIT, **self._mails_read}
+        rows = connection.execute(SELECT_WAITING_MAILS, parameters).fetchall()
+        for row in rows:
+            stream = customer_mail.stream_of(row["supplier"], row["external_account_number"])
+            self._turns[MAILS].add(row["supplier"], stream, Waiting(row["position"]))
+        last = rows[-1] if len(rows) == LIMIT else FIRST_MAIL
+        self._mails_read = {name: last[name] for name in FIRST_MAIL}
 
     def _ring_for_reconciliations(self, connection: Connection[Any]) -> None:
         """Ring for all open jobs, whenever no message waits. Nothing else rings for them."""
@@ -146,20 +181,21 @@ class Sweeper:
             for job in jobs:
                 self._doorbell.ring([job], RECONCILIATIONS)
 
-    def _ring_for_waiting(self, connection: Connection[Any], relayed: int) -> None:
-        if self._doorbell.waiting():
-            return
-        clock = time.monotonic()
-        self._rung = {stream: t for stream, t in self._rung.items() if clock - t < RING_AGAIN_AFTER_S}
-        parameters = {"lost_after": LOST_AFTER, "relayed": relayed, "limit": LIMIT}
-        together: list[str] = []
-        alone: list[str] = []
-        for row in connection.execute(_SELECT_WAITING, parameters):
-            stream = stream_of(row["supplier"], row["external_account_number"])
-            if stream not in self._rung:
-                (alone if row["attempt"] else together).append(stream)
-        for i in range(0, len(together), STREAMS_PER_MESSAGE):
-            self._doorbell.ring(together[i : i + STREAMS_PER_MESSAGE])
-        for stream in alone:
-            self._doorbell.ring([stream])
-        self._rung |= dict.fromkeys((*together, *alone), clock)
+    def _read_waiting(self, connection: Connection[Any], relayed: int) -> None:
+        """Fill the turns with waiting imports, each supplier's from where it was read last."""
+        self._reads_at = time.monotonic() + SOON_S
+        turns = self._turns[IMPORTS]
+        limit, full = turns.room // 2, turns.full()
+        wanted = {"suppliers": [*self._read], "after": [*self._read.values()], "full": full}
+        rows = connection.execute(_SELECT_WAITING, wanted | {"relayed": relayed, "limit": limit}).fetchall()
+        self._read = {supplier: self._read[supplier] for supplier in full if supplier in self._read}
+        turns.cut.intersection_update(full)
+        for row in rows:
+            supplier, last = row["supplier"], row["last"]
+            if row["number"] == limit:
+                self._read[supplier] = last
+            columns = (row[name] or () for name in ("externals", "attempts", "firsts", "positions"))
+            for external, attempt, first, position in zip(*columns, strict=True):
+                if not turns.add(supplier, stream_of(supplier, external), Waiting(position, is_alone=attempt > 0)):
+                    self._read[supplier] = first - 1
+                    break

@@ -21,9 +21,9 @@ from tests.faults.proxy import CuttingProxy
 from tests.faults.world import DataConnections, World, a_heavy_account, suspended
 from tests.support.make import encoded
 from tests.support.running import free_port, is_ready, start_role, wait_for
-from workers.broker import BellUnavailable, BrokerDoorbell, redis_broker
+from workers.broker import IMPORTS, BellUnavailable, BrokerDoorbell, redis_broker
 from workers.process_imports import MAX_ATTEMPTS
-from workers.sweeper import Sweeper
+from workers.relay import Relay
 
 STOP_S = 60.0
 SPAN_S = 8.0
@@ -170,12 +170,13 @@ def two_sweepers(world: World) -> None:
     """A second sweeper beside the relay's own, which should be the only one."""
     connections = DataConnections(world.service)
     ledger = Ledger(connections.database_url, views=INLINE)
-    sweeper = Sweeper(ledger, BrokerDoorbell(redis_broker(connections.redis_url)))
+    relay = Relay(ledger, BrokerDoorbell(redis_broker(connections.redis_url)))
     ends = time.monotonic() + SPAN_S
     while time.monotonic() < ends:
         with contextlib.suppress(LedgerError, BellUnavailable, psycopg.Error), ledger.connection() as connection:
             row = connection.execute("SELECT coalesce(max(position), 0) AS head FROM events").fetchone()
-            sweeper.sweep(connection, row["head"] if row else 0)
+            relay._sweeper.sweep(connection, row["head"] if row else 0)
+            relay._ring(IMPORTS, 0)
         time.sleep(0.2)
     ledger.close()
 

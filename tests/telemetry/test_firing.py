@@ -35,7 +35,7 @@ from tests.support.staging import SUPPLIER, stage
 from tests.support.times import set_log_time
 from workers.broker import IMPORTS, BrokerDoorbell, in_process_broker
 from workers.ended_imports import EndedImports
-from workers.relay import MAX_WAITING_MESSAGES, Relay
+from workers.relay import MESSAGES_PER_WORKER, Relay
 
 pytestmark = needs_promtool
 NOTHING: Series = {}
@@ -110,7 +110,7 @@ def test_workers_that_take_no_messages(ledger: Ledger, counted: PrometheusMeasur
     stage(ledger, an_account(SUPPLIER, 1))
     broker, stop = in_process_broker(), threading.Event()
     doorbell = BrokerDoorbell(broker)
-    for _ in range(MAX_WAITING_MESSAGES - 1):
+    for _ in range(MESSAGES_PER_WORKER - 1):
         doorbell.ring(["import/X/1"], IMPORTS)
     counted.waiting(IMPORTS.queue, doorbell.waiting())
     assert not fires("ImportledgerBellCrowded", folder, NOTHING, shown(counted.registry))
@@ -118,7 +118,7 @@ def test_workers_that_take_no_messages(ledger: Ledger, counted: PrometheusMeasur
     relay.start()
     try:
         wait_for(lambda: fires("ImportledgerBellCrowded", folder, NOTHING, shown(counted.registry)), "it is full")
-        assert doorbell.waiting() == MAX_WAITING_MESSAGES
+        assert doorbell.waiting() == MESSAGES_PER_WORKER
     finally:
         stop.set()
         relay.join(30)

@@ -22,10 +22,10 @@ from tests.support.clocks import another_clock
 from tests.support.make import an_account, changed
 from tests.support.staging import SUPPLIER, stage, status
 from workers import references
-from workers.broker import BrokerDoorbell, in_process_broker
+from workers.broker import IMPORTS, BrokerDoorbell, in_process_broker
 from workers.liveness import Liveness
 from workers.process_imports import ImportProcessor
-from workers.sweeper import Sweeper
+from workers.relay import Relay
 
 FIRST = changed(an_account(SUPPLIER), "FIRST", "sales_channel")
 SECOND = changed(an_account(SUPPLIER), "SECOND", "sales_channel")
@@ -159,7 +159,9 @@ def test_leases_are_judged_by_the_clock_of_the_database(
         with another_clock(timedelta(seconds=-3_600)):
             [started] = worker._start([stream], ledger.look_at([stream]))
         with another_clock(timedelta(seconds=90)):
-            Sweeper(ledger, BrokerDoorbell(broker)).sweep(connection, relayed=2)
+            relay = Relay(ledger, BrokerDoorbell(broker))
+            relay._sweeper.sweep(connection, relayed=2)
+            relay._ring(IMPORTS, 0)
     finally:
         liveness.stop()
     assert started.process.start == 2

@@ -16,10 +16,10 @@ from tests.support.bells import queued
 from tests.support.make import an_account
 from tests.support.staging import SUPPLIER, stage
 from workers import relay as relays
-from workers import sweeper
-from workers.broker import STREAMS_PER_MESSAGE, BrokerDoorbell, in_process_broker
+from workers import sweeper, turns
+from workers.broker import IMPORTS, STREAMS_PER_MESSAGE, BrokerDoorbell, in_process_broker
 from workers.intake import LOOK_EVERY_S, Intake
-from workers.relay import GATHER_S, MAX_WAITING_MESSAGES, YIELDING_S, Relay, _messages
+from workers.relay import GATHER_S, MESSAGES_PER_WORKER, YIELDING_S, Relay
 
 
 def test_the_relay_rings_for_what_is_new_and_remembers_how_far_it_came(
@@ -29,9 +29,10 @@ def test_the_relay_rings_for_what_is_new_and_remembers_how_far_it_came(
     later = stage(ledger, an_account(SUPPLIER, 61), not_before=now() + timedelta(hours=1))
     broker = in_process_broker()
     relay = Relay(ledger, BrokerDoorbell(broker))
-    assert relay._ring_after(connection, 0) == 61
+    assert relay._read_on(connection, 0) == (61, False)
     assert follow.checkpoint(connection, "relay") == 61
-    assert relay._ring_after(connection, 61) == 61
+    assert relay._read_on(connection, 61) == (61, False)
+    assert relay._ring(IMPORTS, 0) == 60
     rung = [name for message in queued(broker) for name in message]
     assert rung == streams
     assert later not in rung
@@ -63,7 +64,8 @@ def test_while_many_messages_wait_the_relay_pauses_and_keeps_no_rings(
     """Rings come thirty times a second for as long as intake goes on, which may be hours."""
     broker, stop = in_process_broker(), EndsAtFirstPause()
     doorbell = BrokerDoorbell(broker)
-    for number in range(MAX_WAITING_MESSAGES):
+    stage(ledger, an_account(SUPPLIER, 1))
+    for number in range(MESSAGES_PER_WORKER):
         doorbell.ring([str(number)])
     follow.listen(connection)
     with ledger.connection() as writer:
@@ -72,7 +74,7 @@ def test_while_many_messages_wait_the_relay_pauses_and_keeps_no_rings(
     connection.execute("SELECT 1")  # with whose answer the rings arrive
     Relay(ledger, doorbell)._relay(connection, stop)
     assert stop.pause_s == GATHER_S
-    assert doorbell.waiting() == MAX_WAITING_MESSAGES
+    assert doorbell.waiting() == MESSAGES_PER_WORKER
     assert list(connection.notifies(timeout=0)) == []
 
 
@@ -134,7 +136,7 @@ def test_while_intake_goes_first_nothing_more_is_rung_for_before_a_message_is_ta
     monkeypatch.setattr(relays, "time", pauses)
     Relay(ledger, BrokerDoorbell(broker), intake=GoesFirst())._relay(connection, pauses)
     assert [len(streams) for streams in queued(broker)] == [STREAMS_PER_MESSAGE]
-    assert follow.checkpoint(connection, "relay") == STREAMS_PER_MESSAGE < many_staged
+    assert follow.checkpoint(connection, "relay") == many_staged, "what waits is known, so that others have their turn"
 
 
 class GoesFirstUntil(Intake):
@@ -183,7 +185,6 @@ def test_what_was_lost_is_rung_for_while_accounts_keep_arriving(
 ) -> None:
     """The sweeper rings where no message waits, as it is just before the relay's own."""
     monkeypatch.setattr(sweeper, "INTERVAL_S", 0.0)
-    monkeypatch.setattr(sweeper, "LOST_AFTER", timedelta(0))
     lost = stage(ledger, an_account(SUPPLIER, 1))
     follow.set_checkpoint(connection, "relay", 1)
     stage(ledger, an_account(SUPPLIER, 2))
@@ -193,8 +194,37 @@ def test_what_was_lost_is_rung_for_while_accounts_keep_arriving(
     assert lost in turns.taken
 
 
-def test_a_message_carries_up_to_four_hundred_streams() -> None:
-    assert [len(message) for message in _messages(dict.fromkeys(map(str, range(801)), 10_000), 400)] == [400, 400, 1]
+class TakesAll(threading.Event):
+    """Takes what was rung for in each pause, until a number of imports were."""
+
+    def __init__(self, broker: Broker, number: int) -> None:
+        super().__init__()
+        self._broker, self._number = broker, number
+        self.taken: list[str] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.taken += [name for message in queued(self._broker) for name in message]
+        self._broker.flush_all()
+        if len(self.taken) >= self._number:
+            self.set()
+        return True
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_what_the_turns_have_no_room_for_is_rung_for_once(
+    ledger: Ledger, connection: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch, *, is_restarted: bool
+) -> None:
+    """Also by a relay that comes after one which had read the log, and died with what it had in memory."""
+    monkeypatch.setattr("workers.turns.LANE", turns.FEW)
+    monkeypatch.setattr("workers.sweeper.SOON_S", 0.0)
+    waiting = [stage(ledger, an_account(SUPPLIER, number)) for number in range(1, 3 * turns.FEW)]
+    stage(ledger, an_account(SUPPLIER, 3 * turns.FEW), not_before=now() + timedelta(hours=1))
+    broker = in_process_broker()
+    if is_restarted:
+        follow.set_checkpoint(connection, "relay", follow.log_head(connection))
+    worker = TakesAll(broker, len(waiting))
+    Relay(ledger, BrokerDoorbell(broker))._relay(connection, worker)
+    assert sorted(worker.taken) == sorted(waiting)
 
 
 def test_large_imports_are_spread_over_messages(ledger: Ledger, connection: psycopg.Connection[Any]) -> None:
@@ -205,5 +235,7 @@ def test_large_imports_are_spread_over_messages(ledger: Ledger, connection: psyc
     ]
     streams = [stage(ledger, one) for one in (*large, an_account(SUPPLIER, 3))]
     broker = in_process_broker()
-    Relay(ledger, BrokerDoorbell(broker))._ring_after(connection, 0)
+    relay = Relay(ledger, BrokerDoorbell(broker))
+    relay._read_on(connection, 0)
+    relay._ring(IMPORTS, 0)
     assert queued(broker) == [streams[:1], streams[1:]]

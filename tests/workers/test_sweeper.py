@@ -15,27 +15,30 @@ from eventstore.aggregates.import_process import (
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from telemetry.supervision import supervision
-from tests.support.bells import queued
 from tests.support.make import an_account
 from tests.support.staging import SUPPLIER, stage, status
 from workers import process_imports
-from workers.broker import BrokerDoorbell, in_process_broker
+from workers.broker import IMPORTS, MAILS, BrokerDoorbell, in_process_broker
 from workers.liveness import Liveness
 from workers.process_imports import ImportProcessor
 from workers.sweeper import Sweeper
+from workers.turns import SupplierTurns, Waiting
+
+
+def sweeper_and_turns(ledger: Ledger) -> tuple[Sweeper, SupplierTurns]:
+    turns = {IMPORTS: SupplierTurns(), MAILS: SupplierTurns()}
+    return Sweeper(ledger, BrokerDoorbell(in_process_broker()), turns), turns[IMPORTS]
 
 
 def test_the_sweeper_rings_again_for_what_was_lost(ledger: Ledger, connection: psycopg.Connection[Any]) -> None:
     lost = stage(ledger, an_account(SUPPLIER, 1))
     due = stage(ledger, an_account(SUPPLIER, 2), not_before=now() - timedelta(seconds=1))
     stage(ledger, an_account(SUPPLIER, 3), not_before=now() + timedelta(hours=1))
-    connection.execute("UPDATE import_status SET modified_at = modified_at - interval '1 minute'")
-    broker = in_process_broker()
-    sweeper = Sweeper(ledger, BrokerDoorbell(broker))
+    sweeper, turns = sweeper_and_turns(ledger)
     sweeper.sweep(connection, relayed=3)
-    assert sorted(name for message in queued(broker) for name in message) == sorted([lost, due])
+    assert turns.take(10) == [[lost, due]]
     sweeper.sweep(connection, relayed=3)
-    assert queued(broker) == [], "not again at once"
+    assert turns.take(10) == [], "not again at once"
 
 
 def test_the_sweeper_gives_a_dead_workers_import_back(
@@ -49,15 +52,16 @@ def test_the_sweeper_gives_a_dead_workers_import_back(
     for stream, worker in ((dead, 7), (alive, liveness.worker())):
         command = StartImport(worker=worker, lease_until=lease, max_attempts=5)
         ledger.execute(stream, command, at=now(), by="tester")
-    broker = in_process_broker()
-    doorbell = BrokerDoorbell(broker)
-    doorbell.ring(["import/NORDWIND/another"])  # others wait, and go on waiting
-    Sweeper(ledger, doorbell).sweep(connection, relayed=4)
+    sweeper, turns = sweeper_and_turns(ledger)
+    turns.add(SUPPLIER, "import/NORDWIND/another", Waiting(1))
+    turns.add(SUPPLIER, dead, Waiting(1))
+    turns.take(2)  # it was rung for just now
+    sweeper.sweep(connection, relayed=4)
     assert [status(ledger, stream) for stream in (dead, alive)] == ["PENDING", "IN_PROGRESS"]
     postponed = ledger.history(dead)[-1].event
     assert isinstance(postponed, ImportPostponed)
     assert postponed.code == "worker_lost"
-    assert queued(broker) == [["import/NORDWIND/another"], [dead]]
+    assert turns.take(10) == [[dead]]
     processor.process([dead])
     assert status(ledger, dead) == "PROCESSED"
     liveness.stop()
@@ -68,12 +72,11 @@ def test_a_step_of_the_sweeper_that_fails_leaves_the_others(
 ) -> None:
     """Imports are rung for also while e-mails cannot be looked at."""
     lost = stage(ledger, an_account(SUPPLIER, 1))
-    connection.execute("UPDATE import_status SET modified_at = modified_at - interval '1 minute'")
     with psycopg.connect(database.admin, autocommit=True) as admin:
         admin.execute("REVOKE SELECT ON customer_mail FROM importledger")
-    broker = in_process_broker()
-    Sweeper(ledger, BrokerDoorbell(broker)).sweep(connection, relayed=1)
-    assert queued(broker) == [[lost]]
+    sweeper, turns = sweeper_and_turns(ledger)
+    sweeper.sweep(connection, relayed=1)
+    assert turns.take(10) == [[lost]]
     assert [one.name for one in supervision.troubles()] == [
         "sweeper of abandoned e-mails",
         "sweeper of waiting e-mails",
@@ -91,11 +94,10 @@ def test_an_import_whose_stream_cannot_be_read_is_not_rung_for_again_and_again(
     with psycopg.connect(database.admin, autocommit=True) as admin:
         admin.execute("ALTER TABLE events DISABLE TRIGGER USER")
         admin.execute("UPDATE events SET state = '\\xff' WHERE stream = %s", (broken,))
-    broker = in_process_broker()
-    sweeper = Sweeper(ledger, BrokerDoorbell(broker))
+    sweeper, turns = sweeper_and_turns(ledger)
     for _ in range(2):
         sweeper.sweep(connection, relayed=4)
-    assert queued(broker) == [[other]]
+    assert turns.take(100) == [[other]]
 
 
 def test_a_hanging_worker_loses_its_import_when_the_lease_ends(
@@ -106,7 +108,7 @@ def test_a_hanging_worker_loses_its_import_when_the_lease_ends(
     stream = stage(ledger, an_account(SUPPLIER))
     command = StartImport(worker=liveness.worker(), lease_until=now() - timedelta(seconds=1), max_attempts=5)
     ledger.execute(stream, command, at=now(), by="tester")
-    Sweeper(ledger, BrokerDoorbell(in_process_broker())).sweep(connection, relayed=2)
+    sweeper_and_turns(ledger)[0].sweep(connection, relayed=2)
     postponed = ledger.history(stream)[-1].event
     assert isinstance(postponed, ImportPostponed)
     assert postponed.code == "lease_expired"
@@ -115,7 +117,7 @@ def test_a_hanging_worker_loses_its_import_when_the_lease_ends(
 
 def test_an_import_that_always_loses_its_worker_ends(ledger: Ledger, connection: psycopg.Connection[Any]) -> None:
     stream = stage(ledger, an_account(SUPPLIER))
-    sweeper = Sweeper(ledger, BrokerDoorbell(in_process_broker()))
+    sweeper = sweeper_and_turns(ledger)[0]
     for _ in range(process_imports.MAX_ATTEMPTS + 1):
         command = StartImport(
             worker=7, lease_until=now() + timedelta(minutes=1), max_attempts=process_imports.MAX_ATTEMPTS

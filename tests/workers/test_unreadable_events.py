@@ -32,7 +32,7 @@ from tests.support.following import follow as catch_up
 from tests.support.make import an_account
 from tests.support.staging import SUPPLIER, stage, status
 from tests.support.stored_events import STORED, STREAMS, TOPICS
-from workers.broker import BrokerDoorbell, in_process_broker
+from workers.broker import IMPORTS, BrokerDoorbell, in_process_broker
 from workers.ended_imports import EndedImports, EndedLine
 from workers.process_imports import ImportProcessor
 from workers.relay import Relay
@@ -75,7 +75,8 @@ class Log:
         """Whoever follows the log, or looks at all of it, comes to its end."""
         with self.ledger.connection() as connection:
             place = follow.checkpoint(connection, "relay")
-            self.relay._ring_after(connection, place)
+            self.relay._read_on(connection, place)
+            self.relay._ring(IMPORTS, 0)
             self._ended.tell(connection)
             list(read_erasures(connection, after=0))
             end = head(connection)
