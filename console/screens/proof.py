@@ -32,6 +32,10 @@ from schemas.sentence import Sentence
 
 MAX_NOTE = 10_000
 _WITHIN_S = 30.0
+_NOT_SIGNED = Sentence(
+    "The text must be a checkpoint that this log's key has signed.",
+    "Der Text muss ein Siegel sein, das der Schlüssel dieses Protokolls signiert hat.",
+)
 _NOT_SEALED = Sentence("No checkpoint covers this account yet.", "Noch deckt kein Siegel dieses Konto ab.")
 
 VERDICTS: dict[str, tuple[str, str]] = {
@@ -55,22 +59,22 @@ async def proof(visit: Visit) -> Response:
 @action("/proof/compare/", roles=EVERYBODY)
 async def compare_checkpoint(visit: Visit) -> Response:
     """Compare a checkpoint that somebody has kept with the log as it is: a file, or what was pasted."""
-    note = (visit.form.secret("file").strip() or visit.form.secret("note"))[:MAX_NOTE].replace("\r\n", "\n")
-
-    def work() -> Compared:
-        with visit.services.ledger.connection() as connection:
-            return compared_with(connection, note)
-
-    comparison = await in_time(asyncio.to_thread(work), within_s=_WITHIN_S)
-    return await _shown(visit, comparison, note)
+    note = _note_in(visit.form.secret("file").strip() or visit.form.secret("note"))
+    return await _shown(visit, await _compared(visit, note), note)
 
 
 @action("/proof/verify/", roles=EVERYBODY)
 async def verify_log(visit: Visit) -> Response:
-    """Ask for the log to be verified against its checkpoints, and one that is given."""
+    """Ask for the log to be verified against its checkpoints, and one that is given.
+
+    The log keeps what is asked for, so only what its own key has signed is taken.
+    """
     visit.require_all()
-    arguments = {"all": "yes" if visit.form.text("all") else "", "against": visit.form.secret("against")}
-    arguments["against"] = arguments["against"][:MAX_NOTE].replace("\r\n", "\n")
+    arguments = {"all": "yes" if visit.form.text("all") else ""}
+    if text := visit.form.secret("against").strip():
+        arguments["against"] = (await _compared(visit, _note_in(text))).note
+        if not arguments["against"]:
+            raise ApiError(400, _NOT_SIGNED)
     await visit.ask("log_verify", {name: value for name, value in arguments.items() if value})
     notice = visit._("It was asked for. The page shows how far it is.")
     return visit.redirect(f"{ROOT}/proof/", notice=notice)
@@ -98,6 +102,19 @@ async def download_proof(visit: Visit) -> Response:
         raise ApiError(404, _NOT_SEALED) from error
     headers = {"Content-Disposition": 'attachment; filename="proof.zip"'}
     return Response(content, media_type="application/zip", headers=headers)
+
+
+def _note_in(text: str) -> str:
+    """The text with the line ends of a checkpoint; "" for what is longer than any."""
+    return text.replace("\r\n", "\n") if len(text) <= MAX_NOTE else ""
+
+
+async def _compared(visit: Visit, note: str) -> Compared:
+    def work() -> Compared:
+        with visit.services.ledger.connection() as connection:
+            return compared_with(connection, note)
+
+    return await in_time(asyncio.to_thread(work), within_s=_WITHIN_S)
 
 
 async def _shown(visit: Visit, comparison: Compared | None, note: str) -> Response:

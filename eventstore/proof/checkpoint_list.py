@@ -66,11 +66,12 @@ class SealingKey(msgspec.Struct, frozen=True):
 
 
 class Compared(msgspec.Struct, frozen=True):
-    """How a kept checkpoint fits the log."""
+    """How a kept checkpoint fits the log. `note`: its text and the log's signature alone, if the log has signed it."""
 
     verdict: Verdict
     size: int = 0
     time: str = ""
+    note: str = ""
 
 
 _SELECT_PAGE = """
@@ -148,12 +149,15 @@ def compared_with(connection: Connection[Any], note: str) -> Compared:
     if newest is None or newest[0].origin != kept.origin:
         return Compared("stranger", kept.size, kept.time)
     key = verifier_key(connection, kept.origin)
+    text, _, signatures = note.strip().partition("\n\n")
+    own = next((line for line in signatures.splitlines() if line.startswith(f"— {kept.origin} ")), "")
+    signed = f"{text}\n\n{own}\n"
     try:
         if key:
-            read_signed(note.strip() + "\n", (key,))
+            read_signed(signed, (key,))
     except Invalid:
         return Compared("not_signed", kept.size, kept.time)
-    return Compared(_verdict(connection, kept, newest[0].size), kept.size, kept.time)
+    return Compared(_verdict(connection, kept, newest[0].size), kept.size, kept.time, signed if key else "")
 
 
 def _verdict(connection: Connection[Any], kept: Checkpoint, sealed: int) -> Verdict:

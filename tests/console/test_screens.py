@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import psycopg
 import pytest
 
@@ -350,6 +351,30 @@ def test_a_proof_is_downloaded_and_checkpoints_are_compared(book: Ledger, databa
         vkey = proof.read("log.vkey").decode()
     told = audited(place, "proof.zip", "--key", vkey.strip())
     assert (told.returncode, told.stderr) == (0, "")
+
+
+def test_only_a_checkpoint_that_the_log_has_signed_gets_into_the_log(
+    book: Ledger, database: PostgresUrls, folder: Path
+) -> None:
+    with psycopg.connect(database.admin, autocommit=True) as connection:
+        sealed = seal(connection, LogKey.of("A" * 43), Outside(folder.as_uri()), at=now())
+    assert sealed is not None
+    other = LogKey.of("B" * 43).sign(3, b"r" * 32, now())
+    forged = sealed.note.replace("time 20", "time 19")
+    like_one = f"{sealed.note.split()[0]}\n3\ncg==\n{CANARY}\n\n— {CANARY} eA==\n"
+
+    async def visit(browser: httpx.AsyncClient) -> None:
+        for note in (CANARY, like_one, other, forged, sealed.note + "x" * 10_000, f"{CANARY}\n{sealed.note}"):
+            answer = await send(browser, "/console/proof/verify/", {"against": note}, at="/console/proof/")
+            assert (answer.status_code, "must be a checkpoint" in answer.text) == (400, True)
+        more = {"against": f"{sealed.note}— {CANARY} eA==\n{CANARY}"}
+        assert (await send(browser, "/console/proof/verify/", more, at="/console/proof/")).status_code == 303
+
+    visiting(database, signed_in(book, role="auditor"), visit)
+    with psycopg.connect(database.admin) as connection:
+        query = "SELECT state FROM events WHERE topic = 'owner_task_requested.v1'"
+        [(state,)] = connection.execute(query).fetchall()
+    assert msgspec.json.decode(state)["arguments"] == {"against": sealed.note}
 
 
 def test_pages_are_honest_where_there_is_nothing(ledger: Ledger, database: PostgresUrls) -> None:
