@@ -1,12 +1,21 @@
 """What an e-mail to a customer says, in German and in English. Pure."""
 
+import re
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.utils import parseaddr
+from unicodedata import category
 
 import msgspec
 
 from schemas.account import Account
+
+MAX_NAME = 60
+"""Characters of a name. In a header of two lines the standard library loses the quotes of a longer one."""
+MAX_NUMBER = 100
+"""Characters of an account number."""
+_MARKS = " .,'’-&/()+_#"
+_DOT_IN_A_DOMAIN = re.compile(r"\.(?=[^\W\d])")
 
 
 class Recipient(msgspec.Struct, frozen=True):
@@ -65,14 +74,14 @@ def message_about(
     message = EmailMessage()
     message["Subject"] = _SUBJECT[language]
     message["From"] = on_the_wire(*parseaddr(sender))
-    message["To"] = on_the_wire(recipient.name, recipient.email)
+    message["To"] = on_the_wire(without_links(recipient.name), recipient.email)
     message["Message-ID"] = message_id
     message["Auto-Submitted"] = "auto-generated"
     message.set_content(
         _TEXT[language].format(
-            name=_one_line(recipient.name),
+            name=without_links(recipient.name),
             account_number=account_number,
-            external_account_number=_one_line(account.external_account_number),
+            external_account_number=without_links(account.external_account_number, MAX_NUMBER),
         ),
         cte="quoted-printable",  # every server takes it
     )
@@ -86,7 +95,7 @@ def on_the_wire(name: str, email: str) -> Address:
     What stands before the @ has no such form. Raises ValueError for a domain without one.
     """
     local, _, domain = email.rpartition("@")
-    return Address(_one_line(name), local, domain if domain.isascii() else _ascii_domain(domain))
+    return Address(" ".join(name.split()), local, domain if domain.isascii() else _ascii_domain(domain))
 
 
 def _ascii_domain(domain: str) -> str:
@@ -97,6 +106,7 @@ def _ascii_domain(domain: str) -> str:
     return ascii_domain
 
 
-def _one_line(text: str) -> str:
-    """Without line breaks, which a header cannot hold."""
-    return " ".join(text.split())
+def without_links(text: str, most: int = MAX_NAME) -> str:
+    """The importer's text on one line, without quotes and anything that mail programs show as a link. Pure."""
+    letters = "".join(letter if category(letter)[0] in "LMN" or letter in _MARKS else " " for letter in text)
+    return " ".join(_DOT_IN_A_DOMAIN.sub(". ", letters).split())[:most].rstrip()

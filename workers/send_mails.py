@@ -40,6 +40,8 @@ from workers.mail_text import message_about, on_the_wire, recipient_of
 
 MAX_ATTEMPTS = 8
 LEASE = timedelta(seconds=120)
+MAX_LINE = 998
+"""Characters of a header's line (RFC 5322)."""
 LOOK_AGAIN_S = 30.0
 """Seconds between two looks whether the mail server offers TLS."""
 
@@ -172,7 +174,8 @@ def letter_of(message: EmailMessage) -> Letter:
     """The message with its two addresses. Raises ValueError for what cannot be written."""
     sender, recipient = (message[name].addresses[0].addr_spec for name in ("From", "To"))
     is_utf8 = not (sender.isascii() and recipient.isascii())
-    return Letter(sender, recipient, message.as_bytes(policy=SMTPUTF8 if is_utf8 else SMTP), is_utf8)
+    policy = (SMTPUTF8 if is_utf8 else SMTP).clone(max_line_length=MAX_LINE)
+    return Letter(sender, recipient, message.as_bytes(policy=policy), is_utf8)
 
 
 def deliver(server: MailServer, letter: Letter) -> None:

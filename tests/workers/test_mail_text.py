@@ -1,11 +1,18 @@
 """What a customer is told, in both languages, and to whom it goes."""
 
+from email import message_from_bytes
+from email.policy import default
+
+import msgspec
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from schemas.account import Account
 from schemas.submission import read_submission
 from tests.support.make import an_account, changed, encoded
-from workers.mail_text import Recipient, message_about, on_the_wire, recipient_of
+from workers.mail_text import Recipient, message_about, on_the_wire, recipient_of, without_links
+from workers.send_mails import letter_of
 
 
 def account(email: str = "erika@example.com", **name: str) -> Account:
@@ -37,8 +44,44 @@ def test_the_first_customer_with_an_address_is_told() -> None:
     assert recipient_of(account("")) is None
 
 
-def test_a_name_cannot_begin_a_header() -> None:
-    assert on_the_wire("Erika\nBcc: all@example.com", "erika@example.com").display_name == "Erika Bcc: all@example.com"
+ODD = st.sampled_from(
+    [", ", '"', "\\", "\r\n", "<", ">", "@", ":", ";", "(", "=?utf-8?q?=2C?=", "Ä", "\U0001f600", "\u2028", "b@c.de"]
+)
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=300) | st.lists(
+    ODD | st.text("ab ", max_size=60)
+).map("".join)
+
+
+@given(
+    name=NAMES, local=st.text("abc", min_size=1, max_size=64), domain=st.sampled_from(["example.com", "müller.example"])
+)
+@example(name='Meyer, "Bär" ' + "x" * 300 + ", b@c.de", local="a", domain="example.com")
+@example(name="a, " * 100, local="a", domain="example.com")
+def test_any_name_is_part_of_one_address(name: str, local: str, domain: str) -> None:
+    told = msgspec.structs.replace(account())
+    message = message_about(
+        told, Recipient(name, f"{local}@{domain}"),
+        account_number="A-1", language="de", sender="Service, the <service@example.com>", message_id="<1@example.com>",
+    )  # fmt: skip
+    received = message_from_bytes(letter_of(message).content, policy=default)
+    [address] = received["To"].addresses
+    assert address.addr_spec == on_the_wire("", f"{local}@{domain}").addr_spec
+    assert address.display_name == without_links(name)
+    assert len(received["From"].addresses) == 1
+    assert {*received} == {*message, "MIME-Version"}
+
+
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        ("Erika Groß-O’Neill", "Erika Groß-O’Neill"), ("Dr. A. Meier & Söhne, Berlin", "Dr. A. Meier & Söhne, Berlin"),
+        ("NO-01/2.3_4#5", "NO-01/2.3_4#5"), ("Gewinn: https://evil.example/?y=1", "Gewinn https //evil. example/ y 1"),
+        ("www.evil.example", "www. evil. example"), ("evil。example", "evil example"), ("a@b.de", "a b. de"),
+        ("a\u202eb\u200bc", "a b c"), ("1.2.3.4", "1.2.3.4"),
+    ],
+)  # fmt: skip
+def test_what_an_importer_has_sent_is_no_link_in_a_customers_mail(sent: str, told: str) -> None:
+    assert without_links(sent) == told
 
 
 def test_the_wire_has_domains_in_ascii() -> None:
