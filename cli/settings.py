@@ -20,6 +20,7 @@ from eventstore.aggregates.user import UserRole
 from eventstore.log.connecting import guarded
 from eventstore.operations.fitness import Durability
 from eventstore.proof.checkpoints import KeyNotUsable, LogKey
+from market.documents import lies_below
 
 _POSTGRES = ("postgresql", "postgres")
 _REDIS = ("redis", "rediss", "unix")
@@ -234,7 +235,24 @@ def _console(environment: Mapping[str, str]) -> ConsoleSettings:
         trusted_proxies=_networks(environment, "IMPORTLEDGER_TRUSTED_PROXIES"),
         url=(url or "").rstrip("/").removesuffix("/console"),
         openid=_openid(environment),
+        places=_places(environment),
     )
+
+
+def _places(environment: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """`ORGANISATION=URL,URL`, with semicolons between several organisations."""
+    name, places = "IMPORTLEDGER_DOCUMENTS_PLACES", dict[str, tuple[str, ...]]()
+    for said in (environment.get(name) or "").split(";"):
+        organisation, _, urls = said.partition("=")
+        allowed = tuple(url.strip() for url in urls.split(",") if url.strip())
+        if said.strip() and not (organisation.strip() and allowed and all(lies_below(url, [url]) for url in allowed)):
+            raise SettingError(
+                f"{name} must be such as Nordwind Energie=s3://nordwind/documents,file:///srv/nordwind, with semicolons"
+                " between several organisations."
+            )
+        if said.strip():
+            places[organisation.strip()] = allowed
+    return places
 
 
 def _openid(environment: Mapping[str, str]) -> OpenIdSettings | None:

@@ -65,6 +65,7 @@ def worker() -> None:
         stop=stop,
         mail_server=_mail_server(settings),
         is_sandbox=settings.is_sandbox,
+        places=settings.console.places,
     )
     observed.stop()
     for follower in followers:

@@ -1,6 +1,7 @@
 """What the console is told at its start; the entry points read it from the environment."""
 
 import ipaddress
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -36,6 +37,8 @@ class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True):
     trusted_proxies: tuple[Network, ...] = ()
     url: str = ""
     openid: OpenIdSettings | None = None
+    places: Mapping[str, tuple[str, ...]] = {}
+    """Where the documents of an organisation may lie, as its operators set them; URLs by organisation."""
     data_dir: Path | None = None
     """Where the data of the service lies, if that is on this machine."""
     shown: tuple[tuple[str, str], ...] = ()

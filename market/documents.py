@@ -1,9 +1,11 @@
 """Where a document lies: its path below the root that the platform team has set for the supplier."""
 
 import re
+from collections.abc import Collection
 from urllib.parse import unquote
 
 _MAX_DECODINGS = 3
+_ROOT = re.compile(r"(?:(?=file:///)|(?!file:))([a-z0-9]+)://([A-Za-z0-9._-]*)(/[^?#]*)?\Z")
 _PLAIN = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9_. -]*/)*[A-Za-z0-9_-][A-Za-z0-9_. -]*\Z")
 """Steps that begin with a letter or digit, and nothing that could be spelled otherwise: most paths are such."""
 
@@ -31,3 +33,20 @@ def is_below_root(path: str) -> bool:
 def _stays_below(path: str) -> bool:
     steps = [step for step in path.split("/") if step]
     return bool(steps) and "\\" not in path and path.isprintable() and not {".", ".."}.intersection(steps)
+
+
+def lies_below(root: str, prefixes: Collection[str]) -> bool:
+    """Whether a documents root is one of these places or below one. False for a URL that can be read in two ways."""
+    steps = _steps_of(root)
+    places = [place for place in map(_steps_of, prefixes) if place]
+    return bool(steps) and any(steps[: len(place)] == place for place in places)
+
+
+def _steps_of(url: str) -> list[str]:
+    """Scheme, bucket and folders of a URL; none for one that can be read in two ways."""
+    match = _ROOT.match(url)
+    path = unquote(match[3] or "") if match else ""
+    steps = [step for step in path.split("/") if step]
+    if match is None or "%" in path or "\\" in path or not path.isprintable() or {".", ".."}.intersection(steps):
+        return []
+    return [match[1], match[2], *steps]

@@ -24,7 +24,7 @@ from eventstore.events import Recorded
 from market.judging import Terms
 from projections.versioning.view import View
 
-_SETTINGS = SupplierSettings.__struct_fields__
+_SETTINGS = (*SupplierSettings.__struct_fields__, "documents_organisation")
 _NOT_ARCHIVED = {"archive_url": "", "archived_upto": 0}
 
 
@@ -37,6 +37,7 @@ SupplierRow = msgspec.defstruct(
         ("status", str | None, None),
         ("reason", str | None, None),
         *_FIELDS,
+        ("documents_organisation", str | None, None),
         ("archive_url", str | None, None),
         ("archived_upto", int | None, None),
         ("created_at", datetime),
@@ -54,6 +55,7 @@ class KnownSupplier(SupplierSettings, frozen=True, kw_only=True, dict=True):
 
     code: str
     status: str = "ongoing"
+    documents_organisation: str = ""
     position: int = 0
 
     @property
@@ -95,7 +97,7 @@ def supplier_row(recorded: Recorded, position: int) -> msgspec.Struct | None:
     )
 
 
-def _settings(configured: SupplierSettings) -> dict[str, Any]:
+def _settings(configured: Supplier | SupplierConfigured) -> dict[str, Any]:
     return {name: getattr(configured, name) for name in _SETTINGS}
 
 
@@ -113,7 +115,7 @@ IMPORT_SUPPLIER = View(
     first=("created_at",),
     leaves_none=True,
     folds_all=True,
-    defaults=msgspec.structs.asdict(SupplierSettings()) | _NOT_ARCHIVED,
+    defaults=msgspec.structs.asdict(SupplierSettings()) | {"documents_organisation": ""} | _NOT_ARCHIVED,
 )
 
 _COLUMNS = SQL(", ").join(map(Identifier, KnownSupplier.__struct_fields__))

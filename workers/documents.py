@@ -13,7 +13,7 @@ import obstore
 from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import ObjectStore
 
-from market.documents import path_below_root
+from market.documents import lies_below, path_below_root
 from runtime.object_store import open_store
 
 CONCURRENCY = 32
@@ -48,8 +48,20 @@ def why_unreachable(root: str, *, timeout_s: float = TIMEOUT_S) -> str | None:
     return None
 
 
+def is_allowed(root: str, places: Collection[str]) -> bool:
+    """Whether the root lies at one of these places; also where links lead to, if it is a folder of this machine."""
+    if not lies_below(root, places):
+        return False
+    folders = [_folder(place).resolve() for place in places if place.startswith("file:")]
+    return not root.startswith("file:") or any(_folder(root).resolve().is_relative_to(folder) for folder in folders)
+
+
+def _folder(url: str) -> Path:
+    return Path(unquote(urlsplit(url).path))
+
+
 async def _missing(root: str, paths: Collection[str], timeout_s: float) -> set[str]:
-    folder = Path(unquote(urlsplit(root).path)) if root.startswith("file:") else None
+    folder = _folder(root) if root.startswith("file:") else None
     if folder is not None and not (folder.is_dir() and os.access(folder, os.R_OK | os.X_OK)):
         raise DocumentsUnavailable("there is no such folder, or it may not be read")
     store = _store(root, timeout_s)

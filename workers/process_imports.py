@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import TypeVar
 
 import msgspec
@@ -94,13 +95,21 @@ class Ready(msgspec.Struct, frozen=True):
 class ImportProcessor:
     """Takes imports up and brings each to its end. `worker` gives the id whose advisory lock says that it lives."""
 
-    def __init__(self, ledger: Ledger, *, worker: Callable[[], int], is_sandbox: bool = False) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        *,
+        worker: Callable[[], int],
+        is_sandbox: bool = False,
+        places: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    ) -> None:
+        """`places`: where the documents of each organisation may lie."""
         self._ledger = ledger
         self._is_sandbox = is_sandbox
         self._worker = worker
         self._newest_lease = datetime.min.replace(tzinfo=UTC)
         self._lease_lock = threading.Lock()
-        self._references = References(ledger)
+        self._references = References(ledger, places)
 
     def process(self, streams: list[str]) -> None:
         """Bring these imports to their end. Streams that are not due, taken by others, or of paused suppliers are left.

@@ -13,6 +13,7 @@ in one batch the second is told of the first, even in the rare case that the pla
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -26,7 +27,7 @@ from market.plausibility import today_in_germany
 from projections.import_supplier import SELECT_NAMED, KnownSupplier
 from schemas.account import Account
 from schemas.base import Problem
-from workers.documents import LONGEST_S, DocumentsUnavailable, missing_documents
+from workers.documents import LONGEST_S, DocumentsUnavailable, is_allowed, missing_documents
 
 MAX_KNOWN = 100_000
 _OPERATORS = ("meter_operators", "network_operators", "transmission_system_operators")
@@ -107,8 +108,10 @@ def referring(account: Account, today: date, *, is_dry_run: bool) -> Referring:
 class References:
     """Checks references against the database. Participants that exist are remembered: they are never removed."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, places: Mapping[str, Sequence[str]] = MappingProxyType({})) -> None:
+        """`places`: where the documents of each organisation may lie."""
         self._ledger = ledger
+        self._places = places
         self._known: set[str] = set()
 
     def treatments(self, suppliers: set[str]) -> dict[str, KnownSupplier]:
@@ -120,7 +123,7 @@ class References:
     def findings(self, accounts: Sequence[Referring], treatments: Treatments) -> list[Findings]:
         """The findings of each account, in order. `treatments` must have the supplier of every account."""
         unknown = self._unknown(accounts)
-        missing = _missing(accounts, treatments)
+        missing = _missing(accounts, treatments, self._places)
         taken = self._taken(accounts)
         gathered = []
         for account in accounts:
@@ -181,8 +184,13 @@ class References:
         self._known |= {row["stream"] for row in rows}
 
 
-def _missing(accounts: Sequence[Referring], treatments: Treatments) -> dict[str, set[str] | None]:
-    """The paths without a document, by supplier; None for a supplier whose document store does not answer."""
+def _missing(
+    accounts: Sequence[Referring], treatments: Treatments, places: Mapping[str, Sequence[str]]
+) -> dict[str, set[str] | None]:
+    """The paths without a document, by supplier.
+
+    None for a supplier whose document store does not answer, or whose root is not among its organisation's places.
+    """
     wanted: dict[str, list[str]] = {}
     for account in accounts:
         if account.statement_paths and treatments[account.supplier].documents_check != "off":
@@ -190,11 +198,13 @@ def _missing(accounts: Sequence[Referring], treatments: Treatments) -> dict[str,
     missing: dict[str, set[str] | None] = {}
     ends_at = time.monotonic() + LONGEST_S  # one supplier's store must not cost the others of a message their lease
     for supplier, paths in wanted.items():
+        root, organisation = treatments[supplier].documents_root, treatments[supplier].documents_organisation
         try:
+            if organisation and not is_allowed(root, places.get(organisation, ())):
+                raise DocumentsUnavailable(f"it is not among the places of {organisation}")
             left_s = ends_at - time.monotonic()
-            missing[supplier] = missing_documents(treatments[supplier].documents_root, paths, longest_s=left_s)
+            missing[supplier] = missing_documents(root, paths, longest_s=left_s)
         except DocumentsUnavailable as error:
-            root = treatments[supplier].documents_root
             logger.warning("documents root cannot be reached", supplier=supplier, root=root, reason=str(error))
             missing[supplier] = None
     return missing

@@ -1,8 +1,9 @@
 """The roles of this package as they run: a worker process, and the relay."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
 
 import dramatiq
 import structlog
@@ -50,6 +51,7 @@ def run_worker(
     stop: threading.Event,
     mail_server: MailServer | None = None,
     is_sandbox: bool = False,
+    places: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> None:
     """Process imports and send e-mails until `stop` is set; what is in hand is finished first.
 
@@ -60,7 +62,7 @@ def run_worker(
     liveness = Liveness(ledger)
     liveness.start(stop)
     brokers = {bell: broker_for(redis_url) for bell in BELLS}
-    processor = ImportProcessor(ledger, worker=liveness.worker, is_sandbox=is_sandbox)
+    processor = ImportProcessor(ledger, worker=liveness.worker, is_sandbox=is_sandbox, places=places)
     acts = {
         IMPORTS: (processor.process, THREADS),
         MAILS: (MailSender(ledger, mail_server, worker=liveness.worker).send, 1),

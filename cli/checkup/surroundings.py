@@ -32,12 +32,16 @@ def bell(look: Around) -> Iterator[Finding]:
 
 def documents(look: Looked) -> Iterator[Finding]:
     """Whether each supplier's root of documents can be asked."""
-    from workers.documents import why_unreachable
+    from workers.documents import is_allowed, why_unreachable
 
-    for code, root in look.rows(
-        "SELECT code, documents_root FROM import_supplier WHERE documents_root <> '' ORDER BY 1"
+    places = look.settings.console.places
+    for code, root, organisation in look.rows(
+        "SELECT code, documents_root, documents_organisation FROM import_supplier WHERE documents_root <> '' ORDER BY 1"
     ):
-        if why := why_unreachable(root):
+        if organisation and not is_allowed(root, places.get(organisation, ())):
+            says = f"The documents of {code} are not looked for: {root} is not among the places of {organisation}."
+            yield Finding("documents", "warned", says, f"importledger supplier set {code} documents-root=URL")
+        elif why := why_unreachable(root):
             says, todo = f"The documents of {code}: {why}.", f"importledger supplier set {code} documents-root=URL"
             yield Finding("documents", "warned", says, todo)
         else:

@@ -18,6 +18,7 @@ from console.texts import N_
 from console.visit import ROOT, Visit, action, page
 from eventstore.aggregates import supplier as suppliers
 from eventstore.aggregates.organisation import Role
+from market.documents import lies_below
 from projections.access_key import KeyListed, key_listed, keys_page
 from projections.console_user import UserListed, user_listed, users_page
 from projections.import_supplier import SupplierListed, supplier_listed, suppliers_page
@@ -42,6 +43,14 @@ _NO_ORGANISATION = Sentence(
     "Der Name einer Organisation hat 1 bis 128 Zeichen und keinen Schrägstrich.",
 )
 _NO_URL = Sentence(f"A URL is such as {URLS}.", f"Eine URL ist etwa {URLS}.")
+_OTHER_PLACE = (
+    "The documents root must be one of these places or below one: {places}",
+    "Die Dokumentenablage muss einer dieser Orte sein oder darunter liegen: {places}",
+)
+_NO_PLACE = Sentence(
+    "The platform's operator must allow your organisation a place for documents before you set one.",
+    "Der Betreiber der Plattform muss Ihrer Organisation zuerst einen Ort für Dokumente freigeben.",
+)
 _UNKNOWN = Sentence("There is no such supplier.", "Diesen Lieferanten gibt es nicht.")
 
 
@@ -141,8 +150,22 @@ async def change_settings(visit: Visit) -> Response:
         if not setting.words and not URL.match(word):
             raise ApiError(400, _NO_URL)
         said[setting.field] = setting.words.get(word, word)
+    _refuse_foreign_places(visit, supplier, said)
     await visit.execute(suppliers.stream_of(supplier.code), suppliers.ConfigureSupplier(**said))
     return visit.redirect(_address("suppliers", supplier.code), notice=visit._("The settings are changed."))
+
+
+def _refuse_foreign_places(visit: Visit, supplier: SupplierListed, said: dict[str, Any]) -> None:
+    """Let operators of one organisation set a documents root only where the platform allows it to this organisation."""
+    if said["documents_root"] == supplier.documents_root:
+        del said["documents_root"]
+    elif visit.person.reach is not None and said["documents_root"]:
+        said["documents_organisation"] = visit.person.organisation
+        places = visit.console.settings.places.get(visit.person.organisation, ())
+        if not places:
+            raise ApiError(400, _NO_PLACE)
+        if not lies_below(said["documents_root"], places):
+            raise ApiError(400, Sentence(*_OTHER_PLACE, places=", ".join(places)))
 
 
 @action("/keys/", roles=OPERATORS)

@@ -82,6 +82,7 @@ class SupplierConfigured(SupplierSettings, Event, frozen=True):
     strictness: Strictness
     unknown_fields: UnknownFields
     is_dry_run_only: bool
+    documents_organisation: str = ""
 
 
 class SupplierArchived(Event, frozen=True):
@@ -125,7 +126,10 @@ class ChangeSupplierStatus(Command, frozen=True):
 
 
 class ConfigureSupplier(Command, frozen=True):
-    """Change how accounts are treated; None leaves a setting as it is."""
+    """Change how accounts are treated; None leaves a setting as it is.
+
+    `documents_organisation` counts if a root is given: the organisation that sets it, "" for the platform itself.
+    """
 
     strictness: Strictness | None = None
     unknown_fields: UnknownFields | None = None
@@ -134,6 +138,7 @@ class ConfigureSupplier(Command, frozen=True):
     documents_check: DocumentsCheck | None = None
     sends_customer_emails: bool | None = None
     email_language: EmailLanguage | None = None
+    documents_organisation: str = ""
 
 
 class ArchiveSupplier(Command, frozen=True):
@@ -153,9 +158,13 @@ SupplierCommand = CreateSupplier | ChangeSupplierStatus | ConfigureSupplier | Ar
 
 
 class Supplier(SupplierSettings, State, frozen=True):
-    """The state of a supplier: its status, its settings, and the archive that its payloads lie in, if any."""
+    """The state of a supplier: its status, its settings, and the archive that its payloads lie in, if any.
+
+    `documents_organisation` has set the documents root, which must be among its allowed places; "" for the platform.
+    """
 
     status: str = "new"
+    documents_organisation: str = ""
     archive: SupplierArchived | None = None
 
 
@@ -201,8 +210,11 @@ def evolve(supplier: Supplier, event: SupplierEvent) -> Supplier:
 
 
 def _configured(command: ConfigureSupplier, supplier: Supplier) -> SupplierConfigured:
-    present = {name: getattr(supplier, name) for name in SupplierSettings.__struct_fields__}
-    return SupplierConfigured(**present | {name: new for name, new in asdict(command).items() if new is not None})
+    names = (*SupplierSettings.__struct_fields__, "documents_organisation")
+    changed = {name: new for name, new in asdict(command).items() if new is not None}
+    if command.documents_root is None:
+        del changed["documents_organisation"]
+    return SupplierConfigured(**{name: getattr(supplier, name) for name in names} | changed)
 
 
 def _archived(command: ArchiveSupplier, supplier: Supplier) -> SupplierArchived | None:

@@ -63,6 +63,13 @@ WRONG: dict[str, list[str]] = {
     "IMPORTLEDGER_CHECKPOINTS_URL": ["http://h", "s3://", "file://folder"],
     "IMPORTLEDGER_CONSOLE_URL": ["ledger.example", "ftp://h"],
     "IMPORTLEDGER_DATA_DIR": [__file__],
+    "IMPORTLEDGER_DOCUMENTS_PLACES": [
+        "Nordwind",
+        "=s3://b",
+        "Nordwind=/srv",
+        "Nordwind=s3://b/../c",
+        "Nordwind=file://h/a",
+    ],
     "IMPORTLEDGER_DURABILITY": ["global"],
     "IMPORTLEDGER_HEALTH_PORT": ["0", "65536", "tcp://10.0.0.1:80"],
     "IMPORTLEDGER_LOG_FORMAT": ["xml"],

@@ -6,6 +6,8 @@ from typing import Any
 
 import psycopg
 
+from api.supplier_settings import SUPPLIER_SETTINGS
+from console.settings import ConsoleSettings
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates import organisation, supplier
 from eventstore.aggregates.organisation import CreateKey
@@ -64,6 +66,43 @@ def test_an_operator_sets_up_a_supplier_a_key_and_a_user(database: PostgresUrls,
         one.event for one in ledger.history("supplier/NW") if isinstance(one.event, supplier.SupplierStatusChanged)
     ]
     assert re.fullmatch(r"r_[0-9a-f]{16}", event.reason)
+
+
+def test_an_operator_of_one_organisation_sets_a_documents_root_only_at_an_allowed_place(
+    database: PostgresUrls, ledger: Ledger
+) -> None:
+    ledger.execute(supplier.stream_of("NW"), supplier.CreateSupplier(), at=now(), by="t")
+    at, form = "/console/suppliers/NW/", "/console/suppliers/NW/settings/"
+    fields = {one.field: str(one.shown(one.default)) for one in SUPPLIER_SETTINGS.values()}
+    mine, foreign = "file:///srv/nord/documents", ("file:///etc", "file:///srv/nord/../sued", "s3://sued/documents")
+
+    def state() -> Any:
+        return ledger.load([supplier.stream_of("NW")])[supplier.stream_of("NW")].state
+
+    async def run() -> None:
+        own, everywhere = (signed_in(ledger, role="operator", suppliers=(code,)) for code in ("NW", "*"))
+        async with console_app(database) as app, visitor(app, own) as browser:
+            refused = await send(browser, form, fields | {"documents_root": mine}, at=at)
+            assert (refused.status_code, "operator must allow" in words_of(refused.text)) == (400, True)
+        places = ConsoleSettings(places={"Nordwind Energie": ("file:///srv/nord", "s3://nord"), "X": ("s3://sued",)})
+        async with console_app(database, settings=places) as app, visitor(app, own) as browser:
+            for root in foreign:
+                refused = await send(browser, form, fields | {"documents_root": root}, at=at)
+                said = words_of(refused.text)
+                assert refused.status_code == 400
+                assert "below one: file:///srv/nord, s3://nord" in said, said
+                assert "sued" not in said
+            assert (await send(browser, form, fields | {"documents_root": mine}, at=at)).status_code == 303
+            assert (state().documents_root, state().documents_organisation) == (mine, "Nordwind Energie")
+        async with console_app(database, settings=places) as app, visitor(app, everywhere) as browser:
+            assert (await send(browser, form, fields | {"documents_root": foreign[0]}, at=at)).status_code == 303
+            assert (state().documents_root, state().documents_organisation) == (foreign[0], "")
+        async with console_app(database, settings=places) as app, visitor(app, own) as browser:
+            strict = fields | {"documents_root": foreign[0], "strictness": "strict"}
+            assert (await send(browser, form, strict, at=at)).status_code == 303, "the platform's root stays"
+            assert (state().strictness, state().documents_organisation) == ("strict", "")
+
+    asyncio.run(run())
 
 
 def test_the_system_shows_how_far_a_run_is_added_up(database: PostgresUrls, ledger: Ledger) -> None:

@@ -1,12 +1,13 @@
 """A document path never leads out of its root, however it is spelled."""
 
 import posixpath
+from urllib.parse import unquote
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from market.documents import is_below_root, path_below_root
+from market.documents import is_below_root, lies_below, path_below_root
 
 
 @pytest.mark.parametrize(
@@ -58,3 +59,33 @@ def test_no_spelling_leaves_the_root(parts: list[str]) -> None:
     below = path_below_root("".join(parts))
     if below is not None:
         assert posixpath.normpath(posixpath.join("/root", below)).startswith("/root/")
+
+
+@pytest.mark.parametrize(
+    ("root", "place"),
+    [
+        ("s3://b/docs/nord", "s3://b/docs"), ("s3://b", "s3://b/"), ("file:///srv/nord/", "file:///srv/nord"),
+        ("file:///srv//nord/2026", "file:///srv/nord"), ("file:///srv/M%C3%BCller/a", "file:///srv/Müller"),
+    ],
+)  # fmt: skip
+def test_a_root_may_be_a_place_or_below_it(root: str, place: str) -> None:
+    assert lies_below(root, ["gs://other", place])
+
+
+@pytest.mark.parametrize(
+    "root",
+    [
+        "file:///etc", "file:///srv/nordisk", "file:///srv", "file:///srv/nord/../sued", "file:///srv/nord/%2e%2e/sued",
+        "file:///srv/nord/%252e%252e/sued", "file://host/srv/nord", "file:////", "s3://srv/nord", "s3://b@srv/nord", "",
+        "file:///srv/nord?x", "file:///srv/nord#x", "file:///srv/nord\\..\\x", "file:///srv/nord\n", "FILE:///srv/nord",
+    ],
+)  # fmt: skip
+def test_a_root_elsewhere_is_not_below_a_place(root: str) -> None:
+    assert not lies_below(root, ["file:///srv/nord", "s3://nord"])
+
+
+@given(st.lists(st.sampled_from(["..", ".", "/", "a", "%2e", "%2f", "%", "25", "\\", "//"]), max_size=12))
+def test_no_spelling_of_a_root_leaves_its_place(parts: list[str]) -> None:
+    root = "file:///srv/nord" + "".join(parts)
+    if lies_below(root, ["file:///srv/nord"]):
+        assert f"{posixpath.normpath(unquote(root.removeprefix('file://')))}/".startswith("/srv/nord/")

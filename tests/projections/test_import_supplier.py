@@ -26,7 +26,7 @@ def test_a_suppliers_row_keeps_what_an_event_does_not_speak_of(ledger: Ledger, d
     named = dict(zip(IMPORT_SUPPLIER.columns, row, strict=True))
     settings = msgspec.structs.asdict(SupplierSettings(unknown_fields="ignore"))
     times = {"created_at": NOON, "modified_at": NOON + timedelta(hours=1)}
-    archive = {"archive_url": "", "archived_upto": 0}
+    archive = {"archive_url": "", "archived_upto": 0, "documents_organisation": ""}
     assert named == {"code": "A", "status": "paused", "reason": "r", "position": 3} | settings | archive | times
 
 

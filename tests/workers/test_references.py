@@ -19,7 +19,7 @@ from schemas.submission import read_submission
 from tests.support.make import an_account, changed, encoded
 from tests.support.staging import SUPPLIER, stage
 from workers import references
-from workers.documents import DocumentsUnavailable, missing_documents
+from workers.documents import DocumentsUnavailable, is_allowed, missing_documents
 from workers.process_imports import ImportProcessor
 from workers.references import References, Referring, referring
 
@@ -133,6 +133,33 @@ def test_an_account_exists_since_its_documents_were_looked_for(
     assert row["created_at"] == status["account_created_at"] == processed.event.created_at
 
 
+@pytest.mark.parametrize(
+    ("places", "is_looked_at"),
+    [({}, False), ({"Mine": ["/other"]}, False), ({"Other": [""]}, False), ({"Mine": ["/other", ""]}, True)],
+)
+def test_documents_are_not_fetched_outside_the_places_of_the_organisation_that_has_set_the_root(
+    ledger: Ledger, tmp_path: Path, *, places: dict[str, list[str]], is_looked_at: bool
+) -> None:
+    """Also where a place was taken away after the root was set."""
+    import_participants(ledger)
+    ledger.execute(supplier_stream(SUPPLIER), CreateSupplier(), at=now(), by="t")
+    root = tmp_path.as_uri()
+    configure(ledger, documents_root=root, documents_check="require", documents_organisation="Mine")
+    allowed = {name: [root + path for path in paths] for name, paths in places.items()}
+    event = processed(ledger, ImportProcessor(ledger, worker=lambda: 7, places=allowed))
+    assert isinstance(event, ImportErrored if is_looked_at else ImportPostponed)
+    assert "document" in event.code if isinstance(event, ImportPostponed) else event.problems
+
+
+def test_a_link_leads_out_of_no_place(tmp_path: Path) -> None:
+    for name in ("mine", "other"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "mine" / "link").symlink_to(tmp_path / "other")
+    place = (tmp_path / "mine").as_uri()
+    assert is_allowed(f"{place}/sub", [place])
+    assert not is_allowed(f"{place}/link", [place])
+
+
 def test_the_stores_of_a_message_share_the_time_that_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that hangs would cost the imports of all suppliers their lease."""
     clock, left = [0.0], list[float]()
@@ -146,7 +173,7 @@ def test_the_stores_of_a_message_share_the_time_that_there_is(monkeypatch: pytes
     monkeypatch.setattr("workers.references.time.monotonic", lambda: clock[0])
     accounts = [Referring(code, (), (), ("a.pdf",), True) for code in "ST"]
     treatments = {code: KnownSupplier(code=code, documents_check="require") for code in "ST"}
-    assert references._missing(accounts, treatments) == {"S": None, "T": None}
+    assert references._missing(accounts, treatments, {}) == {"S": None, "T": None}
     assert left == [30.0, 10.0]
 
 
