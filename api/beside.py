@@ -21,7 +21,6 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from api.limits import MAX_AT_ONCE_BYTES, MAX_MEDIUM_BYTES, MAX_TOGETHER
-from runtime.running_loop import running_loop
 from runtime.steps import Steps, to_the_end
 
 T = TypeVar("T")
@@ -83,7 +82,7 @@ _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, _Turns] = WeakKeyDictionary
 
 async def in_steps(body: bytes, steps: Steps[T]) -> T:
     """What the work on this body gives, or raises; it must not depend on the caller's context."""
-    loop = running_loop()
+    loop = asyncio.get_running_loop()
     if len(body) > MAX_AT_ONCE_BYTES:
         return await loop.run_in_executor(_medium if len(body) <= MAX_MEDIUM_BYTES else _large, to_the_end, steps)
     turns = _turns.get(loop)

@@ -15,7 +15,6 @@ from psycopg_pool import AsyncConnectionPool
 from api.database import read
 from eventstore.errors import StoreUnavailable
 from eventstore.log.group_commit import ANSWER_TIMEOUT_S
-from runtime.running_loop import running_loop
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -44,7 +43,7 @@ class GatheredReads(Generic[K, V]):
 
     async def read(self, key: K) -> V | None:
         """The value of the key; None where there is none. Raises StoreUnavailable."""
-        loop = running_loop()
+        loop = asyncio.get_running_loop()
         answer: asyncio.Future[V | None] = loop.create_future()
         self._asked.append((key, answer))
         if len(self._asked) == 1:

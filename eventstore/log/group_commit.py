@@ -24,7 +24,6 @@ from eventstore.log.connecting import PooledConnection, waiting_for_standbys
 from eventstore.log.recorder import Append, LedgerRecorder
 from eventstore.log.store_errors import store_errors
 from runtime.processors import ProcessorPressure
-from runtime.running_loop import running_loop
 from telemetry.measures import measures
 from telemetry.supervision import supervision
 
@@ -296,7 +295,7 @@ class LoopCommitter:
         """GroupCommitter.append for callers in the event loop: a future of the position. Raises LedgerBusy."""
         if len(self._waiting) >= MAX_WAITING:
             raise LedgerBusy(f"{MAX_WAITING} appends are waiting")
-        loop = running_loop()
+        loop = asyncio.get_running_loop()
         future: asyncio.Future[int] = loop.create_future()
         self._waiting.append((append, future))
         self._due.append((loop.time() + ANSWER_TIMEOUT_S, future))
