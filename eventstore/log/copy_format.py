@@ -58,57 +58,9 @@ COLUMNS = Remembered(struct.Struct(">h").pack)
 """The number of a row's columns, before its values."""
 
 
-class _Numerics(Remembered):
-    """Numbers as text, of which the short ones are remembered: prices come again and again, and readings hardly ever.
-
-    An empty text is null.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(self._written)
-        self._dump = adapters.get_dumper_by_oid(adapters.types["numeric"].oid, Format.BINARY)(NoneType).dump
-
-    def __missing__(self, digits: Hashable) -> bytes:
-        is_long = type(digits) is str and len(digits) > _SHORT
-        return self._written(digits) if is_long else super().__missing__(digits)
-
-    def _written(self, digits: Any) -> bytes:
-        if not digits:
-            return NULL
-        if (usual := _usual_number(digits)) is not None:
-            return usual
-        content = self._dump(Decimal(digits))
-        assert content is not None, "a number is not null"
-        return SIZE[len(content)] + content
-
-
-_SHORT = 6
-_TWO_GROUPS, _THREE_GROUPS = struct.Struct(">i6h").pack, struct.Struct(">i7h").pack
-_TO_A_GROUP = (0, 1000, 100, 10, 1)
-
-
-def _usual_number(digits: str) -> bytes | None:
-    """A number of up to eight digits before its point and four after it, at less than half of the library's time.
-
-    In groups of four digits, as Postgres has them: their count, the place of the first, no sign, digits after the
-    point. Postgres drops a last group of zero. None for other numbers.
-    """
-    whole, _, fraction = digits.partition(".")
-    places = len(fraction)
-    if places > 4 or not digits.isascii() or not (whole + fraction).isdigit():
-        return None
-    after = int(fraction) * _TO_A_GROUP[places] if places else 0
-    match (len(whole) + 3) // 4:
-        case 1:
-            return _TWO_GROUPS(12, 2, 0, 0, places, int(whole), after)
-        case 2:
-            return _THREE_GROUPS(14, 3, 1, 0, places, int(whole[:-4]), int(whole[-4:]), after)
-        case _:
-            return None
-
-
 INTEGER, BIGINT, BOOLEAN, DATE = map(remembered, ("int4", "int8", "bool", "date"))
-NUMERIC = _Numerics()
+NUMERIC = remembered("numeric", lambda digits: Decimal(digits) if digits else None)
+"""Numbers as text. An empty text is null."""
 CHOICE = remembered("text")
 """Texts of which there are few."""
 

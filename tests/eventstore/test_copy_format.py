@@ -28,15 +28,7 @@ def test_a_value_is_its_size_and_its_bytes() -> None:
 
 @given(st.from_regex(r"-?[0-9]{1,12}(\.[0-9]{1,6})?", fullmatch=True))
 @example("00012345.6789")
-@example("123456789")
-@example("99999999.9999")
-@example("10000.0000")
-@example("1234567.")
-@example(".1234567")
-@example("+1234567")
 @example("1234E+12")
-@example("1234_567")
-@example("١٢٣٤٥٦٧")
 def test_a_number_is_read_as_it_was_sent(digits: str) -> None:
     """With as many digits after its point, by what the library reads of it."""
     load = adapters.get_loader(adapters.types["numeric"].oid, Format.BINARY)
