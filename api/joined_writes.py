@@ -5,36 +5,10 @@ comes: two calls of the system and two packets an answer, and each of them in th
 """
 
 import asyncio
-from collections import deque
 from typing import Any
-from weakref import WeakKeyDictionary
 
 MAX_HELD_BYTES = 64 * 1024
 """What is more is sent at once: until then nobody is told that the client does not read."""
-
-
-class _Outgoing:
-    """The connections of an event loop that have something to send."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._waiting: deque[JoinedWrites] = deque()
-
-    def add(self, writes: "JoinedWrites") -> None:
-        if not self._waiting:
-            self._loop.call_soon(self._send_all)
-        self._waiting.append(writes)
-
-    def _send_all(self) -> None:
-        try:
-            while self._waiting:
-                self._waiting.popleft().send()
-        finally:
-            if self._waiting:
-                self._loop.call_soon(self._send_all)
-
-
-_outgoing: WeakKeyDictionary[asyncio.AbstractEventLoop, _Outgoing] = WeakKeyDictionary()
 
 
 class JoinedWrites(asyncio.Transport):
@@ -43,7 +17,7 @@ class JoinedWrites(asyncio.Transport):
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__()
         self._transport = transport
-        self._outgoing = _outgoing.get(loop) or _outgoing.setdefault(loop, _Outgoing(loop))
+        self._loop = loop
         self._held = b""
 
     def write(self, data: Any) -> None:
@@ -51,7 +25,7 @@ class JoinedWrites(asyncio.Transport):
             self._held += data
         else:
             self._held = data
-            self._outgoing.add(self)
+            self._loop.call_soon(self.send)
         if len(self._held) > MAX_HELD_BYTES:
             self.send()
 
