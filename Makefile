@@ -9,7 +9,7 @@ ARGS ?=
 NEAR := tests/schemas tests/market tests/eventstore tests/projections tests/workers tests/discretion
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test test-fast coverage mutants changes check fuzz simulate chaos failover docs bench pictures benchlog fmt lock clean man wheel sbom audit release-check
+.PHONY: help setup demo run test test-fast coverage mutants changes check fuzz simulate chaos failover docs bench fmt lock clean man wheel sbom audit release-check
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -83,14 +83,8 @@ docs: setup ## what is made from the code (docs/errors.md; docs/openapi.json, wh
 	$(BIN)/python -m api.generated
 	$(BIN)/python docs/guide/build.py --strict
 
-bench: setup $(VENV)/.bench ## throughput as ratios in one run; QUICK=1 for three minutes, BOOK=1 for whole books, CONSOLE=1 for pages, CORES=1 for one core, two and so on, MILLION=1 for many accounts beside few (ACCOUNTS=1000000), RECOVERY=1 for kills of Postgres at full load, BESIDE=REF for another version at the same time
-	$(BIN)/python -m bench$(if $(BOOK),.book)$(if $(CORES),.cores)$(if $(MILLION),.scale --accounts $(or $(ACCOUNTS),1000000))$(if $(RECOVERY),.recovery)$(if $(BESIDE),.versions $(BESIDE))$(if $(CONSOLE),.console --imports $(or $(IMPORTS),1000000)) $(if $(QUICK),--quick) $(ARGS)
-
-pictures: setup $(VENV)/.bench ## the console with IMPORTS=100000, below build/screenshots/large; DOCS=1: those of docs/console.md
-	$(BIN)/python -m bench.pictures $(if $(DOCS),--docs,--imports $(or $(IMPORTS),100000))
-
-benchlog: setup ## a log of EVENTS=1000000: verified, proved, its projections rebuilt under load
-	$(BIN)/python -m bench.log --events $(or $(EVENTS),1000000)
+bench: setup $(VENV)/.bench ## throughput as ratios in one run; QUICK=1 for three minutes, MILLION=1 for many accounts beside few (ACCOUNTS=1000000), BESIDE=REF for another version at the same time
+	$(BIN)/python -m bench$(if $(MILLION),.scale --accounts $(or $(ACCOUNTS),1000000)) $(if $(BESIDE),--beside $(BESIDE)) $(if $(QUICK),--quick) $(ARGS)
 
 man: setup ## manual pages and shell completions, below build/shared
 	$(BIN)/python docs/man/build.py build/shared

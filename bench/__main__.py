@@ -16,6 +16,7 @@ from bench.recorders import ledger_rate, stock_rate
 from bench.results import Bar, Results, page, write_results
 from bench.service import CREATE, VALIDATE, Bench, Measured, median
 from bench.usage import processor_model
+from bench.versions import compare
 from bench.waiting import slowest
 
 RESULTS = Path(__file__).parent / "results"
@@ -29,13 +30,13 @@ LARGE = "accounts of 8 MB to PROCESSED"
 READS = f"status at {READ_RATES[1]}/s beside {READ_RATES[0]} creates/s"
 
 BARS = (
-    ("create, workers running / ceiling", "create, workers running", "ceiling", 0.5),
+    ("create, workers running / ceiling", "create, workers running", "ceiling", 0.55),
     ("create to PROCESSED / ceiling", "create to PROCESSED", "ceiling", 0.4),
-    ("validate, one api process / untyped decode", "validate, one api process", "untyped decode", 0.45),
-    ("validate, default setting / untyped decode", "validate, default setting", "untyped decode", 0.6),
+    ("validate, one api process / untyped decode", "validate, one api process", "untyped decode", 0.55),
+    ("validate, default setting / untyped decode", "validate, default setting", "untyped decode", 0.9),
     ("recorder at 64 callers / stock recorder", "recorder", "stock recorder", 10.0),
-    ("create, workers running / Django REST framework", "create, workers running", "Django REST, create", 10.0),
-    ("validate, default setting / Django REST framework", "validate, default setting", "Django REST, validate", 20.0),
+    ("create, workers running / Django REST framework", "create, workers running", "Django REST, create", 15.0),
+    ("validate, default setting / Django REST framework", "validate, default setting", "Django REST, validate", 35.0),
     ("validate, one api process / FastAPI", "validate, one api process", "FastAPI, validate", 2.0),
 )
 """Contestants stand beside what has as many processes: Django's workers are one for each core, FastAPI's is one."""
@@ -50,9 +51,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, help="of each measurement; 5 by default")
     parser.add_argument("--seconds", type=float, help="of load in each round; 5 by default")
     parser.add_argument("--accounts", type=int, help="to bring to PROCESSED in each round; 50000 by default")
+    parser.add_argument("--beside", metavar="REF", help="only compare another version with this one")
     parser.add_argument("--results", type=Path, default=RESULTS, help="where JSON, Markdown and chart go")
     arguments = parser.parse_args()
     rounds = arguments.rounds or (1 if arguments.quick else 5)
+    if arguments.beside:
+        print(compare(arguments.beside, rounds, arguments.accounts or 8_000))
+        return
     seconds = arguments.seconds or (2.0 if arguments.quick else 5.0)
     accounts = arguments.accounts or (4_000 if arguments.quick else 50_000)
     machine, began = f"{processor_model()}, load {os.getloadavg()[0]:.1f} of other programs", datetime.now(UTC)

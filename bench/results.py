@@ -94,34 +94,19 @@ def _latencies(name: str, one: Measured) -> str:
 def draw(results: Results, file: Path) -> None:
     """The rates side by side."""
     names = [name for name, one in results.measured.items() if not one.latency_ms]
-    made = axes_of(1, width=8.0, height=0.42 * len(names) + 1.2)
-    if made is None:
-        return
-    figure, (axes,) = made
-    bars = axes.barh(names[::-1], [results.measured[name].rate for name in names[::-1]], color="#3b6ea5")
-    axes.bar_label(bars, fmt="{:,.0f}", padding=3)
-    axes.margins(x=0.12)
-    axes.set_xlabel("accounts a second, medians of one run")
-    save(figure, file)
-
-
-def axes_of(count: int, *, width: float, height: float) -> tuple[Any, list[Any]] | None:
-    """A figure with so many charts; None where the library is missing, which only `make bench` installs."""
     try:
         import matplotlib as library
-    except ModuleNotFoundError:
-        return None
+    except ModuleNotFoundError:  # only `make bench` installs it
+        return
     library.use("Agg")
     from matplotlib import pyplot
 
     plot: Any = pyplot
-    figure, axes = plot.subplots(1, count, figsize=(width, height), squeeze=False)
-    return figure, [*axes[0]]
-
-
-def save(figure: Any, file: Path) -> None:
-    """Write the figure as a PNG file."""
-    for axes in figure.axes:
-        axes.spines[["top", "right"]].set_visible(False)
+    figure, axes = plot.subplots(figsize=(8.0, 0.42 * len(names) + 1.2))
+    bars = axes.barh(names[::-1], [results.measured[name].rate for name in names[::-1]], color="#3b6ea5")
+    axes.bar_label(bars, fmt="{:,.0f}", padding=3)
+    axes.margins(x=0.12)
+    axes.set_xlabel("accounts a second, medians of one run")
+    axes.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()
     figure.savefig(file, dpi=110)

@@ -102,13 +102,6 @@ class Bench:
     def close(self) -> None:
         self._service.stop()
 
-    def watching(self, work: Callable[[], T]) -> T:
-        """What the work gives, done in a thread; a server that ends meanwhile is started again, as below `up`."""
-        with ThreadPoolExecutor(1) as threads:
-            working = threads.submit(work)
-            self._service.supervisor.watch(threading.Event(), working.done)
-            return working.result()
-
     @property
     def postmaster(self) -> int:
         """The process of Postgres."""
@@ -259,24 +252,6 @@ class Bench:
             names = [projection.name for projection in FOLLOWING]
             while connection.execute(_SELECT_BEHIND, (names,)).fetchone() is not None:
                 time.sleep(0.1)
-
-    @contextmanager
-    def steady_load(self, rate: int) -> Iterator[None]:
-        """So many creates a second, all the while; raises RuntimeError when one was refused."""
-        with self.server("cli.main", "api", "--port") as port:
-            command = [sys.executable, "-m", "bench.load", "--port", str(port), "--path", "/v2/data-import/accounts/"]
-            command += ["--token", self.key, "--seconds", "3600", "--rate", str(rate), "--connections", "32"]
-            command += ["--first", str(self._first)]
-            loading = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
-            self._first += 1_000_000
-            try:
-                yield
-            finally:
-                loading.terminate()
-                report = json.loads(loading.communicate(timeout=60)[0])
-        if set(report["statuses"]) - {"201"}:
-            raise RuntimeError(f"creates were answered {report['statuses']}")
-        self.held_rate = report["requests"] / report["seconds"]
 
     def cli(self, *arguments: str) -> subprocess.Popen[str]:
         """A verb of the command, started."""

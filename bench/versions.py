@@ -1,14 +1,11 @@
 """What an account costs another version of this repository, and what it costs this one, at the same time.
 
-    python -m bench.versions REF
-
 Each version has a service of its own, with a Postgres of its own; both bring as many accounts to PROCESSED at once, on
 the same processors. What the machine does to the one it does to the other, so that ratios of processor time differ by
 two or three per cent from round to round, where figures of runs in turns differ by thirty. How fast one is when it is
 alone, this does not say.
 """
 
-import argparse
 import os
 import subprocess
 import sys
@@ -30,17 +27,12 @@ GENERATOR = "generator"
 _READY = "ready"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="make bench BESIDE=REF ARGS=")
-    parser.add_argument("ref", help="the other version: a commit, a tag, a branch")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--accounts", type=int, default=8_000, help="to bring to PROCESSED in each round, by each")
-    arguments = parser.parse_args()
+def compare(ref: str, rounds: int, accounts: int) -> str:
+    """Measure the version REF and this one; the table of both."""
     with ExitStack() as stack:
-        other = stack.enter_context(checked_out(arguments.ref))
-        services = [stack.enter_context(_service(root, arguments.accounts)) for root in (other, ROOT)]
-        rounds = [_played(services) for _ in range(arguments.rounds)]
-    print(table(arguments.ref, rounds))
+        other = stack.enter_context(checked_out(ref))
+        services = [stack.enter_context(_service(root, accounts)) for root in (other, ROOT)]
+        return table(ref, [_played(services) for _ in range(rounds)])
 
 
 @contextmanager
@@ -130,7 +122,3 @@ def table(ref: str, rounds: Sequence[Sequence[Costs]]) -> str:
         figures = f"{median(ratios):.2f} | {min(ratios):.2f} | {max(ratios):.2f}"
         lines.append(f"| {name} | {other:,.0f} | {here:,.0f} | {figures} |")
     return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    main()

@@ -12,7 +12,6 @@ import zstandard
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bench.payload_dictionary import EXAMPLES, by_chance, make, samples, words_of
 from eventstore.errors import DamagedInstallation
 from eventstore.log.compression import (
     DICTIONARY,
@@ -29,6 +28,7 @@ from schemas.account import WrappedAccount
 from tests.support.dictionaries import ANOTHER, with_another_dictionary
 from tests.support.make import an_account, encoded
 
+EXAMPLES = sorted((Path(__file__).parents[2] / "api" / "examples").glob("*.json"))
 ACCOUNT = encoded(an_account("NORDWIND", 1))
 MANY = st.integers(0, 40).map(lambda number: b'{"meter_number":"1"}' * number)
 
@@ -93,41 +93,10 @@ def test_a_file_that_is_missing_or_was_changed_is_not_used(tmp_path: Path) -> No
 def test_nobody_is_in_the_dictionary() -> None:
     content = DICTIONARY.read_bytes()
     learned = [*(entry.body for entry in book("SUPPLIER", 300, seed=99)), *(file.read_bytes() for file in EXAMPLES)]
-    of_contract = "\n".join((*words_of(WrappedAccount), *names_in(learned)))
+    of_contract = "\n".join((encoded(msgspec.json.schema(WrappedAccount)).decode(), *names_in(learned)))
     for body in learned:
         values = {one for one in _texts(msgspec.json.decode(body)) if len(one) > 5 and one not in of_contract}
         assert [one for one in values if re.search(r"[A-Za-z0-9]", one) and one.encode() in content] == []
-
-
-def test_names_and_words_stay_and_values_are_drawn() -> None:
-    account: dict[str, Any] = {
-        "name": "Anna Groß", "at": ["2022-01-31", "2022-01-31T10:00:00Z"], "type": "PAYMENT", "amount": 12,
-        "rate": 10.25, "is_open": True, "note": None,
-    }  # fmt: skip
-    drawn = by_chance(account, Random(1), {"PAYMENT"})
-    assert (drawn.keys(), drawn["type"], drawn["is_open"], drawn["note"]) == (account.keys(), "PAYMENT", True, None)
-    assert re.fullmatch(r"[A-Z][a-z]{3} [A-Z][a-z]{3}", drawn["name"])
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d", drawn["at"][0])
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", drawn["at"][1])
-    assert 0 <= drawn["amount"] < 100
-    assert 0 <= drawn["rate"] < 100
-    assert not {drawn["name"], *drawn["at"], drawn["amount"], drawn["rate"]} & {"Anna Groß", *account["at"], 12, 10.25}
-
-
-def test_another_dictionary_has_another_number_and_a_file_of_its_own(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="the service's"):
-        make(tmp_path / "new", DICTIONARY_NUMBER)
-    (tmp_path / "there").touch()
-    with pytest.raises(FileExistsError):
-        make(tmp_path / "there", ANOTHER)
-    make(tmp_path / "new", ANOTHER)
-    assert zstandard.ZstdCompressionDict((tmp_path / "new").read_bytes()).dict_id() == ANOTHER
-
-
-def test_samples_are_json_in_both_spellings() -> None:
-    some = samples()[:2]
-    assert all(msgspec.json.decode(body) for body in some)
-    assert [b": " in body for body in some] == [False, True]
 
 
 def _texts(value: Any) -> Iterator[str]:
