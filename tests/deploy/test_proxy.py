@@ -1,16 +1,11 @@
 """The recipes for TLS: a real HAProxy, with the configuration of docs/security.md, in front of a service."""
 
 import json
-import os
 import re
-import shutil
-import ssl
-import subprocess
 from collections.abc import Iterator
 from functools import partial
 from ipaddress import ip_network
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import httpx
 import msgspec
@@ -20,19 +15,13 @@ from starlette.requests import Request
 
 from cli.settings import Settings
 from console.transport import Transport
-from tests.support.certificates import self_signed
-from tests.support.console import csrf_in
 from tests.support.folders import temporary_folder
 from tests.support.make import an_account, encoded
+from tests.support.proxies import Proxy, haproxy_before, sign_in_through, with_haproxy
 from tests.support.running import RunningService, free_port, processed, start_service, wait_for
 
 ROOT = Path(__file__).parent.parent.parent
-[CONFIGURATION] = re.findall(r"^```text\n(global\n.*?)^```", (ROOT / "docs" / "security.md").read_text(), re.M | re.S)
 UNIT_SETTINGS = (ROOT / "deploy" / "systemd" / "importledger.env.example").read_text()
-HAPROXY = shutil.which("haproxy", path=f"{os.environ['PATH']}{os.pathsep}/usr/sbin")
-PASSWORD = "Kranich Kessel Kupfer"
-
-with_haproxy = pytest.mark.skipif(HAPROXY is None, reason="there is no haproxy here")
 
 
 def trusted_by_systemd() -> str:
@@ -97,83 +86,36 @@ class Proxied(msgspec.Struct, frozen=True):
     """A service behind HAProxy: as the page has it, and behind one that adds no header at all."""
 
     service: RunningService
-    port: int
+    proxy: Proxy
     bare_port: int
-    folder: Path
 
     def browser(self) -> httpx.Client:
-        """A browser without script that has typed `https://ledger.example`."""
-        known = ssl.create_default_context(cafile=str(self.folder / "certificate.pem"))
-        here = f"ledger.example:{self.port}"
-        headers = {"Host": here, "Origin": f"https://{here}"}
-        return httpx.Client(base_url=f"https://127.0.0.1:{self.port}", headers=headers, verify=known, timeout=60)
+        return self.proxy.browser()
 
 
 @pytest.fixture(scope="module")
 def proxied() -> Iterator[Proxied]:
     with temporary_folder() as folder, temporary_folder() as data:
         port, bare_port, behind = free_port(), free_port(), free_port()
-        certificate = self_signed(folder, "ledger.example", "127.0.0.1")
-        (folder / "both.pem").write_bytes(certificate.read_bytes() + (folder / "key.pem").read_bytes())
-        whole = CONFIGURATION.replace("bind :443", f"bind 127.0.0.1:{port}").replace("/etc/ssl/ledger", str(folder))
-        if os.geteuid() != 0:  # only root can become another user
-            whole = re.sub(r"^    (user|group|chroot) .*\n", "", whole, flags=re.M)
-        whole = whole.replace("127.0.0.1:8000", f"127.0.0.1:{behind}")
         bare = f"listen bare\n    bind 127.0.0.1:{bare_port}\n    server api1 127.0.0.1:{behind}\n"
         bare += f"    http-request set-header Host 127.0.0.1:{behind}\n"
-        (folder / "haproxy.cfg").write_text(whole + bare)
         environment = {
             "IMPORTLEDGER_TRUSTED_PROXIES": trusted_by_systemd(),
             "IMPORTLEDGER_CONSOLE_URL": f"https://ledger.example:{port}",
         }
-        assert HAPROXY is not None
-        with start_service(data, environment=environment, port=behind) as service:
-            with (folder / "log").open("wb") as log:
-                proxy = subprocess.Popen([HAPROXY, "-f", str(folder / "haproxy.cfg")], stdout=log, stderr=log)
-            try:
-                made = Proxied(service, port, bare_port, folder)
-                wait_for(lambda: proxy.poll() is not None or is_there(made), "HAProxy answers")
-                assert proxy.poll() is None, (folder / "log").read_text()
-                yield made
-            finally:
-                proxy.terminate()
-                proxy.wait(30)
-
-
-def is_there(proxied: Proxied) -> bool:
-    try:
-        with proxied.browser() as browser:
-            return browser.get("/livez").status_code == 200
-    except httpx.TransportError:
-        return False
+        with (
+            start_service(data, environment=environment, port=behind) as service,
+            haproxy_before(behind, folder, port, more=bare) as proxy,
+        ):
+            yield Proxied(service, proxy, bare_port)
 
 
 @with_haproxy
 def test_the_configuration_of_haproxy_leads_to_the_console_over_tls(proxied: Proxied) -> None:
     user = ("anna@example.org", "--organisation", "Platform", "--role", "operator", "--supplier", "*")
-    link = urlsplit(json.loads(proxied.service.cli("user", "create", *user, "--json").stdout)["link"])
-    assert (link.scheme, link.netloc) == ("https", f"ledger.example:{proxied.port}")
-    with proxied.browser() as browser:
-        page = browser.get(link.path)
-        assert (page.status_code, "TLS is needed" in page.text) == (200, False)
-        assert page.headers.get_list("strict-transport-security") == ["max-age=31536000"]
-        entered = browser.post(link.path, data={"csrf": csrf_in(page.text)})
-        assert (entered.status_code, entered.headers["location"]) == (303, "/console/password/")
-        [cookie] = [one for one in entered.headers.get_list("set-cookie") if "session=" in one]
-        assert cookie.startswith("__Host-")
-        assert "Secure" in cookie
-        page = browser.get("/console/password/")
-        chosen = browser.post(
-            "/console/password/", data={"csrf": csrf_in(page.text), "password": PASSWORD, "again": PASSWORD}
-        )
-        assert chosen.status_code == 303
-        assert "anna@example.org" in browser.get("/console/").text
-    with proxied.browser() as browser:
-        page = browser.get("/console/sign-in/")
-        typed = {"csrf": csrf_in(page.text), "email": "anna@example.org", "password": PASSWORD}
-        assert browser.post("/console/sign-in/", data=typed).headers["location"] == "/console/"
-        assert browser.get("/console/").status_code == 200
-    assert link.path.split("/")[-2] not in (proxied.folder / "log").read_text()
+    link = json.loads(proxied.service.cli("user", "create", *user, "--json").stdout)["link"]
+    sign_in_through(proxied.proxy, link)
+    assert link.split("/")[-2] not in (proxied.proxy.folder / "log").read_text()
 
 
 @with_haproxy

