@@ -30,6 +30,7 @@ def create_app(
     token_key: bytes,
     redis_url: str | None = None,
     *,
+    request_key: str = "",
     is_sandbox: bool = False,
     refusals_interval_s: float = INTERVAL_S,
     roles_file: Path | None = None,
@@ -42,7 +43,8 @@ def create_app(
 ) -> Starlette:
     """The service's HTTP side on this database. Opens nothing before its lifespan begins.
 
-    Rates are shared through Redis, where there is one. In `roles_file`
+    Rates are shared through Redis, where there is one. `request_key` makes the MACs that the relay checks; without one,
+    nobody but this process believes them. In `roles_file`
     a supervisor says which roles die whenever they are started. `/readyz` looks whether the durability that was asked
     for is there. `open_ledger` opens the log when it may be written to. `expose` gives what `/metrics` shows.
     `address_of` returns the client's address, where a trusted proxy forwards requests.
@@ -51,6 +53,7 @@ def create_app(
         database_url,
         token_key,
         redis_url,
+        request_key=request_key,
         operations=OPERATIONS,
         refusals_interval_s=refusals_interval_s,
         roles_file=roles_file,

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from api.rate_limit import RateLimit
 from api.refusal_counts import RefusalCounts
 from api.refused_attempts import RefusedAttempts
 from api.run_counts import RunCounts
+from eventstore.log.authority import AuthorityKey
 from eventstore.log.ledger import Ledger
 from eventstore.operations.fitness import Durability
 from projections import AT_ONCE
@@ -45,6 +47,8 @@ class Services:
     directory: Directory
     limit: RateLimit
     auth: Authenticator
+    authority: AuthorityKey
+    """Makes and checks the MACs of what must not be written by any other process."""
     refusals: RefusalCounts
     attempts: RefusedAttempts
     runs: RunCounts
@@ -66,6 +70,7 @@ class Services:
         token_key: bytes,
         redis_url: str | None,
         *,
+        request_key: str,
         operations: Sequence[Operation],
         refusals_interval_s: float,
         roles_file: Path | None = None,
@@ -88,6 +93,7 @@ class Services:
             directory=directory,
             limit=limit,
             auth=Authenticator(directory, token_key, limit),
+            authority=AuthorityKey(request_key or secrets.token_urlsafe(32)),
             refusals=refusals,
             attempts=RefusedAttempts(ledger),
             runs=RunCounts(ledger, refusals),

@@ -483,6 +483,7 @@ class Bench:
             "DATABASE_ADMIN_URL": self.connections.admin_url,
             "REDIS_URL": self.connections.redis_url or "",
             "IMPORTLEDGER_TOKEN_KEY": self._token_key,
+            "IMPORTLEDGER_REQUEST_KEY": self._token_key,
             "IMPORTLEDGER_DATA_DIR": str(self.folder),
         }
 

@@ -21,7 +21,6 @@ from cli.operator import caused_by
 from cli.roles import run_service
 from cli.settings import Settings
 from cli.signals import stop_on_signals
-from console.users import SignInLink, create_user, issue_link
 from embedded.folder import DataFolder
 from embedded.service import Connections, Service
 from eventstore.aggregates import organisation, supplier
@@ -30,6 +29,7 @@ from eventstore.log.ledger import Ledger
 from eventstore.log.user_details import find_user_details
 from projections import INLINE
 from telemetry.log import begin_process
+from workers.users import SignInLink, create_user, new_details, new_link
 
 SUPPLIER = "NORDWIND"
 ORGANISATION = "Nordwind Energie"
@@ -103,14 +103,18 @@ def _sign_in_link(admin_url: str) -> SignInLink:
     try:
         with ledger.connection() as connection:
             known = find_user_details(connection, USER)
-        user_id = (
-            known.user_id
-            if known
-            else create_user(
-                ledger, email=USER, organisation="Platform", role="operator", suppliers=("*",), by=caused_by()
+        details = known or new_details(USER, "")
+        if known is None:
+            create_user(
+                ledger,
+                details.user_id,
+                organisation="Platform",
+                role="operator",
+                suppliers=("*",),
+                by=caused_by(),
+                details=details,
             )
-        )
-        return issue_link(ledger, user_id, by=caused_by())
+        return new_link(ledger, details.user_id, by=caused_by())
     finally:
         ledger.close()
 

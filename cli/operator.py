@@ -18,7 +18,6 @@ from cli.say import say
 from cli.settings import SettingError
 from cli.supplier_settings import HELP, parsed_setting
 from cli.tell import json_option, tell, text_of
-from console.users import ORGANISATION_NAME, SUPPLIER_CODE
 from eventstore.aggregates import organisation
 from eventstore.aggregates import supplier as suppliers
 from eventstore.clock import now
@@ -28,6 +27,7 @@ from projections import INLINE
 from projections.access_key import SELECT_KEYS
 from projections.error_statistics import SELECT_REFUSALS
 from projections.import_supplier import SELECT_SUPPLIERS
+from workers.users import ORGANISATION_NAME, SUPPLIER_CODE
 
 RATE = re.compile(r"([1-9][0-9]{0,4}|100000)/s\Z")
 
@@ -44,7 +44,7 @@ def open_ledger() -> Iterator[Ledger]:
 
 @contextlib.contextmanager
 def open_owner_ledger() -> Iterator[Ledger]:
-    """The same ledger with the rights of the database's owner, whom alone keys are given and taken by.
+    """The same ledger with the rights of the database's owner, which keys and users are changed with.
 
     Raises SettingError where it is not said how to connect as the owner.
     """
@@ -54,7 +54,7 @@ def open_owner_ledger() -> Iterator[Ledger]:
             row = connection.execute("SELECT has_table_privilege('access_key', 'UPDATE') AS may").fetchone()
         if not (row and row["may"]):
             raise SettingError(
-                "Keys are created and revoked with the rights of the database's owner. Set DATABASE_ADMIN_URL beside "
+                "Keys and users are changed with the rights of the database's owner. Set DATABASE_ADMIN_URL beside "
                 "DATABASE_URL."
             )
         yield ledger

@@ -11,7 +11,6 @@ import msgspec
 from psycopg.rows import tuple_row
 
 from cli.operator import caused_by
-from console.users import change_role, disable_user, erase_user
 from eventstore.aggregates.aggregate import Event
 from eventstore.aggregates.organisation import KeyRevoked, RevokeKey
 from eventstore.aggregates.user import UserDisabled, UserErased, UserRoleChanged
@@ -19,6 +18,7 @@ from eventstore.clock import now
 from eventstore.errors import IllegalTransition
 from eventstore.log.ledger import Ledger
 from eventstore.log.user_details import delete_passwords
+from workers.users import change_role, disable_user, erase_user
 
 _REASON = "restored from a backup"
 _SELECT_HOLDERS = "SELECT DISTINCT stream FROM events WHERE topic IN ('key_created.v1', 'user_created.v1') ORDER BY 1"

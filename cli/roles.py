@@ -117,14 +117,14 @@ def run_service(
             settings.durability,
             most_connections=of_service(api_processes, workers),
         )
-        token_key = settings.token_key or folder.secret("token_key")
         environment = {"IMPORTLEDGER_SANDBOX": "on"} if sandbox else {}
         service.start_roles(
             connections,
             listening=listening_on(host, port),
             api_processes=api_processes,
             workers=workers,
-            token_key=token_key,
+            token_key=settings.token_key or folder.secret("token_key"),
+            request_key=settings.request_key or folder.secret("request_key"),
             environment=environment,
             metrics=metrics_sockets(settings),
         )

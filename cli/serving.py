@@ -39,11 +39,12 @@ def api(
         refuse_taken(host, port)
     own_port = [socket.socket(fileno=fd) for fd in metrics_fds] or metrics_sockets(settings)
     observed = Observed(settings, service_database(settings), "api")
-    token_key = settings.token_key or DataFolder(settings.data_dir).secret("token_key")
+    folder = DataFolder(settings.data_dir)
     app = create_app(
         service_database(settings),
-        token_key.encode(),
+        (settings.token_key or folder.secret("token_key")).encode(),
         settings.redis_url,
+        request_key=settings.request_key or folder.secret("request_key"),
         expose=None if own_port else observed.expose,
         look=observed.look,
         roles_file=settings.roles_file,

@@ -52,6 +52,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     database_admin_url: str | None
     redis_url: str | None
     token_key: str | None
+    request_key: str | None
     sealing_key: str | None
     checkpoints_url: str | None
     seal_every_s: float
@@ -99,7 +100,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             database_url=_database_url(environment, "DATABASE_URL"),
             database_admin_url=_database_url(environment, "DATABASE_ADMIN_URL"),
             redis_url=_redis_url(environment),
-            token_key=_token_key(environment),
+            token_key=_key(environment, "IMPORTLEDGER_TOKEN_KEY"),
+            request_key=_key(environment, "IMPORTLEDGER_REQUEST_KEY"),
             sealing_key=_sealing_key(environment),
             checkpoints_url=_checkpoints_url(environment),
             seal_every_s=_interval(environment, "IMPORTLEDGER_SEAL_EVERY_S", "60"),
@@ -342,10 +344,10 @@ def _checkpoints_url(environment: Mapping[str, str]) -> str | None:
     return value
 
 
-def _token_key(environment: Mapping[str, str]) -> str | None:
-    value = environment.get("IMPORTLEDGER_TOKEN_KEY")
+def _key(environment: Mapping[str, str], name: str) -> str | None:
+    value = environment.get(name)
     if value is not None and len(value) < 32:
-        raise SettingError("IMPORTLEDGER_TOKEN_KEY must have at least 32 characters.")
+        raise SettingError(f"{name} must have at least 32 characters.")
     return value
 
 

@@ -7,11 +7,18 @@ import click
 import msgspec
 
 from cli.known import require_supplier
-from cli.operator import caused_by, open_ledger
+from cli.operator import caused_by, open_owner_ledger
 from cli.say import say
 from cli.settings import Settings
 from cli.tell import json_option, tell, text_of
-from console.users import (
+from embedded.folder import DataFolder
+from eventstore.aggregates.user import UserRole
+from eventstore.errors import IllegalTransition
+from eventstore.log.ledger import Ledger
+from eventstore.log.user_details import find_user_details
+from projections.access_key import organisation_reach
+from projections.console_user import list_users
+from workers.users import (
     ORGANISATION_NAME,
     ROLES,
     SignInLink,
@@ -21,15 +28,9 @@ from console.users import (
     disable_user,
     enable_user,
     erase_user,
-    issue_link,
+    new_details,
+    new_link,
 )
-from embedded.folder import DataFolder
-from eventstore.aggregates.user import UserRole
-from eventstore.errors import IllegalTransition
-from eventstore.log.ledger import Ledger
-from eventstore.log.user_details import find_user_details
-from projections.access_key import organisation_reach
-from projections.console_user import list_users
 
 _role = click.option("--role", type=click.Choice(ROLES), required=True, help="What they may do.")
 _email = click.argument("email")
@@ -57,16 +58,18 @@ def create(email: str, organisation: str, role: UserRole, codes: tuple[str, ...]
         raise click.BadParameter("An organisation's name has 1 to 128 characters and no slash.")
     with _users() as ledger:
         suppliers = _suppliers(ledger, organisation, codes)
-        user_id = create_user(
+        details = new_details(email, name)
+        user_id = details.user_id
+        create_user(
             ledger,
-            email=email,
-            name=name,
+            user_id,
             organisation=organisation,
             role=role,
             suppliers=suppliers,
             by=caused_by(),
+            details=details,
         )
-        link = issue_link(ledger, user_id, by=caused_by())
+        link = new_link(ledger, user_id, by=caused_by())
     sees = "all suppliers" if "*" in suppliers else ", ".join(suppliers)
     _tell_link(f"{email} is {user_id}: {role} of {organisation}, and sees {sees}.", link, as_json=as_json)
 
@@ -91,7 +94,7 @@ def list_all(as_json: bool) -> None:
 def link_again(email: str, as_json: bool) -> None:
     """Print another link that signs EMAIL in once, within 15 minutes; former links are void."""
     with _users() as ledger:
-        link = issue_link(ledger, _id_of(ledger, email), by=caused_by())
+        link = new_link(ledger, _id_of(ledger, email), by=caused_by())
     _tell_link(f"{email} may sign in.", link, as_json=as_json)
 
 
@@ -163,7 +166,7 @@ def console_address(settings: Settings) -> str:
 @contextmanager
 def _users() -> Iterator[Ledger]:
     """The ledger; what is refused is a sentence."""
-    with open_ledger() as ledger:
+    with open_owner_ledger() as ledger:
         try:
             yield ledger
         except UserNotPossible as refusal:

@@ -16,6 +16,8 @@ from cli.roles import required, role_settings, service_database
 from cli.sealing import outside, sealing_key
 from cli.settings import Settings
 from cli.signals import stop_on_signals
+from embedded.folder import DataFolder
+from eventstore.log.authority import AuthorityKey
 from eventstore.log.ledger import Ledger
 from projections import FOLLOWING, INLINE
 from runtime import connections
@@ -100,14 +102,15 @@ def _ledger(settings: Settings, role: str, *, connections: int) -> Ledger:
 
 def _followers(ledger: Ledger, settings: Settings, stop: threading.Event) -> list[threading.Thread]:
     """What follows the log beside the relay, each in a thread of its own: the sealer and the projector."""
-    sealer = Sealer(ledger, sealing_key(settings), outside(settings), every_s=settings.seal_every_s)
+    authority = AuthorityKey(settings.request_key or DataFolder(settings.data_dir).secret("request_key"))
+    sealer = Sealer(ledger, sealing_key(settings), outside(settings), authority, every_s=settings.seal_every_s)
     ended = (
         EndedImports(ledger, write_lines(settings.log_format)) if tells(settings.log_level) else EndedImports(ledger)
     )
     followers = [sealer.start(stop), Projector(ledger, FOLLOWING).start(stop), ended.start(stop)]
     if settings.database_admin_url is not None:  # without it, what users ask the owner for waits
         verifier = log_verifier(settings, service_database(settings))
-        followers.append(OwnerTasks(ledger, settings.database_admin_url, verifier).start(stop))
+        followers.append(OwnerTasks(ledger, settings.database_admin_url, authority, verifier).start(stop))
     return followers
 
 

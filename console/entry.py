@@ -42,7 +42,7 @@ async def begin(visit: Visit, user_id: str, method: SignInMethod, *, link: str =
         for who in tries:
             forget_failures(connection, who, at)
         end_session(connection, former)
-        begin_session(connection, token, session, user_id, at)
+        begin_session(connection, visit.services.authority, token, session, user_id, at)
 
     command, by = SignIn(session=session, method=method), f"user:{user_id}"
     await visit.written(visit.services.ledger.execute, stream_of(user_id), command, at=at, by=by, beside=beside)
@@ -66,7 +66,7 @@ async def set_password(visit: Visit, password_hash: str, at: datetime) -> None:
     user_id, session = visit.person.user_id, visit.person.session
 
     def beside(connection: Connection[Any], events: Sequence[Recorded]) -> None:
-        set_password_hash(connection, user_id, password_hash, at)
+        set_password_hash(connection, visit.services.authority, user_id, password_hash, at)
         end_sessions(connection, user_id, but=session)
 
     await visit.execute(stream_of(user_id), SetPassword(), beside=beside)

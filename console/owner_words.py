@@ -22,6 +22,14 @@ TASK_NAMES = {
     "log_verify": N_("Verify the log"),
     "key_create": N_("Create a key"),
     "key_revoke": N_("Revoke the key"),
+    "user_create": N_("Create a user"),
+    "user_link": N_("Give out a link"),
+    "user_role": N_("Change the role"),
+    "user_disable": N_("Disable"),
+    "user_enable": N_("Enable"),
+    "user_sign_out": N_("Sign out everywhere"),
+    "user_erase": N_("Erase a user"),
+    "user_openid": N_("Take a role over from the OpenID provider"),
 }
 TASK_STATES = {
     "REQUESTED": N_("asked for"),
@@ -76,7 +84,9 @@ async def told_tasks(visit: Visit, tasks: Sequence[OwnerTask]) -> list[ToldTask]
             name=visit._(TASK_NAMES.get(task.kind, task.kind)),
             state=visit._(TASK_STATES.get(task.status, task.status)),
             subject=_subject(task)[0],
-            address=_subject(task)[1] if "key_id" not in task.arguments or visit.person.may(OPERATORS) else "",
+            address=_subject(task)[1]
+            if not {"key_id", "user_id"} & task.arguments.keys() or visit.person.may(OPERATORS)
+            else "",
             who=people[task.user_id].shown if task.user_id in people else task.user_id,
             reason=_reason(task, reasons[task.reason].content if task.reason in reasons else ""),
         )
@@ -90,6 +100,8 @@ def _subject(task: OwnerTask) -> tuple[str, str]:
             return f"{supplier} {external}", import_address(supplier, external)
         case {"name": name}:
             return name, f"{ROOT}/projections/{name}/"
+        case {"user_id": user_id}:
+            return user_id, f"{ROOT}/users/{user_id}/"
         case {"key_id": key_id}:
             return key_id, f"{ROOT}/keys/{key_id}/"
         case _:

@@ -7,6 +7,7 @@ allowed, the supplier in the path is one that the person sees, and a form has co
 import asyncio
 import hmac
 import secrets
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -41,8 +42,9 @@ from eventstore.aggregates.owner_task import OwnerTaskKind
 from eventstore.clock import now
 from eventstore.events import Recorded
 from eventstore.log.ledger import Beside
-from eventstore.log.sessions import new_token, open_session
+from eventstore.log.sessions import OpenSession, new_token, open_session
 from eventstore.log.typed_reasons import MAX_REASON, TypedReason, new_reason_id, write_reason
+from projections.owner_task import owner_task as owner_task_of
 from schemas.sentence import Sentence
 
 if TYPE_CHECKING:
@@ -51,6 +53,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 ROOT = "/console"
 WRITE_TIMEOUT_S = 10.0
+TASK_TIMEOUT_S = 10.0
+"""Longest wait for the relay [seconds]. The task goes on afterwards."""
+TASK_LOOK_S = 0.1
 
 HEADLINES = {
     400: N_("That cannot be done"),
@@ -81,6 +86,10 @@ _STALE = Sentence(
 _ALL_ONLY = Sentence(
     "This concerns every supplier: only those who see all may ask for it.",
     "Das betrifft alle Lieferanten: nur wer alle sieht, darf es anfordern.",
+)
+_NOT_YET = Sentence(
+    "The relay, which needs DATABASE_ADMIN_URL, must do this and has not done it yet. Look again later.",
+    "Das Relay, das DATABASE_ADMIN_URL braucht, muss dies tun und hat es noch nicht getan. Bitte später nachsehen.",
 )
 _NOT_ALLOWED = Sentence("Your role does not allow this.", "Ihre Rolle erlaubt das nicht.")
 
@@ -172,7 +181,7 @@ class Visit:
 
         Lists call it before each page.
         """
-        opened = await self.read(open_session, self._token, now())
+        opened = await self._opened()
         if opened is None or Person.of(opened, self.language) != self.opened:
             raise authentication_failed()
 
@@ -223,28 +232,51 @@ class Visit:
         await self.written(write)
         return reason.reason
 
-    async def ask(self, kind: OwnerTaskKind, arguments: dict[str, str], reason: str = "") -> str:
+    async def ask(
+        self, kind: OwnerTaskKind, arguments: dict[str, str], reason: str = "", *, also: Beside | None = None
+    ) -> str:
         """Ask for what needs the rights of the database's owner; the id of the task, which the relay carries out.
 
         A typed reason goes with the person whom the task is about, but for that of an erasure, which outlives them.
+        `also` is written with the request. Somebody whom an OpenID provider knows asks without a session.
         """
+        user_id = self.opened.user_id if self.opened else arguments["user_id"]
         task_id, at = f"t_{secrets.token_hex(8)}", now()
         stream = owner_task.stream_of(task_id)
         is_about_person = "external" in arguments and kind != "erase"
         subject = import_process.stream_of(arguments["supplier"], arguments["external"]) if is_about_person else stream
         typed = TypedReason(
-            reason=new_reason_id(), user_id=self.person.user_id, subject=subject, at=at, content=reason[:MAX_REASON]
+            reason=new_reason_id(), user_id=user_id, subject=subject, at=at, content=reason[:MAX_REASON]
         )
 
         def beside(connection: Connection[Any], events: Sequence[Recorded]) -> None:
             if reason:
                 write_reason(connection, typed)
+            if also is not None:
+                also(connection, events)
 
         command = owner_task.RequestOwnerTask(
-            kind=kind, arguments=arguments, user=self.person.user_id, reason=typed.reason if reason else ""
+            kind=kind,
+            arguments=arguments,
+            user=user_id,
+            reason=typed.reason if reason else "",
+            session=self.opened.session if self.opened else "",
+            requested_at=at,
         )
-        await self.execute(stream, command, beside=beside)
+        command = owner_task.with_mac(command, task_id, self.services.authority.mac)
+        by = f"user:{user_id}"
+        await self.written(self.services.ledger.execute, stream, command, at=at, by=by, beside=beside)
         return task_id
+
+    async def done(self, task_id: str) -> None:
+        """Wait until the relay has carried a task out. Raises ApiError 400 where it refuses, 503 where none does it."""
+        deadline = time.monotonic() + TASK_TIMEOUT_S
+        while (task := await self.read(owner_task_of, task_id)) is None or task.is_open:
+            if time.monotonic() > deadline:
+                raise ApiError(503, _NOT_YET)
+            await asyncio.sleep(TASK_LOOK_S)
+        if task.status == "FAILED":
+            raise ApiError(400, Sentence(f"The relay refuses: {task.error}.", f"Das Relay lehnt ab: {task.error}."))
 
     @property
     def csrf_token(self) -> str:
@@ -298,10 +330,13 @@ class Visit:
             instead = await self._enter()  # the form may have taken its time
         return instead or await self.screen.function(self)
 
+    async def _opened(self) -> OpenSession | None:
+        return await self.read(open_session, self.services.authority, self._token, now())
+
     async def _enter(self) -> Response | None:
         """Open the session; the answer for those who must sign in first. Raises what refuses others."""
         if self._token:
-            opened = await self.read(open_session, self._token, now())
+            opened = await self._opened()
             self.opened = Person.of(opened, self.language) if opened else None
         if self.opened is not None:
             self.request.scope[ORGANISATION] = self.opened.organisation

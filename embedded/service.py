@@ -23,6 +23,13 @@ from projections.versioning.install import migrate_all
 from runtime.shared_counts import counts_file
 from telemetry.log import form_of_log, is_for_people
 
+_OWN = tuple(
+    f"{name}{form}"
+    for name in ("DATABASE_ADMIN_URL", "IMPORTLEDGER_TOKEN_KEY", "IMPORTLEDGER_REQUEST_KEY")
+    for form in ("", "_FILE")
+)
+"""Settings that some roles are given and others must not have."""
+
 
 class Connections(msgspec.Struct, frozen=True, kw_only=True):
     """How the roles reach each other. No `redis_url`: the bell stays in the worker's memory."""
@@ -79,6 +86,7 @@ class Service:
         api_processes: int,
         workers: int,
         token_key: str,
+        request_key: str,
         environment: Mapping[str, str] = MappingProxyType({}),
         metrics: Sequence[socket.socket] = (),
     ) -> None:
@@ -93,7 +101,6 @@ class Service:
         settings = os.environ | dict(environment)
         settings |= {
             "DATABASE_URL": connections.database_url,
-            "IMPORTLEDGER_TOKEN_KEY": token_key,
             "REDIS_URL": connections.redis_url or "",
             "IMPORTLEDGER_DATA_DIR": str(self._folder.path),
             "IMPORTLEDGER_ROLES_FILE": str(self._folder.roles_file),
@@ -103,9 +110,15 @@ class Service:
         if is_for_people(form_of_log()) and not self._log_folder:
             settings["IMPORTLEDGER_LOG_FORMAT"] = "text"  # the roles see a pipe
         self._folder.write_dying_roles({})
-        for name in ("DATABASE_ADMIN_URL", "DATABASE_ADMIN_URL_FILE", "IMPORTLEDGER_HEALTH_PORT"):
-            settings.pop(name, None)  # the administrator's is no role's; of the port there is one, and several roles
-        as_owner = settings | {"DATABASE_ADMIN_URL": connections.admin_url}
+        sealing = {
+            name: settings.pop(name, None) for name in ("IMPORTLEDGER_SEALING_KEY", "IMPORTLEDGER_SEALING_KEY_FILE")
+        }
+        for name in (*_OWN, "IMPORTLEDGER_HEALTH_PORT"):
+            settings.pop(name, None)
+        requests = {"IMPORTLEDGER_REQUEST_KEY": request_key}
+        of_api = settings | requests | {"IMPORTLEDGER_TOKEN_KEY": token_key}
+        as_owner = settings | requests | {"DATABASE_ADMIN_URL": connections.admin_url}
+        as_owner |= {name: value for name, value in sealing.items() if value}
         fds = tuple(one.fileno() for one in listening)
         metrics_fds = tuple(one.fileno() for one in metrics)
         serving = ["api", *(part for fd in fds for part in ("--fd", str(fd)))]
@@ -115,7 +128,7 @@ class Service:
         serving += ["--counts-fd", str(self._counts.fileno())]
         fds += (self._counts.fileno(),)
         roles = [
-            self._role(f"api-{place + 1}", [*serving, "--counts-place", str(place)], settings, fds)
+            self._role(f"api-{place + 1}", [*serving, "--counts-place", str(place)], of_api, fds)
             for place in range(api_processes)
         ]
         if connections.redis_url:

@@ -174,7 +174,7 @@ def open_tasks(connection: Connection[Any]) -> list[str]:
 
 
 def read_owner_task(connection: Connection[Any], task_id: str) -> OwnerTask:
-    """A task that there is, for whoever carries it out."""
+    """A task that there is, as it is shown."""
     with connection.cursor(row_factory=args_row(_task)) as cursor:
         row = cursor.execute(_SELECT_ONE, {"task_id": task_id}).fetchone()
     assert row is not None

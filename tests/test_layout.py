@@ -21,6 +21,7 @@ DECLARATIONS = {
 }
 """Modules that hold nothing which could go wrong by itself, and why."""
 TOGETHER = {
+    "workers/users.py": "workers/test_user_tasks.py",
     "eventstore/log/sessions.py": "console/test_signing_in.py",
     "eventstore/log/typed_reasons.py": "console/test_signing_in.py",
     "eventstore/log/user_details.py": "console/test_signing_in.py",

@@ -6,7 +6,8 @@ so now. Each task can be repeated: one that was cut off is taken up again, three
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -18,21 +19,23 @@ from eventstore.aggregates import organisation
 from eventstore.aggregates.owner_task import (
     FailOwnerTask,
     FinishOwnerTask,
+    OwnerTaskRequested,
     OwnerTaskStarted,
     StartOwnerTask,
+    is_authentic,
     stream_of,
 )
-from eventstore.aggregates.user import stream_of as user_stream
 from eventstore.clock import now
 from eventstore.errors import Refused, StoreUnavailable, first_line
 from eventstore.log import follow, locks
+from eventstore.log.authority import AuthorityKey
 from eventstore.log.ledger import Beside, Ledger
 from eventstore.log.store_errors import store_errors
 from eventstore.log.task_progress import write_progress
 from projections import INLINE, PROJECTIONS
 from projections.erasure import erase, forget_attempts
 from projections.history import account_streams
-from projections.owner_task import OwnerTask, open_tasks, read_owner_task
+from projections.owner_task import open_tasks
 from projections.versioning.build import Progress, administrator
 from projections.versioning.compare import compare, side_by_side, verify
 from projections.versioning.healing import heal
@@ -52,6 +55,8 @@ from projections.versioning.versions import (
 from telemetry.supervision import supervision
 from workers.leader import ends_work, lead
 from workers.told_differences import ROWS, rows_told
+from workers.user_tasks import carry_out_on_user, forget_uncreated, is_of_user, may_change, user_of
+from workers.users import UserNotPossible
 
 NAME = "owner's tasks"
 TOLD_EVERY_S = 0.5
@@ -69,11 +74,35 @@ _ROLES = dict.fromkeys(("projection_verify", "projection_diff", "log_verify"), _
 """Who may ask for what; operators for all else."""
 
 
+class RequestedTask(msgspec.Struct, frozen=True):
+    """A task, and what was requested of the relay."""
+
+    task_id: str
+    request: OwnerTaskRequested
+
+    @property
+    def kind(self) -> str:
+        return self.request.kind
+
+    @property
+    def arguments(self) -> dict[str, str]:
+        return self.request.arguments
+
+    @property
+    def user_id(self) -> str:
+        return self.request.user
+
+    @property
+    def reason(self) -> str:
+        return self.request.reason
+
+
 class OwnerTasks:
     """Runs until `stop` is set; survives the loss of Postgres."""
 
-    def __init__(self, ledger: Ledger, admin_url: str, verify_log: VerifyLog) -> None:
+    def __init__(self, ledger: Ledger, admin_url: str, authority: AuthorityKey, verify_log: VerifyLog) -> None:
         self._ledger = ledger
+        self._authority = authority
         self._admin_url = admin_url
         self._verify_log = verify_log
 
@@ -101,8 +130,7 @@ class OwnerTasks:
         started = self._ledger.execute(stream, StartOwnerTask(), at=now(), by=by)
         if started is None or not isinstance(started.event, OwnerTaskStarted):
             return
-        with self._ledger.connection() as connection:
-            task = read_owner_task(connection, task_id)
+        task = self._requested(task_id)
         logger.info("owner's task begins", task=task_id, kind=task.kind)
         try:
             self._refuse_stranger(task)
@@ -111,8 +139,15 @@ class OwnerTasks:
         except StoreUnavailable as error:
             raise StoreUnavailable(first_line(error)) from error
         except Exception as error:  # whatever a task raises ends it, and not the relay
-            said = str(error) if isinstance(error, Refused | NotPossible | NotAllowed) else said_by(error)
+            said = (
+                str(error)
+                if isinstance(error, Refused | NotPossible | NotAllowed | NotAuthentic | UserNotPossible)
+                else said_by(error)
+            )
             logger.warning("owner's task failed", task=task_id, kind=task.kind, reason=type(error).__name__)
+            if task.kind == "user_create":
+                with self._owner() as ledger:
+                    forget_uncreated(ledger, task.arguments["user_id"])
             self._end(task, FailOwnerTask(attempt=started.event.attempt, error=said), None)
             return
         total, text = outcome.get("events", 0), msgspec.json.encode(outcome).decode()
@@ -124,7 +159,13 @@ class OwnerTasks:
             ),
         )
 
-    def _end(self, task: OwnerTask, command: FinishOwnerTask | FailOwnerTask, beside: Beside | None) -> None:
+    def _requested(self, task_id: str) -> RequestedTask:
+        """The task as its first event says: what stands in a view could have been changed."""
+        [first, *_] = self._ledger.history(stream_of(task_id))
+        assert isinstance(first.event, OwnerTaskRequested)
+        return RequestedTask(task_id, first.event)
+
+    def _end(self, task: RequestedTask, command: FinishOwnerTask | FailOwnerTask, beside: Beside | None) -> None:
         """Record the outcome, unless another relay has taken the task up since: its attempt is the one that counts."""
         try:
             self._ledger.execute(stream_of(task.task_id), command, at=now(), by="relay", beside=beside)
@@ -133,20 +174,25 @@ class OwnerTasks:
         else:
             logger.info("owner's task has ended", task=task.task_id, kind=task.kind)
 
-    def _refuse_stranger(self, task: OwnerTask) -> None:
-        """Raises NotAllowed where the user may not ask for this, or not any more."""
-        stream = user_stream(task.user_id)
-        user = self._ledger.load([stream])[stream].state
+    def _refuse_stranger(self, task: RequestedTask) -> None:
+        """Raises NotAuthentic for a request that the api has not made, NotAllowed for one beyond the user."""
+        if not is_authentic(task.request, task.task_id, self._authority.is_mac):
+            raise NotAuthentic
+        if task.kind == "user_openid":
+            return  # the api vouches for what the provider says of the user
+        user = user_of(self._ledger, task.user_id)
         supplier = task.arguments.get("supplier")
         sees = "*" in user.suppliers or (supplier is not None and supplier in user.suppliers)
         if task.kind in ("key_create", "key_revoke"):
             named = set(filter(None, task.arguments.get("suppliers", "").split(",")))
             is_own = user.organisation == task.arguments.get("organisation")
             sees = "*" in user.suppliers or (is_own and named <= set(user.suppliers))
+        if is_of_user(task.kind):
+            sees = may_change(self._ledger, user, task.arguments)
         if user.status != "active" or user.role not in _ROLES.get(task.kind, _OPERATORS) or not sees:
             raise NotAllowed
 
-    def _done(self, task: OwnerTask) -> dict[str, Any]:
+    def _done(self, task: RequestedTask) -> dict[str, Any]:
         """Do it; what came of it."""
         said, by = task.arguments, f"user:{task.user_id}"
         match task.kind:
@@ -163,16 +209,25 @@ class OwnerTasks:
             case "key_revoke":
                 command = organisation.RevokeKey(key_id=said["key_id"], reason=task.reason)
                 return self._as_owner(organisation.stream_of(said["organisation"]), command, by)
+            case kind if is_of_user(kind):
+                with self._owner() as ledger:
+                    return carry_out_on_user(ledger, task.request, "openid" if kind == "user_openid" else by)
             case _:
                 return self._of_projection(task, _BY_NAME[said["name"]])
 
-    def _erase(self, supplier: str, external: str, reason: str, by: str) -> dict[str, Any]:
+    @contextmanager
+    def _owner(self) -> Iterator[Ledger]:
+        """The log with the rights of the database's owner."""
         ledger = Ledger(self._admin_url, views=INLINE)
         try:
-            done = erase(ledger, supplier, external, reason=reason, at=now(), by=by)
-            forget_attempts(ledger, supplier, external)
+            yield ledger
         finally:
             ledger.close()
+
+    def _erase(self, supplier: str, external: str, reason: str, by: str) -> dict[str, Any]:
+        with self._owner() as ledger:
+            done = erase(ledger, supplier, external, reason=reason, at=now(), by=by)
+            forget_attempts(ledger, supplier, external)
         return {"is_erased": True, "is_new": done is not None}
 
     def _heal(self, supplier: str, external: str) -> dict[str, Any]:
@@ -192,14 +247,11 @@ class OwnerTasks:
         return self._as_owner(organisation.stream_of(said["organisation"]), command, by)
 
     def _as_owner(self, stream: str, command: organisation.OrganisationCommand, by: str) -> dict[str, Any]:
-        ledger = Ledger(self._admin_url, views=INLINE)
-        try:
+        with self._owner() as ledger:
             done = ledger.execute(stream, command, at=now(), by=by)
-        finally:
-            ledger.close()
         return {"is_changed": done is not None}
 
-    def _of_projection(self, task: OwnerTask, projection: Projection) -> dict[str, Any]:
+    def _of_projection(self, task: RequestedTask, projection: Projection) -> dict[str, Any]:
         with administrator(self._admin_url) as connection, alone(connection, projection):
             total = head(connection)
             progress = self._progress(task.task_id, total)
@@ -231,6 +283,13 @@ class OwnerTasks:
                 write_progress(connection, task_id, now(), done=min(done, total or done), total=total)
 
         return tell
+
+
+class NotAuthentic(Exception):
+    """The request bears no MAC of the api: somebody who can write to the database has made it up."""
+
+    def __str__(self) -> str:
+        return "the request must bear a MAC of the api"
 
 
 class NotAllowed(Exception):

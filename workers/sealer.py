@@ -8,18 +8,18 @@ import threading
 import time
 from collections.abc import Sequence
 from math import inf
-from uuid import UUID
 
 import psycopg
 import structlog
 
 from eventstore.clock import now
 from eventstore.errors import StoreUnavailable, first_line
+from eventstore.log.authority import AuthorityKey
 from eventstore.log.intake_stop import is_compared
 from eventstore.log.ledger import Ledger
 from eventstore.proof.checkpoints import LogKey, Outside, OutsideUnavailable
 from eventstore.proof.sealing import SealRefused, seal, sealing_lock
-from eventstore.proof.statement import refuse_waiting, sign_waiting, waiting_statements
+from eventstore.proof.statement import WaitingStatement, refuse_waiting, sign_waiting, waiting_statements
 from telemetry.supervision import supervision
 
 LOOK_EVERY_S = 0.25
@@ -31,9 +31,12 @@ logger = structlog.get_logger()
 class Sealer:
     """Runs until `stop` is set; survives the loss of Postgres and of the place outside."""
 
-    def __init__(self, ledger: Ledger, key: LogKey, outside: Outside, *, every_s: float) -> None:
+    def __init__(
+        self, ledger: Ledger, key: LogKey, outside: Outside, authority: AuthorityKey, *, every_s: float
+    ) -> None:
         self._ledger = ledger
         self._key = key
+        self._authority = authority
         self._outside = outside
         self._every_s = every_s
 
@@ -48,7 +51,7 @@ class Sealer:
             if waiting or time.monotonic() >= due or (not is_known and supervision.is_due("sealer")):
                 due = time.monotonic() + min(self._every_s, self.seal(waiting))
 
-    def seal(self, waiting: Sequence[tuple[UUID, bytes]] = ()) -> float:
+    def seal(self, waiting: Sequence[WaitingStatement] = ()) -> float:
         """Seal once, unless another sealer does so now; then sign the statements that wait for that.
 
         Return the pause before the next try in seconds, which has no end where this one succeeds.
@@ -68,7 +71,7 @@ class Sealer:
                     return inf
                 if sealed.is_new:
                     logger.info("log sealed", size=sealed.checkpoint.size, root=sealed.checkpoint.root.hex()[:16])
-                sign_waiting(connection, waiting, self._key, sealed.note, at=now())
+                sign_waiting(connection, waiting, self._key, self._authority, sealed.note, at=now())
         except (StoreUnavailable, OutsideUnavailable) as error:
             logger.warning("sealing waits", reason=first_line(error))
             return supervision.failed("sealer", error, is_waiting=True, is_logged=True)
@@ -78,7 +81,7 @@ class Sealer:
         supervision.works("sealer")
         return inf
 
-    def _look(self) -> tuple[list[tuple[UUID, bytes]], bool]:
+    def _look(self) -> tuple[list[WaitingStatement], bool]:
         """Return the statements that wait, and whether the log was compared since the database has started."""
         try:
             with self._ledger.connection() as connection:

@@ -71,6 +71,7 @@ class Reconciling:
         self._runs = KnownRuns(services)
         self._pool = services.pool
         self._ledger = services.ledger
+        self._authority = services.authority
         self._directory = services.directory
 
     async def totals(self, request: Request, call: Call) -> Response:
@@ -119,7 +120,7 @@ class Reconciling:
             "totals": totals,
         }
         try:
-            signed = encoded(await signed_statement(self._ledger, statement))
+            signed = encoded(await signed_statement(self._ledger, self._authority, statement))
         except ValueError as error:
             raise run_not_valid(_NO_FLOATS) from error
         except StatementRefused as refusal:

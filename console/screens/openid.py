@@ -11,17 +11,16 @@ from api.status_codes import ApiError
 from console import cookies, entry
 from console.openid import OpenIdAttempt, OpenIdFailed, OpenIdIdentity
 from console.screens.start import local_address
-from console.users import change_role, create_user
 from console.visit import ROOT, Visit, page
-from eventstore.aggregates.user import stream_of
 from eventstore.clock import now
-from eventstore.log.user_details import details_by_email, details_by_openid, set_openid
+from eventstore.log.user_details import UserDetails, details_by_email, details_by_openid, set_openid
 from schemas.sentence import Sentence
+from workers.user_tasks import user_of
+from workers.users import MAX_NAME, UserNotPossible, keep_details, new_user_id
 
 if TYPE_CHECKING:
     from console.openid_provider import OpenIdProvider
 
-BY = "openid"
 _FAILED = Sentence(
     "Signing in by your organisation's account did not work. Try again, or ask whoever runs the service.",
     "Die Anmeldung mit dem Konto Ihrer Organisation ging nicht. Bitte erneut versuchen oder den Betrieb fragen.",
@@ -75,36 +74,35 @@ async def _user_of(visit: Visit, identity: OpenIdIdentity) -> str:
     grant = identity.grant
     if grant is None:
         raise ApiError(403, _NO_ROLE)
-    ledger = visit.services.ledger
-    details = await visit.read(details_by_openid, identity.openid)
+    details = await visit.read(details_by_openid, visit.services.authority, identity.openid)
     if details is None:
-        details = await visit.read(details_by_email, identity.email)
+        details = await visit.read(details_by_email, visit.services.authority, identity.email)
         if details is not None and (details.openid is not None or not identity.is_email_verified):
             raise ApiError(403, _FAILED)  # the address is somebody's here, and nothing says that this is they
         if details is not None:
             await visit.written(_bind, visit, details.user_id, identity.openid)
+    fresh = None
     if details is None:
-        return await visit.written(
-            create_user,
-            ledger,
-            email=identity.email,
-            name=identity.name,
-            organisation=grant.organisation,
-            role=grant.role,
-            suppliers=grant.suppliers,
-            by=BY,
-            openid=identity.openid,
-        )
-    user = (await visit.written(ledger.load, [stream_of(details.user_id)]))[stream_of(details.user_id)].state
-    if user.status != "active":
+        details = fresh = UserDetails(
+            user_id=new_user_id(), email=identity.email, name=identity.name[:MAX_NAME], openid=identity.openid
+        ).vouched_for(visit.services.authority)
+    user = await visit.written(user_of, visit.services.ledger, details.user_id)
+    if user.status not in ("active", "unknown"):
         raise ApiError(403, _NO_ROLE)
-    await visit.written(change_role, ledger, details.user_id, grant.role, grant.suppliers, by=BY)
+    if (user.role, user.suppliers) != (grant.role, grant.suppliers):
+        said = {"organisation": grant.organisation, "role": grant.role, "suppliers": ",".join(grant.suppliers)}
+        also = None if fresh is None else lambda connection, events: keep_details(connection, fresh)
+        try:
+            task = await visit.ask("user_openid", said | {"user_id": details.user_id}, also=also)
+        except UserNotPossible:
+            raise ApiError(403, _FAILED) from None
+        await visit.done(task)
     return details.user_id
 
 
 def _bind(visit: Visit, user_id: str, openid: str) -> None:
     with visit.services.ledger.connection() as connection:
-        set_openid(connection, user_id, openid, now())
+        set_openid(connection, visit.services.authority, user_id, openid, now())
 
 
 def _provider(visit: Visit) -> "OpenIdProvider":

@@ -78,9 +78,8 @@ async def enter_by_link(visit: Visit) -> Response:
     user_id = await visit.read(link_user, token, now())
     if user_id is None:
         raise ApiError(403, entry.LINK_VOID)
-    details = (await visit.read(details_of, [user_id])).get(user_id)
+    has_password = await _has_password(visit, user_id)
     await entry.begin(visit, user_id, "link", link=token)
-    has_password = details is not None and bool(details.password_hash)
     return visit.redirect(f"{ROOT}/" if has_password else f"{ROOT}/password/")
 
 
@@ -136,13 +135,14 @@ async def _tried(visit: Visit, email: str, tries: Tries, password: str) -> tuple
     if waits := left_s(known):
         return "", int(waits) + 1
     await asyncio.sleep(delay_s(known, tries))
-    details = await visit.read(details_by_email, email)
+    details = await visit.read(details_by_email, visit.services.authority, email)
     is_right = await is_password(details.password_hash if details else "", password, tries.address)
     if details is None or not is_right or not await _is_active(visit, details.user_id):
         return "", 0
     await visit.read(give_back, tries.names, at, known)
     if is_outdated(details.password_hash):
-        await visit.read(renew_password_hash, details, await hashed_password(password, tries.address))
+        password_hash = await hashed_password(password, tries.address)
+        await visit.read(renew_password_hash, visit.services.authority, details, password_hash)
     return details.user_id, 0
 
 
@@ -155,12 +155,16 @@ def _known_of(person: Person) -> list[str]:
 async def _asks_for_former(visit: Visit) -> bool:
     """Whether the present password has to be typed: not where there is none, and not after signing in by a link."""
     user_id, session = visit.person.user_id, visit.person.session
-    details = (await visit.read(details_of, [user_id])).get(user_id)
-    if details is None or not details.password_hash:
+    if not await _has_password(visit, user_id):
         return False
     history = await visit.written(visit.services.ledger.history, stream_of(user_id))
     began = [one.event for one in history if isinstance(one.event, UserSignedIn) and one.event.session == session]
     return not any(event.method == "link" for event in began)
+
+
+async def _has_password(visit: Visit, user_id: str) -> bool:
+    details = (await visit.read(details_of, [user_id])).get(user_id)
+    return details is not None and bool(details.authentic(visit.services.authority).password_hash)
 
 
 async def _password_form(visit: Visit, misfit: str, status: int = 200) -> Response:

@@ -10,7 +10,6 @@ from api.api_key import new_api_key
 from api.errors import not_found
 from api.status_codes import ApiError
 from api.supplier_settings import SUPPLIER_SETTINGS, URL, URLS
-from console import users as people
 from console.paging import Pages, code_in, pages
 from console.people import EVERYBODY, OPERATORS
 from console.reasons import shown_reasons
@@ -18,12 +17,16 @@ from console.texts import N_
 from console.visit import ROOT, Visit, action, page
 from eventstore.aggregates import supplier as suppliers
 from eventstore.aggregates.organisation import Role
+from eventstore.aggregates.owner_task import OwnerTaskKind
+from eventstore.clock import now
+from eventstore.log.sessions import LINK_LASTS, new_token, token_sha256
 from market.documents import lies_below
 from projections.access_key import KeyListed, key_listed, keys_page
 from projections.console_user import UserListed, user_listed, users_page
 from projections.import_supplier import SupplierListed, supplier_listed, suppliers_page
 from projections.owner_task import owner_tasks
 from schemas.sentence import Sentence
+from workers import users as people
 
 HOME = f"{ROOT}/suppliers/"
 AT_ONCE = 100
@@ -34,6 +37,13 @@ _CONFIRM = Sentence(
 _NOT_YOURS = Sentence(
     "This reaches further than what you see yourself.", "Das reicht weiter als das, was Sie selbst sehen."
 )
+_TASKS: dict[str, OwnerTaskKind] = {
+    "role": "user_role",
+    "disable": "user_disable",
+    "enable": "user_enable",
+    "sign-out": "user_sign_out",
+    "erase": "user_erase",
+}
 _NO_CODE = Sentence(
     "A supplier code has 1 to 32 letters, digits, _ or -.",
     "Ein Lieferantenkürzel hat 1 bis 32 Buchstaben, Ziffern, _ oder -.",
@@ -222,20 +232,18 @@ async def add_user(visit: Visit) -> Response:
         raise not_found()
     if visit.person.reach is not None and organisation != visit.person.organisation:
         raise ApiError(403, _NOT_YOURS)
+    arguments = {"organisation": organisation, "role": role, "suppliers": ",".join(codes)}
     try:
-        user_id = await visit.written(
-            people.create_user,
-            visit.services.ledger,
-            email=visit.form.text("email"),
-            name=visit.form.text("name"),
-            organisation=organisation,
-            role=role,
-            suppliers=codes,
-            by=visit.person.by,
+        details = people.new_details(visit.form.text("email"), visit.form.text("name"))
+        task = await visit.ask(
+            "user_create",
+            arguments | {"user_id": details.user_id},
+            also=lambda connection, events: people.keep_details(connection, details),
         )
     except people.UserNotPossible as refusal:
         raise ApiError(400, refusal.sentence) from refusal
-    return await _with_link(visit, user_id, visit.form.text("email"))
+    await visit.done(task)
+    return await _with_link(visit, details.user_id, details.email)
 
 
 @page("/users/{user_id}/", roles=OPERATORS)
@@ -248,8 +256,8 @@ async def one_user(visit: Visit) -> Response:
 @action("/users/{user_id}/{what}/", roles=OPERATORS)
 async def change_user(visit: Visit) -> Response:
     """Do one of the things that the verbs of `importledger user` do."""
-    user, ledger, by = await _user(visit), visit.services.ledger, visit.person.by
-    what = visit.path("what")
+    user, what = await _user(visit), visit.path("what")
+    arguments = {"user_id": user.user_id}
     match what:
         case "link":
             return await _with_link(visit, user.user_id, user.email)
@@ -257,27 +265,25 @@ async def change_user(visit: Visit) -> Response:
             role = visit.form.text("role")
             if role not in people.ROLES:
                 raise not_found()
-            codes = await _codes(visit)
-            await visit.written(people.change_role, ledger, user.user_id, role, codes, by=by)
-        case "disable":
-            await visit.written(people.disable_user, ledger, user.user_id, by=by)
-        case "enable":
-            await visit.written(people.enable_user, ledger, user.user_id, by=by)
-        case "sign-out":
-            await visit.written(people.sign_out_user, ledger, user.user_id, by=by)
+            arguments |= {"role": role, "suppliers": ",".join(await _codes(visit))}
         case "erase":
             if visit.form.text("confirm") != user.email:
                 raise ApiError(400, _CONFIRM)
-            await visit.written(people.erase_user, ledger, user.user_id, by=by)
-            return visit.redirect(HOME, notice=visit._("The user is nobody any more."))
+        case "disable" | "enable" | "sign-out":
+            pass
         case _:
             raise not_found()
+    await visit.done(await visit.ask(_TASKS[what], arguments))
+    if what == "erase":
+        return visit.redirect(HOME, notice=visit._("The user is nobody any more."))
     return visit.redirect(_address("users", user.user_id), notice=visit._("That is done."))
 
 
 async def _with_link(visit: Visit, user_id: str, name: str) -> Response:
     """A page with a fresh link, shown this once."""
-    link = await visit.written(people.issue_link, visit.services.ledger, user_id, by=visit.person.by)
+    token, at = new_token(), now()
+    await visit.done(await visit.ask("user_link", {"user_id": user_id, "token_sha256": token_sha256(token).hex()}))
+    link = people.SignInLink(user_id=user_id, token=token, expires_at=at + LINK_LASTS)
     base = visit.console.settings.url or visit.transport.origin
     return visit.render("secret.html", kind="link", secret=link.address(base), name=name, expires_at=link.expires_at)
 

@@ -3,12 +3,13 @@
 A task is carried out once. Where the relay dies on the way, it is taken up again; whatever it does can be repeated.
 """
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Literal, assert_never
 
 import msgspec
 
-from eventstore.aggregates.aggregate import Aggregate, Command, Count, Event, State
+from eventstore.aggregates.aggregate import Aggregate, Command, Count, Event, Instant, State
 from eventstore.errors import IllegalTransition
 
 OwnerTaskKind = Literal[
@@ -21,17 +22,31 @@ OwnerTaskKind = Literal[
     "log_verify",
     "key_create",
     "key_revoke",
+    "user_create",
+    "user_link",
+    "user_role",
+    "user_disable",
+    "user_enable",
+    "user_sign_out",
+    "user_erase",
+    "user_openid",
 ]
 MAX_ATTEMPTS = 3
 
 
 class OwnerTaskRequested(Event, frozen=True):
-    """A user asks for something that needs the owner's rights; `reason` is the id of what they typed."""
+    """A user asks for something that needs the owner's rights; `reason` is the id of what they typed.
+
+    `mac` is that of the api (`eventstore.log.authority`), over everything else and the task's id.
+    """
 
     kind: OwnerTaskKind
     arguments: dict[str, str]
     user: str
     reason: str = ""
+    session: str = ""
+    requested_at: Instant | None = None
+    mac: str = ""
 
 
 class OwnerTaskStarted(Event, frozen=True):
@@ -67,6 +82,9 @@ class RequestOwnerTask(Command, frozen=True):
     arguments: dict[str, str]
     user: str
     reason: str = ""
+    session: str = ""
+    requested_at: datetime | None = None
+    mac: str = ""
 
 
 class StartOwnerTask(Command, frozen=True):
@@ -99,8 +117,8 @@ class OwnerTaskState(State, frozen=True):
 def decide(command: OwnerTaskCommand, task: OwnerTaskState, at: datetime) -> OwnerTaskEvent | None:
     """The event that follows, or none. Raises IllegalTransition."""
     match command, task.status:
-        case RequestOwnerTask(kind=kind, arguments=arguments, user=user, reason=reason), "unknown":
-            return OwnerTaskRequested(kind=kind, arguments=arguments, user=user, reason=reason)
+        case RequestOwnerTask(), "unknown":
+            return OwnerTaskRequested(**msgspec.structs.asdict(command))
         case RequestOwnerTask(), _:
             return None
         case StartOwnerTask(), "requested" | "running":
@@ -122,7 +140,7 @@ def evolve(task: OwnerTaskState, event: OwnerTaskEvent) -> OwnerTaskState:
     """The state after the event."""
     match event:
         case OwnerTaskRequested():
-            return OwnerTaskState(status="requested")
+            return OwnerTaskState(status="requested") if task.status == "unknown" else task
         case OwnerTaskStarted(attempt=attempt):
             return OwnerTaskState(status="running", attempts=attempt)
         case OwnerTaskFinished():
@@ -135,6 +153,22 @@ def evolve(task: OwnerTaskState, event: OwnerTaskEvent) -> OwnerTaskState:
 
 def stream_of(task_id: str) -> str:
     return f"owner-task/{task_id}"
+
+
+def with_mac(request: RequestOwnerTask, task_id: str, mac: Callable[..., str]) -> RequestOwnerTask:
+    """The request with its MAC. It holds for this task alone: the task's id is covered."""
+    return msgspec.structs.replace(request, mac=mac(*_covered(task_id, request)))
+
+
+def is_authentic(request: OwnerTaskRequested, task_id: str, is_mac: Callable[..., bool]) -> bool:
+    """Return True if the request's MAC was made for this task."""
+    return is_mac(request.mac, *_covered(task_id, request))
+
+
+def _covered(task_id: str, request: RequestOwnerTask | OwnerTaskRequested) -> tuple[str | datetime | None, ...]:
+    arguments = msgspec.json.encode(request.arguments, order="sorted").decode()
+    said = (request.kind, arguments, request.user, request.session, request.reason, request.requested_at)
+    return ("owner task", task_id, *said)
 
 
 COMMANDS: dict[type[Event], type[Command]] = {

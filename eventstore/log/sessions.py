@@ -1,6 +1,7 @@
 """What lets a user in: open sessions, links that sign in once, and how often signing in has failed.
 
-Tokens are 256 random bits; only their SHA-256 is kept, so that whoever reads the tables cannot sign in.
+Tokens are 256 random bits; only their SHA-256 is kept, so that whoever reads the tables cannot sign in. A session bears
+a MAC, and links are written by the database's owner alone, so that whoever writes to the tables cannot either.
 """
 
 import hashlib
@@ -12,6 +13,8 @@ from typing import Any
 import msgspec
 from psycopg import AsyncConnection, Connection
 from psycopg.rows import class_row, tuple_row
+
+from eventstore.log.authority import AuthorityKey
 
 SESSION_LASTS = timedelta(hours=8)
 LINK_LASTS = timedelta(minutes=15)
@@ -40,18 +43,20 @@ class OpenSession(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: datetime
     email: str
     name: str
+    mac: str
 
 
+_SESSION = "session"
 _SELECT_SESSION = """
-SELECT s.session, s.user_id, u.organisation, u.role, u.suppliers, s.began_at, s.expires_at, d.email, d.name
+SELECT s.session, s.user_id, u.organisation, u.role, u.suppliers, s.began_at, s.expires_at, d.email, d.name, s.mac
 FROM user_sessions AS s
 JOIN console_user AS u USING (user_id)
 JOIN user_details AS d USING (user_id)
 WHERE s.token_sha256 = %s AND s.expires_at > %s AND u.status = 'active'
 """
 _INSERT_SESSION = """
-INSERT INTO user_sessions (token_sha256, session, user_id, began_at, expires_at)
-VALUES (%(token)s, %(session)s, %(user_id)s, %(at)s, %(expires_at)s)
+INSERT INTO user_sessions (token_sha256, session, user_id, began_at, expires_at, mac)
+VALUES (%(token)s, %(session)s, %(user_id)s, %(at)s, %(expires_at)s, %(mac)s)
 """
 _DELETE_SESSION = "DELETE FROM user_sessions WHERE session = %s"
 _DELETE_SESSIONS = "DELETE FROM user_sessions WHERE user_id = %s AND session <> %s"
@@ -80,17 +85,30 @@ WHERE who_sha256 = %(who)s
 _DELETE_FAILURES = "DELETE FROM failed_sign_ins WHERE who_sha256 = %s OR last_at < %s"
 
 
-async def open_session(connection: AsyncConnection[Any], token: str, at: datetime) -> OpenSession | None:
-    """The session that the token opens; None when it has ended, or its user may not sign in any more."""
+async def open_session(
+    connection: AsyncConnection[Any], authority: AuthorityKey, token: str, at: datetime
+) -> OpenSession | None:
+    """The session that the token opens; None when it has ended, or its user may not sign in any more.
+
+    None as well for a session that bears no MAC of this key: somebody else has written its row.
+    """
     async with connection.cursor(row_factory=class_row(OpenSession)) as cursor:
-        return await (await cursor.execute(_SELECT_SESSION, (token_sha256(token), at))).fetchone()
+        opened = await (await cursor.execute(_SELECT_SESSION, (token_sha256(token), at))).fetchone()
+    if opened is None:
+        return None
+    parts = token_sha256(token).hex(), opened.session, opened.user_id, opened.began_at, opened.expires_at
+    return opened if authority.is_mac(opened.mac, _SESSION, *parts) else None
 
 
-def begin_session(connection: Connection[Any], token: str, session: str, user_id: str, at: datetime) -> None:
+def begin_session(
+    connection: Connection[Any], authority: AuthorityKey, token: str, session: str, user_id: str, at: datetime
+) -> None:
     """Open a session of 8 hours; those that have expired are cleared away."""
     connection.execute(_DELETE_EXPIRED, (at,))
     row = {"token": token_sha256(token), "session": session, "user_id": user_id, "at": at}
-    connection.execute(_INSERT_SESSION, row | {"expires_at": at + SESSION_LASTS})
+    row |= {"expires_at": at + SESSION_LASTS}
+    mac = authority.mac(_SESSION, token_sha256(token).hex(), session, user_id, at, at + SESSION_LASTS)
+    connection.execute(_INSERT_SESSION, row | {"mac": mac})
 
 
 def end_session(connection: Connection[Any], session: str) -> None:
@@ -103,13 +121,11 @@ def end_sessions(connection: Connection[Any], user_id: str, *, but: str = "") ->
     connection.execute(_DELETE_LINKS, (user_id,))
 
 
-def write_link(connection: Connection[Any], token: str, user_id: str, at: datetime) -> datetime:
-    """Keep a link that signs in once within 15 minutes, in the place of the user's former ones; when it expires."""
-    expires_at = at + LINK_LASTS
+def write_link(connection: Connection[Any], sha256: bytes, user_id: str, at: datetime) -> None:
+    """Keep a link, by its token's digest, that signs in once within 15 minutes; the user's former ones are void."""
     connection.execute(_DELETE_LINKS, (user_id,))
     connection.execute(_DELETE_OLD_LINKS, (at,))
-    connection.execute(_INSERT_LINK, (token_sha256(token), user_id, expires_at))
-    return expires_at
+    connection.execute(_INSERT_LINK, (sha256, user_id, at + LINK_LASTS))
 
 
 async def link_user(connection: AsyncConnection[Any], token: str, at: datetime) -> str | None:

@@ -1,4 +1,7 @@
-"""What events do not hold of the console's users: name, e-mail address, password. Rows that can be deleted."""
+"""What events do not hold of the console's users: name, e-mail address, password. Rows that can be deleted.
+
+A password or a subject of an OpenID provider signs somebody in only if the row bears a MAC over both and the user's id.
+"""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -7,6 +10,8 @@ from typing import Any
 import msgspec
 from psycopg import AsyncConnection, Connection
 from psycopg.rows import class_row
+
+from eventstore.log.authority import AuthorityKey
 
 
 class UserDetails(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,6 +22,17 @@ class UserDetails(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     password_hash: str = ""
     openid: str | None = None
+    mac: str = ""
+
+    def authentic(self, authority: AuthorityKey) -> "UserDetails":
+        """Return the same, without a password and an OpenID subject for which no MAC of this key vouches."""
+        if authority.is_mac(self.mac, _DETAILS, self.user_id, self.openid, self.password_hash):
+            return self
+        return msgspec.structs.replace(self, password_hash="", openid=None)
+
+    def vouched_for(self, authority: AuthorityKey) -> "UserDetails":
+        """Return the same with the MAC that lets password and subject sign the user in."""
+        return msgspec.structs.replace(self, mac=authority.mac(_DETAILS, self.user_id, self.openid, self.password_hash))
 
     @property
     def shown(self) -> str:
@@ -24,17 +40,18 @@ class UserDetails(msgspec.Struct, frozen=True, kw_only=True):
         return self.name or self.email
 
 
-_COLUMNS = "user_id, email, name, password_hash, openid"
+_DETAILS = "user details"
+_COLUMNS = "user_id, email, name, password_hash, openid, mac"
 _INSERT = """
-INSERT INTO user_details (user_id, email, name, openid, written_at)
-VALUES (%(user_id)s, %(email)s, %(name)s, %(openid)s, %(at)s)
+INSERT INTO user_details (user_id, email, name, openid, mac, written_at)
+VALUES (%(user_id)s, %(email)s, %(name)s, %(openid)s, %(mac)s, %(at)s)
 """
 _SELECT_NAMED = f"SELECT {_COLUMNS} FROM user_details WHERE user_id = ANY(%s)"  # noqa: S608 - constants
 _SELECT_BY_EMAIL = f"SELECT {_COLUMNS} FROM user_details WHERE lower(email) = lower(%s)"  # noqa: S608 - constants
 _SELECT_BY_OPENID = f"SELECT {_COLUMNS} FROM user_details WHERE openid = %s"  # noqa: S608 - constants
-_SET_HASH = "UPDATE user_details SET password_hash = %s, written_at = %s WHERE user_id = %s"
-_RENEW_HASH = "UPDATE user_details SET password_hash = %s WHERE user_id = %s AND password_hash = %s"
-_SET_OPENID = "UPDATE user_details SET openid = %s, written_at = %s WHERE user_id = %s"
+_LOCK = f"SELECT {_COLUMNS} FROM user_details WHERE user_id = %s FOR UPDATE"  # noqa: S608 - constants
+_SET = "UPDATE user_details SET password_hash = %s, openid = %s, mac = %s, written_at = %s WHERE user_id = %s"
+_RENEW_HASH = "UPDATE user_details SET password_hash = %s, mac = %s WHERE user_id = %s AND mac = %s"
 _DELETE = "DELETE FROM user_details WHERE user_id = %s"
 _DELETE_PASSWORDS = "UPDATE user_details SET password_hash = ''"
 
@@ -44,19 +61,35 @@ def write_user_details(connection: Connection[Any], details: UserDetails, at: da
     connection.execute(_INSERT, msgspec.structs.asdict(details) | {"at": at})
 
 
-def set_password_hash(connection: Connection[Any], user_id: str, password_hash: str, at: datetime) -> None:
+def set_password_hash(
+    connection: Connection[Any], authority: AuthorityKey, user_id: str, password_hash: str, at: datetime
+) -> None:
     """Let the user sign in with this password."""
-    connection.execute(_SET_HASH, (password_hash, at, user_id))
+    _set(connection, authority, user_id, at, password_hash=password_hash)
 
 
-async def renew_password_hash(connection: AsyncConnection[Any], details: UserDetails, password_hash: str) -> None:
+async def renew_password_hash(
+    connection: AsyncConnection[Any], authority: AuthorityKey, details: UserDetails, password_hash: str
+) -> None:
     """Keep another hash of the same password, unless another password was set meanwhile."""
-    await connection.execute(_RENEW_HASH, (password_hash, details.user_id, details.password_hash))
+    new = msgspec.structs.replace(details, password_hash=password_hash).vouched_for(authority)
+    await connection.execute(_RENEW_HASH, (password_hash, new.mac, details.user_id, details.mac))
 
 
-def set_openid(connection: Connection[Any], user_id: str, openid: str, at: datetime) -> None:
+def set_openid(connection: Connection[Any], authority: AuthorityKey, user_id: str, openid: str, at: datetime) -> None:
     """Let the user sign in as this subject of an OpenID provider."""
-    connection.execute(_SET_OPENID, (openid, at, user_id))
+    _set(connection, authority, user_id, at, openid=openid)
+
+
+def _set(connection: Connection[Any], authority: AuthorityKey, user_id: str, at: datetime, **values: str) -> None:
+    """Change the values of a row, and its MAC; what no MAC vouched for is dropped."""
+    with connection.transaction(), connection.cursor(row_factory=class_row(UserDetails)) as cursor:
+        former = cursor.execute(_LOCK, (user_id,)).fetchone()
+        if former is None:
+            return
+        new = msgspec.structs.replace(former.authentic(authority), **values)
+        new = new.vouched_for(authority)
+        connection.execute(_SET, (new.password_hash, new.openid, new.mac, at, user_id))
 
 
 def delete_user_details(connection: Connection[Any], user_id: str) -> None:
@@ -69,16 +102,20 @@ def delete_passwords(connection: Connection[Any]) -> None:
     connection.execute(_DELETE_PASSWORDS)
 
 
-async def details_by_email(connection: AsyncConnection[Any], email: str) -> UserDetails | None:
+async def details_by_email(connection: AsyncConnection[Any], authority: AuthorityKey, email: str) -> UserDetails | None:
     """The user with this address, however it is written in capitals."""
     async with connection.cursor(row_factory=class_row(UserDetails)) as cursor:
-        return await (await cursor.execute(_SELECT_BY_EMAIL, (email,))).fetchone()
+        details = await (await cursor.execute(_SELECT_BY_EMAIL, (email,))).fetchone()
+    return None if details is None else details.authentic(authority)
 
 
-async def details_by_openid(connection: AsyncConnection[Any], openid: str) -> UserDetails | None:
+async def details_by_openid(
+    connection: AsyncConnection[Any], authority: AuthorityKey, openid: str
+) -> UserDetails | None:
     """The user who is this subject of an OpenID provider."""
     async with connection.cursor(row_factory=class_row(UserDetails)) as cursor:
-        return await (await cursor.execute(_SELECT_BY_OPENID, (openid,))).fetchone()
+        details = await (await cursor.execute(_SELECT_BY_OPENID, (openid,))).fetchone()
+    return None if details is None or details.authentic(authority).openid is None else details
 
 
 async def details_of(connection: AsyncConnection[Any], user_ids: Collection[str]) -> dict[str, UserDetails]:

@@ -10,15 +10,17 @@ a table, the sealer seals the log up to now, signs, and leaves the answer there.
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
 import msgspec
 from psycopg import Connection
-from psycopg.rows import tuple_row
+from psycopg.rows import class_row, tuple_row
 
+from eventstore.clock import now
 from eventstore.errors import LedgerError, StoreUnavailable
+from eventstore.log.authority import AuthorityKey
 from eventstore.log.ledger import Ledger
 from eventstore.proof.checkpoints import LogKey, is_signed
 from eventstore.proof.verifier import Checkpoint, Invalid, statement_text
@@ -30,21 +32,34 @@ RESERVED = ("signed_at", "checkpoint", "verifier_key", "signature")
 ANSWER_TIMEOUT_S = 10.0
 _LOOK_EVERY_S = 0.1
 
-_INSERT = "INSERT INTO statement_requests (id, body) VALUES (%s, %s)"
+KEPT = timedelta(minutes=10)
+"""Age of a request from which on it is neither signed nor kept."""
+
+_STATEMENT = "statement"
+_INSERT = "INSERT INTO statement_requests (id, body, requested_at, mac) VALUES (%s, %s, %s, %s)"
 _TAKE = """
 DELETE FROM statement_requests
 WHERE id = %s AND (signed IS NOT NULL OR refusal IS NOT NULL OR %s)
 RETURNING signed, refusal
 """
 _SELECT_WAITING = """
-SELECT id, body
+SELECT id, body, requested_at, mac
 FROM statement_requests
 WHERE signed IS NULL AND refusal IS NULL
 ORDER BY requested_at
 LIMIT 100
 """
 _UPDATE = "UPDATE statement_requests SET signed = %s, refusal = %s WHERE id = %s"
-_FORGET = "DELETE FROM statement_requests WHERE requested_at < clock_timestamp() - interval '10 minutes'"
+_FORGET = "DELETE FROM statement_requests WHERE requested_at < clock_timestamp() - %s"
+
+
+class WaitingStatement(msgspec.Struct, frozen=True):
+    """A request for a signature."""
+
+    id: UUID
+    body: str
+    requested_at: datetime
+    mac: str
 
 
 class StatementRefused(LedgerError):
@@ -82,7 +97,7 @@ def check_statement(statement: str | Mapping[str, Any], keys: Sequence[str]) -> 
 
 
 async def signed_statement(
-    ledger: Ledger, body: Mapping[str, Any], *, within_s: float = ANSWER_TIMEOUT_S
+    ledger: Ledger, authority: AuthorityKey, body: Mapping[str, Any], *, within_s: float = ANSWER_TIMEOUT_S
 ) -> dict[str, Any]:
     """Have a statement signed by the sealer, with a checkpoint of everything that is in the log now.
 
@@ -93,7 +108,7 @@ async def signed_statement(
         raise ValueError("A statement has no floats and none of the members that signing adds.")
     request = uuid4()
     deadline = time.monotonic() + within_s
-    await asyncio.to_thread(_ask, ledger, request, msgspec.json.encode(body).decode())
+    await asyncio.to_thread(_ask, ledger, authority, request, msgspec.json.encode(body).decode())
     while True:
         await asyncio.sleep(_LOOK_EVERY_S)
         is_last = time.monotonic() > deadline
@@ -106,34 +121,50 @@ async def signed_statement(
             raise StoreUnavailable("no sealer answers: is a relay running?")
 
 
-def waiting_statements(connection: Connection[Any]) -> list[tuple[UUID, bytes]]:
+def waiting_statements(connection: Connection[Any]) -> list[WaitingStatement]:
     """What is to be signed, the oldest first."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        return [(request, body.encode()) for request, body in cursor.execute(_SELECT_WAITING)]
+    with connection.cursor(row_factory=class_row(WaitingStatement)) as cursor:
+        return cursor.execute(_SELECT_WAITING).fetchall()
 
 
 def sign_waiting(
-    connection: Connection[Any], waiting: Sequence[tuple[UUID, bytes]], key: LogKey, checkpoint: str, *, at: datetime
+    connection: Connection[Any],
+    waiting: Sequence[WaitingStatement],
+    key: LogKey,
+    authority: AuthorityKey,
+    checkpoint: str,
+    *,
+    at: datetime,
 ) -> None:
-    """Sign these with a checkpoint that was made after they were asked for; forget what nobody fetched."""
-    for request, body in waiting:
+    """Sign these with a checkpoint that was made after they were asked for; forget what nobody fetched.
+
+    A request is signed if it bears a MAC of the api and is young: an older one could be a copy of a former request.
+    """
+    for request in waiting:
+        is_authentic = authority.is_mac(request.mac, _STATEMENT, str(request.id), request.body, request.requested_at)
+        if not is_authentic or abs(at - request.requested_at) > KEPT:
+            connection.execute(_UPDATE, (None, "The request must bear a MAC of the api.", request.id))
+            continue
         try:
-            signed = msgspec.json.encode(sign_statement(msgspec.json.decode(body), key, checkpoint, at=at)).decode()
-            connection.execute(_UPDATE, (signed, None, request))
+            body = msgspec.json.decode(request.body)
+            signed = msgspec.json.encode(sign_statement(body, key, checkpoint, at=at)).decode()
+            connection.execute(_UPDATE, (signed, None, request.id))
         except (ValueError, TypeError) as error:
-            connection.execute(_UPDATE, (None, f"This cannot be signed: {error}", request))
-    connection.execute(_FORGET)
+            connection.execute(_UPDATE, (None, f"This cannot be signed: {error}", request.id))
+    connection.execute(_FORGET, (KEPT,))
 
 
-def refuse_waiting(connection: Connection[Any], waiting: Sequence[tuple[UUID, bytes]], reason: str) -> None:
+def refuse_waiting(connection: Connection[Any], waiting: Sequence[WaitingStatement], reason: str) -> None:
     """Answer that nothing is signed at present."""
-    for request, _ in waiting:
-        connection.execute(_UPDATE, (None, reason, request))
+    for request in waiting:
+        connection.execute(_UPDATE, (None, reason, request.id))
 
 
-def _ask(ledger: Ledger, request: UUID, body: str) -> None:
+def _ask(ledger: Ledger, authority: AuthorityKey, request: UUID, body: str) -> None:
+    at = now()
+    mac = authority.mac(_STATEMENT, str(request), body, at)
     with ledger.connection() as connection:
-        connection.execute(_INSERT, (request, body))
+        connection.execute(_INSERT, (request, body, at, mac))
 
 
 def _take(ledger: Ledger, request: UUID, *, is_last: bool) -> tuple[str | None, str | None] | None:

@@ -6,7 +6,6 @@ from urllib.parse import urlencode
 
 import pytest
 
-from console.users import sign_out_user
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.user import ChangeUserRole, DisableUser, stream_of
 from eventstore.clock import now
@@ -17,6 +16,7 @@ from tests.support.following import follow
 from tests.support.make import an_account, encoded
 from tests.support.running import RunningService
 from tests.support.serving import running
+from workers.users import sign_out_user
 
 CREATE = "/v2/data-import/accounts/"
 

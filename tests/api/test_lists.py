@@ -16,7 +16,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from api import lists
-from console.users import sign_out_user
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.user import ChangeUserRole, DisableUser, stream_of
 from eventstore.clock import now
@@ -28,6 +27,7 @@ from tests.support.console import COOKIE, new_session, new_user
 from tests.support.make import stage
 from tests.support.running import Importer, RunningService, wait_for
 from tests.support.serving import running
+from workers.users import sign_out_user
 
 ROOT = Path(__file__).parent.parent.parent
 IMPORTS = 60_000

@@ -12,7 +12,6 @@ import pytest
 import zstandard
 
 from console.passwords import HASHER
-from console.users import create_user
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.supplier import ChangeSupplierStatus
 from eventstore.aggregates.supplier import stream_of as supplier_stream
@@ -24,13 +23,14 @@ from eventstore.log.origin import origin
 from eventstore.log.typed_reasons import TypedReason, new_reason_id, write_reason
 from eventstore.log.user_details import find_user_details, set_password_hash
 from projections import INLINE
-from tests.support.console import csrf_in
+from tests.support.console import AUTHORITY, csrf_in
 from tests.support.databases import cloned, drop
 from tests.support.make import an_account, changed
 from tests.support.running import RunningService, wait_for
 from tests.support.serving import running
 from tests.support.staging import stage
 from tests.support.verbs import run_verb
+from workers.users import create_user, new_details
 
 _numbers = count(1)
 USERS = {"kept@example.org": "a long horse of mine", "leaver@example.org": "another horse of hers"}
@@ -78,11 +78,11 @@ def old(database: PostgresUrls, folder: Path) -> Place:
     place.cli("supplier", "create", "NORDWIND")
     ledger = place.ledger()
     for email, password in USERS.items():
-        user_id = create_user(
-            ledger, email=email, name="Hänfling", organisation="Nordwind", role="support", suppliers=["*"], by="t"
-        )
+        details = new_details(email, "Hänfling")
+        user_id = details.user_id
+        create_user(ledger, user_id, organisation="Nordwind", role="support", suppliers=["*"], by="t", details=details)
         with ledger.connection() as connection:
-            set_password_hash(connection, user_id, HASHER.hash(password), now())
+            set_password_hash(connection, AUTHORITY, user_id, HASHER.hash(password), now())
     token = origin.set(Metadata("request-of-Girlitz"))
     stage(ledger, changed(an_account(), "Kanarienvogel", "customers", 0, "family_name"), run="run of Frau Gelbfink")
     origin.reset(token)
@@ -208,7 +208,7 @@ def test_what_ended_after_the_backup_stays_ended_by_the_newest_keys(old: Place, 
     with ledger.connection() as connection:
         user = find_user_details(connection, "kept@example.org")
         assert user is not None
-        set_password_hash(connection, user.user_id, HASHER.hash("a newer horse of mine"), now())
+        set_password_hash(connection, AUTHORITY, user.user_id, HASHER.hash("a newer horse of mine"), now())
     later = stage(ledger, an_account(number=77))
     ledger.close()
     old.cli("backup", str(folder / "later"), "--keys", str(folder / "newest"))

@@ -17,7 +17,7 @@ from eventstore.aggregates.user import DisableUser, UserCreated, UserRoleChanged
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from eventstore.log.user_details import find_user_details
-from tests.support.console import BASE, console_app, new_user, visitor
+from tests.support.console import BASE, carrying_out, console_app, new_user, visitor
 from tests.support.running import free_port, wait_for
 
 NORDWIND = OpenIdGrant(role="support", organisation="Nordwind Energie", suppliers=("NW",))
@@ -92,7 +92,8 @@ def test_a_claim_gives_the_role_and_its_change_is_an_event(
             known_there(provider, "anna", email="anna@example.org", groups=["ops", "support"])
             await sign_in(browser, "anna")
 
-    asyncio.run(run())
+    with carrying_out(database):
+        asyncio.run(run())
     with ledger.connection() as connection:
         details = find_user_details(connection, "anna@example.org")
     assert details is not None
@@ -120,7 +121,8 @@ def test_who_has_no_role_there_or_is_disabled_here_is_not_let_in(
             async with visitor(app) as browser:
                 assert (await sign_in(browser, "clara")).status_code == 403
 
-    asyncio.run(run())
+    with carrying_out(database):
+        asyncio.run(run())
     assert UserSignedIn in [type(one.event) for one in ledger.history(stream_of(clara))]
 
 

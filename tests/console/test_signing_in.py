@@ -11,7 +11,7 @@ import pytest
 from argon2 import PasswordHasher
 from starlette.requests import Request
 
-from console.passwords import is_outdated
+from console.passwords import HASHER, is_outdated
 from console.patience import Tries
 from console.transport import Transport
 from embedded.postgres import PostgresUrls
@@ -25,9 +25,21 @@ from eventstore.aggregates.user import (
 )
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
-from eventstore.log.sessions import Failures, count_try, give_back
-from eventstore.log.user_details import find_user_details, set_password_hash
-from tests.support.console import COOKIE, console_app, csrf_in, new_link, new_user, send, signed_in, visitor, words_of
+from eventstore.log.sessions import SESSION_LASTS, Failures, count_try, give_back, new_token, token_sha256
+from eventstore.log.user_details import details_by_openid, find_user_details, set_password_hash
+from tests.support.console import (
+    AUTHORITY,
+    COOKIE,
+    console_app,
+    csrf_in,
+    new_link,
+    new_session,
+    new_user,
+    send,
+    signed_in,
+    visitor,
+    words_of,
+)
 
 PASSWORD = "three plain words"
 
@@ -194,7 +206,7 @@ def test_a_hash_of_former_parameters_is_renewed_at_the_next_sign_in(database: Po
     user_id = new_user(ledger, email="anna@example.org")
     former = PasswordHasher(time_cost=3, memory_cost=32, parallelism=1).hash(PASSWORD)
     with ledger.connection() as connection:
-        set_password_hash(connection, user_id, former, now())
+        set_password_hash(connection, AUTHORITY, user_id, former, now())
 
     async def run() -> None:
         async with console_app(database) as app, visitor(app) as browser:
@@ -312,3 +324,57 @@ def test_the_language_is_that_of_the_browser_until_another_is_chosen(database: P
                 assert answer.headers["location"] == "/console/"
 
     asyncio.run(run())
+
+
+def test_a_session_that_only_the_database_knows_opens_nothing(database: PostgresUrls, ledger: Ledger) -> None:
+    """The service's database role can insert a session."""
+    operator, support = (new_user(ledger, role=role, suppliers=["*"]) for role in ("operator", "support"))
+    inserted, own = new_token(), new_session(ledger, support)
+    at = now()
+    with ledger.connection() as connection:
+        connection.execute(
+            "INSERT INTO user_sessions (token_sha256, session, user_id, began_at, expires_at)"
+            " VALUES (%s, %s, %s, %s, %s)",
+            (token_sha256(inserted), "s_1", operator, at, at + SESSION_LASTS),
+        )
+
+    async def answers(*tokens: str) -> list[int]:
+        async with console_app(database) as app:
+            asked = []
+            for token in tokens:
+                async with visitor(app, {COOKIE: token}) as browser:
+                    asked.append((await browser.get("/console/suppliers/")).status_code)
+            return asked
+
+    assert asyncio.run(answers(inserted, own)) == [303, 200]
+    with psycopg.connect(database.admin, autocommit=True) as admin:
+        admin.execute("UPDATE user_sessions SET user_id = %s WHERE user_id = %s", (operator, support))
+    assert asyncio.run(answers(own)) == [303]
+
+
+def test_a_password_and_a_subject_that_only_the_database_knows_sign_nobody_in(
+    database: PostgresUrls, ledger: Ledger
+) -> None:
+    """A writer of the database can copy their own password and its MAC to an operator."""
+    operator, own = new_user(ledger, email="op@example.org"), new_user(ledger, email="me@example.org")
+    with ledger.connection() as connection:
+        set_password_hash(connection, AUTHORITY, own, HASHER.hash(PASSWORD), now())
+    with psycopg.connect(database.admin, autocommit=True) as admin:
+        admin.execute(
+            "UPDATE user_details AS d SET password_hash = o.password_hash, mac = o.mac, openid = 'issuer mine'"
+            " FROM user_details AS o WHERE d.user_id = %s AND o.user_id = %s",
+            (operator, own),
+        )
+
+    async def signed_in(email: str) -> int:
+        async with console_app(database) as app, visitor(app) as browser:
+            answer = await send(browser, "/console/sign-in/", {"email": email, "password": PASSWORD})
+            return answer.status_code
+
+    async def of_subject() -> object:
+        async with await psycopg.AsyncConnection.connect(database.service) as connection:
+            return await details_by_openid(connection, AUTHORITY, "issuer mine")
+
+    assert asyncio.run(signed_in("op@example.org")) == 403
+    assert asyncio.run(signed_in("me@example.org")) == 303
+    assert asyncio.run(of_subject()) is None

@@ -15,7 +15,17 @@ from eventstore.aggregates.user import UserErased, stream_of
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from projections.reconciliation import request
-from tests.support.console import console_app, new_user, send, signed_in, stage_account, visitor, words_of
+from tests.support.console import (
+    AUTHORITY,
+    carrying_out,
+    console_app,
+    new_user,
+    send,
+    signed_in,
+    stage_account,
+    visitor,
+    words_of,
+)
 from tests.support.make import start
 from workers.owner_tasks import OwnerTasks
 
@@ -47,19 +57,20 @@ def test_an_operator_sets_up_a_supplier_a_key_and_a_user(database: PostgresUrls,
                 "suppliers": "NW",
                 "role": "support",
             }
-            link = await send(browser, "/console/users/", user, at=home)
-            assert "/console/sign-in/" in link.text
-            page = (await browser.get(home)).text
-            assert "<script>alert" not in page
-            [user_id] = re.findall(r"/console/users/(u_[0-9a-f]{12})/\">&#34;&gt;", page)
-            for what in ("sign-out", "disable", "enable", "link"):
-                answer = await send(browser, f"/console/users/{user_id}/{what}/", at=f"/console/users/{user_id}/")
-                assert answer.status_code in (200, 303)
-            erase = f"/console/users/{user_id}/erase/"
-            assert (await send(browser, erase, {"confirm": "x"}, at=home)).status_code == 400
-            await send(browser, erase, {"confirm": "eve@example.org"}, at=home)
-            assert isinstance(ledger.history(stream_of(user_id))[-1].event, UserErased)
-            assert "System Waiting 0" in words_of((await browser.get("/console/system/")).text)
+            with carrying_out(database):
+                link = await send(browser, "/console/users/", user, at=home)
+                assert "/console/sign-in/" in link.text
+                page = (await browser.get(home)).text
+                assert "<script>alert" not in page
+                [user_id] = re.findall(r"/console/users/(u_[0-9a-f]{12})/\">&#34;&gt;", page)
+                for what in ("sign-out", "disable", "enable", "link"):
+                    answer = await send(browser, f"/console/users/{user_id}/{what}/", at=f"/console/users/{user_id}/")
+                    assert answer.status_code in (200, 303)
+                erase = f"/console/users/{user_id}/erase/"
+                assert (await send(browser, erase, {"confirm": "x"}, at=home)).status_code == 400
+                await send(browser, erase, {"confirm": "eve@example.org"}, at=home)
+                assert isinstance(ledger.history(stream_of(user_id))[-1].event, UserErased)
+                assert "System Waiting 0" in words_of((await browser.get("/console/system/")).text)
 
     asyncio.run(run())
     [event] = [
@@ -165,7 +176,7 @@ def test_a_key_that_was_asked_for_is_made_by_the_relay(database: PostgresUrls, l
             await send(browser, "/console/keys/", key, at="/console/suppliers/")
             with ledger.connection() as connection:
                 [task] = [row["task_id"] for row in connection.execute("SELECT task_id FROM owner_task")]
-            OwnerTasks(ledger, database.admin, lambda asked, progress: {}).carry_out(task)
+            OwnerTasks(ledger, database.admin, AUTHORITY, lambda asked, progress: {}).carry_out(task)
             page = (await browser.get("/console/suppliers/")).text
             [key_id] = set(re.findall(r"/console/keys/([a-z0-9]{8})/", page))
             at = f"/console/keys/{key_id}/"

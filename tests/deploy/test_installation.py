@@ -33,6 +33,7 @@ def test_the_keys_that_it_makes_are_taken_and_only_their_owner_enters_their_fold
     subprocess.run(["bash", "-euo", "pipefail", "-c", making], cwd=tmp_path, check=True)
     keys = {
         "IMPORTLEDGER_TOKEN_KEY_FILE": str(tmp_path / "secrets" / "token_key"),
+        "IMPORTLEDGER_REQUEST_KEY_FILE": str(tmp_path / "secrets" / "request_key"),
         "IMPORTLEDGER_SEALING_KEY_FILE": str(tmp_path / "secrets" / "sealing_key"),
     }
     assert Settings.from_environment(keys).sealing_key

@@ -115,14 +115,15 @@ def test_the_ports_are_those_that_the_roles_are_told() -> None:
     assert service["spec"]["ports"][0]["targetPort"] == ports["api"]["name"]
 
 
-def test_secrets_are_references_and_the_administrators_is_the_migrations_alone() -> None:
+def test_secrets_are_references_and_the_administrators_is_the_migrations_and_the_relays() -> None:
     assert not list(objects("Secret"))
     for path in MANIFESTS:
         assert not re.search(r"postgres(ql)?://|redis://|password:", path.read_text(), re.I), path
     for pods in PODS:
         for container in pods["spec"]["template"]["spec"]["containers"]:
-            secrets = [one["valueFrom"]["secretKeyRef"]["name"] for one in container.get("env", ())]
-            assert secrets == (["importledger-admin"] if pods["kind"] == "Job" else [])
+            sources = [one["valueFrom"] for one in container.get("env", ()) if "valueFrom" in one]
+            is_owner = container["name"] in ("migrate", "relay")
+            assert [one["secretKeyRef"]["name"] for one in sources] == (["importledger-admin"] if is_owner else [])
 
 
 def test_settings_and_verbs_are_those_that_there_are() -> None:

@@ -79,20 +79,25 @@ def test_a_service_that_crashes_leaves_no_core_dump(unit: Path) -> None:
     assert "LimitCORE=0" in unit.read_text().splitlines()
 
 
-def test_only_the_migration_may_change_the_schema() -> None:
+def test_only_the_migration_and_the_relay_have_the_owners_rights() -> None:
     for unit in SERVICES:
         text = unit.read_text()
-        assert ("admin.env" in re.sub(r"^#.*", "", text, flags=re.M)) == (unit.stem == "importledger-migrate")
+        assert ("admin.env" in re.sub(r"^#.*", "", text, flags=re.M)) == unit.stem.endswith(("-migrate", "-relay"))
         assert "User=importledger" in text.splitlines()
         assert "PASSWORD" not in text
 
 
 def test_the_examples_of_settings_are_taken() -> None:
     environment: dict[str, str] = {}
-    for name in ("importledger.env.example", "admin.env.example"):
+    for name in ("importledger.env.example", "api.env.example", "relay.env.example", "admin.env.example"):
         for line in (UNITS / name).read_text().splitlines():
             if match := re.fullmatch(r'(?:# )?([A-Z_]+)="?([^"]*)"?', line):
-                environment[match[1]] = match[2].replace("TOKEN_KEY", "k" * 32).replace("SEALING_KEY", "A" * 43)
+                environment[match[1]] = (
+                    match[2]
+                    .replace("TOKEN_KEY", "k" * 32)
+                    .replace("REQUEST_KEY", "k" * 32)
+                    .replace("SEALING_KEY", "A" * 43)
+                )
     settings = Settings.from_environment(environment)
     settings.refuse_incomplete()
     assert settings.database_admin_url is not None

@@ -27,6 +27,7 @@ APPLIED = {
     "0001_baseline.sql": "770f33271b47eca21df64d58b76b3e9f20f0d62d59d964f2589a72290f751011",
     "0002_reconciliations.sql": "c97d1b97ad506b505b26b324fa8a3c186ba2ee988877488f784352a3b530d477",
     "0100_log_comparisons.sql": "4bccb8643f46edb224f21315d45f86d22ff03a96590383ff3e17c48d4201d334",
+    "0110_authority.sql": "402ab0d489be9513325b58947d33d425ea24a9b0a95fe5c64450545c21bb0289",
 }
 """Digests of the migrations that databases have. A change of the schema is a new file, and a new line here."""
 

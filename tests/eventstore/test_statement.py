@@ -5,8 +5,10 @@ import json
 import subprocess
 import sys
 import threading
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from click.testing import CliRunner
@@ -14,10 +16,17 @@ from click.testing import CliRunner
 from cli.prove import verify
 from eventstore.clock import now
 from eventstore.errors import StoreUnavailable
+from eventstore.log.authority import AuthorityKey
 from eventstore.log.ledger import Ledger
 from eventstore.proof import verifier
 from eventstore.proof.checkpoints import LogKey
-from eventstore.proof.statement import StatementRefused, check_statement, sign_statement, signed_statement
+from eventstore.proof.statement import (
+    StatementRefused,
+    check_statement,
+    sign_statement,
+    signed_statement,
+    waiting_statements,
+)
 from eventstore.proof.verifier import Invalid, read_checkpoint
 from projections import INLINE
 from tests.support.make import NOON
@@ -25,6 +34,7 @@ from tests.support.sealed_log import KEY, OTHER_KEY, Log
 from workers.sealer import Sealer
 
 ROOT = bytes(32)
+AUTHORITY = AuthorityKey("r" * 32)
 BODY = {"run": "Nordwind März", "accounts": 1000, "sums": {"balances": "-12.30", "readings": "7"}, "is_balanced": True}
 
 
@@ -117,15 +127,15 @@ def test_the_sealer_signs_what_is_asked_for_with_a_checkpoint_of_everything(log:
     log.add(301, 310)
     ledger, stop = Ledger(log.urls.service, views=INLINE), threading.Event()
     with pytest.raises(StoreUnavailable, match="is a relay running"):
-        asyncio.run(signed_statement(ledger, BODY, within_s=0.2))
-    running = Sealer(ledger, KEY, log.outside, every_s=3600).start(stop)
+        asyncio.run(signed_statement(ledger, AUTHORITY, BODY, within_s=0.2))
+    running = Sealer(ledger, KEY, log.outside, AUTHORITY, every_s=3600).start(stop)
     try:
-        statement = asyncio.run(signed_statement(ledger, BODY))
+        statement = asyncio.run(signed_statement(ledger, AUTHORITY, BODY))
         assert check_statement(statement, [KEY.verifier]).size == 630
         (log.folder / "one.json").write_text(json.dumps(statement))
         log.cut(300)
         with pytest.raises(StatementRefused, match="TRUNCATED: the log has 300 events"):
-            asyncio.run(signed_statement(ledger, BODY))
+            asyncio.run(signed_statement(ledger, AUTHORITY, BODY))
     finally:
         stop.set()
         running.join()
@@ -155,3 +165,31 @@ def test_verify_takes_certificates_and_compares_the_log_with_their_checkpoints(
     file.write_text(json.dumps(sign_statement(BODY, KEY, other, at=now())))
     told = CliRunner().invoke(verify, [str(file)])
     assert (told.exit_code, "REWRITTEN" in told.output) == (1, True), told.output
+
+
+def test_a_statement_that_only_the_database_asks_for_is_not_signed(log: Log) -> None:
+    """The service's database role can insert a request, and repeat one under another id or time."""
+    ledger = Ledger(log.urls.service, views=INLINE)
+    insert = "INSERT INTO statement_requests (id, body, requested_at, mac) VALUES (%s, %s, %s, %s)"
+    body, at = json.dumps(BODY), now()
+    authentic = uuid4()
+    mac = AUTHORITY.mac("statement", str(authentic), body, at)
+    long_ago = at - timedelta(minutes=11)
+    old = uuid4()
+    old_mac = AUTHORITY.mac("statement", str(old), body, long_ago)
+    forged = [
+        (uuid4(), body, at, ""),
+        (uuid4(), body, at, mac),
+        (old, body, long_ago, old_mac),
+        (old, body, at, old_mac),
+    ]
+    try:
+        for row in [(authentic, body, at, mac), *forged]:
+            with ledger.connection() as connection:
+                connection.execute(insert, row)
+                Sealer(ledger, KEY, log.outside, AUTHORITY, every_s=3600).seal(waiting_statements(connection))
+                left = connection.execute("DELETE FROM statement_requests RETURNING signed, refusal").fetchall()
+            signed = [bool(one["signed"]) for one in left]
+            assert signed == ([True] if row[0] == authentic else [] if row[2] == long_ago else [False])
+    finally:
+        ledger.close()

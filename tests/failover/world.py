@@ -55,6 +55,7 @@ class World:
         self._per_s = per_s
         self._secrets = {
             "IMPORTLEDGER_TOKEN_KEY": secrets.token_urlsafe(32),
+            "IMPORTLEDGER_REQUEST_KEY": secrets.token_urlsafe(32),
             "IMPORTLEDGER_SEALING_KEY": secrets.token_urlsafe(32),
             "IMPORTLEDGER_CHECKPOINTS_URL": (folder / "checkpoints").as_uri(),
             "IMPORTLEDGER_SEAL_EVERY_S": "5",

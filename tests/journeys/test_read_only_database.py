@@ -28,6 +28,7 @@ def environment(database: PostgresUrls, redis_url: str, folder: Path) -> dict[st
         "DATABASE_ADMIN_URL": database.admin,
         "REDIS_URL": redis_url,
         "IMPORTLEDGER_TOKEN_KEY": "a key of the api process in this test",
+        "IMPORTLEDGER_REQUEST_KEY": "a key of the api process in this test",
         "IMPORTLEDGER_SEALING_KEY": "A" * 43,
         "IMPORTLEDGER_CHECKPOINTS_URL": (folder / "checkpoints").as_uri(),
         "IMPORTLEDGER_DATA_DIR": str(folder / "unused"),

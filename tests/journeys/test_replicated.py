@@ -23,6 +23,7 @@ def test_an_account_that_the_primary_alone_has_is_never_acknowledged(database: P
         "DATABASE_URL": database.service,
         "DATABASE_ADMIN_URL": database.admin,
         "IMPORTLEDGER_TOKEN_KEY": "a key of the api process in this test",
+        "IMPORTLEDGER_REQUEST_KEY": "a key of the api process in this test",
         "IMPORTLEDGER_DATA_DIR": str(folder / "data"),
         "IMPORTLEDGER_DURABILITY": "replicated",
     }

@@ -27,6 +27,7 @@ def test_two_apis_and_two_workers_share_one_postgres_and_one_redis(
         "DATABASE_ADMIN_URL": database.admin,
         "REDIS_URL": redis_url,
         "IMPORTLEDGER_TOKEN_KEY": "a key that both of the api processes share",
+        "IMPORTLEDGER_REQUEST_KEY": "a key that both of the api processes share",
         "IMPORTLEDGER_SEALING_KEY": "A" * 43,
         "IMPORTLEDGER_CHECKPOINTS_URL": (folder / "checkpoints").as_uri(),
         "IMPORTLEDGER_DATA_DIR": str(folder / "unused"),

@@ -2,8 +2,9 @@
 
 import re
 import secrets
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from html import unescape
 from typing import Any
 
@@ -19,13 +20,19 @@ from eventstore.aggregates.import_process import stream_of as import_stream
 from eventstore.aggregates.user import CreateUser, SignIn, UserRole, stream_of
 from eventstore.clock import now
 from eventstore.events import Recorded
+from eventstore.log.authority import AuthorityKey
 from eventstore.log.ledger import Ledger
 from eventstore.log.payloads import Payload
-from eventstore.log.sessions import begin_session, new_token, write_link
+from eventstore.log.sessions import begin_session, new_token, token_sha256, write_link
 from eventstore.log.user_details import UserDetails, write_user_details
+from projections import INLINE
+from workers.owner_tasks import OwnerTasks
 
 BASE = "http://127.0.0.1:8000"
 COOKIE = "importledger-session"
+REQUEST_KEY = "r" * 32
+AUTHORITY = AuthorityKey(REQUEST_KEY)
+"""The key of the apis that tests start."""
 _CSRF = re.compile(r'name="csrf" value="([0-9a-f]{64})"')
 
 
@@ -56,7 +63,7 @@ def new_session(ledger: Ledger, user_id: str) -> str:
     session, token = f"s_{secrets.token_hex(8)}", new_token()
 
     def beside(connection: Connection[Any], events: Sequence[Recorded]) -> None:
-        begin_session(connection, token, session, user_id, now())
+        begin_session(connection, AUTHORITY, token, session, user_id, now())
 
     command = SignIn(session=session, method="link")
     ledger.execute(stream_of(user_id), command, at=now(), by=f"user:{user_id}", beside=beside)
@@ -67,7 +74,7 @@ def new_link(ledger: Ledger, user_id: str) -> str:
     """A fresh link's token."""
     token = new_token()
     with ledger.connection() as connection:
-        write_link(connection, token, user_id, now())
+        write_link(connection, token_sha256(token), user_id, now())
     return token
 
 
@@ -76,10 +83,29 @@ def signed_in(ledger: Ledger, *, role: UserRole = "support", suppliers: Sequence
     return {COOKIE: new_session(ledger, new_user(ledger, role=role, suppliers=suppliers))}
 
 
+@contextmanager
+def carrying_out(database: PostgresUrls) -> Iterator[None]:
+    """The part of the relay that carries out what users ask of the database's owner."""
+    stop = threading.Event()
+    ledger = Ledger(database.service, views=INLINE)
+    thread = OwnerTasks(ledger, database.admin, AUTHORITY, lambda asked, progress: {}).start(stop)
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+        ledger.close()
+
+
 @asynccontextmanager
 async def console_app(database: PostgresUrls, *, client: str = "127.0.0.1", **settings: Any) -> AsyncIterator[Any]:
     """The application with the console, in this process, as an ASGI transport for clients."""
-    app = create_app(database.service, b"k" * 32, more_routes=lambda services: console_routes(services, **settings))
+    app = create_app(
+        database.service,
+        b"k" * 32,
+        request_key=REQUEST_KEY,
+        more_routes=lambda services: console_routes(services, **settings),
+    )
     async with app.router.lifespan_context(app):
         yield httpx.ASGITransport(app, client=(client, 1234))
 

@@ -12,6 +12,7 @@ from api import server
 from api.app import create_app
 from console.routes import console_routes
 from embedded.postgres import PostgresUrls
+from tests.support.console import REQUEST_KEY
 from tests.support.running import RunningService, free_port, wait_for
 
 
@@ -36,7 +37,8 @@ def serving(app: Starlette) -> Iterator[int]:
 def running(database: PostgresUrls, **named: Any) -> Iterator[RunningService]:
     """The api of a database and its console, without workers, in this process."""
     environment = {"DATABASE_URL": database.service, "DATABASE_ADMIN_URL": database.admin}
-    with serving(create_app(database.service, b"k" * 32, more_routes=console_routes, **named)) as port:
+    app = create_app(database.service, b"k" * 32, request_key=REQUEST_KEY, more_routes=console_routes, **named)
+    with serving(app) as port:
         service = RunningService(f"http://127.0.0.1:{port}", environment, None)
         yield service
         service.close()

@@ -8,15 +8,17 @@ import psycopg
 import pytest
 
 from embedded.postgres import PostgresUrls
-from eventstore.aggregates.owner_task import OwnerTaskKind, RequestOwnerTask, StartOwnerTask, stream_of
+from eventstore.aggregates.import_process import SubjectErased
+from eventstore.aggregates.owner_task import OwnerTaskKind, RequestOwnerTask, StartOwnerTask, stream_of, with_mac
 from eventstore.aggregates.user import ChangeUserRole
 from eventstore.aggregates.user import stream_of as user_stream
 from eventstore.clock import now
+from eventstore.errors import IllegalTransition
 from eventstore.log.ledger import Ledger
 from projections.access_key import SELECT_KEYS
 from projections.owner_task import OwnerTask, read_owner_task
 from telemetry.supervision import supervision
-from tests.support.console import new_user, stage_account
+from tests.support.console import AUTHORITY, new_user, stage_account
 from tests.support.following import follow
 from tests.support.running import wait_for
 from workers.owner_tasks import OwnerTasks
@@ -24,7 +26,8 @@ from workers.owner_tasks import OwnerTasks
 
 def ask(ledger: Ledger, user: str, kind: OwnerTaskKind, **arguments: str) -> str:
     task_id = f"t_{kind}"
-    command = RequestOwnerTask(kind=kind, arguments=arguments, user=user, reason="r_1")
+    command = RequestOwnerTask(kind=kind, arguments=arguments, user=user, reason="r_1", requested_at=now())
+    command = with_mac(command, task_id, AUTHORITY.mac)
     ledger.execute(stream_of(task_id), command, at=now(), by=f"user:{user}")
     return task_id
 
@@ -41,7 +44,7 @@ def verified(asked: Any, progress: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def tasks(ledger: Ledger, database: PostgresUrls) -> OwnerTasks:
-    return OwnerTasks(ledger, database.admin, verified)
+    return OwnerTasks(ledger, database.admin, AUTHORITY, verified)
 
 
 def test_a_person_is_erased_once_by_whoever_asked(ledger: Ledger, tasks: OwnerTasks) -> None:
@@ -111,6 +114,7 @@ def test_the_rows_that_differ_are_told_and_persons_in_them_are_not(
     ):
         task_id = f"t_{name}"
         command = RequestOwnerTask(kind="projection_verify", arguments={"name": name}, user=user)
+        command = with_mac(command, task_id, AUTHORITY.mac)
         ledger.execute(stream_of(task_id), command, at=now(), by=f"user:{user}")
         tasks.carry_out(task_id)
         outcome = msgspec.json.decode(told(ledger, task_id).outcome)
@@ -132,7 +136,7 @@ def test_how_far_verifying_the_log_is_can_be_shown(ledger: Ledger, database: Pos
 
     stage_account(ledger, "NW", "1")
     task_id = ask(ledger, new_user(ledger, role="operator"), "log_verify", all="yes")
-    OwnerTasks(ledger, database.admin, verified).carry_out(task_id)
+    OwnerTasks(ledger, database.admin, AUTHORITY, verified).carry_out(task_id)
     [task] = seen
     assert (task.done, task.total) == (1, 4)
 
@@ -191,3 +195,47 @@ def test_a_task_whose_stream_cannot_be_read_keeps_no_other_task_back(
     assert [one.name for one in supervision.troubles()] == [f"owner's task {broken}"]
     stop.set()
     thread.join()
+
+
+def test_a_request_that_the_api_has_not_made_is_not_carried_out(
+    ledger: Ledger, tasks: OwnerTasks, database: PostgresUrls
+) -> None:
+    """The service's database role can name any user, copy a request, and change the view of it."""
+    stage_account(ledger, "NW", "1")
+    stage_account(ledger, "NW", "2")
+    user = new_user(ledger, role="operator")
+    authentic = ask(ledger, user, "erase", supplier="NW", external="1")
+    [requested] = [one.event for one in ledger.history(stream_of(authentic))]
+    copy = msgspec.convert(msgspec.structs.asdict(requested), RequestOwnerTask)
+    forged = {
+        "without": msgspec.structs.replace(copy, mac=""),
+        "copied": copy,
+        "changed": msgspec.structs.replace(copy, arguments={"supplier": "NW", "external": "2"}),
+        "of_another": msgspec.structs.replace(copy, user=new_user(ledger, role="operator")),
+    }
+    for task_id, command in forged.items():
+        ledger.execute(stream_of(task_id), command, at=now(), by=f"user:{user}")
+        tasks.carry_out(task_id)
+        assert told(ledger, task_id).error == "the request must bear a MAC of the api"
+    with psycopg.connect(database.admin, autocommit=True) as admin:
+        admin.execute("UPDATE owner_task SET arguments = %s", ('{"supplier":"NW","external":"2"}',))
+    tasks.carry_out(authentic)
+    erased = {n: any(isinstance(one.event, SubjectErased) for one in ledger.history(f"import/NW/{n}")) for n in (1, 2)}
+    assert erased == {1: True, 2: False}
+
+
+def test_a_request_that_is_inserted_again_is_not_carried_out_again(
+    ledger: Ledger, tasks: OwnerTasks, database: PostgresUrls
+) -> None:
+    user = new_user(ledger, role="operator")
+    task_id = ask(ledger, user, "projection_verify", name="import_status")
+    tasks.carry_out(task_id)
+    with psycopg.connect(database.admin, autocommit=True) as admin:
+        admin.execute(
+            "INSERT INTO events (position, stream, version, topic, recorded_at, caused_by, code_version, state)"
+            " SELECT (SELECT max(position) + 1 FROM events), stream, 4, topic, recorded_at, caused_by, '', state"
+            " FROM events WHERE stream = %s AND version = 1",
+            (stream_of(task_id),),
+        )
+    with pytest.raises(IllegalTransition):
+        tasks.carry_out(task_id)

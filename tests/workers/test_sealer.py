@@ -5,6 +5,7 @@ from pathlib import Path
 
 import psycopg
 
+from eventstore.log.authority import AuthorityKey
 from eventstore.log.ledger import Ledger
 from eventstore.proof.checkpoints import LogKey, Outside
 from eventstore.proof.sealing import continue_from
@@ -18,7 +19,7 @@ from workers.sealer import Sealer
 
 def test_a_log_is_sealed_when_it_has_grown(ledger: Ledger, folder: Path) -> None:
     outside = Outside((folder / "outside").as_uri())
-    sealer = Sealer(ledger, LogKey.of("A" * 43), outside, every_s=60)
+    sealer = Sealer(ledger, LogKey.of("A" * 43), outside, AuthorityKey("r" * 32), every_s=60)
     sealer.seal()
     assert outside.sizes() == []
     for number in (1, 2):
@@ -32,7 +33,7 @@ def test_a_refused_seal_is_tried_again_within_seconds_and_its_trouble_ends(log: 
     """However long the interval is: readiness does not wait for the next seal."""
     log.cut(450)
     ledger, stop = Ledger(log.urls.service, views=INLINE), threading.Event()
-    sealing = Sealer(ledger, KEY, log.outside, every_s=3600).start(stop)
+    sealing = Sealer(ledger, KEY, log.outside, AuthorityKey("r" * 32), every_s=3600).start(stop)
     wait_for(lambda: [one.name for one in supervision.troubles()] == ["sealer"], "it is refused")
     with psycopg.connect(log.urls.service, autocommit=True) as connection:
         continue_from(connection, KEY, log.outside, 450, "put back", at=NOON)
@@ -44,7 +45,7 @@ def test_a_refused_seal_is_tried_again_within_seconds_and_its_trouble_ends(log: 
 
 def test_a_database_that_has_started_again_is_compared_at_once(log: Log) -> None:
     ledger, stop = Ledger(log.urls.service, views=INLINE), threading.Event()
-    sealing = Sealer(ledger, KEY, log.outside, every_s=3600).start(stop)
+    sealing = Sealer(ledger, KEY, log.outside, AuthorityKey("r" * 32), every_s=3600).start(stop)
     log.add(301, 310)
     log.admin.execute("UPDATE log_comparisons SET started_at = started_at - interval '1 second'")
     wait_for(lambda: log.admin.execute("SELECT is_log_compared()").fetchone() == (True,), "it is compared")

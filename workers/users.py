@@ -1,4 +1,7 @@
-"""What operators do with the console's users, by verbs and on pages alike: each an event, with its rows beside it."""
+"""Changes of the console's users: each an event, with its rows beside it.
+
+It needs the rights of the database's owner. Verbs have them, and the relay does what pages of the console ask for.
+"""
 
 import re
 import secrets
@@ -24,7 +27,7 @@ from eventstore.aggregates.user import (
 from eventstore.clock import now
 from eventstore.events import Recorded
 from eventstore.log.ledger import Ledger
-from eventstore.log.sessions import LINK_LASTS, end_sessions, new_token, write_link
+from eventstore.log.sessions import LINK_LASTS, end_sessions, new_token, token_sha256, write_link
 from eventstore.log.typed_reasons import delete_reasons_of_user
 from eventstore.log.user_details import UserDetails, delete_user_details, write_user_details
 from schemas.sentence import Sentence
@@ -64,44 +67,63 @@ def known_email(text: str) -> str:
         raise UserNotPossible(Sentence("This is no e-mail address.", "Das ist keine E-Mail-Adresse.")) from None
 
 
+def new_details(email: str, name: str) -> UserDetails:
+    """The details of a user who is still to be created. Raises UserNotPossible where the address is none."""
+    return UserDetails(user_id=new_user_id(), email=known_email(email), name=name[:MAX_NAME])
+
+
+def new_user_id() -> str:
+    return f"u_{secrets.token_hex(6)}"
+
+
+def keep_details(connection: Connection[Any], details: UserDetails) -> None:
+    """Write the details of a new user. Raises UserNotPossible where the address is somebody's already."""
+    try:
+        write_user_details(connection, details, now())
+    except UniqueViolation:
+        raise UserNotPossible(
+            Sentence("There is a user with this address already.", "Diese Adresse hat schon jemand.")
+        ) from None
+
+
 def create_user(
     ledger: Ledger,
+    user_id: str,
     *,
-    email: str,
-    name: str = "",
     organisation: str,
     role: UserRole,
     suppliers: Sequence[str],
     by: str,
-    openid: str | None = None,
-) -> str:
-    """Let somebody sign in; their id. Raises UserNotPossible where the address is none, or somebody's already."""
-    user_id = f"u_{secrets.token_hex(6)}"
-    address = known_email(email) if openid is None else email  # a provider may know people by other names
-    details = UserDetails(user_id=user_id, email=address, name=name[:MAX_NAME], openid=openid)
+    details: UserDetails | None = None,
+) -> None:
+    """Let somebody sign in, whose details are written as well, or already. Raises UserNotPossible."""
 
     def beside(connection: Connection[Any], events: Sequence[Recorded]) -> None:
-        try:
-            write_user_details(connection, details, now())
-        except UniqueViolation:
-            raise UserNotPossible(
-                Sentence("There is a user with this address already.", "Diese Adresse hat schon jemand.")
-            ) from None
+        if details is not None:
+            keep_details(connection, details)
 
     command = CreateUser(organisation=organisation, role=role, suppliers=tuple(dict.fromkeys(suppliers)))
     ledger.execute(stream_of(user_id), command, at=now(), by=by, beside=beside)
-    return user_id
 
 
-def issue_link(ledger: Ledger, user_id: str, *, by: str) -> SignInLink:
-    """A link that signs in once within 15 minutes; former ones are void. Raises IllegalTransition."""
-    token, at = new_token(), now()
+def issue_link(ledger: Ledger, user_id: str, sha256: bytes, at: datetime, *, by: str) -> datetime:
+    """Let a token with this digest sign in once within 15 minutes; former ones are void. Return when it expires.
+
+    Raises IllegalTransition.
+    """
 
     def beside(connection: Connection[Any], events: Sequence[Recorded]) -> None:
-        write_link(connection, token, user_id, at)
+        write_link(connection, sha256, user_id, at)
 
     expires_at = at + LINK_LASTS
-    ledger.execute(stream_of(user_id), IssueSignInLink(expires_at=expires_at), at=at, by=by, beside=beside)
+    ledger.execute(stream_of(user_id), IssueSignInLink(expires_at=expires_at), at=now(), by=by, beside=beside)
+    return expires_at
+
+
+def new_link(ledger: Ledger, user_id: str, *, by: str) -> SignInLink:
+    """A fresh link of the user. Raises IllegalTransition."""
+    token = new_token()
+    expires_at = issue_link(ledger, user_id, token_sha256(token), now(), by=by)
     return SignInLink(user_id=user_id, token=token, expires_at=expires_at)
 
 
