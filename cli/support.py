@@ -14,6 +14,7 @@ from psycopg.sql import SQL, Identifier
 from cli.addresses import admin_url
 from cli.audit import market_stream
 from cli.known import require_import, require_stream
+from cli.operator import caused_by
 from cli.progress import progress_bar
 from cli.say import say
 from cli.tell import json_option, tell, text_of
@@ -28,6 +29,7 @@ from projections.versioning.projection import Projection
 from projections.versioning.reading import head
 from projections.versioning.versions import (
     ProjectionVersion,
+    accept_parked,
     alone,
     build_version,
     drop_versions,
@@ -239,6 +241,19 @@ def switch(projection: Projection, version: int, as_json: bool) -> None:
         f"{projection.name}: version {version} is live at position {position:,}, version {former.version} is kept"
     )
     tell(sentence, told | {"is_changed": True}, as_json=as_json)
+
+
+@projections.command()
+@click.argument("stream")
+@json_option
+def accept(stream: str, as_json: bool) -> None:
+    """Report STREAM no more where it is parked: its event stays unreadable, and projections leave it out."""
+    with administrator(admin_url()) as connection:
+        names = accept_parked(connection, stream, caused_by())
+    if not names:
+        raise click.ClickException(f"No projection leaves {text_of(stream)} out: there is nothing to accept.")
+    sentence = f"{text_of(stream)} stays left out of {', '.join(names)}, and is reported no more."
+    tell(sentence, {"stream": stream, "projections": names}, as_json=as_json)
 
 
 @projections.command()

@@ -93,6 +93,7 @@ EXAMPLES = {
     "projections verify": "importledger projections verify import_status",
     "projections rebuild": "importledger projections rebuild account_search --jobs 2",
     "projections switch": "importledger projections switch import_status --to 2",
+    "projections accept": "importledger projections accept import/NORDWIND/NW-0004711",
     "projections heal": "importledger projections heal NORDWIND NW-0004711",
 }
 """An example for each verb, by the verb's name."""

@@ -128,7 +128,8 @@ SELECT count(*), extract(epoch FROM clock_timestamp() - min(created_at))::float8
 FROM access_key WHERE revoked_at IS NULL
 """
 _PARKED: LiteralString = """
-SELECT name, count(stream) FROM projection_versions LEFT JOIN parked_streams USING (name, version)
+SELECT name, count(stream) FILTER (WHERE accepted_at IS NULL)
+FROM projection_versions LEFT JOIN parked_streams USING (name, version)
 WHERE state = 'live' GROUP BY name
 """
 

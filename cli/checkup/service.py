@@ -71,10 +71,12 @@ def projections(look: Looked) -> Iterator[Finding]:
             bad += 1
             yield Finding("projections", "wrong", f"{name} has no live version.", "importledger migrate")
         for version in live:
-            if parked := parked_streams(look.connection, name, version.version):
+            if parked := parked_streams(look.connection, name, version.version, is_open=True):
                 bad += 1
                 heal = f"mend the cause, then {healing(name, parked[0])}"
-                yield Finding("projections", "wrong", f"{name} has {len(parked)} parked streams.", heal)
+                accept = f"or, if it stays unreadable, importledger projections accept {shlex.quote(parked[0])}"
+                says = f"{name} has {len(parked)} parked streams."
+                yield Finding("projections", "wrong", says, f"{heal}; {accept}")
             if version.is_outdated(projection):
                 bad += 1
                 yield Finding(

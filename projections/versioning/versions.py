@@ -363,19 +363,47 @@ def drop_version(connection: Connection[Any], projection: Projection, version: i
 
 
 def park(connection: Connection[Any], name: str, version: int, poisons: Sequence[Poison]) -> None:
-    """Note the streams that a version leaves out, each from the position of its poisoned event on."""
+    """Note the streams that a version leaves out, each from the position of its poisoned event on.
+
+    A stream that was accepted for another version of the projection stays accepted.
+    """
     with connection.cursor() as cursor:
         cursor.executemany(
-            "INSERT INTO parked_streams (name, version, stream, position, error) VALUES (%s, %s, %s, %s, %s)"
-            " ON CONFLICT DO NOTHING",
-            [(name, version, poison.stream, poison.position, poison.error[:500]) for poison in poisons],
+            _PARK,
+            [(version, poison.position, poison.error[:500], name, poison.stream) for poison in poisons],
         )
 
 
-def parked_streams(connection: Connection[Any], name: str, version: int) -> list[str]:
-    query = "SELECT stream FROM parked_streams WHERE name = %s AND version = %s"
+_PARK = """
+INSERT INTO parked_streams (name, version, stream, position, error, accepted_at, accepted_by)
+SELECT p.name, %s, p.stream, %s, %s, accepted.accepted_at, accepted.accepted_by
+FROM (SELECT %s::text, %s::text) AS p (name, stream)
+LEFT JOIN LATERAL (
+    SELECT accepted_at, accepted_by FROM parked_streams AS o
+    WHERE o.name = p.name AND o.stream = p.stream AND accepted_at IS NOT NULL
+    LIMIT 1
+) AS accepted ON true
+ON CONFLICT DO NOTHING
+"""
+_ACCEPT = """
+UPDATE parked_streams SET accepted_at = clock_timestamp(), accepted_by = %s WHERE stream = %s RETURNING name
+"""
+
+
+def accept_parked(connection: Connection[Any], stream: str, by: str) -> list[str]:
+    """Note that projections leave a stream out for good, and return their names. Healing it ends that."""
     with connection.cursor(row_factory=tuple_row) as cursor:
-        return [stream for (stream,) in cursor.execute(query, (name, version))]
+        return sorted({name for (name,) in cursor.execute(_ACCEPT, (by, stream))})
+
+
+def parked_streams(connection: Connection[Any], name: str, version: int, *, is_open: bool = False) -> list[str]:
+    """Return the streams that a version leaves out: all, or with `is_open` those that no operator has accepted."""
+    query = (
+        "SELECT stream FROM parked_streams WHERE name = %s AND version = %s AND (accepted_at IS NULL OR NOT %s)"
+        " ORDER BY stream"
+    )
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        return [stream for (stream,) in cursor.execute(query, (name, version, is_open))]
 
 
 def _forget(connection: Connection[Any], projection: Projection, version: int) -> None:

@@ -157,6 +157,26 @@ def test_a_poison_event_stops_its_own_account_only() -> None:
         assert {"import_status", "account_search", "import_progress"} <= parked(service)
         healed = service.cli("projections", "heal", importer.supplier, account["external_account_number"], check=False)
         assert (healed.returncode, "still parked" in healed.stdout) == (1, True)
+        assert_accepted(service, f"import/{importer.supplier}/{account['external_account_number']}")
+
+
+def assert_accepted(service: RunningService, stream: str) -> None:
+    """An operator who can mend nothing accepts that, and `doctor` reports it no more, also after a rebuild."""
+    assert f"importledger projections accept {stream}" in todo(service)
+    told = json.loads(service.cli("projections", "accept", stream, "--json").stdout)
+    assert {"import_status", "account_search"} <= set(told["projections"])
+    assert todo(service) == ""
+    service.cli("projections", "rebuild", "--all")
+    assert {"import_status", "account_search"} <= parked(service)
+    assert todo(service) == ""
+    refused = service.cli("projections", "accept", f"{stream}0", check=False)
+    assert (refused.returncode, "there is nothing to accept" in refused.stderr) == (1, True)
+
+
+def todo(service: RunningService) -> str:
+    """What `doctor` says to type about parked streams."""
+    lines = [json.loads(line) for line in service.cli("doctor", "--json", check=False).stdout.splitlines()]
+    return " ".join(one["todo"] for one in lines if "parked streams" in one["says"])
 
 
 def assert_shown_to_auditors(service: RunningService, importer: Importer, external: str, file: Path) -> None:
