@@ -15,6 +15,7 @@ from eventstore.aggregates.import_process import ImportStaged
 from eventstore.events import Recorded
 from eventstore.log.ledger import Ledger
 from projections.archiving import why_missing
+from projections.error_statistics import SELECT_REFUSALS
 from projections.history import (
     AsOf,
     MomentAhead,
@@ -119,9 +120,17 @@ def market_stream(name: str) -> str:
 @click.argument("external", required=False)
 @as_of_option
 @click.option("--list", "as_list", is_flag=True, help="Every import with its status, instead of counts.")
+@click.option("--refusals", "of_refusals", is_flag=True, help="Why requests were refused, most frequent first.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
-def status(supplier_code: str, external: str | None, as_of: AsOf | None, as_list: bool, as_json: bool) -> None:
+def status(
+    supplier_code: str, external: str | None, as_of: AsOf | None, as_list: bool, of_refusals: bool, as_json: bool
+) -> None:
     """The status of one import, or how many of SUPPLIER's are in which; now, or as of a moment."""
+    if of_refusals:
+        if external is not None or as_of is not None or as_list:
+            raise click.UsageError("--refusals must stand with SUPPLIER alone.")
+        _print_refusals(supplier_code, as_json=as_json)
+        return
     with open_ledger() as ledger, ledger.connection() as connection:
         if external is not None:
             require_import(connection, supplier_code, external)
@@ -137,6 +146,13 @@ def status(supplier_code: str, external: str | None, as_of: AsOf | None, as_list
         statuses = read_statuses(connection, supplier_code, upto)
     told = statuses if as_list else dict(sorted(Counter(statuses.values()).items()))
     click.echo(msgspec.json.encode(told) if as_json else _lines(told))
+
+
+def _print_refusals(supplier_code: str, *, as_json: bool) -> None:
+    with open_ledger() as ledger, ledger.connection() as connection:
+        require_supplier(connection, supplier_code)
+        for row in connection.execute(SELECT_REFUSALS, (supplier_code,)):
+            click.echo(msgspec.json.encode(row) if as_json else "{number:>8}  {code}  {path}".format(**row))
 
 
 def _lines(told: Mapping[str, Any]) -> str:

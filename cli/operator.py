@@ -25,7 +25,6 @@ from eventstore.errors import IllegalTransition
 from eventstore.log.ledger import Ledger
 from projections import INLINE
 from projections.access_key import SELECT_KEYS
-from projections.error_statistics import SELECT_REFUSALS
 from projections.import_supplier import SELECT_SUPPLIERS
 from workers.users import ORGANISATION_NAME, SUPPLIER_CODE
 
@@ -227,17 +226,6 @@ def _change_key(key_id: str, command: organisation.RevokeKey | organisation.Conf
             return ledger.execute(organisation.stream_of(owners[key_id]), command, at=now(), by=caused_by()) is not None
         except IllegalTransition as refusal:
             raise click.ClickException(f"{key_id} was revoked: create another key.") from refusal
-
-
-@click.command()
-@click.argument("supplier_code", metavar="SUPPLIER")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-def refusals(supplier_code: str, as_json: bool) -> None:
-    """What requests for SUPPLIER were refused for, most frequent first: number, code, path."""
-    with open_ledger() as ledger, ledger.connection() as connection:
-        require_supplier(connection, supplier_code)
-        for row in connection.execute(SELECT_REFUSALS, (supplier_code,)):
-            say(msgspec.json.encode(row) if as_json else "{number:>8}  {code}  {path}".format(**row))
 
 
 def _require(ledger: Ledger, *codes: str) -> None:

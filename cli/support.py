@@ -167,7 +167,7 @@ def _verified(connection: Connection[Any], projection: Projection, show: int) ->
 @_all
 @click.option("--outdated", "is_outdated", is_flag=True, help="Those that an upgrade has left in their former form.")
 @click.option("--jobs", default=JOBS, show_default=True, type=click.IntRange(1, 64), help="Processes that build.")
-@click.option("--no-switch", "stays", is_flag=True, help="Leave the new version beside the live one: see `diff`.")
+@click.option("--no-switch", "stays", is_flag=True, help="Leave the new version beside the live one.")
 @json_option
 def rebuild(
     projection: Projection | None,

@@ -50,7 +50,7 @@ async def errors(visit: Visit) -> Response:
         refusals=[(one, sentence_at(one.code, one.path), trend_of(one.days)) for one in refusals],
         more_refusals=more_refusals,
         days=DAYS,
-        refusals_line=command_line("refusals", visit.query("supplier") or "…"),
+        refusals_line=command_line("status", visit.query("supplier") or "…", "--refusals"),
     )
 
 

@@ -72,4 +72,4 @@ def test_support_sees_what_importers_run_into(service: RunningService) -> None:
     importer = service.importer()
     for _ in range(2):
         importer.client.validate(encoded(changed(an_account(importer.supplier), "x", "customers", 0, "landline")))
-    assert service.cli("refusals", importer.supplier).returncode == 0
+    assert service.cli("status", importer.supplier, "--refusals").returncode == 0

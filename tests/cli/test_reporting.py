@@ -20,7 +20,7 @@ from workers.documents import DocumentsUnavailable, missing_documents, why_unrea
 
 REPORTING = {
     "migrate", "supplier create", "supplier status", "supplier list", "supplier set", "supplier show", "key create",
-    "key list", "key revoke", "history", "status", "export", "replay", "refusals", "cancel", "retry", "erase", "seal",
+    "key list", "key revoke", "history", "status", "export", "replay", "cancel", "retry", "erase", "seal",
     "verify", "proof", "backup", "projections", "projections verify", "projections switch", "projections heal",
     "projections rebuild", "restore", "search",
 }  # fmt: skip
