@@ -4,8 +4,6 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.support.sources import nodes
 
 TESTS = Path(__file__).parent
@@ -45,24 +43,23 @@ def imported(file: Path) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(TESTS)))
-def test_no_test_imports_another_test(file: Path) -> None:
-    modules = imported(file)
-    steps = [step for module in modules for step in module.split(".") if module.startswith("tests.")]
-    assert not [step for step in steps if step.startswith("test_") or step == "conftest"]
+def test_no_test_imports_another_test() -> None:
+    for file in FILES:
+        steps = {step for module in imported(file) if module.startswith("tests.") for step in module.split(".")}
+        assert not [step for step in steps if step.startswith("test_") or step == "conftest"], file
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(TESTS)))
-def test_no_test_depends_on_the_random_seed_of_hash(file: Path) -> None:
-    calls = [node.func for node in nodes(file) if isinstance(node, ast.Call)]
-    assert not [call for call in calls if isinstance(call, ast.Name) and call.id == "hash"]
+def test_no_test_depends_on_the_random_seed_of_hash() -> None:
+    for file in FILES:
+        calls = [node.func for node in nodes(file) if isinstance(node, ast.Call)]
+        assert not [call for call in calls if isinstance(call, ast.Name) and call.id == "hash"], file
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda file: str(file.relative_to(TESTS.parent)))
-def test_a_module_of_log_workers_and_projections_has_its_mirror(module: Path) -> None:
-    name = str(module.relative_to(TESTS.parent))
-    if name in DECLARATIONS:
-        assert not re.search(r"^\s*(async )?def ", module.read_text(), re.M), "it does something by now"
-        return
-    mirror = TESTS / TOGETHER.get(name, f"{name.split('/')[0]}/test_{module.name}")
-    assert mirror.exists(), f"{name} needs {mirror.relative_to(TESTS.parent)}"
+def test_a_module_of_log_workers_and_projections_has_its_mirror() -> None:
+    for module in MODULES:
+        name = str(module.relative_to(TESTS.parent))
+        if name in DECLARATIONS:
+            assert not re.search(r"^\s*(async )?def ", module.read_text(), re.M), f"{name} does something by now"
+            continue
+        mirror = TESTS / TOGETHER.get(name, f"{name.split('/')[0]}/test_{module.name}")
+        assert mirror.exists(), f"{name} needs {mirror.relative_to(TESTS.parent)}"
