@@ -12,7 +12,7 @@ from api.limits import MAX_ANSWER_BYTES
 from console.paging import Pages, PlaceNumber, PlaceText, no_place, pages, place_in
 from console.payload_tree import PayloadTree, payload_tree, shown_value
 from console.visit import Visit
-from discretion.masking import masked_tree
+from discretion.masking import masked_path, masked_tree
 from eventstore.aggregates.import_process import ImportStaged, SubjectErased
 from eventstore.events import Recorded, Unreadable
 from eventstore.log.refused_attempts import ListedAttempt, attempts_page
@@ -185,10 +185,10 @@ def _in_words(change: FieldChange) -> FieldChange:
 
 
 def _masked_change(change: FieldChange) -> FieldChange:
-    """A place's name decides, as in a payload; what stands there may be a whole object."""
-    name = next((step for step in reversed(change.path.split(".")) if not step.isdigit()), "")
-    before, after = (None if one is None else masked_tree({name: one})[name] for one in (change.before, change.after))
-    return msgspec.structs.replace(change, before=before, after=after)
+    """The place decides, as in a payload; what stands there may be a whole object."""
+    path = tuple(change.path.split("."))
+    before, after = (None if one is None else masked_tree(one, path=path) for one in (change.before, change.after))
+    return msgspec.structs.replace(change, path=".".join(masked_path(path)), before=before, after=after)
 
 
 def _table(table: Any, *, is_clear: bool) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Personal data as it stands on pages until somebody asks for it and says why. Pure.
 
 What is left says which of two persons is meant, and not who they are. In a payload everything is masked that is not
-known to be harmless: a field that nobody has thought of does not show a person.
+known to be harmless: a field that nobody has thought of does not show a person. Below it, and below fields that take
+any JSON, the names of members are masked too.
 """
 
 import re
@@ -27,10 +28,23 @@ type type_of_read unit_rate_per_kwh unknown_occupier valid_from valid_to vendor
 """
 HARMLESS = frozenset(_NAMES.split())
 """Names of fields whose values say nothing of a person: codes, days, kinds, quantities and prices."""
-_CLOSED = frozenset({"metadata", "notes", "network_charges", "references", "paid_in_advance_amounts"})
-"""Importers put whatever they like below these."""
-_VALUES = {"value": ("readings",), "namespace": ("references",)}
+_OBJECT_NAMES = """
+account_campaigns agreements amounts article_prices articles balancing_period_time_slices balancing_periods
+bank_account consents contact_details conversion_factors current_statement_transactions customers delivery_note
+electricity_meter_gateways electricity_supply_point_load_profiles energy_amount gas_supply_point_load_profiles
+interval_zone ledgers line_items market_participant_invoice melos metadata meter_operators meters network_operators
+notes params payload payment_instructions payment_schedules price_sheets readings recipient_address references
+registers sender_address sign_up_reward smgw_configurations statements supply_addresses supply_points task_params
+tax_amounts transmission_system_operators
+"""
+_OBJECTS = frozenset(_OBJECT_NAMES.split())
+"""Names of documented objects and lists of them. Below any other name, importers put whatever they like."""
+_CLOSED = frozenset({"metadata", "notes", "references"})
+"""Documented lists whose values are free text."""
+_VALUES = {"value": ("readings",)}
 """Names that are harmless only directly below these."""
+_MOST_DIGITS = 4
+"""Digits of a step in a path that is taken for an index. A name with more may be a telephone number."""
 
 
 def mask_name(name: str | None) -> str:
@@ -93,21 +107,49 @@ _BY_NAME: Mapping[str, Any] = {
 def masked_tree(value: Any, shown: Collection[str] = (), *, path: tuple[str, ...] = ()) -> Any:
     """A payload in the same shape with every leaf masked that may tell of a person.
 
-    `shown` are dotted paths, with indexes, that stay as they are, and everything below them.
+    `shown` are dotted paths, with indexes, that stay as they are, and everything below them. `path` is the place of the
+    value in its payload.
     """
     if ".".join(path) in shown:
         return value
     if isinstance(value, Mapping):
-        return {name: masked_tree(below, shown, path=(*path, str(name))) for name, below in value.items()}
+        is_free = not _is_documented(path)
+        return {
+            _masked_member(name, number) if is_free else name: masked_tree(below, shown, path=(*path, str(name)))
+            for number, (name, below) in enumerate(value.items(), 1)
+        }
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return [masked_tree(below, shown, path=(*path, str(index))) for index, below in enumerate(value)]
-    return value if value is None or isinstance(value, bool) or is_harmless(path) else masked_leaf(path, value)
+    if value is None or is_harmless(path) or (isinstance(value, bool) and _is_documented(path[:-1])):
+        return value
+    return masked_leaf(path, value)
+
+
+def masked_path(path: Sequence[str]) -> tuple[str, ...]:
+    """The same path with the names masked that importers have chosen."""
+    return tuple(
+        step if _is_documented(path[:index]) or _is_index(step) else mask_text(step) for index, step in enumerate(path)
+    )
+
+
+def _masked_member(name: str, number: int) -> str:
+    """The number keeps members apart whose names begin alike."""
+    return f"{mask_text(name)} ({number})"
+
+
+def _is_documented(path: Sequence[str]) -> bool:
+    """Whether what stands at this path has only documented members."""
+    return all(step in _OBJECTS or _is_index(step) for step in path)
+
+
+def _is_index(step: str) -> bool:
+    return step.isdigit() and len(step) <= _MOST_DIGITS
 
 
 def is_harmless(path: Sequence[str]) -> bool:
     """Whether the leaf at this path says nothing of a person, whatever stands there."""
     names = [step for step in path if not step.isdigit()]
-    if not names or _CLOSED.intersection(names[:-1]):
+    if not names or not _is_documented(path[:-1]) or _CLOSED.intersection(names):
         return False
     parents = _VALUES.get(names[-1])
     return names[-1] in HARMLESS if parents is None else len(names) > 1 and names[-2] in parents
