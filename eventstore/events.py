@@ -31,10 +31,11 @@ _ALL = (
     *(USER, DISCLOSURE, OWNER_TASK),
 )
 AGGREGATES = {aggregate.prefix: aggregate for aggregate in _ALL}
-_OF_SUPPLIERS = {
+OF_SUPPLIERS = {
     aggregate.prefix
     for aggregate in (IMPORT_PROCESS, SUPPLIER, *POST_ACCOUNT, CUSTOMER_MAIL, REFUSALS, RUN, DISCLOSURE)
 }
+"""Kinds of streams that belong to a supplier."""
 _OF_ACCOUNTS = {aggregate.prefix for aggregate in POST_ACCOUNT}
 ERASURES = {"subject_erased.v1": SubjectErased, "contacts_erased.v1": ContactsErased}
 """Events that end what is known of persons, by their topics: those behind an import, the contacts of a participant."""
@@ -132,7 +133,13 @@ def aggregate_of(stream: str) -> Aggregate:
 def supplier_of(stream: str) -> str | None:
     """The supplier that a stream belongs to; None for what is market-wide or an organisation's."""
     prefix, rest = stream.split("/", 1)
-    return rest.split("/", 1)[0] if prefix in _OF_SUPPLIERS else None
+    return rest.split("/", 1)[0] if prefix in OF_SUPPLIERS else None
+
+
+def supplier_in(sentence: str) -> str | None:
+    """The supplier of the first stream that a finding names; None where that is no supplier's, or there is none."""
+    named = _STREAM_IN.search(sentence)
+    return named[2] if named and named[1] in OF_SUPPLIERS else None
 
 
 def subject_of(stream: str) -> str | None:
@@ -188,6 +195,7 @@ def recorded_of(row: Mapping[str, Any]) -> Recorded:
     return msgspec.structs.replace(recorded_event(**row), metadata=metadata_of(row["state"]))
 
 
+_STREAM_IN = re.compile(rf"\b({'|'.join(AGGREGATES)})/([A-Za-z0-9_-]{{0,32}})")
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _NOT_DECODED = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """Errors of a decoder for bytes that it cannot decode."""

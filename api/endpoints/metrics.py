@@ -1,6 +1,6 @@
-"""`/metrics` on the public port, where it has no port of its own: for keys of operators.
+"""`/metrics` on the public port, where it has no port of its own: for operators' keys for all suppliers.
 
-The numbers name suppliers, of which no importer may see another's. A request that comes from this machine is no
+The numbers name suppliers, of which no organisation may see another's. A request that comes from this machine is no
 exception: a proxy on it forwards the requests of everybody.
 """
 
@@ -10,10 +10,16 @@ from starlette.responses import Response
 
 from api.auth import Authenticator
 from api.database import in_time
+from api.status_codes import ApiError
+from schemas.sentence import Sentence
 from telemetry.serving import Expose
 
 OPERATORS = frozenset({"operator"})
 WITHIN_S = 8.0
+_ALL_ONLY = Sentence(
+    "The key must be for all suppliers, whose numbers these are.",
+    "Der Schlüssel muss für alle Lieferanten gelten, denn es sind die Zahlen aller.",
+)
 
 
 class MetricsPage:
@@ -24,8 +30,10 @@ class MetricsPage:
         self._auth = auth
 
     async def read(self, request: Request) -> Response:
-        """200 with the metrics as text. Raises ApiError without an operator's key."""
-        await self._auth.caller(request, OPERATORS)
+        """200 with the metrics as text. Raises ApiError without an operator's key for all suppliers."""
+        key = await self._auth.caller(request, OPERATORS)
+        if key.reach is not None:
+            raise ApiError(403, _ALL_ONLY)
         accept = request.headers.get("accept", "")
         body, media = await in_time(run_in_threadpool(self._expose, accept), within_s=WITHIN_S)
         return Response(body, 200, {"Content-Type": media, "Cache-Control": "no-store"})

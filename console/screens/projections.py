@@ -65,7 +65,8 @@ async def projection(visit: Visit) -> Response:
     after = place_in(visit, "parked-after", PlaceNumber) or 0
 
     async def left_out(connection: Any) -> list[ParkedStream]:
-        return await parked_in(connection, name, after=after, limit=PARKED_PAGE + 1)
+        reach = visit.person.reach
+        return await parked_in(connection, name, suppliers=reach, after=after, limit=PARKED_PAGE + 1)
 
     parked = await visit.read(left_out)
     more_parked = parked[PARKED_PAGE - 1].position if len(parked) > PARKED_PAGE else None
@@ -79,7 +80,7 @@ async def projection(visit: Visit) -> Response:
         beside=[one for one in standings if one.can_be_live],
         state_names=_names(visit),
         tones=VERSION_TONES,
-        parked=[(one, _address(visit, one.stream)) for one in parked[:PARKED_PAGE]],
+        parked=[(one, _address(one.stream)) for one in parked[:PARKED_PAGE]],
         more_parked=pages(visit, "parked-after", more_parked, anchor="parked"),
         tasks=told,
         outcomes=[(one.name, outcome) for one in told if (outcome := msgspec.json.decode(one.task.outcome or "{}"))],
@@ -137,6 +138,9 @@ async def _asked_for(visit: Visit, verb: str) -> Response:
 
 
 async def _tasks(visit: Visit, name: str) -> list[OwnerTask]:
+    """The newest tasks; none for those who see some suppliers, since tasks concern all."""
+    if visit.person.reach is not None:
+        return []
     tasks: list[OwnerTask] = []
     for kind in _KINDS.values():
         tasks += await visit.read(owner_tasks, kind, {"name": name} if name else {}, 5)
@@ -154,12 +158,9 @@ def _names(visit: Visit) -> dict[str, str]:
     return {state: visit._(name) for state, name in VERSION_STATES.items()}
 
 
-def _address(visit: Visit, stream: str) -> str:
-    """Of an import's stream that the person may see its page; "" for others."""
-    if not stream.startswith("import/"):
-        return ""
-    supplier, external = identity_of(stream)
-    return import_address(supplier, external) if visit.person.may_touch(supplier) else ""
+def _address(stream: str) -> str:
+    """Where the page of an import's stream is; "" for others."""
+    return import_address(*identity_of(stream)) if stream.startswith("import/") else ""
 
 
 SCREENS = (

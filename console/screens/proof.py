@@ -16,6 +16,7 @@ from console.paging import PlaceNumber, pages, place_in
 from console.people import EVERYBODY
 from console.texts import N_
 from console.visit import ROOT, Visit, action, page
+from eventstore.events import supplier_in
 from eventstore.log.intake_stop import read_intake_stop
 from eventstore.proof.checkpoint_list import (
     Compared,
@@ -125,13 +126,20 @@ async def _shown(visit: Visit, comparison: Compared | None, note: str) -> Respon
         for task in await visit.read(owner_tasks, "log_verify", {}, 5)
     ]
     verdict = VERDICTS[comparison.verdict] if comparison else None
+    results = [outcome for _, outcome in tasks if outcome][:1]
+    findings = [(one, supplier_in(one)) for outcome in results for one in outcome.get("problems", ())]
+    seen = [one for one, of in findings if visit.person.reach is None or of in visit.person.reach]
+    if visit.person.reach is not None:
+        tasks = []
     response = visit.render(
         "proof.html",
         listed=listed,
         keys=await visit.read(sealing_keys),
         more=pages(visit, "before", listed.next_before or None, path=f"{ROOT}/proof/"),
         tasks=await told_tasks(visit, [task for task, _ in tasks]),
-        results=[(task, outcome) for task, outcome in tasks if outcome][:1],
+        results=results,
+        findings=seen,
+        hidden=len(findings) - len(seen),
         comparison=comparison,
         verdict=(verdict[0], visit._(verdict[1])) if verdict else None,
         note=note,

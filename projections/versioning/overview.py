@@ -1,6 +1,6 @@
 """How all projections stand: their versions, how far each is, about how many rows it has, and what is parked."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -8,6 +8,7 @@ import msgspec
 from psycopg import AsyncConnection
 from psycopg.rows import class_row, tuple_row
 
+from eventstore.events import OF_SUPPLIERS
 from eventstore.log.columns import SELECT_HEAD
 from projections.versioning.projection import Projection
 from projections.versioning.versions import ProjectionVersion
@@ -124,15 +125,24 @@ _SELECT_PARKED_STREAMS = """
 SELECT p.stream, p.position, p.error
 FROM parked_streams AS p
 JOIN projection_versions AS v USING (name, version)
-WHERE p.name = %s AND v.state = 'live' AND p.position > %s
+WHERE p.name = %(name)s AND v.state = 'live' AND p.position > %(after)s
+  AND (%(suppliers)s::text[] IS NULL
+       OR (split_part(p.stream, '/', 1) = ANY(%(kinds)s) AND split_part(p.stream, '/', 2) = ANY(%(suppliers)s)))
 ORDER BY p.position
-LIMIT %s
+LIMIT %(limit)s
 """
 
 
 async def parked_in(
-    connection: AsyncConnection[Any], name: str, *, after: int = 0, limit: int = PARKED_PAGE
+    connection: AsyncConnection[Any],
+    name: str,
+    *,
+    suppliers: Collection[str] | None = None,
+    after: int = 0,
+    limit: int = PARKED_PAGE,
 ) -> list[ParkedStream]:
-    """What the live version of a projection has left out, after a position; so many streams at most."""
+    """Streams that the live version of a projection has left out after a position, all or those of these suppliers."""
+    asked = {"name": name, "after": after, "limit": limit, "kinds": [*OF_SUPPLIERS]}
+    asked["suppliers"] = None if suppliers is None else [*suppliers]
     async with connection.cursor(row_factory=class_row(ParkedStream)) as cursor:
-        return await (await cursor.execute(_SELECT_PARKED_STREAMS, (name, after, limit))).fetchall()
+        return await (await cursor.execute(_SELECT_PARKED_STREAMS, asked)).fetchall()

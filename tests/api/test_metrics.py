@@ -77,9 +77,11 @@ def test_the_numbers_of_imports_requests_and_processes_are_there(service: Runnin
     assert not [canary for canary in ("Kanarienvogel", external, importer.api_key) if canary in text]
 
 
-def test_metrics_on_the_public_port_need_an_operators_key_even_on_this_machine(service: RunningService) -> None:
-    importer = service.importer()
-    for headers, status in (({}, 401), ({"Authorization": f"Token {importer.api_key}"}, 403)):
+def test_metrics_on_the_public_port_need_an_operators_key_for_all_suppliers_even_on_this_machine(
+    service: RunningService,
+) -> None:
+    keys = [service.importer(role=role).api_key for role in ("importer", "operator")]  # for a supplier each
+    for headers, status in ({}, 401), *(({"Authorization": f"Token {key}"}, 403) for key in keys):
         with pytest.raises(urllib.error.HTTPError) as refused:
             read(f"{service.base_url}/metrics", headers)
         assert refused.value.code == status

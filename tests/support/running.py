@@ -122,7 +122,7 @@ class RunningService:
     def operator(self) -> dict[str, str]:
         """The header field with a key that may read the metrics."""
         if not self._operator:
-            self._operator = self.importer(role="operator").api_key
+            self._operator = self.importer(role="operator", supplier="*").api_key
         return {"Authorization": f"Token {self._operator}"}
 
     def request(
