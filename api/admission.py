@@ -148,13 +148,12 @@ class Admission:
         """
 
         takes_run = RUN in operation.query
-        acknowledges = operation.name != "validate_account"
 
         async def answered_once(request: Request, call: Call) -> Response:
             return await self._answered_once(request, call, handler)
 
         async def confirm(call: Call) -> None:
-            if acknowledges and not call.is_stored:
+            if not operation.is_read and not call.is_stored:
                 await self._acknowledgements.confirm()
 
         async def answer(request: Request, key: Key) -> Response:

@@ -54,6 +54,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the list of a supplier that the caller may not see is empty; other operations answer 404 for it."""
     body: type | None = None
     is_body_optional: bool = False
+    is_read: bool = False
+    """Whether a POST changes nothing, so that its answer acknowledges nothing."""
     example: Any = None
     """A body that is accepted; every operation that takes one has it."""
     examples: dict[str, Any] = {}

@@ -18,8 +18,10 @@ from projections.import_list import ListedRow, Narrowed
 _FORMULA = re.compile(r"""^(?=[\t\r\n])|(?:(?<=[;\t\r\n])|^)(?=[\s"']*[=+\-@＝＋－＠])""")
 
 MAX_TEXT = 254
+SEARCH = "search"
+"""The parameter of an address that holds the text of a search, encrypted: addresses end in logs."""
 NAMES = ("supplier", "status", "code", "path", "mended", "run", "day", "q")
-"""The parameters that narrow a list, as they stand in its address."""
+"""Fields of a form that narrow a list; all but `q` stand in its address by the same names."""
 _OF_IMPORTS = frozenset(entry.code for entry in CATALOGUE if "latest_error" in entry.where)
 
 
@@ -35,11 +37,13 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     run: str = ""
     day: str = ""
     q: str = ""
+    search: str = ""
+    """`q` as it stands in an address."""
     misread: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, parameters: dict[str, str]) -> "Asked":
-        """From the parameters of an address."""
+    def of(cls, parameters: dict[str, str], search: str = "") -> "Asked":
+        """From the fields of a form, or what they stand for in an address."""
         said = {name: parameters.get(name, "").replace("\0", "").strip()[:MAX_TEXT] for name in NAMES}
         misread = []
         if said["status"] and said["status"] not in STATUSES:
@@ -50,7 +54,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         if said["day"] and _day(said["day"]) is None:
             misread.append("day")
             said["day"] = ""
-        return cls(**said, misread=tuple(misread))
+        return cls(**said, search=search if said["q"] else "", misread=tuple(misread))
 
     @property
     def is_narrowed(self) -> bool:
@@ -73,7 +77,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
     def query(self, **more: str) -> str:
         """The address's query that asks for the same, with some of it changed; "" for all."""
-        asked = {name: getattr(self, name) for name in NAMES} | more
+        asked = {name: getattr(self, name) for name in NAMES if name != "q"} | {SEARCH: self.search} | more
         kept = {name: value for name, value in asked.items() if value}
         return f"?{urlencode(kept)}" if kept else ""
 

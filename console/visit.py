@@ -31,6 +31,7 @@ from api.services import Services
 from api.status_codes import ApiError
 from console import cookies
 from console.forms import Form
+from console.hidden_text import hidden, revealed
 from console.people import Person
 from console.rendering import HEADERS, OVER_TLS, rendered
 from console.settings import ConsoleSettings
@@ -286,6 +287,14 @@ class Visit:
             self.set_cookie(cookies.FORM, self._stranger)
         key = self._token if self.opened else self._stranger
         return hmac.new(key.encode(), b"form", "sha256").hexdigest()
+
+    def hidden(self, text: str) -> str:
+        """The text for an address, which only this session reads; "" for none."""
+        return hidden(text, self._token) if text else ""
+
+    def revealed(self, text: str) -> str:
+        """The text that was encrypted in this session; "" for any other."""
+        return revealed(text, self._token)
 
     def require_all(self) -> None:
         """For what concerns every supplier. Raises ApiError 403 for those who see some."""

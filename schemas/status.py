@@ -1,9 +1,9 @@
 """What an importer reads about an import."""
 
 from datetime import date, datetime
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from schemas.base import Problem, Wire
 
@@ -133,6 +133,15 @@ class ErrorCount(Wire, frozen=True, kw_only=True):
     """Path of the field in the account (Feldpfad); may be empty."""
     number: int
     """How often (Anzahl)."""
+
+
+class AccountSearch(Wire, frozen=True, kw_only=True):
+    """What to look for. It may name a person, so that it stands in a body and in no address."""
+
+    q: Annotated[str, Meta(min_length=1, max_length=254)]
+    """Text to find (Suchtext): 3 letters of a name at least; case, accents, apostrophes and umlauts do not matter."""
+    supplier: Annotated[str, Meta(max_length=32)] = ""
+    """Only accounts of this import supplier (Lieferant)."""
 
 
 class FoundAccount(Wire, frozen=True, kw_only=True):

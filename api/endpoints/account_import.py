@@ -282,6 +282,7 @@ OPERATIONS = (
         summary="Validate an account: every problem at once, no side effects.",
         answers={200: Empty},
         roles=WRITERS,
+        is_read=True,
         body=WrappedAccount,
         example=_ACCOUNT,
         query=(RUN,),

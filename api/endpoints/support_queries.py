@@ -13,7 +13,7 @@ from api.admission import Call
 from api.auth import AUDITORS, READERS
 from api.catalogue import CATALOGUE
 from api.database import in_thread, read
-from api.errors import not_found, query_not_valid
+from api.errors import data_not_valid, not_found, query_not_valid
 from api.operation import STATUS, V2, Operation, Parameter
 from api.paths import identifier
 from api.problem_sentences import with_sentence
@@ -27,14 +27,13 @@ from projections.import_status import Wanted, imports_page
 from projections.missing_documents import misses_documents, naming_documents, says
 from schemas.base import Problem
 from schemas.sentence import Sentence
-from schemas.status import ErrorCount, FoundAccount, ListedImport, SupplierProgress
+from schemas.shape import Shape
+from schemas.status import AccountSearch, ErrorCount, FoundAccount, ListedImport, SupplierProgress
 
-MAX_QUERY = 254
 MAX_LISTED = 1_000
 
-_NO_TEXT = Sentence(
-    "Give what you look for: 1 to 254 characters.", "Anzugeben ist, was gesucht wird: 1 bis 254 Zeichen."
-)
+_SEARCH = Shape(AccountSearch)
+_NO_TEXT = Sentence("The text must not be blank.", "Der Suchtext darf nicht leer sein.")
 _NO_PLACE = Sentence("Take this from the link to the next page.", "Dieser Wert steht im Link auf die nächste Seite.")
 _STATES = Sentence(f"There are {', '.join(STATUSES)}.", f"Es gibt {', '.join(STATUSES)}.")
 _NO_CODE = Sentence(
@@ -67,14 +66,15 @@ class SupportQueries:
     async def search(self, request: Request, call: Call) -> Response:
         """200 with the accounts that the text names, of the suppliers that the key may touch."""
         key = call.key
-        text = request.query_params.get("q", "").strip()
-        if not text or len(text) > MAX_QUERY or "\0" in text:
-            raise query_not_valid(Problem("q", "invalid", _NO_TEXT))
+        asked, problems = _SEARCH.examine(call.body)
+        text = asked.q.strip()
+        if problems or not text:
+            raise data_not_valid(*(problems or (Problem("q", "blank", _NO_TEXT),)))
         suppliers = key.reach
-        if (supplier := request.query_params.get("supplier")) is not None:
-            if not key.may_touch(supplier):
+        if asked.supplier:
+            if not key.may_touch(asked.supplier):
                 return json_response([])
-            suppliers = frozenset((supplier,))
+            suppliers = frozenset((asked.supplier,))
         after, limit = (
             request.query_params.get("after", ""),
             whole_number(request, "limit", MAX_FOUND, least=1, most=MAX_FOUND),
@@ -135,7 +135,10 @@ def whole_number(request: Request, name: str, default: int, *, least: int, most:
 
 
 def next_page(request: Request, after: str | int | None) -> dict[str, str]:
-    """The header that leads to the page after this place: the same query, with `after`; {} when there is none."""
+    """The header that leads to the page after this place: the same query, with `after`; {} when there is none.
+
+    A POST is sent there with the same body.
+    """
     if after in (None, ""):
         return {}
     query = {**request.query_params, "after": str(after)}
@@ -161,18 +164,6 @@ def _day_parameter(name: str) -> Parameter:
         schema={"type": "string", "format": "date"},
     )
 
-
-_TEXT = Parameter(
-    name="q",
-    description="Text to find, without regard to case, accents, apostrophes and umlauts; at least 3 letters of a name.",
-    schema={"type": "string", "pattern": r"^[\s\S]{1,254}$"},
-    is_required=True,
-)
-_SUPPLIER = Parameter(
-    name="supplier",
-    description="Only accounts of this import supplier.",
-    schema={"type": "string"},
-)
 
 _STATUS = Parameter(
     name="status", description="Only imports in this status.", schema={"type": "string", "enum": list(STATUSES)}
@@ -242,12 +233,15 @@ OPERATIONS = (
     Operation(
         handler=SupportQueries.search,
         name="search_accounts",
-        method="GET",
+        method="POST",
         path=f"{V2}/search/",
         tag=STATUS,
         summary="Accounts by names, numbers, e-mail, postcode, meter, MaLo-ID or IBAN; for auditors and staff.",
         answers={200: list[FoundAccount]},
         roles=AUDITORS,
-        query=(_TEXT, _SUPPLIER, _FOUND_AFTER, _FOUND_LIMIT),
+        is_read=True,
+        body=AccountSearch,
+        example={"q": "Mustermann", "supplier": "NORDWIND"},
+        query=(_FOUND_AFTER, _FOUND_LIMIT),
     ),
 )

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from api.database import in_time
 from api.errors import not_found, query_not_valid
-from console.listing import CSV, NAMES, Asked, command_line, import_address
+from console.listing import CSV, NAMES, SEARCH, Asked, command_line, import_address
 from console.paging import no_place
 from console.people import EVERYBODY, MENDERS
 from console.texts import N_
@@ -79,7 +79,7 @@ VERBS = {
 @page("/imports/", roles=EVERYBODY, nav=N_("Imports"))
 async def imports(visit: Visit) -> Response:
     """A page of the list."""
-    asked = Asked.of(dict(visit.request.query_params))
+    asked = _asked(visit)
     codes = await _codes(visit)
     suppliers = [code for code in codes if not asked.supplier or code == asked.supplier]
     listed = await _page(visit, asked.narrowed(codes), visit.query("after"))
@@ -113,10 +113,28 @@ async def _run(visit: Visit, suppliers: Sequence[str], run: str) -> RunRecord | 
     return states[0].record if states else None
 
 
+@action("/imports/find/", roles=EVERYBODY)
+async def find(visit: Visit) -> Response:
+    """Lead to the list that the form asks for."""
+    return visit.redirect(f"{ROOT}/imports/{_asked_by_form(visit).query()}")
+
+
+def _asked(visit: Visit) -> Asked:
+    """The list that the address asks for."""
+    search = visit.query(SEARCH)
+    return Asked.of(dict(visit.request.query_params) | {"q": visit.revealed(search)}, search)
+
+
+def _asked_by_form(visit: Visit) -> Asked:
+    """The list that the form asks for."""
+    text = visit.form.text("q")
+    return Asked.of({name: visit.form.text(name) for name in NAMES}, visit.hidden(text))
+
+
 @page("/imports/export/", roles=EVERYBODY)
 async def export_list(visit: Visit) -> Response:
     """Return the whole list as CSV."""
-    narrowed = Asked.of(dict(visit.request.query_params)).narrowed(await _codes(visit))
+    narrowed = _asked(visit).narrowed(await _codes(visit))
     headers = {"Content-Disposition": 'attachment; filename="imports.csv"'}
     query = partial(_export_page, narrowed=narrowed)
     return await visit.services.lists.answer(visit, query, "", CSV, headers)
@@ -177,7 +195,7 @@ async def _selection(visit: Visit) -> tuple[Verb, Asked, list[tuple[str, str]]]:
     verb = VERBS.get(visit.form.text("verb"))
     if verb is None:
         raise not_found()
-    asked = Asked.of({name: visit.form.text(name) for name in NAMES})
+    asked = _asked_by_form(visit)
     if visit.form.text("scope") == "all":
         return verb, asked, await _matching(visit, verb, asked)
     names = [tuple(one.split("/", 1)) for one in visit.form.all("chosen") if "/" in one]
@@ -240,4 +258,4 @@ def _last(attempts: Sequence[Any]) -> list[Any]:
     return list(newest.values())
 
 
-SCREENS = (imports, export_list, preview, decide)
+SCREENS = (imports, find, export_list, preview, decide)

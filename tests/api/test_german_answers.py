@@ -106,7 +106,7 @@ def test_all_problems_of_an_account_are_german_as_list_and_as_tree(service: Runn
         ("GET", "/nothing/", None, {}, 404),
         ("DELETE", ACCOUNTS, None, {}, 405),
         ("POST", ACCOUNTS, b" " * (11 * 1024 * 1024), {}, 413),
-        ("GET", "/v2/data-import/search/", None, {}, 403),
+        ("POST", "/v2/data-import/search/", {"q": "x"}, {}, 403),
         ("POST", "/v1/data-import/market-participant/import/", {"code": "1"}, {}, 400),
         ("POST", "/v1/data-import/market-participant-fees/import/", {"price_sheets": [{}]}, {}, 400),
         ("POST", "/v1/data-import/delivery-note/create/", {"import_supplier": "X"}, {}, 400),

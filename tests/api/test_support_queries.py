@@ -1,7 +1,6 @@
 """Support sees how far a supplier is, what goes wrong, and finds accounts by what people know of them."""
 
 import json
-from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -10,6 +9,8 @@ import pytest
 from projections.account_search import folded
 from tests.support.make import an_account, changed, encoded
 from tests.support.running import Importer, RunningService, wait_for
+
+SEARCH = "/v2/data-import/search/"
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +32,11 @@ def ask(service: RunningService, api_key: str, path: str, **query: str) -> tuple
     asked = "&".join(f"{name}={quote(value)}" for name, value in query.items())
     answer, _ = service.request("GET", f"{path}?{asked}", headers={"Authorization": f"Token {api_key}"})
     return answer.status, answer.body
+
+
+def search(service: RunningService, api_key: str, **asked: str) -> tuple[int, Any]:
+    status, body, _ = page(service, api_key, SEARCH, asked)
+    return status, body
 
 
 def supporter(service: RunningService, supplier: str) -> str:
@@ -55,7 +61,7 @@ def test_errors_are_counted_by_day_code_and_path(service: RunningService, import
 )
 def test_accounts_are_found_by_part_of_a_name(service: RunningService, importer: Importer, text: str) -> None:
     key = supporter(service, importer.supplier)
-    _, found = ask(service, key, "/v2/data-import/search/", q=text)
+    _, found = search(service, key, q=text)
     assert len(found) == 1
     assert found[0]["import_supplier"] == importer.supplier
     assert found[0]["status"] == "PROCESSED"
@@ -65,14 +71,13 @@ def test_accounts_are_found_by_part_of_a_name(service: RunningService, importer:
 @pytest.mark.parametrize("text", ["xyzzy", "ab", "%%%", "___", "m_ller", "\\\\\\"])
 def test_what_is_in_no_name_finds_nothing(service: RunningService, importer: Importer, text: str) -> None:
     key = supporter(service, importer.supplier)
-    assert ask(service, key, "/v2/data-import/search/", q=text) == (200, [])
+    assert search(service, key, q=text) == (200, [])
 
 
 def test_accounts_are_found_by_the_other_things_that_people_know(service: RunningService, importer: Importer) -> None:
     key = supporter(service, importer.supplier)
     account = an_account(importer.supplier, 1)
     point = account["supply_addresses"][0]["supply_points"][0]
-    search = partial(ask, service, key, "/v2/data-import/search/")
     for text in (
         account["customers"][0]["email"].upper(),
         account["supply_addresses"][0]["supply_postcode"],
@@ -80,22 +85,22 @@ def test_accounts_are_found_by_the_other_things_that_people_know(service: Runnin
         point["melos"][0]["meters"][0]["meter_number"],
         account["external_account_number"],
     ):
-        _, found = search(q=text, supplier=importer.supplier)
+        _, found = search(service, key, q=text, supplier=importer.supplier)
         assert account["external_account_number"] in [one["external_account_number"] for one in found], text
 
 
 def test_nobody_searches_beyond_their_suppliers_or_their_role(service: RunningService, importer: Importer) -> None:
     other = service.importer()
     key = supporter(service, other.supplier)
-    assert ask(service, key, "/v2/data-import/search/", q="dvorak") == (200, [])
-    assert ask(service, key, "/v2/data-import/search/", q="dvorak", supplier=importer.supplier) == (200, [])
-    assert ask(service, importer.api_key, "/v2/data-import/search/", q="dvorak")[0] == 403
-    assert ask(service, key, "/v2/data-import/search/")[0] == 400
-    assert ask(service, key, "/v2/data-import/search/", q="\0")[0] == 400
+    assert search(service, key, q="dvorak") == (200, [])
+    assert search(service, key, q="dvorak", supplier=importer.supplier) == (200, [])
+    assert search(service, importer.api_key, q="dvorak")[0] == 403
+    assert search(service, key)[0] == 400
+    assert search(service, key, q="\0")[0] == 400
     assert ask(service, key, f"/v2/data-import/suppliers/{importer.supplier}/progress/")[0] == 404
     everywhere = supporter(service, "*")
     assert ask(service, everywhere, "/v2/data-import/suppliers/NOBODY/progress/")[0] == 404
-    assert len(ask(service, everywhere, "/v2/data-import/search/", q="luedenscheidt")[1]) >= 1
+    assert len(search(service, everywhere, q="luedenscheidt")[1]) >= 1
 
 
 def test_texts_are_compared_without_case_accents_and_umlauts() -> None:
@@ -103,9 +108,13 @@ def test_texts_are_compared_without_case_accents_and_umlauts() -> None:
     assert folded("Müller") == folded("Mu\u0308ller") == folded("MUELLER")
 
 
-def page(service: RunningService, key: str, path: str) -> tuple[int, Any, str | None]:
-    """Status, body, and the path of the next page."""
-    answer, headers = service.request("GET", path, headers={"Authorization": f"Token {key}"})
+def page(
+    service: RunningService, key: str, path: str, asked: dict[str, str] | None = None
+) -> tuple[int, Any, str | None]:
+    """Status, body, and the path of the next page; of a search where something is asked for."""
+    sent = {"Authorization": f"Token {key}", "Content-Type": "application/json"}
+    body = None if asked is None else encoded(asked)
+    answer, headers = service.request("GET" if asked is None else "POST", path, body, sent)
     link = {name.lower(): value for name, value in headers.items()}.get("link")
     assert link is None or link.endswith('>; rel="next"')
     return answer.status, answer.body, link and link[1:].removesuffix('>; rel="next"')
@@ -155,21 +164,29 @@ def test_a_search_has_pages_and_a_sign_that_there_are_more(service: RunningServi
         if an_account(importer.supplier, number)["supply_addresses"][0]["supply_postcode"] != postcode:
             extra = changed(an_account(importer.supplier, number + 10), postcode, "billing_postcode")
             assert importer.client.create(encoded(extra)).status == 201
-    search = f"/v2/data-import/search/?q={postcode}"
+    asked = {"q": postcode}
 
     def are_processed() -> bool:
-        return [one["status"] for one in page(service, key, search)[1]] == ["PROCESSED"] * 3
+        return [one["status"] for one in search(service, key, **asked)[1]] == ["PROCESSED"] * 3
 
     wait_for(are_processed, "all are found, and nothing about them changes any more")
-    path: str | None = f"{search}&limit=1"
+    path: str | None = f"{SEARCH}?limit=1"
     found = []
     while path is not None:
-        status, body, path = page(service, key, path)
+        status, body, path = page(service, key, path, asked)
         assert (status, len(body)) == (200, 1)
+        assert path is None or postcode not in path
         found += body
-    assert found == page(service, key, search)[1]
-    assert page(service, key, f"{search}&after=nonsense")[0] == 400
-    assert page(service, key, f"{search}&limit=51")[0] == 400
+    assert found == search(service, key, **asked)[1]
+    assert page(service, key, f"{SEARCH}?after=nonsense", asked)[0] == 400
+    assert page(service, key, f"{SEARCH}?limit=51", asked)[0] == 400
+
+
+def test_what_somebody_looks_for_is_taken_from_no_address(service: RunningService, importer: Importer) -> None:
+    key = supporter(service, importer.supplier)
+    assert page(service, key, f"{SEARCH}?q=dvorak")[0] == 405
+    assert page(service, key, f"{SEARCH}?q=dvorak", {"q": "dvorak"})[1]["errors"][0]["code"] == "unknown_field"
+    assert page(service, key, SEARCH, {"q": " "})[1]["errors"][0]["code"] == "blank"
 
 
 def test_the_command_finds_accounts_and_refused_attempts(service: RunningService, importer: Importer) -> None:

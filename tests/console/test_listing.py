@@ -22,6 +22,9 @@ def test_an_address_is_read_and_said_again() -> None:
     assert (narrowed.suppliers, narrowed.day, narrowed.is_problem) == (("S",), date(2026, 11, 22), True)
     assert Asked.of({"supplier": "FOREIGN"}).narrowed(["R", "S"]).suppliers == ()
     assert not Asked.of({}).is_narrowed
+    searched = Asked.of({"q": "Müller"}, "hidden")
+    assert (searched.q, searched.query(), searched.narrowed(["S"]).text) == ("Müller", "?search=hidden", "Müller")
+    assert Asked.of({"q": ""}, "of another session").query() == ""
 
 
 @pytest.mark.parametrize("day", ["22.11.2026", "2026-13-01", "x" * 10, "20261122"])

@@ -84,6 +84,7 @@ def forms_of(tenant: Tenant) -> Iterator[tuple[str, Sent]]:
     }  # fmt: skip
     settings = {one.field: str(one.shown(one.default)) for one in SUPPLIER_SETTINGS.values()} | {"strictness": "strict"}
     account = "/imports/{supplier}/{external}"
+    yield "/imports/find/", Sent(at("/imports/find/"), {"q": WAITING}, is_own=True)
     yield "/imports/decide/", Sent(at("/imports/decide/"), many)
     yield "/imports/decided/", Sent(at("/imports/decided/"), many)
     yield f"{account}/retry/", Sent(at(f"{account}/retry/", "E2"), why)
@@ -211,7 +212,7 @@ def test_the_same_forms_do_something_for_those_who_may(
     database: PostgresUrls, ledger: Ledger, tenants: tuple[Tenant, Tenant]
 ) -> None:
     """Otherwise the test above would show nothing."""
-    changing = {path for path, _ in forms_of(tenants[0])} - {"/imports/decide/", "/proof/compare/"}
+    changing = {path for path, _ in forms_of(tenants[0])} - {"/imports/find/", "/imports/decide/", "/proof/compare/"}
     user = new_user(ledger, role="operator")
     cookies = {"importledger-session": new_session(ledger, user)}
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from console.listing import NAMES
+from console.listing import NAMES, SEARCH
 from console.screens import SCREENS
 from console.visit import ROOT, Screen
 from embedded.postgres import PostgresUrls
@@ -70,7 +70,7 @@ def names_read() -> set[str]:
     calls = [node for file in CONSOLE.rglob("*.py") for node in nodes(file) if isinstance(node, ast.Call)]
     read = [call for call in calls if getattr(call.func, "attr", getattr(call.func, "id", "")) in READERS]
     texts = [text.value for call in read for text in call.args if isinstance(text, ast.Constant)]
-    return {*NAMES, *(text for text in texts if isinstance(text, str) and text)}
+    return {*NAMES, SEARCH, *(text for text in texts if isinstance(text, str) and text)}
 
 
 EDGES = ("0001-01-01", "9999-12-31", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "2026-02-30", "-1-1-1")

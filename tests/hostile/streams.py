@@ -95,6 +95,10 @@ def _asked(path: str) -> Callable[[str, str], Iterator[bytes]]:
     return lambda supplier, token: iter([head("GET", path.replace("SUPPLIER", supplier), token)])
 
 
+def _sought(path: str, text: str) -> Callable[[str, str], Iterator[bytes]]:
+    return lambda supplier, token: posted(path, encoded({"q": text}), token)
+
+
 def _many(template: str, count: int) -> bytes:
     return ",".join(template % number for number in range(count)).encode()
 
@@ -147,13 +151,15 @@ MANIFESTS: dict[str, tuple[Callable[[], bytes], tuple[int, ...], bool]] = {
 LISTED = "/v2/data-import/suppliers/SUPPLIER/imports/"
 ACCOUNT = "/v2/data-import/accounts/SUPPLIER/"
 SEARCHED = "/v2/data-import/search/"
+SOUGHT: dict[str, tuple[str, str, tuple[int, ...]]] = {
+    "very much": (SEARCHED, "a " * 5_000, _REFUSED),
+    "wildcards": (SEARCHED, "%_" * 127, _TAKEN),
+    "one letter": (SEARCHED, "a", _TAKEN),
+    "what is beyond an absurd place": (f"{SEARCHED}?after={'9' * 4_000}", "abc", _REFUSED),
+}
 ASKED: dict[str, tuple[str, tuple[int, ...]]] = {
     "the totals of a run": ("/v2/data-import/runs/SUPPLIER/hostile/totals/", _TAKEN),
     "the runs of a supplier": ("/v2/data-import/runs/SUPPLIER/", _TAKEN),
-    "a search for very much": (f"{SEARCHED}?q={'a%20' * 1_900}", (200, 400)),
-    "a search for wildcards": (f"{SEARCHED}?q={'%25_' * 1_900}", (200, 400)),
-    "a search for one letter": (f"{SEARCHED}?q=a", (200, 400)),
-    "a search from an absurd place": (f"{SEARCHED}?q=abc&after={'9' * 4_000}", (200, 400)),
     "a list with an absurd limit": (f"{LISTED}?limit={'9' * 5_000}", _REFUSED),
     "a list from an absurd place": (f"{LISTED}?after={'x' * 5_000}", _REFUSED),
     "a list of absurd codes": (f"{LISTED}?code={'%00' * 2_000}", _REFUSED),
@@ -171,9 +177,10 @@ QUESTIONS: tuple[Hostile, ...] = (
         for name, (body, statuses, is_quick) in MANIFESTS.items()
     ),
     *(
-        Hostile(name, _asked(path), statuses, role="support" if path.startswith(SEARCHED) else "importer")
-        for name, (path, statuses) in ASKED.items()
+        Hostile(f"a search for {name}", _sought(path, text), statuses, role="support")
+        for name, (path, text, statuses) in SOUGHT.items()
     ),
+    *(Hostile(name, _asked(path), statuses) for name, (path, statuses) in ASKED.items()),
 )
 
 

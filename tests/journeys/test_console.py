@@ -140,7 +140,7 @@ def pages(book: Book) -> dict[str, str]:
     return {
         "overview": "/console/?period=day",
         "imports": f"/console/imports/?supplier={book.supplier}",
-        "imports-found": "/console/imports/?q=%22%3E%3Cimg&run=none",
+        "imports-found": "/console/imports/?run=none",
         "import": account,
         "import-hostile": address(book, book.hostile),
         "import-past": f"{account}?as_of={datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
