@@ -1,6 +1,7 @@
 """Tenant, role and page: what is foreign is absent, what a role may not is refused, and nothing comes of either.
 
-Over every page and every form that is registered: one that is new is in here, or these tests fail.
+`PAGE_ROLES` and `FORM_ROLES` are the table of who may use what. A page or form without a row fails these tests.
+`tests/api/test_tenants.py` does the same for the operations of the API.
 """
 
 import asyncio
@@ -39,7 +40,36 @@ from tests.support.make import start
 PAGES = [screen for screen in SCREENS if screen.method == "GET" and screen.roles is not None]
 FORMS = [screen for screen in SCREENS if screen.method == "POST" and screen.roles is not None]
 ROLES: tuple[UserRole, ...] = ("auditor", "support", "operator")
-OWN, FOREIGN, WAITING, FAILED = "NW", "SW", "P", "E"
+OWN, FOREIGN, WAITING, FAILED = "NW", "FREMD", "P", "E"
+PAGE_ROLES = {
+    "aso": (
+        *("/", "/imports/", "/imports/export/", "/imports/{supplier}/{external}/", "/errors/", "/errors/{code}/"),
+        *("/imports/{supplier}/{external}/proof.zip", "/projections/", "/projections/{name}/", "/proof/", "/tasks/"),
+        *("/suppliers/", "/suppliers/{supplier}/", "/password/"),
+    ),
+    "ao": ("/personal-data/",),
+    "o": ("/keys/{key_id}/", "/users/{user_id}/", "/system/"),
+}
+FORM_ROLES = {
+    "aso": (
+        *("/imports/find/", "/projections/{name}/verify/", "/projections/{name}/diff/", "/proof/compare/"),
+        *("/proof/verify/", "/personal-data/{supplier}/{external}/", "/password/", "/sign-out/"),
+    ),
+    "so": (
+        *("/imports/decide/", "/imports/decided/", "/imports/{supplier}/{external}/retry/"),
+        "/imports/{supplier}/{external}/cancel/",
+    ),
+    "o": (
+        *("/imports/{supplier}/{external}/heal/", "/imports/{supplier}/{external}/erase/"),
+        *(
+            "/projections/{name}/rebuild/",
+            "/projections/{name}/switch/",
+            "/suppliers/",
+            "/suppliers/{supplier}/status/",
+        ),
+        *("/suppliers/{supplier}/settings/", "/keys/", "/keys/{key_id}/revoke/", "/users/", "/users/{user_id}/{what}/"),
+    ),
+}
 
 
 class Tenant(msgspec.Struct, frozen=True):
@@ -50,6 +80,11 @@ class Tenant(msgspec.Struct, frozen=True):
     key_id: str
     user_id: str
     email: str
+
+    @property
+    def secrets(self) -> set[str]:
+        """What of it no other tenant may see."""
+        return {self.code, self.organisation, self.key_id, self.user_id, self.email}
 
     def place(self, path: str, external: str = WAITING) -> str:
         """The address of a page or form of this tenant's."""
@@ -129,7 +164,10 @@ def set_up(ledger: Ledger, owner: Ledger, code: str, name: str, key_id: str) -> 
 @pytest.fixture
 def tenants(ledger: Ledger, owner: Ledger) -> tuple[Tenant, Tenant]:
     """Whose people look, and another."""
-    made = set_up(ledger, owner, OWN, "Nordwind Energie", "aaaa1111"), set_up(ledger, owner, FOREIGN, "Süd", "bbbb2222")
+    made = (
+        set_up(ledger, owner, OWN, "Nordwind Energie", "aaaa1111"),
+        set_up(ledger, owner, FOREIGN, "Südwerke", "bbbb2222"),
+    )
     follow(ledger)
     return made
 
@@ -140,15 +178,18 @@ def head(database: PostgresUrls) -> int:
 
 
 def is_in(role: UserRole, screen: Screen) -> bool:
-    return role in (screen.roles or ())
+    table = PAGE_ROLES if screen.method == "GET" else FORM_ROLES
+    return any(role[0] in roles and screen.path in paths for roles, paths in table.items())
 
 
 async def post(browser: httpx.AsyncClient, csrf: str, sent: Sent) -> int:
     return (await browser.post(sent.path, data={"csrf": csrf} | sent.fields)).status_code
 
 
-def test_every_form_is_in_the_matrix(tenants: tuple[Tenant, Tenant]) -> None:
+def test_every_page_and_form_is_in_the_matrix(tenants: tuple[Tenant, Tenant]) -> None:
     assert {path for path, _ in forms_of(tenants[0])} == {screen.path for screen in FORMS}
+    for screens, table in ((PAGES, PAGE_ROLES), (FORMS, FORM_ROLES)):
+        assert sorted(path for paths in table.values() for path in paths) == sorted(screen.path for screen in screens)
 
 
 def test_every_page_is_there_for_its_roles_and_absent_for_others(
@@ -164,12 +205,18 @@ def test_every_page_is_there_for_its_roles_and_absent_for_others(
             for role in ROLES:
                 async with visitor(app, signed_in(ledger, role=role, suppliers=[OWN])) as browser:
                     for screen in PAGES:
-                        status = (await browser.get(mine.place(screen.path))).status_code
+                        answer = await browser.get(mine.place(screen.path))
+                        status = answer.status_code
+                        assert {secret for secret in other.secrets if secret in answer.text} == set(), screen.path
                         is_whole = screen.path == "/system/" or screen.path.endswith("proof.zip")  # nothing is sealed
                         expected = (200, 404) if is_whole else (200,)
                         assert status in (expected if is_in(role, screen) else (403,)), (role, screen.path)
                         if re.search(r"\{(supplier|key_id|user_id)\}", screen.path):
-                            status = (await browser.get(other.place(screen.path))).status_code
+                            address = other.place(screen.path)
+                            answer = await browser.get(address)
+                            status = answer.status_code
+                            told = {secret for secret in other.secrets if secret in answer.text}
+                            assert {secret for secret in told if secret not in address} == set(), screen.path
                             assert status == (404 if is_in(role, screen) or "{supplier}" in screen.path else 403)
 
     asyncio.run(run())
