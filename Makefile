@@ -62,9 +62,9 @@ check: setup ## formatting, lint, types, which way imports point, and what migra
 	$(BIN)/lint-imports
 	$(BIN)/squawk eventstore/operations/migrations/*.sql
 
-fuzz: setup ## many examples of each law, 20,000 requests against the own description, all hostile ones, a log of eight writers; ARGS="-x"
+fuzz: setup ## many examples of each law, 20,000 requests against the own description, all hostile ones, 2,000 files of each kind, a log of eight writers; ARGS="-x"
 	$(BIN)/python -m pytest -q --deep -m hypothesis $(NEAR) $(ARGS)
-	FUZZ_REQUESTS=20000 FOLLOWED_EVENTS=300000 $(BIN)/python -m pytest tests/api/test_fuzzing.py tests/hostile tests/faults/test_follower.py $(ARGS)
+	FUZZ_REQUESTS=20000 FUZZ_FILES=2000 FOLLOWED_EVENTS=300000 $(BIN)/python -m pytest tests/api/test_fuzzing.py tests/hostile tests/faults/test_follower.py $(ARGS)
 
 simulate: setup ## many histories of the pure core among faults; SEED=0 IMPORTS=20000
 	$(BIN)/python -m tests.simulation --seed $(or $(SEED),0) --imports $(or $(IMPORTS),20000)

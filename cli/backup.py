@@ -37,6 +37,7 @@ from eventstore.log.payloads import SELECT_ERASED
 from eventstore.operations.backup import BackupError, BackupManifest, back_up, read_manifest
 from eventstore.operations.backup import restore as restore_log
 from eventstore.operations.migrate import role_of
+from eventstore.proof.checkpoints import read_note
 from eventstore.proof.verification import Kept
 from projections import INLINE, PROJECTIONS
 from projections.archiving import all_put_back
@@ -140,7 +141,7 @@ def restore(
             signed = [one for one in (own, of_keys) if one]
             trusted = _trusted(settings, target, signed, vkeys, report)
             kept = [Kept("the backup's own checkpoint", own.note)] if own else []
-            kept += [Kept(str(file), file.read_text("utf-8", "replace")) for file in against]
+            kept += [Kept(str(file), read_note(file)) for file in against]
             problems, counts = problems_of_restored(service_url, kept, trusted, manifest.position)
             if of_keys and not is_key_trusted(of_keys, trusted):
                 problems.append(f"NOT SIGNED  {keys}: the keys were not signed with the log's key")

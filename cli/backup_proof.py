@@ -13,7 +13,7 @@ from cli.sealing import SEALING_KEY, kept_inside, outside
 from cli.settings import Settings
 from embedded.folder import DataFolder
 from eventstore.clock import now
-from eventstore.operations.backup import MANIFEST, BackupError, Sign, unsigned
+from eventstore.operations.backup import MANIFEST, BackupError, Sign, manifest_text, unsigned
 from eventstore.operations.guards import guards_off
 from eventstore.proof.answer_verification import verify_answers
 from eventstore.proof.checkpoints import LogKey, OutsideUnavailable, read_signed
@@ -68,7 +68,7 @@ class OwnCheckpoint(msgspec.Struct, frozen=True):
 
 def own_checkpoint(folder: Path) -> OwnCheckpoint | None:
     """None for a backup that was not signed. Raises BackupError for a manifest that is not as it was signed."""
-    text = (folder / MANIFEST).read_text("utf-8", "replace")
+    text = manifest_text(folder).decode("utf-8", "replace")
     try:
         statement = read_statement(text)
     except Invalid:

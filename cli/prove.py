@@ -24,7 +24,7 @@ from eventstore.clock import now
 from eventstore.log.intake_stop import end_stop, intake_stop, note_comparison
 from eventstore.operations.guards import guards_off
 from eventstore.proof.answer_verification import verify_answers
-from eventstore.proof.checkpoints import LogKey, OutsideUnavailable, read_signed
+from eventstore.proof.checkpoints import LogKey, OutsideUnavailable, read_note, read_signed
 from eventstore.proof.payload_verification import VerifiedPayloads, verifying_payloads
 from eventstore.proof.proof import write_proof
 from eventstore.proof.sealing import Sealed, continue_from, seal, sealing_lock
@@ -210,7 +210,7 @@ def proof(
         continued = _continuations(connection, key)
         named = [(file, _checkpoint(file, key)) for file in against]
         # What speaks of a part that was openly lost is not consistent with the log; the verifier says so.
-        kept = {one.size: file.read_text("utf-8") for file, one in named if not loss_of(one, continued)}
+        kept = {one.size: read_note(file) for file, one in named if not loss_of(one, continued)}
         newest = (sealed.checkpoint, sealed.note)
         made = write_proof(connection, output, streams, newest, key.verifier, kept=kept, payloads=payloads)
         more, elsewhere = told_of_detached(connection, supplier_code, made.detached)
@@ -261,7 +261,7 @@ def _continuations(connection: Connection[Any], key: LogKey) -> list[Continued]:
 
 def _checkpoint(file: Path, key: LogKey) -> Checkpoint:
     try:
-        return read_signed(file.read_text("utf-8"), [key.verifier])
+        return read_signed(read_note(file), [key.verifier])
     except Invalid as error:
         raise click.ClickException(f"{file}: {error}") from error
 
@@ -274,7 +274,7 @@ def _kept_outside(settings: Settings, against: tuple[Path, ...], problems: list[
     except OutsideUnavailable as error:
         problems.append(f"UNREADABLE  the checkpoints that are kept outside cannot be read: {error}")
     for file in against:
-        yield Kept(str(file), file.read_text("utf-8", "replace"))
+        yield Kept(str(file), read_note(file))
 
 
 def _certificates(files: Sequence[Path], keys: Sequence[str], problems: list[str]) -> list[Kept]:
@@ -282,7 +282,7 @@ def _certificates(files: Sequence[Path], keys: Sequence[str], problems: list[str
     certificates = []
     for file in files:
         try:
-            statement = file.read_text("utf-8", "replace")
+            statement = read_note(file)
             check_statement(statement, keys)
             certificates.append(Kept(f"certificate {file}", read_statement(statement)["checkpoint"]))
         except Invalid as error:

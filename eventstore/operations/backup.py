@@ -216,11 +216,20 @@ def _write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
     unfinished.rename(folder / MANIFEST)
 
 
+def manifest_text(folder: Path) -> bytes:
+    """Return the manifest's bytes. Raises BackupError where it is larger than any is."""
+    with (folder / MANIFEST).open("rb") as source:
+        text = source.read(_CHUNK + 1)
+    if len(text) > _CHUNK:
+        raise BackupError(f"{folder / MANIFEST} must not be larger than {_CHUNK} bytes.")
+    return text
+
+
 def read_manifest(folder: Path) -> BackupManifest:
     """Raises BackupError for a folder that holds no whole backup, or one that has been altered."""
     try:
-        manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=BackupManifest)
-    except (OSError, msgspec.DecodeError) as error:
+        manifest = msgspec.json.decode(manifest_text(folder), type=BackupManifest)
+    except (OSError, msgspec.MsgspecError, RecursionError) as error:
         raise BackupError(f"{folder} holds no whole backup: its manifest cannot be read.") from error
     if manifest.format != FORMAT:
         raise BackupError(f"The backup has format {manifest.format}; this version reads {FORMAT}.")

@@ -5,6 +5,8 @@ after the payload that it speaks of, where payloads were asked for.
 """
 
 import base64
+import hashlib
+import io
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +18,7 @@ from psycopg import Connection
 from psycopg.rows import dict_row
 
 from discretion.private_files import open_private
+from discretion.shown import cleaned
 from eventstore.clock import now
 from eventstore.events import Recorded, read_event, recorded_event, subject_of
 from eventstore.log.columns import SELECT_EVENTS
@@ -23,6 +26,8 @@ from eventstore.log.payloads import is_erased, read_payloads
 
 FORMAT = 1
 _BATCH = 2_000
+MAX_LINE_BYTES = 64 << 20
+"""Bytes of a line. The longest are payloads. Files with longer lines are not read."""
 
 
 class ExportError(Exception):
@@ -93,7 +98,10 @@ def export(connection: Connection[Any], file: Path, header: Header, bounds: dict
     """Write the file. `bounds` has the `first` and the `last` position, each perhaps None."""
     unfinished = file.with_name(f"{file.name}.unfinished")
     counts = {"events": 0, "payloads": 0, "detached": 0}
-    with open_private(unfinished) as output, zstandard.ZstdCompressor(level=3).stream_writer(output) as writer:
+    with (
+        open_private(unfinished) as output,
+        zstandard.ZstdCompressor(level=3, write_checksum=True).stream_writer(output) as writer,
+    ):
         writer.write(_encoder.encode(header) + b"\n")
         with connection.transaction(), connection.cursor("export", binary=True, row_factory=dict_row) as cursor:
             cursor.itersize = _BATCH
@@ -135,23 +143,29 @@ def read_export(file: Path) -> Iterator[EventLine | PayloadLine]:
                         end = line
                     case _:
                         raise ExportError(f"{file} is no export of format {FORMAT}.")
-    except (msgspec.DecodeError, zstandard.ZstdError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.MsgspecError, zstandard.ZstdError, ValueError, RecursionError) as error:
         raise ExportError(f"{file} cannot be read: {error}.") from error
     if end is None or (end.events, end.payloads) != (counts[EventLine], counts[PayloadLine]):
         raise ExportError(f"{file} was cut off: its end is missing.")
 
 
 def body_of(line: PayloadLine) -> bytes:
-    return base64.b64decode(line.body)
+    """Return the payload. Raises ExportError where it is not what its digest says."""
+    try:
+        body = base64.b64decode(line.body, validate=True)
+    except ValueError:
+        body = None
+    if body is None or hashlib.sha256(body).hexdigest() != line.sha256:
+        raise ExportError(f"The payload {cleaned(line.sha256[:12])}… of the export does not match its digest.")
+    return body
 
 
 def _lines(reader: Any) -> Iterator[bytes]:
-    rest = b""
-    while block := reader.read(1 << 18):
-        *whole, rest = (rest + block).split(b"\n")
-        yield from whole
-    if rest:
-        yield rest
+    buffered = io.BufferedReader(reader, 1 << 18)
+    while line := buffered.readline(MAX_LINE_BYTES + 1):
+        if len(line) > MAX_LINE_BYTES:
+            raise ValueError(f"a line must not be longer than {MAX_LINE_BYTES} bytes")
+        yield line.removesuffix(b"\n")
 
 
 def _json_of(state: bytes) -> msgspec.Raw:

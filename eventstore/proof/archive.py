@@ -7,8 +7,11 @@ archive as well. `archive.json` is a signed statement; it names the digest of ev
 
 import base64
 import hashlib
+import lzma
+import struct
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import datetime
@@ -23,7 +26,7 @@ from discretion.private_files import open_private
 from eventstore.events import read_event
 from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.payloads import stored_contents
-from eventstore.proof.checkpoints import LogKey
+from eventstore.proof.checkpoints import MAX_NOTE_BYTES, LogKey
 from eventstore.proof.merkle import inclusion_proof
 from eventstore.proof.proof import event_line
 from eventstore.proof.sealing import tile_reader
@@ -37,6 +40,11 @@ STATEMENT, EVENTS, PROOFS, INDEX, PAYLOADS = (
 )
 _PARTS = (EVENTS, PROOFS, INDEX, PAYLOADS)
 _BATCH = 1_000
+_UNREADABLE = (
+    *(zipfile.BadZipFile, KeyError, OSError, EOFError, ValueError, msgspec.MsgspecError, Invalid),
+    *(RuntimeError, zlib.error, lzma.LZMAError, struct.error),
+)
+"""Errors of reading a zip that somebody else made, or a statement in it."""
 
 _SELECT_OF_SUPPLIER = (
     SELECT_EVENTS
@@ -187,6 +195,8 @@ class Archive:
         """Raises ArchiveDamaged where a part is not what a statement says that one of the verifier keys has signed."""
         try:
             self._zip = zipfile.ZipFile(file)
+            if self._zip.getinfo(STATEMENT).file_size > MAX_NOTE_BYTES:
+                raise Invalid(f"{STATEMENT} must not be larger than {MAX_NOTE_BYTES} bytes")
             text = self._zip.read(STATEMENT).decode()
             self.checkpoint = check_statement(text, keys)
             self.contents = msgspec.json.decode(text, type=Contents)
@@ -197,7 +207,7 @@ class Archive:
             for name in _PARTS:
                 if self._digest(name) != self.contents.parts.get(name):
                     raise Invalid(f"{name} is not what was signed")
-        except (zipfile.BadZipFile, KeyError, OSError, EOFError, ValueError, msgspec.MsgspecError, Invalid) as error:
+        except _UNREADABLE as error:
             raise ArchiveDamaged(f"it cannot be believed: {error}") from error
 
     def close(self) -> None:

@@ -31,6 +31,8 @@ SUFFIX = ".note"
 _DIGITS = 20
 _CHECKPOINT = re.compile(r"(\d{20})(?:\.([1-9]\d{0,8}))?\.note")
 _CONTINUATION = re.compile(r"continued\.([1-9]\d{0,8})\.note")
+MAX_NOTE_BYTES = 1 << 20
+"""Bytes of a checkpoint or a signed statement. Larger files are not read."""
 _READERS = 8
 _TIMEOUT_S = 10.0
 
@@ -173,6 +175,15 @@ class Outside:
             return open_store(self.url, timeout_s=_TIMEOUT_S)
         except (BaseError, OSError, ValueError) as error:
             raise OutsideUnavailable(f"{self.url}: {type(error).__name__}") from error
+
+
+def read_note(file: Path) -> str:
+    """Return the text of a checkpoint or certificate in a file. Raises Invalid where it is larger than any is."""
+    with file.open("rb") as source:
+        content = source.read(MAX_NOTE_BYTES + 1)
+    if len(content) > MAX_NOTE_BYTES:
+        raise Invalid(f"{file} must not be larger than {MAX_NOTE_BYTES} bytes")
+    return content.decode("utf-8", "replace")
 
 
 def read_signed(note: str, keys: Sequence[str]) -> Checkpoint:

@@ -1,0 +1,99 @@
+"""Files of others, altered: single bytes, parts, numbers, nesting, also of what is compressed in them; and bombs."""
+
+import io
+import random
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import zstandard
+
+_BOMB_BYTES = 1_300_000_000
+_MIB = 1 << 20
+_NUMBERS = (b"-1", b"0", b"400000000", b"1" * 30, b"1e400", b"null", b"[]", b'"x"')
+
+
+def altered(content: bytes, rng: random.Random) -> bytes:
+    """Return the bytes with one alteration."""
+    at = rng.randrange(len(content) + 1)
+    match rng.randrange(7):
+        case 0:
+            return (
+                content[:at] + bytes(byte ^ 1 << rng.randrange(8) for byte in content[at : at + 1]) + content[at + 1 :]
+            )
+        case 1:
+            return content[:at]
+        case 2:
+            return content[:at] + rng.randbytes(rng.randrange(1, 9)) + content[at:]
+        case 3:
+            return content[:at] + content[at + rng.randrange(1, 64) :]
+        case 4:
+            end = at + rng.randrange(1, 256)
+            return content[:end] + content[at:end] + content[end:]
+        case 5:
+            digits = [place for place, byte in enumerate(content) if 48 <= byte < 58]
+            place = rng.choice(digits or [at])
+            return content[:place] + rng.choice(_NUMBERS) + content[place + 1 :]
+        case _:
+            return content[:at] + rng.choice((b"[", b'{"a":')) * 100_000 + content[at:]
+
+
+def _of_zip(content: bytes, rng: random.Random) -> bytes:
+    with zipfile.ZipFile(io.BytesIO(content)) as opened:
+        name = rng.choice(opened.namelist())
+        return _zip_with(content, name, [altered(opened.read(name), rng)])
+
+
+def _of_zstd(content: bytes, rng: random.Random) -> bytes:
+    inside = zstandard.ZstdDecompressor().decompressobj().decompress(content)
+    return zstandard.ZstdCompressor(write_checksum=True).compress(altered(inside, rng))
+
+
+_COMPRESSED: dict[str, Callable[[bytes, random.Random], bytes]] = {
+    "proof": _of_zip, "archive": _of_zip, "replay": _of_zstd,
+}  # fmt: skip
+
+
+def alterations(kind: str, content: bytes, count: int, seed: int) -> Iterator[bytes]:
+    """Yield the file with one alteration, as often as is asked for: of its bytes, and of what is compressed in it."""
+    rng = random.Random(seed)
+    for number in range(count):
+        alter = _COMPRESSED.get(kind, altered) if number % 2 else altered
+        yield alter(content, rng)
+
+
+def write_bombs(kind: str, content: bytes, file: Path) -> Iterator[Path]:
+    """Write small files that become large ones into this file, one after the other."""
+    match kind:
+        case "proof" | "archive":
+            with zipfile.ZipFile(io.BytesIO(content)) as opened:
+                names = opened.namelist()
+            for name in names:
+                file.write_bytes(_zip_with(content, name, _filling(b" ", _BOMB_BYTES // 10)))
+                yield file
+        case "export" | "replay":
+            for filling in (b" ", b"[", b"\n"):
+                with file.open("wb") as output, zstandard.ZstdCompressor().stream_writer(output) as writer:
+                    for piece in _filling(filling, _BOMB_BYTES):
+                        writer.write(piece)
+                yield file
+        case _:
+            file.write_bytes(content)
+            with file.open("ab") as sparse:
+                sparse.truncate(_BOMB_BYTES)
+            yield file
+
+
+def _filling(byte: bytes, size: int) -> Iterator[bytes]:
+    return (byte * _MIB for _ in range(size // _MIB))
+
+
+def _zip_with(content: bytes, changed: str, pieces: Iterator[bytes] | list[bytes]) -> bytes:
+    """Return the zip with a member that consists of these pieces."""
+    written = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as opened, zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as target:
+        for name in opened.namelist():
+            with target.open(name, "w", force_zip64=True) as member:
+                for piece in pieces if name == changed else [opened.read(name)]:
+                    member.write(piece)
+    return written.getvalue()

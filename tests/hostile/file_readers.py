@@ -1,0 +1,111 @@
+"""Reads files of others in a process with bounds: `python -m tests.hostile.file_readers KIND FILE`.
+
+Each line of its input names an altered FILE, which must be refused in a sentence, or mean what FILE means. It answers
+with a line of JSON each: what is wrong, or "". Memory or processor time beyond the bounds ends the process.
+"""
+
+import contextlib
+import io
+import json
+import resource
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner
+
+from cli.backup_proof import own_checkpoint
+from cli.failures import failure_sentence
+from cli.replay import replay as replay_verb
+from eventstore.operations.backup import read_manifest
+from eventstore.operations.export import PayloadLine, body_of, read_export
+from eventstore.proof import verifier
+from eventstore.proof.archive import Archive
+from eventstore.proof.checkpoint_list import parsed_note
+from eventstore.proof.checkpoints import read_note
+from tests.support.sealed_log import KEY
+
+MEMORY_BYTES = 1 << 30
+"""Address space beyond that of the process before it reads anything. Half of it is the largest proof."""
+PROCESSOR_S = 300
+"""Processor time of all files together, in seconds."""
+MAX_REFUSAL = 1_000_000
+"""Characters of a refusal."""
+
+
+def proof(file: Path) -> Any:
+    """Return what an auditor's program prints. Raises Invalid where it does not end with 0."""
+    out, err = io.StringIO(), io.StringIO()
+    sys.argv = ["importledger-verify", str(file), "--key", KEY.verifier]
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = verifier.run()
+    if code:
+        raise verifier.Invalid(err.getvalue())
+    return out.getvalue()
+
+
+def note(file: Path) -> Any:
+    text = read_note(file)
+    with contextlib.suppress(ValueError):
+        parsed_note(text)
+    return verifier.read_checkpoint(text, KEY.verifier)
+
+
+def archive(file: Path) -> Any:
+    opened = Archive(file, [KEY.verifier])
+    try:
+        opened.check()
+        return opened.contents, list(opened.events()), list(opened.payloads())
+    finally:
+        opened.close()
+
+
+def export(file: Path) -> Any:
+    return [(line, body_of(line)) if isinstance(line, PayloadLine) else line.recorded() for line in read_export(file)]
+
+
+def replay(file: Path) -> Any:
+    """Whatever is decided otherwise: an export is not signed, and may say anything."""
+    ended = CliRunner().invoke(replay_verb, [str(file)])
+    if ended.exception is not None and not isinstance(ended.exception, SystemExit):
+        raise ended.exception
+
+
+def manifest(file: Path) -> Any:
+    """Of a backup whose other files are as they were."""
+    own = own_checkpoint(file.parent)
+    if own is None:
+        raise verifier.Invalid("it is not signed, which `restore --verify` refuses")
+    return read_manifest(file.parent), own
+
+
+READERS: dict[str, Callable[[Path], Any]] = {
+    "proof": proof, "note": note, "archive": archive, "export": export, "replay": replay, "manifest": manifest,
+}  # fmt: skip
+
+
+def judged(read: Callable[[Path], Any], file: Path, meaning: Any) -> str:
+    """Return what is wrong with how the file is read; "" for a refusal in a sentence, or for the same meaning."""
+    try:
+        return "" if read(file) == meaning else "accepted, and means something else"
+    except Exception as error:
+        sentence = str(error) if isinstance(error, verifier.Invalid) else failure_sentence(error)
+        if sentence is None:
+            return traceback.format_exc()
+        return "" if len(sentence) < MAX_REFUSAL else f"a refusal of {len(sentence)} characters"
+
+
+def main(kind: str, file: Path) -> None:
+    read = READERS[kind]
+    meaning = read(file)
+    size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY_BYTES, size + MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR_S, PROCESSOR_S))
+    for line in sys.stdin:
+        print(json.dumps(judged(read, Path(line.removesuffix("\n")), meaning)), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

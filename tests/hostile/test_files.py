@@ -1,0 +1,166 @@
+"""Files that others made: no reader ends in a traceback, takes memory without end, or accepts what was altered.
+
+Each kind of file is altered `FUZZ_FILES` times [default: 60], and read in a process with bounds.
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psycopg
+import pytest
+import zstandard
+from click.testing import CliRunner
+
+from cli.failures import failure_sentence
+from cli.main import importledger
+from eventstore.aggregates import import_process
+from eventstore.operations.backup import MANIFEST, Part, back_up
+from eventstore.operations.export import export, header_of
+from eventstore.proof.archive import write_archive
+from eventstore.proof.proof import write_proof
+from eventstore.proof.sealing import sign_snapshot
+from eventstore.proof.statement import sign_statement
+from projections.platform.account_numbers import ACCOUNT_NUMBERS
+from tests.hostile.alterations import alterations, write_bombs
+from tests.hostile.file_readers import READERS
+from tests.support.folders import ROOT
+from tests.support.make import NOON
+from tests.support.sealed_log import KEY, SUPPLIER, Log, emptied
+
+COUNT = int(os.environ.get("FUZZ_FILES", "60"))
+SEED = 47
+
+
+class Reader:
+    """The process that reads files of a kind."""
+
+    def __init__(self, kind: str, file: Path) -> None:
+        command = [sys.executable, "-m", "tests.hostile.file_readers", kind, str(file)]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+    def problem_of(self, file: Path) -> str:
+        """Return what is wrong with how it reads the file, or how it ended; "" for nothing."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            print(file, file=self._process.stdin, flush=True)
+            answer = self._process.stdout.readline()
+        except BrokenPipeError:
+            answer = ""
+        if answer:
+            return str(json.loads(answer))
+        _, complained = self._process.communicate()
+        return f"the reader ended with {self._process.returncode}: {complained}"
+
+    def end(self) -> None:
+        self._process.communicate()
+
+
+def written(kind: str, log: Log, folder: Path) -> Path:
+    """A file of this kind, as the service writes it."""
+    file = folder / "whole"
+    with psycopg.connect(log.urls.service) as connection:
+        sealed = log.seal()
+        newest = (sealed.checkpoint, sealed.note)
+        match kind:
+            case "proof":
+                streams = [import_process.stream_of(SUPPLIER, "BENCH-0000001")]
+                write_proof(connection, file, streams, newest, KEY.verifier, kept={}, payloads=True)
+            case "note":
+                file.write_text(sealed.note)
+            case "archive":
+                write_archive(connection, file, SUPPLIER, newest, KEY, at=NOON)
+            case "export" | "replay":
+                bounds: dict[str, Any] = {"first": 1, "last": 30}
+                connection.rollback()
+                export(connection, file, header_of(SUPPLIER, "1", "30"), bounds, payloads=True)
+            case "manifest":
+                backed_up(log, folder / "backup")
+                return folder / "backup" / MANIFEST
+    return file
+
+
+def backed_up(log: Log, folder: Path) -> None:
+    """A backup that is signed."""
+    back_up(
+        log.urls.service,
+        folder,
+        ACCOUNT_NUMBERS,
+        sign=lambda connection, told: sign_statement(told, KEY, sign_snapshot(connection, KEY, at=NOON), at=NOON),
+    )
+
+
+@pytest.fixture(params=sorted(READERS))
+def reading(request: pytest.FixtureRequest, log: Log, folder: Path) -> Iterator[tuple[str, bytes, Path, Reader]]:
+    """A kind of file, one that is whole, where altered ones are put, and what reads them."""
+    whole = written(request.param, log, folder)
+    reader = Reader(request.param, whole)
+    content = whole.read_bytes()
+    assert reader.problem_of(whole) == ""
+    yield request.param, content, whole if request.param == "manifest" else folder / "altered", reader
+    reader.end()
+
+
+def test_no_altered_file_is_accepted_or_ends_its_reader(reading: tuple[str, bytes, Path, Reader]) -> None:
+    kind, content, file, reader = reading
+    for number, alteration in enumerate(alterations(kind, content, COUNT, SEED)):
+        file.write_bytes(alteration)
+        assert reader.problem_of(file) == "", f"alteration {number} of {kind}"
+
+
+def test_a_small_file_that_becomes_a_large_one_is_refused(reading: tuple[str, bytes, Path, Reader]) -> None:
+    kind, content, file, reader = reading
+    for number, bomb in enumerate(write_bombs(kind, content, file)):
+        assert reader.problem_of(bomb) == "", f"bomb {number} of {kind}"
+
+
+@pytest.mark.parametrize(
+    ("part", "columns"),
+    [
+        ("events", "*"),
+        ("payloads", "stream, sha256, content, subject"),
+        ("payload_keys", "stream, key"),
+        ("remembered_answers", "command_id, request_sha256, status, body"),
+    ],
+)
+def test_a_restore_verifies_no_backup_with_an_altered_part(
+    log: Log, folder: Path, monkeypatch: pytest.MonkeyPatch, part: str, columns: str
+) -> None:
+    """Whoever altered the part has made its digest fit, and taken the signature away. Other columns decide nothing."""
+    for name, value in {
+        "DATABASE_URL": log.urls.service,
+        "DATABASE_ADMIN_URL": log.urls.admin,
+        "IMPORTLEDGER_DATA_DIR": str(folder / "data"),
+    }.items():
+        monkeypatch.setenv(name, value)
+    log.answer("supplier/ANSWERED")
+    (folder / "kept.note").write_text(log.seal().note)
+    manifest = back_up(log.urls.service, folder / "backup", ACCOUNT_NUMBERS)
+    query = f"SELECT {columns} FROM {part} ORDER BY 1, 2".encode()
+    meant = log.admin.execute(query).fetchall()
+    file = folder / "backup" / f"{part}.copy.zst"
+    rows = zstandard.ZstdDecompressor().decompressobj().decompress(file.read_bytes())
+    for number, alteration in enumerate(alterations(part, rows, COUNT // 20, SEED)):
+        file.write_bytes(zstandard.ZstdCompressor().compress(alteration))
+        told = Part(
+            alteration.count(b"\n"), hashlib.sha256(file.read_bytes()).hexdigest(), manifest.parts[part].columns
+        )
+        forged = msgspec.structs.replace(manifest, parts=manifest.parts | {part: told})
+        (folder / "backup" / MANIFEST).write_bytes(msgspec.json.encode(forged))
+        emptied(log)
+        options = ("--verify", "--against", str(folder / "kept.note"), "--key", KEY.verifier)
+        ended = CliRunner().invoke(importledger, ["restore", str(folder / "backup"), *options])
+        if ended.exit_code == 0:
+            is_same = log.admin.execute(query).fetchall() == meant
+            assert is_same, f"alteration {number} is verified, and means something else"
+            continue
+        assert isinstance(ended.exception, Exception)
+        assert failure_sentence(ended.exception) is not None, ended.exc_info
