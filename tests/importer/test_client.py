@@ -80,6 +80,16 @@ def test_a_wrong_key_is_refused_at_once(service: RunningService) -> None:
         client.status("X", "Y")
 
 
+def test_an_address_with_a_path_too_many_is_named_and_not_a_missing_run(service: RunningService) -> None:
+    importer = service.importer()
+    with (
+        Client(f"{service.base_url}/v2", importer.api_key) as client,
+        pytest.raises(ImportLedgerError, match="is the address right") as refused,
+    ):
+        client.run(importer.supplier, "x")
+    assert not isinstance(refused.value, NotFound)
+
+
 def test_a_service_that_is_not_there_is_unavailable() -> None:
     waits: list[str] = []
     client = Client(

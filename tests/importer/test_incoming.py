@@ -96,6 +96,19 @@ def test_a_key_that_the_service_refuses_is_told_in_a_sentence_of_importbook(caps
     assert "must be one that the operator gave you" in capsys.readouterr().err
 
 
+def test_a_certificate_without_totals_is_said_to_be_of_another_kind(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    Path("m.json").write_text('{"accounts": 1, "paths": {}}')
+    with answering(
+        lambda path: hostile("/certificate/").replace(b"totals", b"other") if "cert" in path else hostile(path)
+    ) as url:
+        words = ["book", "--manifest", "m.json", "--supplier", "NORDWIND", "--url", url, "--key", "ilk_x"]
+        assert main.run(["reconcile", *words]) == 2
+    assert "is the address right" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("verb", ["watch", "errors", "push", "reconcile"])
 def test_what_a_server_says_is_escaped_before_it_reaches_the_terminal(
     verb: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -133,8 +146,9 @@ def hostile(path: str) -> bytes:
         return msgspec.json.encode(receipt) + b"\n" + msgspec.json.encode({"summary": {"lines": 1, "refused": 1}})
     if path.endswith("/imports/?status=ERRORED"):
         return b""
-    if path.endswith("/totals/"):
-        return msgspec.json.encode({"by_ledger": {MOVES: {"ledgers": 1}}, "paths": {MOVES: {"count": 1, "digest": ""}}})
+    if path.endswith("/certificate/"):
+        totals = {"by_ledger": {MOVES: {"ledgers": 1}}, "paths": {MOVES: {"count": 1, "digest": ""}}}
+        return msgspec.json.encode({"totals": totals})
     run = {"run": MOVES, "import_supplier": MOVES, "by_status": {MOVES: 1}, "errors": [problem], "warnings": [problem]}
     return msgspec.json.encode(run | {"refused": 1, "warned": 1})
 

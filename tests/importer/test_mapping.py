@@ -145,6 +145,15 @@ def test_a_field_that_accounts_do_not_have_is_open(tmp_path: Path, account: dict
     assert "open: 1" in shown
 
 
+def test_a_name_with_a_line_break_or_an_escape_stays_in_its_comment(tmp_path: Path) -> None:
+    """Headers with line breaks are usual in workbooks; one could add lines to the mapping, or clear a screen."""
+    file = table(tmp_path, ["Nr", "Mein\nkey: other", "a\x1b[2Jb"], [["K1", "x", "y"]])
+    proposed = importbook("map", "init", file, at=tmp_path).stdout
+    assert "# goes nowhere yet: Mein\\nkey: other" in proposed.splitlines()
+    assert "# goes nowhere yet: a\\x1b[2Jb" in proposed.splitlines()
+    assert "key" not in yaml.safe_load(proposed)
+
+
 def test_a_table_without_rows_is_open(tmp_path: Path) -> None:
     code, shown = checked_mapping(tmp_path, WHOLE, [])
     assert code == 1

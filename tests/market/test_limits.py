@@ -290,6 +290,7 @@ def test_registers_are_counted_of_meters_for_one_direction_that_still_count() ->
         (is_metering_location_id, "DE" + "9" * 11 + "Z" * 20, "DE" + "9" * 11 + "Z" * 19),
         (is_metering_location_id, "DE" + "0" * 11 + "A" * 20, "DE" + "0" * 10 + "A" * 21),
         (is_metering_location_id, "DE" + "0" * 11 + "A" * 20, "de" + "0" * 11 + "A" * 20),
+        (is_metering_location_id, "DE" + "0" * 11 + "A" * 20, "AT" + "0" * 11 + "A" * 20),
         (is_metering_location_id, "DE" + "0" * 11 + "A" * 20, "DE" + "0" * 11 + "A" * 19 + "a"),
         (is_metering_location_id, "DE" + "0" * 11 + "A" * 20, "XX" + "0" * 11 + "A" * 20),
         (is_postcode, "00000", "000000"),

@@ -13,7 +13,7 @@ MAX_LINE_BYTES = 16 * 2**20
 MAX_ANSWER_BYTES = 256 * 2**20
 """More than any answer of a ledger has that is no stream of lines."""
 
-_NOT_UNDERSTOOD = "The answer is not one of an import ledger: is the address right?"
+NOT_UNDERSTOOD = "The answer is not one of an import ledger: is the address right?"
 
 
 def lines_of(parts: Iterable[bytes]) -> Iterator[bytes]:
@@ -31,7 +31,7 @@ def lines_of(parts: Iterable[bytes]) -> Iterator[bytes]:
             yield from whole
             rest = bytearray(last)
         elif len(rest) > MAX_LINE_BYTES:
-            raise ImportLedgerError(_NOT_UNDERSTOOD)
+            raise ImportLedgerError(NOT_UNDERSTOOD)
     if rest:
         yield bytes(rest)
 
@@ -42,7 +42,7 @@ def whole_of(parts: Iterable[bytes]) -> bytes:
     for part in parts:
         content += part
         if len(content) > MAX_ANSWER_BYTES:
-            raise ImportLedgerError(_NOT_UNDERSTOOD)
+            raise ImportLedgerError(NOT_UNDERSTOOD)
     return bytes(content)
 
 
@@ -51,4 +51,4 @@ def understood(decoder: msgspec.json.Decoder[T], content: bytes) -> T:
     try:
         return decoder.decode(content)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise ImportLedgerError(_NOT_UNDERSTOOD) from None
+        raise ImportLedgerError(NOT_UNDERSTOOD) from None

@@ -12,6 +12,7 @@ import yaml
 from importledger_client.contract import ACCOUNT, Field, paths
 from importledger_client.mapping import LEAF, SPECIAL, Plan
 from importledger_client.tables.table import Row
+from importledger_client.visible import visible
 
 REQUIRED = "This field must be given."
 _CUSTOMER, _ADDRESS = "customers.", "supply_addresses."
@@ -120,8 +121,9 @@ def proposed(columns: list[str], rows: list[Row], source: Mapping[str, str], ope
         said = {"key": number, **said}
     text = yaml.safe_dump(said, sort_keys=False, allow_unicode=True, width=120)
     plan = Plan(account=account, ignore=[])
-    comments = [f"# {sentence}" for sentence in open_] + [f"# goes nowhere yet: {column}" for column in nowhere]
-    comments += [f"# nothing fills {gap.name}: {gap.sentence}" for gap in gaps(plan)]
+    told = [*open_, *(f"goes nowhere yet: {column}" for column in nowhere)]
+    told += [f"nothing fills {gap.name}: {gap.sentence}" for gap in gaps(plan)]
+    comments = [f"# {visible(sentence)}".replace("\n", "\\n") for sentence in told]
     return "\n".join(["# How the columns become accounts; `importbook map check` says what is open.", *comments, text])
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from importledger_client.answers import Failure, ImportStatus, JobProgress, Receipt, Run
 from importledger_client.errors import ImportLedgerError, Misconfigured, NotAllowed, error_of
-from importledger_client.incoming import understood
+from importledger_client.incoming import NOT_UNDERSTOOD, understood
 
 CREATE = "/v2/data-import/accounts/"
 VALIDATE = "/v2/data-import/accounts/validate/"
@@ -157,6 +157,8 @@ class Token:
 
     def take(self, status: int, content: bytes) -> None:
         """The answer to `token_request`. Raises NotAllowed for a refused key, else its fault."""
+        if status in (404, 405):
+            raise ImportLedgerError(NOT_UNDERSTOOD, status=status)
         if status != 200:
             raise fault(status, content, None)
         if errors := understood(_DENIED, content).errors:

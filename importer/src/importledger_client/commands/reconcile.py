@@ -27,7 +27,8 @@ from importledger_client.commands.common import (
 from importledger_client.commands.exit_codes import INTERRUPTED, OK, SOMETHING_WRONG
 from importledger_client.comparing import Comparison, compared
 from importledger_client.display import number
-from importledger_client.errors import NotFound, Refused
+from importledger_client.errors import ImportLedgerError, NotFound, Refused
+from importledger_client.incoming import NOT_UNDERSTOOD
 from importledger_client.manifest import COUNTS, sums_filled
 
 if TYPE_CHECKING:
@@ -80,7 +81,9 @@ def _reconciled(client: "Client", supplier: str, run: str, manifest: Mapping[str
             certificate = client.certificate(supplier, run, manifest, on_progress=tell)
         except Refused as refused:
             return Reconciled(client.totals(supplier, run, on_progress=tell), refused=refused)
-    return Reconciled(certificate["totals"], certificate)
+    if not isinstance(totals := certificate.get("totals"), dict):
+        raise ImportLedgerError(NOT_UNDERSTOOD)
+    return Reconciled(totals, certificate)
 
 
 @contextlib.contextmanager
