@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from api.run_names import TOO_MANY, TOO_MANY_DETAIL
 from api.status_codes import CODES, FAILING, INTAKE_STOPPED, STOPPED, sentence_of
 from eventstore.errors import AlreadyImported
 from market import RULES
@@ -235,6 +236,13 @@ _ANSWERS = (
         CODES[429],
         "The key makes too many requests a second; Retry-After says when to come again.",
         "Der Schlüssel stellt zu viele Anfragen je Sekunde; Retry-After sagt, wann es weitergeht.",
+    ),
+    _answer(
+        429,
+        TOO_MANY,
+        TOO_MANY_DETAIL,
+        TOO_MANY_DETAIL.german,
+        also=("field",),
     ),
     _answer(
         431,

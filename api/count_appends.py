@@ -6,7 +6,7 @@ name until it is certain that it is stored: a stream that has its batch takes no
 
 import asyncio
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import psycopg
 
@@ -31,7 +31,7 @@ class CountAppends:
     """Appends what `take` returns, by stream; `take` is called when everything before is stored."""
 
     def __init__(
-        self, ledger: Ledger, take: Callable[[], Mapping[str, Command]], *, interval_s: float, name: str
+        self, ledger: Ledger, take: Callable[[], Awaitable[Mapping[str, Command]]], *, interval_s: float, name: str
     ) -> None:
         """`name` is that of the work, for its troubles."""
         self._ledger = ledger
@@ -73,7 +73,7 @@ class CountAppends:
             supervision.works(self._name)
 
     async def _append(self) -> None:
-        while commands := self._doubtful or self._take():
+        while commands := self._doubtful or await self._take():
             is_repeated, self._doubtful = commands is self._doubtful, commands
             await asyncio.to_thread(self._store, commands, is_repeated=is_repeated)
             self._doubtful = {}

@@ -10,7 +10,7 @@ from api.errors import NotValid, not_found
 from api.operation import V2
 from api.paths import identifier
 from api.services import Services
-from projections.import_run import RunState, is_up, run_states
+from projections.import_run import RunState, is_up, run_state
 from schemas.base import Problem
 from schemas.sentence import Sentence
 
@@ -41,7 +41,7 @@ class KnownRuns:
         return state
 
     async def state(self, supplier: str, run: str) -> RunState | None:
-        return next(iter(await read(self._pool, run_states, supplier, run)), None)
+        return await read(self._pool, run_state, supplier, run)
 
 
 def run_not_valid(*problems: Problem) -> NotValid:

@@ -172,6 +172,7 @@ LIMITS: tuple[Limit, ...] = (
         "memory, the others' share",
     ),
     Limit("time for sending one of these", f"{MAX_LIST_S / 60:.0f} minutes", "it is cut off", "the others' share"),
+    Limit("new runs of a supplier in a day (UTC)", "1,000", "429, in bulk that line alone: `too_many_runs`", _OTHERS),
     Limit("runs of a supplier that workers add up at a time", f"{MAX_OPEN}", _BUSY, "the workers, the others' share"),
     Limit(
         "manifest that is compared with a run",

@@ -31,11 +31,15 @@ class RefusalCounts(CountAppends):
 
     def count(self, supplier: str, places: Iterable[str]) -> None:
         """Count each of these places of one request once."""
-        counts = self._counts.setdefault(supplier, Counter())
-        for name in places:
-            counts[name if name in counts or len(counts) < MAX_PLACES else OTHER] += 1
+        self.add(supplier, dict.fromkeys(places, 1))
 
-    def _taken(self) -> Mapping[str, Command]:
+    def add(self, supplier: str, numbers: Mapping[str, int]) -> None:
+        """Count each of these places so many times."""
+        counts = self._counts.setdefault(supplier, Counter())
+        for name, number in numbers.items():
+            counts[name if name in counts or len(counts) < MAX_PLACES else OTHER] += number
+
+    async def _taken(self) -> Mapping[str, Command]:
         counted, since = self._counts, self._since
         self._counts, self._since = {}, now()
         return {

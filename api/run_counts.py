@@ -12,6 +12,7 @@ import msgspec
 
 from api.count_appends import CountAppends, batch_name
 from api.refusal_counts import MAX_PLACES, OTHER, RefusalCounts
+from api.run_names import RunNames
 from eventstore.aggregates.aggregate import Command
 from eventstore.aggregates.run import CountRun, Mode, ReplayAccounts, stream_of
 from eventstore.clock import now
@@ -43,6 +44,7 @@ class RunCounts(CountAppends):
     def __init__(self, ledger: Ledger, refusals: RefusalCounts, *, interval_s: float = INTERVAL_S) -> None:
         super().__init__(ledger, self._taken, interval_s=interval_s, name="counts of runs")
         self._refusals = refusals
+        self.names = RunNames(ledger)
         self._runs: dict[tuple[str, str, Mode], _Count] = {}
 
     def refuse(self, supplier: str, run: str, mode: Mode, places: Iterable[str]) -> None:
@@ -74,13 +76,18 @@ class RunCounts(CountAppends):
     def _of(self, supplier: str, run: str, mode: Mode) -> _Count:
         return self._runs.setdefault((supplier, run, mode), _Count(now()))
 
-    def _taken(self) -> Mapping[str, Command]:
-        counted, self._runs = self._runs, {}
-        return {
-            stream_of(supplier, run, batch_name()): command
-            for (supplier, run, mode), count in counted.items()
-            for command in _commands(mode, count)
-        }
+    async def _taken(self) -> Mapping[str, Command]:
+        """Take the counts. Those of new runs beyond the limit count by supplier alone."""
+        asked = {(supplier, run) for supplier, run, _ in self._runs}
+        admitted = await self.names.admitted(asked)
+        commands: dict[str, Command] = {}
+        for supplier, run, mode in [key for key in self._runs if key[:2] in asked]:
+            count = self._runs.pop((supplier, run, mode))
+            if (supplier, run) in admitted:
+                commands |= {stream_of(supplier, run, batch_name()): command for command in _commands(mode, count)}
+            else:
+                self._refusals.add(supplier, count.counts)
+        return commands
 
 
 def _add_places(counts: Counter[str], places: Iterable[str]) -> None:

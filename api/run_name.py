@@ -14,7 +14,7 @@ RUN = Parameter(
     " place for personal data.",
     schema={"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
 )
-_RUN = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,64}\Z")
+RUN_NAME = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,64}\Z")
 
 
 def named_run(request: Request) -> str:
@@ -24,7 +24,7 @@ def named_run(request: Request) -> str:
     name = request.query_params.get("run")
     if name is None:
         return ""
-    if not _RUN.match(name):
+    if not RUN_NAME.match(name):
         raise ApiError(
             400,
             Sentence(

@@ -6,9 +6,9 @@ adds up states, errors, warnings, and how many imports have ended in each ten se
 
 from collections import Counter as Sums
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, LiteralString
 
 import msgspec
 from psycopg import AsyncConnection, Connection
@@ -63,7 +63,10 @@ _TABLES = {
     "import_run_count": "supplier text NOT NULL, run text NOT NULL, kind text NOT NULL, name text NOT NULL,"
     " path text NOT NULL, number bigint NOT NULL, PRIMARY KEY (supplier, run, kind, name, path)",
 }
-_INDEX = ("import_run_account", "(supplier, run, position, external_account_number)")
+_INDEXES = {
+    "import_run": "(supplier, started_at, run)",
+    "import_run_account": "(supplier, run, position, external_account_number)",
+}
 
 AccountKey = tuple[str, str]
 """Supplier and external account number."""
@@ -113,15 +116,16 @@ class ImportRuns(Following):
         events: tuple[type[Event], ...] = (*STATUS_AFTER, SubjectErased, RunCounted, AccountsReplayed)
         super().__init__("import_run", events=events, columns=_TABLES["import_run"], project=lambda seen: ())
         self.tables = tuple(_TABLES)
-        self.definition = "; ".join((*_TABLES.values(), *_INDEX, EDITION))
+        self.definition = "; ".join((*_TABLES.values(), *_INDEXES.values(), EDITION))
 
     def create(self, connection: Connection[Any], schema: str) -> None:
         """Make the three tables, empty."""
         for name, columns in _TABLES.items():
             table = SQL("{}").format(Identifier(schema, name)).as_string(connection)
             connection.execute(f"CREATE TABLE {table} ({columns})".encode())
-        table = SQL("{}").format(Identifier(schema, _INDEX[0])).as_string(connection)
-        connection.execute(f"CREATE INDEX ON {table} {_INDEX[1]}".encode())
+        for name, columns in _INDEXES.items():
+            table = SQL("{}").format(Identifier(schema, name)).as_string(connection)
+            connection.execute(f"CREATE INDEX ON {table} {columns}".encode())
 
     def rows(self, seen: Seen) -> Rows:
         raise NotImplementedError("a run needs every event")
@@ -134,12 +138,13 @@ class ImportRuns(Following):
         if not batch:
             return
         changes = _Changes(_members(connection, schema, _accounts_in(batch)), _Previous(connection, batch))
+        statuses = _statuses(connection, batch, changes.members)
         for seen in batch:
             match seen.recorded.event:
                 case RunCounted() as event:
                     _add_counts(changes, seen, event)
                 case AccountsReplayed() as event:
-                    _add_replayed(connection, changes, seen, event)
+                    _add_replayed(changes, seen, event, statuses)
                 case _:
                     _add_import(changes, seen)
         _write(connection, schema, changes)
@@ -160,12 +165,16 @@ def _add_counts(changes: _Changes, seen: Seen, event: RunCounted) -> None:
         changes.count(run, "warning", *code_and_path(name), number)
 
 
-def _add_replayed(connection: Connection[Any], changes: _Changes, seen: Seen, event: AccountsReplayed) -> None:
+def _add_replayed(
+    changes: _Changes, seen: Seen, event: AccountsReplayed, statuses: Mapping[tuple[str, int], str]
+) -> None:
     supplier, name = run_of(seen.stream)
     changes.touch((supplier, name), seen, event.mode)
-    new = [external for external in event.accounts if changes.join((supplier, external), name, seen.position)]
-    for status in _statuses(connection, [stream_of(supplier, external) for external in new], seen.position):
-        changes.count((supplier, name), "status", status)
+    for external in event.accounts:
+        if changes.join((supplier, external), name, seen.position):
+            status = statuses.get((stream_of(supplier, external), seen.position))
+            if status is not None:
+                changes.count((supplier, name), "status", status)
 
 
 def _add_import(changes: _Changes, seen: Seen) -> None:
@@ -274,20 +283,36 @@ def _members(connection: Connection[Any], schema: str, accounts: Collection[Acco
 
 
 _SELECT_LAST = """
-SELECT DISTINCT ON (stream) topic, encode(state, 'escape') LIKE '%%"account_number":%%' AS has_account
-FROM events
-WHERE stream = ANY(%s) AND position <= %s
-ORDER BY stream, version DESC
+SELECT stream, upto, last.topic, last.has_account
+FROM unnest(%s::text[], %s::bigint[]) AS wanted (stream, upto)
+CROSS JOIN LATERAL (
+    SELECT topic, encode(state, 'escape') LIKE '%%"account_number":%%' AS has_account
+    FROM events AS e
+    WHERE e.stream = wanted.stream AND e.position <= wanted.upto
+    ORDER BY version DESC
+    LIMIT 1
+) AS last
 """
 
 
-def _statuses(connection: Connection[Any], streams: Sequence[str], position: int) -> Iterator[str]:
-    """The state of each of these imports after the event at a position."""
-    if not streams:
-        return
+def _statuses(
+    connection: Connection[Any], batch: Iterable[Seen], members: Mapping[AccountKey, Collection[str]]
+) -> dict[tuple[str, int], str]:
+    """The states of the accounts that a batch adds to runs, by stream and position of the event that adds them."""
+    wanted: list[tuple[str, int]] = []
+    for seen in batch:
+        if isinstance(event := seen.recorded.event, AccountsReplayed):
+            supplier, run = run_of(seen.stream)
+            new = (external for external in event.accounts if run not in members.get((supplier, external), ()))
+            wanted += [(stream_of(supplier, external), seen.position) for external in new]
+    if not wanted:
+        return {}
     with connection.cursor(row_factory=tuple_row) as cursor:
-        for topic, has_account in cursor.execute(_SELECT_LAST, (list(streams), position)).fetchall():
-            yield STATUS_AFTER_TOPIC.get(topic) or status_after_erasure(has_account)
+        rows = cursor.execute(_SELECT_LAST, [list(column) for column in zip(*wanted, strict=True)]).fetchall()
+    return {
+        (stream, upto): STATUS_AFTER_TOPIC.get(topic) or status_after_erasure(has_account)
+        for stream, upto, topic, has_account in rows
+    }
 
 
 def _write(connection: Connection[Any], schema: str, changes: _Changes) -> None:
@@ -297,27 +322,65 @@ def _write(connection: Connection[Any], schema: str, changes: _Changes) -> None:
             columns = [list(column) for column in zip(*changes.joined, strict=True)]
             cursor.execute(insert.format(Identifier(schema, "import_run_account")), columns)
         counts = [(*key, number) for key, number in sorted(changes.counts.items()) if number]
-        cursor.executemany(SQL(_UPSERT_COUNT).format(table=Identifier(schema, "import_run_count")), counts)
-        if any(number < 0 for *_, number in counts):
-            gone = SQL("DELETE FROM {} WHERE number = 0").format(Identifier(schema, "import_run_count"))
-            cursor.execute(gone)
         runs = [(*run, *row) for run, row in sorted(changes.runs.items())]
-        cursor.executemany(SQL(_UPSERT_RUN).format(table=Identifier(schema, "import_run")), runs)
+        for statement, table, rows in (
+            (_UPSERT_COUNT, "import_run_count", counts),
+            (_DELETE_NONE, "import_run_count", [row[:-1] for row in counts if row[-1] < 0]),
+            (_UPSERT_RUN, "import_run", runs),
+        ):
+            if rows:
+                columns = [list(column) for column in zip(*rows, strict=True)]
+                cursor.execute(SQL(statement).format(table=Identifier(schema, table)), columns)
 
 
 _UPSERT_COUNT = """
-INSERT INTO {table} AS row (supplier, run, kind, name, path, number) VALUES (%s, %s, %s, %s, %s, %s)
+INSERT INTO {table} AS row (supplier, run, kind, name, path, number)
+SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[])
 ON CONFLICT (supplier, run, kind, name, path) DO UPDATE SET number = row.number + excluded.number
+"""
+_DELETE_NONE = """
+DELETE FROM {table} AS row
+USING unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[]) AS less (supplier, run, kind, name, path)
+WHERE (row.supplier, row.run, row.kind, row.name, row.path)
+    = (less.supplier, less.run, less.kind, less.name, less.path) AND row.number = 0
 """
 _UPSERT_RUN = """
 INSERT INTO {table} AS row (supplier, run, mode, started_at, last_at, position, valid, refused)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s)
+SELECT * FROM unnest(
+    %s::text[], %s::text[], %s::text[], %s::timestamptz[], %s::timestamptz[], %s::bigint[], %s::bigint[], %s::bigint[])
 ON CONFLICT (supplier, run) DO UPDATE SET
     mode = CASE excluded.mode WHEN '' THEN row.mode ELSE excluded.mode END,
     started_at = least(row.started_at, excluded.started_at), last_at = greatest(row.last_at, excluded.last_at),
     position = greatest(row.position, excluded.position),
     valid = row.valid + excluded.valid, refused = row.refused + excluded.refused
 """
+
+
+_SELECT_KNOWN = """
+SELECT supplier, run
+FROM import_run
+JOIN unnest(%s::text[], %s::text[]) AS named (supplier, run) USING (supplier, run)
+"""
+_COUNT_SINCE = """
+SELECT supplier, (
+    SELECT count(*) FROM (SELECT FROM import_run AS r WHERE r.supplier = s.supplier AND started_at >= %s LIMIT %s) AS t)
+FROM unnest(%s::text[]) AS s (supplier)
+"""
+
+
+def known_runs(connection: Connection[Any], names: Collection[RunKey]) -> set[RunKey]:
+    """Return the runs among these that exist."""
+    suppliers, runs = (list(column) for column in zip(*names, strict=True))
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        return {(supplier, run) for supplier, run in cursor.execute(_SELECT_KNOWN, (suppliers, runs))}
+
+
+def runs_since(
+    connection: Connection[Any], suppliers: Collection[str], since: datetime, *, most: int
+) -> dict[str, int]:
+    """Count the runs of each supplier that began at this time or later, up to `most`."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        return dict(cursor.execute(_COUNT_SINCE, (since, most, [*suppliers])).fetchall())
 
 
 def not_in_run(connection: Connection[Any], supplier: str, run: str, accounts: Sequence[str]) -> list[str]:
@@ -331,28 +394,34 @@ def not_in_run(connection: Connection[Any], supplier: str, run: str, accounts: S
     return [external for external in accounts if external not in known]
 
 
+_SELECT_RUN = """
+SELECT run, mode, started_at, last_at, position, valid, refused
+FROM import_run
+WHERE supplier = %(supplier)s AND run = %(run)s
+"""
 _SELECT_RUNS = """
 SELECT run, mode, started_at, last_at, position, valid, refused
 FROM import_run
-WHERE supplier = %(supplier)s AND (%(run)s::text IS NULL OR run = %(run)s)
+WHERE supplier = %(supplier)s AND (%(after)s = '' OR (started_at, run) > (
+    SELECT started_at, run FROM import_run WHERE supplier = %(supplier)s AND run = %(after)s))
 ORDER BY started_at, run
+LIMIT %(limit)s
 """
 _SELECT_COUNTS = """
 SELECT run, kind, name, path, number
 FROM import_run_count
-WHERE supplier = %(supplier)s AND (%(run)s::text IS NULL OR run = %(run)s) AND kind <> 'ended'
+WHERE supplier = %(supplier)s AND run = ANY(%(runs)s) AND kind <> 'ended'
 ORDER BY run, kind, number DESC, name, path
 """
 _SELECT_ENDED = """
 SELECT r.run, e.name::bigint, e.number
-FROM import_run AS r, LATERAL (
+FROM unnest(%(runs)s::text[]) AS r (run), LATERAL (
     SELECT name, number
     FROM import_run_count AS c
-    WHERE c.supplier = r.supplier AND c.run = r.run AND kind = 'ended'
+    WHERE c.supplier = %(supplier)s AND c.run = r.run AND kind = 'ended'
     ORDER BY name DESC
     LIMIT %(spans)s
 ) AS e
-WHERE r.supplier = %(supplier)s AND (%(run)s::text IS NULL OR r.run = %(run)s)
 """
 
 
@@ -373,17 +442,36 @@ class RunState(msgspec.Struct, frozen=True):
         return any(self.record.by_status.get(status) for status in WAITING)
 
 
-async def run_states(connection: AsyncConnection[Any], supplier: str, run: str | None = None) -> list[RunState]:
-    """A supplier's runs, or the one of this name, in the order in which they began."""
-    wanted = {"supplier": supplier, "run": run, "spans": RATE_OVER_S // SPAN_S + 1}
+async def run_state(connection: AsyncConnection[Any], supplier: str, run: str) -> RunState | None:
+    """The supplier's run of this name; None where there is none."""
+    states = await _states(connection, _SELECT_RUN, {"supplier": supplier, "run": run})
+    return states[0] if states else None
+
+
+async def runs_page(
+    connection: AsyncConnection[Any], supplier: str, *, after: str, limit: int
+) -> tuple[list[RunState], str]:
+    """A supplier's runs after the one of this name, in the order in which they began.
+
+    The last name of the page is returned too, "" where there are no more.
+    """
+    wanted = {"supplier": supplier, "after": after, "limit": limit + 1}
+    states = await _states(connection, _SELECT_RUNS, wanted)
+    return states[:limit], states[limit - 1].record.run if len(states) > limit else ""
+
+
+async def _states(connection: AsyncConnection[Any], query: LiteralString, wanted: dict[str, Any]) -> list[RunState]:
+    supplier = wanted["supplier"]
     async with connection.transaction(), connection.cursor(row_factory=tuple_row) as cursor:
-        runs = await (await cursor.execute(_SELECT_RUNS, wanted, prepare=True)).fetchall()
-        counts = await (await cursor.execute(_SELECT_COUNTS, wanted, prepare=True)).fetchall()
-        ended = await (await cursor.execute(_SELECT_ENDED, wanted, prepare=True)).fetchall()
-    return [
-        _state(supplier, row, [c[1:] for c in counts if c[0] == row[0]], {e[1]: e[2] for e in ended if e[0] == row[0]})
-        for row in runs
-    ]
+        rows = await (await cursor.execute(query, wanted, prepare=True)).fetchall()
+        named = {"supplier": supplier, "runs": [row[0] for row in rows], "spans": RATE_OVER_S // SPAN_S + 1}
+        counts: dict[str, list[Any]] = {run: [] for run in named["runs"]}
+        for run, *count in await (await cursor.execute(_SELECT_COUNTS, named, prepare=True)).fetchall():
+            counts[run].append(count)
+        ended: dict[str, dict[int, int]] = {run: {} for run in named["runs"]}
+        for run, span, number in await (await cursor.execute(_SELECT_ENDED, named, prepare=True)).fetchall():
+            ended[run][span] = number
+    return [_state(supplier, row, counts[row[0]], ended[row[0]]) for row in rows]
 
 
 def _state(supplier: str, row: Sequence[Any], counts: Sequence[Sequence[Any]], ended: Mapping[int, int]) -> RunState:

@@ -24,6 +24,7 @@ from api.limits import MAX_LINE_BYTES
 from api.rate_limit import RateLimit
 from api.refused_attempts import RefusedAttempts
 from api.run_counts import RunCounts
+from api.run_names import TOO_MANY, TOO_MANY_DETAIL
 from api.staging import not_ongoing
 from api.status_codes import sentence_of
 from eventstore.aggregates.import_process import ImportProcess, is_same_content, stream_of
@@ -115,6 +116,8 @@ class AccountWork:
         self._changed: deque[set[str]] = deque(maxlen=_REMEMBERED_BATCHES)
         self._joining: dict[str, list[str]] = {}
         """Accounts by supplier that were there before, and may be new in the run."""
+        self._nameless: set[str] = set()
+        """Suppliers that may not have the run, which is new."""
 
     async def prepare(self, lines: Sequence[Line]) -> PreparedAccounts:
         """Find out whom the lines concern and what is there, and judge what is not there already."""
@@ -123,6 +126,9 @@ class AccountWork:
         codes = {item.supplier for item in items if item.supplier and self._call.key.may_touch(item.supplier)}
         known = {code: await self._directory.supplier(code) for code in codes}
         suppliers = {code: entry for code, entry in known.items() if entry is not None}
+        if self._run:
+            admitted = await self._counts.names.admitted([(code, self._run) for code in suppliers])
+            self._nameless.update(code for code in suppliers if (code, self._run) not in admitted)
         if self._mode != "validate":
             await self._workshop.in_thread(
                 self._look, [item for item in items if item.supplier in suppliers and item.external]
@@ -172,7 +178,7 @@ class AccountWork:
 
     def _is_to_stage(self, item: AccountItem, suppliers: Mapping[str, KnownSupplier]) -> bool:
         judged = item.judged
-        if judged is None or judged.command is None:
+        if judged is None or judged.command is None or judged.supplier in self._nameless:
             return False
         return suppliers[judged.supplier].status == "ongoing"
 
@@ -214,6 +220,8 @@ class AccountWork:
         number, judged = item.line.number, item.judged
         if item.line.body is None:
             return refused(number, TOO_LONG, whole(TOO_LONG, TOO_LONG_DETAIL))
+        if item.supplier in self._nameless:
+            return refused(number, TOO_MANY, whole(TOO_MANY, TOO_MANY_DETAIL), external=item.external)
         if item.is_replay:
             assert isinstance(item.before, Loaded)
             return self._replayed(item, item.before.state, ())

@@ -66,6 +66,7 @@ class AccountImport:
         """200 with an empty object, or what is preferred, or 400 with every problem; no side effects."""
         warnings = await self._accepted(call, Occasion.VALIDATE, warnings_of)
         if call.subjects:
+            await self._runs.names.refuse_new(call.subjects[-1][0], call.run)
             self._runs.validate(call.subjects[-1][0], call.run, places_of(warnings))
         is_told = prefers_representation(request)
         body = _answer(request, "VALID", None, warnings) if is_told else _NOTHING
@@ -74,6 +75,7 @@ class AccountImport:
     async def create(self, request: Request, call: Call) -> Response:
         """201 once the import is durably in the log; 400 with every problem, or because it was imported already."""
         staging = await self._accepted(call, Occasion.CREATE, partial(_staging_of, call.body, call.run))
+        await self._runs.names.refuse_new(staging.supplier, call.run)
         is_told = prefers_representation(request)
         return _told(request, 201, await self._staged(request, call, staging, is_told=is_told), is_told=is_told)
 

@@ -13,7 +13,8 @@ from api.admission import Call
 from api.auth import READERS
 from api.bulk.receipts import encode_line
 from api.database import read
-from api.errors import not_found
+from api.endpoints.support_queries import LIMIT, MAX_LISTED, NO_PLACE, next_page, whole_number
+from api.errors import not_found, query_not_valid
 from api.event_stream import KEEP_ALIVE_S, EventStream, ServerEvent
 from api.known_runs import RUN_PATH, KnownRuns, run_not_valid
 from api.languages import Language, language_headers, language_of
@@ -23,12 +24,13 @@ from api.operation import EVENTS, STATUS, V2, Operation, Parameter
 from api.paths import identifier
 from api.problem_sentences import with_sentence
 from api.responses import encoded, json_response
+from api.run_name import RUN_NAME
 from api.services import Services
 from api.shares import Shares
 from api.status_codes import ApiError
 from eventstore.aggregates.import_process import STATUSES
 from eventstore.clock import now
-from projections.import_run import RunPlace, RunState, is_up, run_imports, run_states
+from projections.import_run import RunPlace, RunState, is_up, run_imports, runs_page
 from schemas.base import Problem
 from schemas.run import RunImport, RunRecord
 from schemas.sentence import Sentence
@@ -37,6 +39,7 @@ EVERY_S = 1.0
 """How often a run is told at most."""
 QUIET = timedelta(seconds=2)
 """A run has finished when nothing of it waits and nothing has come for so long."""
+DEFAULT_LISTED = 100
 STATES = frozenset(STATUSES)
 _STATES = Sentence(
     f"A status is one of {', '.join(sorted(STATES))}.", f"Ein Status ist einer von {', '.join(sorted(STATES))}."
@@ -55,11 +58,18 @@ class Runs:
         self._following = Shares(MAX_FOLLOWING_AT_ONCE, MAX_FOLLOWING_OF_ONE, _FULL, retry_after_s=5)
 
     async def all(self, request: Request, call: Call) -> Response:
-        """200 with the supplier's runs, in the order in which they began."""
+        """200 with a page of the supplier's runs, in the order in which they began; Link leads to the next."""
         supplier = identifier(request, "supplier")
         if await self._directory.supplier(supplier) is None:
             raise not_found()
-        return json_response([state.record for state in await read(self._pool, run_states, supplier)])
+        after, limit = (
+            request.query_params.get("after", ""),
+            whole_number(request, "limit", DEFAULT_LISTED, least=1, most=MAX_LISTED),
+        )
+        if after and not RUN_NAME.match(after):
+            raise query_not_valid(Problem("after", "invalid", NO_PLACE))
+        states, next_after = await read(self._pool, partial(runs_page, after=after, limit=limit), supplier)
+        return json_response([state.record for state in states], headers=next_page(request, next_after))
 
     async def one(self, request: Request, call: Call) -> Response:
         """200 with the run's record, or 404."""
@@ -130,6 +140,12 @@ _STATUS = Parameter(
     schema={"type": "string", "enum": sorted(STATES)},
 )
 
+_AFTER = Parameter(
+    name="after",
+    description="The last run of the page before: from its link.",
+    schema={"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
+)
+
 OPERATIONS = (
     Operation(
         handler=Runs.all,
@@ -137,9 +153,10 @@ OPERATIONS = (
         method="GET",
         path=f"{V2}/runs/{{supplier}}/",
         tag=STATUS,
-        summary="A supplier's runs, in the order in which they began.",
+        summary="A supplier's runs, in the order in which they began; `Link` leads to the next page.",
         answers={200: list[RunRecord]},
         roles=READERS,
+        query=(_AFTER, LIMIT),
         refuses=(404,),
     ),
     Operation(

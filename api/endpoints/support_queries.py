@@ -34,7 +34,7 @@ MAX_LISTED = 1_000
 
 _SEARCH = Shape(AccountSearch)
 _NO_TEXT = Sentence("The text must not be blank.", "Der Suchtext darf nicht leer sein.")
-_NO_PLACE = Sentence("Take this from the link to the next page.", "Dieser Wert steht im Link auf die nächste Seite.")
+NO_PLACE = Sentence("Take this from the link to the next page.", "Dieser Wert steht im Link auf die nächste Seite.")
 _STATES = Sentence(f"There are {', '.join(STATUSES)}.", f"Es gibt {', '.join(STATUSES)}.")
 _NO_CODE = Sentence(
     "A code has letters, digits, _ and -; /errors/ lists all.",
@@ -83,7 +83,7 @@ class SupportQueries:
         try:
             page = await read(self._pool, query, text, None if suppliers is None else list(suppliers))
         except ValueError as error:
-            raise query_not_valid(Problem("after", "invalid", _NO_PLACE)) from error
+            raise query_not_valid(Problem("after", "invalid", NO_PLACE)) from error
         return json_response(page.accounts, headers=next_page(request, page.next_after))
 
     async def imports(self, request: Request, call: Call) -> Response:
@@ -178,7 +178,7 @@ _AFTER = Parameter(
     description="Where the page before has ended: from its link.",
     schema={"type": "integer", "minimum": 0, "maximum": 10**18},
 )
-_LIMIT = Parameter(
+LIMIT = Parameter(
     name="limit",
     description="How many at most; 100 where nothing is said.",
     schema={"type": "integer", "minimum": 1, "maximum": MAX_LISTED},
@@ -204,7 +204,7 @@ OPERATIONS = (
         summary="A supplier's imports with their status, in order of creation, by status and code, in pages.",
         answers={200: list[ListedImport]},
         roles=READERS,
-        query=(_STATUS, _ERROR_CODE, _AFTER, _LIMIT),
+        query=(_STATUS, _ERROR_CODE, _AFTER, LIMIT),
         refuses=(404,),
     ),
     Operation(

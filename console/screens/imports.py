@@ -22,7 +22,7 @@ from eventstore.clock import now
 from eventstore.log.refused_attempts import attempts_of_number
 from eventstore.log.typed_reasons import MAX_REASON
 from projections.import_list import ListedRow, ListPage, Narrowed, imports_named, list_imports
-from projections.import_run import run_states
+from projections.import_run import run_state
 from projections.supplier_overview import supplier_codes
 from schemas.base import Problem
 from schemas.run import RunRecord
@@ -109,8 +109,8 @@ async def _run(visit: Visit, suppliers: Sequence[str], run: str) -> RunRecord | 
     """The record of the run that the list is narrowed to, once one supplier is left."""
     if len(suppliers) != 1:
         return None
-    states = await visit.read(run_states, suppliers[0], run)
-    return states[0].record if states else None
+    state = await visit.read(run_state, suppliers[0], run)
+    return state.record if state else None
 
 
 @action("/imports/find/", roles=EVERYBODY)

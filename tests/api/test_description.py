@@ -143,7 +143,7 @@ def test_a_bulk_body_is_lines_and_its_last_receipt_is_described(operation: Opera
 
 def test_link_is_described_wherever_a_list_is_in_pages() -> None:
     paged = [o for o in OPERATIONS if any(parameter.name == "after" for parameter in o.query)]
-    assert {o.name for o in paged} == {"list_imports", "search_accounts"}
+    assert {o.name for o in paged} == {"list_imports", "list_runs", "search_accounts"}
     assert all("Link" in operation_in(DOCUMENT, o)["responses"]["200"]["headers"] for o in paged)
 
 

@@ -3,14 +3,22 @@
 import hashlib
 import http.client
 import json
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
+from api.run_names import MAX_NEW
+from eventstore.aggregates.run import CountRun, stream_of
+from eventstore.clock import now
+from eventstore.log.ledger import Ledger
+from projections import INLINE
 from tests.support.bulk import bulk, ndjson, number_of, wait_until_processed
+from tests.support.importing import Answer
 from tests.support.make import an_account, changed, encoded
 from tests.support.running import Importer, RunningService, wait_for
+from tests.support.whole import admin_url
 
 RUNS = "/v2/data-import/runs"
 
@@ -202,3 +210,46 @@ def test_what_the_tables_say_is_what_was_sent_and_is_certified(service: RunningS
         "values_nowhere.0",
         "rows_nowhere.0",
     ]
+
+
+def test_a_supplier_has_at_most_a_thousand_new_runs_in_a_day(service: RunningService) -> None:
+    """Runs that there are, and other suppliers, go on."""
+    full, other = service.importer(), service.importer()
+    counts = {stream_of(full.supplier, f"r{number}", "b"): CountRun(since=now(), mode="validate", valid=1)
+              for number in range(MAX_NEW)}  # fmt: skip
+    ledger = Ledger(admin_url(service), views=INLINE)
+    ledger.execute_many(counts, at=now(), by="t")
+    ledger.close()
+    wait_for_run(service, full, f"r{MAX_NEW - 1}", total=1)
+
+    def post(importer: Importer, path: str, run: str, number: int) -> tuple[Answer, Mapping[str, str]]:
+        headers = {"Authorization": f"Token {importer.api_key}", "Content-Type": "application/json"}
+        body = encoded(an_account(importer.supplier, number))
+        return service.request("POST", f"/v2/data-import/accounts/{path}?run={run}", body, headers)
+
+    for path in ("", "validate/"):
+        answer, headers = post(full, path, "new", 1)
+        assert (answer.status, answer.body["code"]) == (429, "too_many_runs")
+        assert 0 < int(headers["retry-after"]) <= 86_401
+        assert "1,000 new runs" in answer.body["detail"]
+    refused = bulk(service, full, ndjson(an_account(full.supplier, 1), {}), "?run=new")
+    assert [receipt.get("code") for receipt in refused.receipts] == ["too_many_runs", "account_failed_validation"]
+    assert (post(full, "", "r7", 1)[0].status, post(other, "", "new", 1)[0].status) == (201, 201)
+    assert bulk(service, full, ndjson(an_account(full.supplier, 2)), "?run=r7").statuses == ["PENDING"]
+    wait_for_run(service, full, "r7", total=3)
+    assert get(service, full, f"{full.supplier}/new/")[0] == 404
+
+
+def test_a_suppliers_runs_are_listed_in_pages(service: RunningService) -> None:
+    importer = service.importer()
+    for run in ("a", "b", "c"):
+        bulk(service, importer, b"{}\n", f"?mode=validate&run={run}")
+        wait_for_run(service, importer, run, refused=1)
+    path, listed = f"{RUNS}/{importer.supplier}/?limit=2", []
+    while path:
+        answer, headers = service.request("GET", path, None, {"Authorization": f"Token {importer.api_key}"})
+        listed.append([record["run"] for record in answer.body])
+        path = headers.get("link", "<>").partition("<")[2].partition(">")[0]
+    assert listed == [["a", "b"], ["c"]]
+    for query in ("after=a/b", "limit=0", "limit=1001"):
+        assert get(service, importer, f"{importer.supplier}/?{query}")[0] == 400
