@@ -182,8 +182,11 @@ SET ended_at = clock_timestamp(), error = CASE error WHEN '' THEN 'each worker t
 WHERE ended_at IS NULL AND attempt >= %(attempts)s AND NOT {_IS_TAKEN}
 """  # noqa: S608 - constants
 _SELECT_WAITING = f"""
-SELECT job FROM reconciliations AS r WHERE ended_at IS NULL AND NOT {_IS_TAKEN} ORDER BY asked_at
+SELECT job FROM reconciliations AS r WHERE ended_at IS NULL AND NOT {_IS_TAKEN} ORDER BY worked_at
 """  # noqa: S608 - constants
+_SELECT_OTHER = f"""
+SELECT FROM reconciliations AS r WHERE job <> %(job)s AND ended_at IS NULL AND NOT {_IS_TAKEN} LIMIT 1
+"""
 _TAKE = f"""
 UPDATE reconciliations AS r
 SET worker = %(worker)s, attempt = attempt + 1, lease_until = clock_timestamp() + %(lease)s
@@ -207,6 +210,11 @@ def waiting_jobs(connection: Connection[Any]) -> list[str]:
     connection.execute(_END_FAILED.encode(), _OF_LOCKS | {"attempts": MAX_ATTEMPTS})
     with connection.cursor(row_factory=tuple_row) as cursor:
         return [str(job) for (job,) in cursor.execute(_SELECT_WAITING.encode(), _OF_LOCKS)]
+
+
+def other_waits(connection: Connection[Any], job: str) -> bool:
+    """Return whether a worker may take another job."""
+    return connection.execute(_SELECT_OTHER.encode(), _OF_LOCKS | {"job": job}).fetchone() is not None
 
 
 def take(connection: Connection[Any], job: str, worker: int) -> Sum | None:

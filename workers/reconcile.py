@@ -11,10 +11,12 @@ from discretion.shown import said_by
 from eventstore.errors import StoreUnavailable, first_line
 from eventstore.log.ledger import Ledger
 from projections.import_status import imports_wait
-from projections.reconciliation import add_portion, leave_to_others, take
+from projections.reconciliation import add_portion, leave_to_others, other_waits, take
 
 LOOK_EVERY_S = 0.1
 """Interval of looks for waiting imports [seconds]."""
+TURN_S = 2.0
+"""Time for a job while others wait [seconds], apart from its last portion. The sweeper rings for the rest."""
 MAX_PAUSE_S = 15.0
 """Longest pause for imports between two portions [seconds], well below the lease."""
 
@@ -39,6 +41,7 @@ class Reconciler:
 
     def _add_up(self, job: str, worker: int) -> None:
         began, error = time.monotonic(), ""
+        ends_at = began + TURN_S
         with self._ledger.connection() as connection:
             taken = take(connection, job, worker)
         if taken is None:
@@ -47,6 +50,8 @@ class Reconciler:
             while taken is not None and self._imports_come_first():
                 with self._ledger.connection() as connection:
                     taken = add_portion(connection, taken, worker)
+                    if time.monotonic() >= ends_at and other_waits(connection, job):
+                        break
         except StoreUnavailable as unavailable:
             error = first_line(unavailable)
             raise

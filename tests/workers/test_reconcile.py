@@ -1,24 +1,31 @@
 """A worker that adds up a run lets imports go first, and leaves the job to others when it stops."""
 
 import threading
+from functools import partial
 from typing import Any
 
 import psycopg
 import pytest
 
 from embedded.postgres import PostgresUrls
+from eventstore.aggregates.import_process import identity_of
+from eventstore.aggregates.run import ReplayAccounts, stream_of
+from eventstore.clock import now
 from eventstore.log.ledger import Ledger
-from projections.reconciliation import Reconciliation, request, waiting_jobs
+from projections.platform import adding_up
+from projections.reconciliation import Reconciliation, cancel, request, waiting_jobs
+from tests.support.following import follow
 from tests.support.make import an_account
 from tests.support.rows import asked
 from tests.support.staging import SUPPLIER, stage
 from workers import reconcile
+from workers.process_imports import ImportProcessor
 from workers.reconcile import Reconciler
 
 
-def requested(database: PostgresUrls) -> Reconciliation:
+def requested(database: PostgresUrls, run: str = "r") -> Reconciliation:
     async def query(connection: psycopg.AsyncConnection[Any]) -> Reconciliation:
-        return await request(connection, SUPPLIER, "r", reached=1, accounts=1)
+        return await request(connection, SUPPLIER, run, reached=1, accounts=1)
 
     job = asked(database.service, query)
     assert isinstance(job, Reconciliation)
@@ -52,3 +59,26 @@ def test_a_queue_of_imports_that_does_not_end_slows_the_job_down_only(
 
 def test_a_job_that_is_no_more_is_nothing_to_do(ledger: Ledger) -> None:
     Reconciler(ledger, worker=lambda: 1, stop=threading.Event()).work(["0123456789abcdef"])
+
+
+def test_a_job_takes_turns_with_others_and_goes_on_alone(
+    ledger: Ledger, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise one supplier's large run would hold up all others."""
+    monkeypatch.setattr(reconcile, "TURN_S", 0.0)
+    monkeypatch.setattr(adding_up, "PORTION", 1)
+    streams = [stage(ledger, an_account(SUPPLIER, number)) for number in (1, 2, 3)]
+    ImportProcessor(ledger, worker=lambda: 7).process(streams)
+    externals = tuple(identity_of(stream)[1] for stream in streams)
+    for run in ("large", "other"):
+        ledger.execute(stream_of(SUPPLIER, run, "b"), ReplayAccounts(externals, mode="create"), at=now(), by="t")
+    follow(ledger)
+    large, other = requested(database, "large").job, requested(database, "other").job
+    reconciler = Reconciler(ledger, worker=lambda: 1, stop=threading.Event())
+    reconciler.work([large])
+    assert requested(database, "large").accounts_done == 1
+    with psycopg.connect(database.service, autocommit=True) as connection:
+        assert waiting_jobs(connection) == [other, large]
+    asked(database.service, partial(cancel, supplier=SUPPLIER, run="other"))
+    reconciler.work([large])
+    assert requested(database, "large").has_ended
