@@ -6,7 +6,7 @@ its worker does not take others with it.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
@@ -49,7 +49,7 @@ ORDER BY modified_at
 LIMIT %(limit)s
 """
 
-_SELECT_WAITING = """
+_ALL_SUPPLIERS = """
 WITH RECURSIVE suppliers AS (
     (SELECT supplier FROM import_status ORDER BY supplier LIMIT 1)
     UNION ALL
@@ -57,6 +57,9 @@ WITH RECURSIVE suppliers AS (
     FROM suppliers AS s
     WHERE s.supplier IS NOT NULL
 )
+"""
+_SHORT_SUPPLIERS = "WITH suppliers AS (SELECT unnest(%(short)s::text[]) AS supplier)"
+_SELECT_WAITING = """
 SELECT supplier, waiting.*
 FROM suppliers
 LEFT JOIN unnest(%(suppliers)s::text[], %(after)s::bigint[]) AS read (supplier, after) USING (supplier)
@@ -106,13 +109,10 @@ class Sweeper:
         if at >= self._next:
             self._next = at + INTERVAL_S
             self.sweep(connection, relayed)
-        elif at >= self._reads_at and self._short():
-            self._read_waiting(connection, relayed)
-
-    def _short(self) -> set[str]:
-        """The suppliers of whom more imports wait than were read, and whose lanes have room."""
-        turns = self._turns[IMPORTS]
-        return {*turns.cut, *self._read} - {*turns.full()}
+        elif at >= self._reads_at:
+            turns = self._turns[IMPORTS]
+            if short := {*turns.cut, *self._read} - {*turns.full()}:  # more wait than were read, and there is room
+                self._read_waiting(connection, relayed, short)
 
     def sweep(self, connection: Connection[Any], relayed: int) -> None:
         """Give abandoned imports back, then fill the turns. A step that fails leaves the others."""
@@ -181,15 +181,18 @@ class Sweeper:
             for job in jobs:
                 self._doorbell.ring([job], RECONCILIATIONS)
 
-    def _read_waiting(self, connection: Connection[Any], relayed: int) -> None:
-        """Fill the turns with waiting imports, each supplier's from where it was read last."""
+    def _read_waiting(self, connection: Connection[Any], relayed: int, short: Collection[str] | None = None) -> None:
+        """Fill the turns with waiting imports of all or some suppliers, each one's from where it was read last."""
         self._reads_at = time.monotonic() + SOON_S
         turns = self._turns[IMPORTS]
         limit, full = turns.room // 2, turns.full()
-        wanted = {"suppliers": [*self._read], "after": [*self._read.values()], "full": full}
-        rows = connection.execute(_SELECT_WAITING, wanted | {"relayed": relayed, "limit": limit}).fetchall()
-        self._read = {supplier: self._read[supplier] for supplier in full if supplier in self._read}
-        turns.cut.intersection_update(full)
+        wanted: dict[str, Any] = {"suppliers": [*self._read], "after": [*self._read.values()], "full": full}
+        wanted |= {"relayed": relayed, "limit": limit, "short": list(short or ())}
+        suppliers = _ALL_SUPPLIERS if short is None else _SHORT_SUPPLIERS
+        rows = connection.execute(f"{suppliers}{_SELECT_WAITING}".encode(), wanted).fetchall()
+        for supplier in {*self._read, *turns.cut}.difference(full) if short is None else short:
+            self._read.pop(supplier, None)
+            turns.cut.discard(supplier)
         for row in rows:
             supplier, last = row["supplier"], row["last"]
             if row["number"] == limit:
