@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 # Read by dramatiq when it is imported.
-os.environ.setdefault("dramatiq_queue_prefetch", "4")
+os.environ.setdefault("dramatiq_queue_prefetch", "3")  # one for each thread, and the next one
 os.environ.setdefault("dramatiq_restart_delay", "500")
 
 import dramatiq

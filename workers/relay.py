@@ -34,7 +34,7 @@ from workers.sweeper import Sweeper
 from workers.turns import ALONE, SupplierTurns, Waiting
 
 FOLLOWER = "relay"
-MESSAGES_PER_WORKER = 2
+MESSAGES_PER_WORKER = 1
 """Full messages that may wait for each worker process. More would make a supplier wait longer for its turn."""
 MAILS_PER_MINUTE = 600
 """E-mails to one supplier's customers in a minute. Further ones wait."""
