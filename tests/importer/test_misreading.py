@@ -514,6 +514,17 @@ def test_a_text_that_excel_made_a_date_is_named_unless_the_mapping_says_it(tmp_p
         assert (("", "Name", f"customers.{field}") in texts) is (field == "given_name")
 
 
+@pytest.mark.parametrize("cell", ["5,12387E+10", "5.1E+10", "-1,2E+15"])
+def test_a_long_number_that_excel_has_shortened_in_csv_is_named(tmp_path: Path, cell: str) -> None:
+    file = written(tmp_path, "kunden.csv", f"Nr;Name\nK1;x\nK2;{cell}\n")
+    with pytest.raises(
+        Differs, match=f"column Name: row 3 has {re.escape(cell)}, which Excel writes for a long number"
+    ):
+        lines(tmp_path, file)
+    assert len(lines(tmp_path, file, texts=[cell])) == 2
+    assert len(lines(tmp_path, written(tmp_path, "kunden.csv", "Nr;Name\nK1;1E10\nK2;5,1E\n"))) == 2
+
+
 def test_a_row_longer_than_the_header_of_a_sheet_is_named(tmp_path: Path) -> None:
     file = workbook(tmp_path, ("Kunden", [["Nr", "Name"], ["K1", "x", "y"]]))
     with pytest.raises(Unreadable, match="row 2: cell 3 stands below no column name"):

@@ -121,6 +121,8 @@ class MappedSource(Source):
     def _cleaned(self, alias: str, table: Table, wanted: set[tuple[str, str]]) -> Iterator[tuple[int, Row]]:
         """The rows without empty cells, and without blanks around their texts."""
         doubtful: dict[str, str] = {}
+        rounded: dict[str, str] = {}
+        texts = {column for table, column, _ in text_columns(self._plan.account, ACCOUNT) if table == alias}
         empty = frozenset(self._plan.empty)
         for number, row in table.rows():
             cells: Row = {}
@@ -132,11 +134,18 @@ class MappedSource(Source):
                 cells[column] = value
                 if column not in doubtful and (alias, column) in wanted and self._plan.is_doubtful(value):
                     doubtful[column] = f"{table.place(number)} has {value}"
+                if column in texts and self._plan.is_rounded(value):
+                    rounded.setdefault(column, f"{table.place(number)} has {value}")
             yield number, cells
         self.doubts += [
             f"column {named(alias, column)}: {found}, which may mean no value: list it in `empty` of the mapping, or"
             " in `texts` if it is text."
             for column, found in doubtful.items()
+        ]
+        self.doubts += [
+            f"column {named(alias, column)}: {found}, which Excel writes for a long number and which has lost digits:"
+            " export the column as text, or list the value in `texts` of the mapping if it is text."
+            for column, found in rounded.items()
         ]
 
     def _dates_in_texts(self) -> Iterator[str]:

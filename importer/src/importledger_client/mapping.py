@@ -27,6 +27,7 @@ account:
       identifier: MaLo
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -44,6 +45,7 @@ LEAF = frozenset({"column", "constant"})
 _TEXTS = frozenset({"text", "texts", "json"})
 """Kinds of fields that take a cell as it is."""
 SPECIAL = frozenset({"each", "from", "on"})
+_ROUNDED = re.compile(r"-?[0-9][.,][0-9]+E\+[0-9]{2}\Z")
 _ISO_DATE = "YYYY-MM-DD"
 _OPTIONS = frozenset({"column", "table", "default", "format", "decimals", "first"})
 
@@ -83,6 +85,10 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True):
     def is_doubtful(self, cell: Any) -> bool:
         """True for a cell that may mean "no value", while the mapping leaves that open."""
         return isinstance(cell, str) and cell in NO_VALUE and cell not in self.texts
+
+    def is_rounded(self, cell: Any) -> bool:
+        """True for a text such as 5,12E+10, while the mapping leaves open that it is one."""
+        return isinstance(cell, str) and _ROUNDED.match(cell) is not None and cell not in self.texts
 
     @property
     def keys(self) -> dict[str, str]:
