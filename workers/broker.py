@@ -79,7 +79,7 @@ class BrokerDoorbell:
         try:
             self._brokers[bell].enqueue(message)
         except (dramatiq.BrokerConnectionError, redis.RedisError, OSError) as error:
-            raise BellUnavailable(str(error)) from error
+            raise BellUnavailable(f"Redis does not answer: {error}") from error
 
     def waiting(self, bell: Bell = IMPORTS) -> int:
         """Messages that no worker has fetched yet. Raises BellUnavailable."""
@@ -90,7 +90,7 @@ class BrokerDoorbell:
         try:
             return int(broker.client.llen(f"{broker.namespace}:{bell.queue}"))
         except (redis.RedisError, OSError) as error:
-            raise BellUnavailable(str(error)) from error
+            raise BellUnavailable(f"Redis does not answer: {error}") from error
 
 
 class _UndelayedBroker(RedisBroker):

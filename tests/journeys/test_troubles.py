@@ -102,7 +102,7 @@ def test_a_redis_that_hangs_is_named_while_creates_succeed(folder: Path) -> None
         importer = service.importer()
         [redis] = service.processes("redis")
         redis.suspend()
-        wait_for(lambda: "relay: " in str(ready(service).get("troubles")), "readiness names the relay", timeout_s=120)
+        wait_for(lambda: "relay: Redis does not answer" in str(ready(service)), "readiness names it", timeout_s=120)
         assert importer.client.create(encoded(an_account(importer.supplier, 1))).status == 201
         assert ready(service)["status"] == "ready"
         wait_for(lambda: "connection error" in (folder / "up.log").read_text(), "the worker says so", timeout_s=120)
