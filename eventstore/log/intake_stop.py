@@ -12,6 +12,8 @@ import msgspec
 from psycopg import AsyncConnection, Connection
 from psycopg.rows import args_row, tuple_row
 
+from eventstore.errors import IntakeStopped, NotCompared
+
 STOPPED = "LG002"
 """SQLSTATE of an append that a stop refuses."""
 NOT_COMPARED = "LG003"
@@ -51,6 +53,14 @@ async def read_intake_stop(connection: AsyncConnection[Any]) -> IntakeStop | Non
     """The stop in force, or None."""
     async with connection.cursor(row_factory=args_row(IntakeStop)) as cursor:
         return await (await cursor.execute(_SELECT)).fetchone()
+
+
+def require_intake(connection: Connection[Any]) -> None:
+    """Raises IntakeStopped or NotCompared where the trigger would refuse an append."""
+    if intake_stop(connection) is not None:
+        raise IntakeStopped("intake is stopped")
+    if not is_compared(connection):
+        raise NotCompared("the log is not compared with its checkpoints yet")
 
 
 def stop_intake(connection: Connection[Any], *, size: int, note: str, reason: str) -> bool:

@@ -32,6 +32,7 @@ from eventstore.log.bell import CommitBell
 from eventstore.log.columns import SELECT_EVENTS
 from eventstore.log.connecting import wait_for_standby, waiting_for_standbys
 from eventstore.log.group_commit import GroupCommitter, LoopCommitter
+from eventstore.log.intake_stop import require_intake
 from eventstore.log.origin import origin
 from eventstore.log.payloads import Payload, keys_for, read_payloads, refuse_erased
 from eventstore.log.private import encrypted, is_private
@@ -125,6 +126,11 @@ class Ledger:
         with self.connection() as connection:
             [row] = connection.execute("SELECT clock_timestamp() AS at").fetchall()
         return cast(datetime, row["at"])
+
+    def require_intake(self) -> None:
+        """Raises IntakeStopped or NotCompared where an append would do so, and StoreUnavailable."""
+        with self.connection() as connection:
+            require_intake(connection)
 
     def wait_for_standby(self) -> None:
         """Return when a standby has everything that is visible now, where commits wait for one.

@@ -3,12 +3,14 @@
 import asyncio
 from datetime import timedelta
 
+import psycopg
 import pytest
 
 from api.acknowledgements import SETTLED_AFTER, Acknowledgements
 from embedded.postgres import PostgresUrls
 from eventstore.clock import now
-from eventstore.errors import StoreUnavailable
+from eventstore.errors import IntakeStopped, NotCompared, StoreUnavailable
+from eventstore.log.intake_stop import stop_intake
 from eventstore.log.ledger import Ledger
 from tests.support.standby import cancel_waiting_commits, missing_standby
 
@@ -47,3 +49,21 @@ def test_a_cancelled_wait_confirms_nothing(ledger: Ledger, database: PostgresUrl
 def test_where_durability_is_local_no_standby_is_waited_for(ledger: Ledger, database: PostgresUrls) -> None:
     with missing_standby(database):
         asyncio.run(Acknowledgements(ledger, "local").confirm())
+
+
+def test_a_log_that_takes_nothing_in_acknowledges_nothing_that_it_holds(ledger: Ledger, database: PostgresUrls) -> None:
+    """It may be a former primary, or a copy; reading continues."""
+    acknowledgements = Acknowledgements(ledger, "local")
+
+    async def confirm() -> None:
+        await acknowledgements.confirm()
+        with psycopg.connect(database.admin, autocommit=True) as connection:
+            connection.execute("DELETE FROM log_comparisons")
+            with pytest.raises(NotCompared):
+                await acknowledgements.confirm()
+            stop_intake(connection, size=1, note="n", reason="r")
+        with pytest.raises(IntakeStopped):
+            await acknowledgements.confirm()
+        await acknowledgements.confirm(now())
+
+    asyncio.run(confirm())
