@@ -103,8 +103,8 @@ def _sign_in_link(admin_url: str) -> SignInLink:
     try:
         with ledger.connection() as connection:
             known = find_user_details(connection, USER)
-        details = known or new_details(USER, "")
-        if known is None:
+        details = known[0] if known else new_details(USER, "", "Platform")
+        if not known:
             create_user(
                 ledger,
                 details.user_id,

@@ -58,7 +58,7 @@ def create(email: str, organisation: str, role: UserRole, codes: tuple[str, ...]
         raise click.BadParameter("An organisation's name has 1 to 128 characters and no slash.")
     with _users() as ledger:
         suppliers = _suppliers(ledger, organisation, codes)
-        details = new_details(email, name)
+        details = new_details(email, name, organisation)
         user_id = details.user_id
         create_user(
             ledger,
@@ -177,10 +177,13 @@ def _users() -> Iterator[Ledger]:
 
 def _id_of(ledger: Ledger, email_or_id: str) -> str:
     with ledger.connection() as connection:
-        details = find_user_details(connection, email_or_id)
-        if details is not None:
-            return details.user_id
-    raise click.ClickException("There is no user with this address or id; see `importledger user list`.")
+        users = find_user_details(connection, email_or_id)
+    if len(users) > 1:
+        named = ", ".join(f"{one.user_id} of {text_of(one.organisation)}" for one in users)
+        raise click.ClickException(f"The id must be named where several users have the address: {named}.")
+    if not users:
+        raise click.ClickException("There is no user with this address or id; see `importledger user list`.")
+    return users[0].user_id
 
 
 def _suppliers(ledger: Ledger, organisation: str, codes: tuple[str, ...]) -> tuple[str, ...]:

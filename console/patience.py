@@ -25,8 +25,9 @@ class Tries(msgspec.Struct, frozen=True):
     pair: str
 
     @classmethod
-    def of(cls, email: str, address: str) -> "Tries":
-        account, host = email.strip().lower(), host_of(address)
+    def of(cls, name: str, address: str) -> "Tries":
+        """Of a user by their id, or of an address that nobody has."""
+        account, host = name.strip().lower(), host_of(address)
         return cls(f"account {account}", f"address {host}", f"pair {account} {host}")
 
     @property

@@ -67,9 +67,9 @@ def known_email(text: str) -> str:
         raise UserNotPossible(Sentence("This is no e-mail address.", "Das ist keine E-Mail-Adresse.")) from None
 
 
-def new_details(email: str, name: str) -> UserDetails:
+def new_details(email: str, name: str, organisation: str) -> UserDetails:
     """The details of a user who is still to be created. Raises UserNotPossible where the address is none."""
-    return UserDetails(user_id=new_user_id(), email=known_email(email), name=name[:MAX_NAME])
+    return UserDetails(user_id=new_user_id(), email=known_email(email), organisation=organisation, name=name[:MAX_NAME])
 
 
 def new_user_id() -> str:
@@ -77,12 +77,15 @@ def new_user_id() -> str:
 
 
 def keep_details(connection: Connection[Any], details: UserDetails) -> None:
-    """Write the details of a new user. Raises UserNotPossible where the address is somebody's already."""
+    """Write the details of a new user. Raises UserNotPossible where the organisation has one with this address."""
     try:
         write_user_details(connection, details, now())
     except UniqueViolation:
         raise UserNotPossible(
-            Sentence("There is a user with this address already.", "Diese Adresse hat schon jemand.")
+            Sentence(
+                "The organisation must not have another user with this address.",
+                "Die Organisation darf keine andere Person mit dieser Adresse haben.",
+            )
         ) from None
 
 

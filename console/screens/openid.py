@@ -76,15 +76,20 @@ async def _user_of(visit: Visit, identity: OpenIdIdentity) -> str:
         raise ApiError(403, _NO_ROLE)
     details = await visit.read(details_by_openid, visit.services.authority, identity.openid)
     if details is None:
-        details = await visit.read(details_by_email, visit.services.authority, identity.email)
-        if details is not None and (details.openid is not None or not identity.is_email_verified):
+        known = await visit.read(details_by_email, visit.services.authority, identity.email)
+        details = next((one for one in known if one.organisation == grant.organisation), None)
+        if (details is not None and details.openid is not None) or (known and not identity.is_email_verified):
             raise ApiError(403, _FAILED)  # the address is somebody's here, and nothing says that this is they
         if details is not None:
             await visit.written(_bind, visit, details.user_id, identity.openid)
     fresh = None
     if details is None:
         details = fresh = UserDetails(
-            user_id=new_user_id(), email=identity.email, name=identity.name[:MAX_NAME], openid=identity.openid
+            user_id=new_user_id(),
+            email=identity.email,
+            organisation=grant.organisation,
+            name=identity.name[:MAX_NAME],
+            openid=identity.openid,
         ).vouched_for(visit.services.authority)
     user = await visit.written(user_of, visit.services.ledger, details.user_id)
     if user.status not in ("active", "unknown"):

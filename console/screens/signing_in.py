@@ -46,12 +46,12 @@ async def sign_in(visit: Visit) -> Response:
     if not visit.transport.is_safe_to_sign_in:
         return _form(visit, status=403)
     email, next_page = visit.form.text("email")[:MAX_EMAIL], visit.form.text("next")
-    tries = Tries.of(email, visit.transport.address)
-    user_id, waits = await _tried(visit, email, tries, visit.form.secret("password"))
+    user_id, waits = await _tried(visit, email, visit.form.secret("password"))
     if waits:
         return _form(visit, email=email, next_page=next_page, waits_s=waits, status=429)
     if not user_id:
         return _form(visit, email=email, next_page=next_page, is_wrong=True, status=403)
+    tries = Tries.of(user_id, visit.transport.address)
     await entry.begin(visit, user_id, "password", tries=[tries.account, tries.pair])
     return visit.redirect(local_address(next_page))
 
@@ -96,8 +96,8 @@ async def choose_password(visit: Visit) -> Response:
     host = host_of(visit.transport.address)
     misfit, waits = "", 0
     if await _asks_for_former(visit):
-        tries = Tries.of(visit.person.email, visit.transport.address)
-        user_id, waits = await _tried(visit, visit.person.email, tries, visit.form.secret("former"))
+        former = visit.form.secret("former")
+        user_id, waits = await _tried(visit, visit.person.email, former, only=visit.person.user_id)
         if waits:
             misfit = visit._("This has failed too often. Try again in %(seconds)s seconds.", seconds=waits)
         elif not user_id:
@@ -123,27 +123,38 @@ async def sign_out(visit: Visit) -> Response:
     return visit.redirect(f"{ROOT}/sign-in/")
 
 
-async def _tried(visit: Visit, email: str, tries: Tries, password: str) -> tuple[str, int]:
-    """The id of whom this address and password are of, "" for nobody; or for how many seconds nothing is tried."""
-    at = now()
+async def _tried(visit: Visit, email: str, password: str, *, only: str = "") -> tuple[str, int]:
+    """The id of whom this address and password are of, "" for nobody; or for how many seconds nothing is tried.
+
+    Users of several organisations may have the address; `only` names one of them. Each is counted and waited for
+    alone, so that nobody learns of the others.
+    """
+    at, address = now(), visit.transport.address
+    host = Tries.of("", address).address
 
     def left_s(known: Mapping[str, Failures]) -> float:
-        return wait_s(known, tries, at)
+        return min(wait_s(known, one, at) for one in tries.values())
 
-    async with admissions.turn(tries.address):
-        known = await visit.read(count_try, tries.names, at, lambda known: not left_s(known))
+    async with admissions.turn(host):
+        users = await visit.read(details_by_email, visit.services.authority, email)
+        by_id = {one.user_id: one for one in users if only in ("", one.user_id)}
+        tries = {user_id: Tries.of(user_id, address) for user_id in by_id} or {"": Tries.of(email, address)}
+        names = sorted({name for one in tries.values() for name in one.names})
+        known = await visit.read(count_try, names, at, lambda known: not left_s(known))
     if waits := left_s(known):
         return "", int(waits) + 1
-    await asyncio.sleep(delay_s(known, tries))
-    details = await visit.read(details_by_email, visit.services.authority, email)
-    is_right = await is_password(details.password_hash if details else "", password, tries.address)
-    if details is None or not is_right or not await _is_active(visit, details.user_id):
-        return "", 0
-    await visit.read(give_back, tries.names, at, known)
-    if is_outdated(details.password_hash):
-        password_hash = await hashed_password(password, tries.address)
-        await visit.read(renew_password_hash, visit.services.authority, details, password_hash)
-    return details.user_id, 0
+    await asyncio.sleep(min(delay_s(known, one) for one in tries.values()))
+    due = [user_id for user_id, one in tries.items() if not wait_s(known, one, at)]
+    hashes = [by_id[user_id].password_hash if user_id else "" for user_id in due]
+    rights = await asyncio.gather(*(is_password(one, password, host) for one in hashes))
+    for details in (by_id[user_id] for user_id, is_right in zip(due, rights, strict=True) if is_right):
+        if await _is_active(visit, details.user_id):
+            await visit.read(give_back, names, at, known)
+            if is_outdated(details.password_hash):
+                password_hash = await hashed_password(password, host)
+                await visit.read(renew_password_hash, visit.services.authority, details, password_hash)
+            return details.user_id, 0
+    return "", 0
 
 
 def _known_of(person: Person) -> list[str]:

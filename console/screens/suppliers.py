@@ -234,7 +234,7 @@ async def add_user(visit: Visit) -> Response:
         raise ApiError(403, _NOT_YOURS)
     arguments = {"organisation": organisation, "role": role, "suppliers": ",".join(codes)}
     try:
-        details = people.new_details(visit.form.text("email"), visit.form.text("name"))
+        details = people.new_details(visit.form.text("email"), visit.form.text("name"), organisation)
         task = await visit.ask(
             "user_create",
             arguments | {"user_id": details.user_id},

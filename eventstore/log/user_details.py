@@ -19,6 +19,8 @@ class UserDetails(msgspec.Struct, frozen=True, kw_only=True):
 
     user_id: str
     email: str
+    """Other organisations may have a user with the same address."""
+    organisation: str
     name: str = ""
     password_hash: str = ""
     openid: str | None = None
@@ -41,13 +43,13 @@ class UserDetails(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _DETAILS = "user details"
-_COLUMNS = "user_id, email, name, password_hash, openid, mac"
+_COLUMNS = "user_id, email, organisation, name, password_hash, openid, mac"
 _INSERT = """
-INSERT INTO user_details (user_id, email, name, openid, mac, written_at)
-VALUES (%(user_id)s, %(email)s, %(name)s, %(openid)s, %(mac)s, %(at)s)
+INSERT INTO user_details (user_id, email, organisation, name, openid, mac, written_at)
+VALUES (%(user_id)s, %(email)s, %(organisation)s, %(name)s, %(openid)s, %(mac)s, %(at)s)
 """
 _SELECT_NAMED = f"SELECT {_COLUMNS} FROM user_details WHERE user_id = ANY(%s)"  # noqa: S608 - constants
-_SELECT_BY_EMAIL = f"SELECT {_COLUMNS} FROM user_details WHERE lower(email) = lower(%s)"  # noqa: S608 - constants
+_SELECT_BY_EMAIL = f"SELECT {_COLUMNS} FROM user_details WHERE lower(email) = lower(%s) ORDER BY user_id"  # noqa: S608
 _SELECT_BY_OPENID = f"SELECT {_COLUMNS} FROM user_details WHERE openid = %s"  # noqa: S608 - constants
 _LOCK = f"SELECT {_COLUMNS} FROM user_details WHERE user_id = %s FOR UPDATE"  # noqa: S608 - constants
 _SET = "UPDATE user_details SET password_hash = %s, openid = %s, mac = %s, written_at = %s WHERE user_id = %s"
@@ -57,7 +59,7 @@ _DELETE_PASSWORDS = "UPDATE user_details SET password_hash = ''"
 
 
 def write_user_details(connection: Connection[Any], details: UserDetails, at: datetime) -> None:
-    """Raises psycopg's UniqueViolation where somebody has this address already."""
+    """Raises psycopg's UniqueViolation where somebody of the organisation has this address already."""
     connection.execute(_INSERT, msgspec.structs.asdict(details) | {"at": at})
 
 
@@ -102,11 +104,11 @@ def delete_passwords(connection: Connection[Any]) -> None:
     connection.execute(_DELETE_PASSWORDS)
 
 
-async def details_by_email(connection: AsyncConnection[Any], authority: AuthorityKey, email: str) -> UserDetails | None:
-    """The user with this address, however it is written in capitals."""
+async def details_by_email(connection: AsyncConnection[Any], authority: AuthorityKey, email: str) -> list[UserDetails]:
+    """The users with this address, however it is written in capitals: one of an organisation at most."""
     async with connection.cursor(row_factory=class_row(UserDetails)) as cursor:
-        details = await (await cursor.execute(_SELECT_BY_EMAIL, (email,))).fetchone()
-    return None if details is None else details.authentic(authority)
+        rows = await (await cursor.execute(_SELECT_BY_EMAIL, (email,))).fetchall()
+    return [details.authentic(authority) for details in rows]
 
 
 async def details_by_openid(
@@ -125,8 +127,8 @@ async def details_of(connection: AsyncConnection[Any], user_ids: Collection[str]
     return {details.user_id: details for details in rows}
 
 
-def find_user_details(connection: Connection[Any], email_or_id: str) -> UserDetails | None:
-    """The user with this address or id, for the command line."""
+def find_user_details(connection: Connection[Any], email_or_id: str) -> list[UserDetails]:
+    """The users with this address or id, for the command line."""
     with connection.cursor(row_factory=class_row(UserDetails)) as cursor:
-        by_id = cursor.execute(_SELECT_NAMED, ([email_or_id],)).fetchone()
-        return by_id or cursor.execute(_SELECT_BY_EMAIL, (email_or_id,)).fetchone()
+        by_id = cursor.execute(_SELECT_NAMED, ([email_or_id],)).fetchall()
+        return by_id or cursor.execute(_SELECT_BY_EMAIL, (email_or_id,)).fetchall()

@@ -78,7 +78,7 @@ def old(database: PostgresUrls, folder: Path) -> Place:
     place.cli("supplier", "create", "NORDWIND")
     ledger = place.ledger()
     for email, password in USERS.items():
-        details = new_details(email, "Hänfling")
+        details = new_details(email, "Hänfling", "O")
         user_id = details.user_id
         create_user(ledger, user_id, organisation="Nordwind", role="support", suppliers=["*"], by="t", details=details)
         with ledger.connection() as connection:
@@ -206,8 +206,7 @@ def test_what_ended_after_the_backup_stays_ended_by_the_newest_keys(old: Place, 
     old.cli("user", "role", "kept@example.org", "--role", "auditor")
     ledger = old.ledger()
     with ledger.connection() as connection:
-        user = find_user_details(connection, "kept@example.org")
-        assert user is not None
+        [user] = find_user_details(connection, "kept@example.org")
         set_password_hash(connection, AUTHORITY, user.user_id, HASHER.hash("a newer horse of mine"), now())
     later = stage(ledger, an_account(number=77))
     ledger.close()

@@ -43,17 +43,22 @@ def test_a_user_is_created_changed_and_erased(cli: Cli, ledger: Ledger) -> None:
     assert LINK.search(said)
     assert "support of Nordwind, and sees NW" in said
     again = cli.fails("user", "create", "anna@example.ORG", *words)
-    assert "There is a user with this address already." in again
+    assert "must not have another user with this address" in again
     assert LINK.search(cli("user", "link", "anna@example.org"))
+    elsewhere = ("--organisation", "Süd", "--role", "support", "--supplier", "NW", "--json")
+    other = json.loads(cli("user", "create", "anna@example.org", *elsewhere))["user_id"]
+    assert f"{other} of Süd" in cli.fails("user", "link", "anna@example.org")
+    cli("user", "erase", other, "--yes")
     cli("user", "role", "anna@example.org", "--role", "operator")
     cli("user", "disable", "anna@example.org")
     assert "cannot be done" in cli.fails("user", "link", "anna@example.org")
     cli("user", "enable", "anna@example.org")
-    [listed] = [json.loads(line) for line in cli("user", "list", "--json").splitlines()]
+    users = [json.loads(line) for line in cli("user", "list", "--json").splitlines()]
+    [listed] = [one for one in users if one["user_id"] != other]
     assert (listed["role"], listed["suppliers"], listed["status"]) == ("operator", ["NW"], "active")
     cli("user", "erase", "anna@example.org", "--yes")
     with ledger.connection() as connection:
-        assert find_user_details(connection, "anna@example.org") is None
+        assert find_user_details(connection, "anna@example.org") == []
     history = ledger.history(stream_of(listed["user_id"]))
     assert {UserCreated, UserRoleChanged, UserErased} <= {type(recorded.event) for recorded in history}
     assert "nna" not in "".join(recorded.state.decode() for recorded in history)

@@ -95,8 +95,7 @@ def test_a_claim_gives_the_role_and_its_change_is_an_event(
     with carrying_out(database):
         asyncio.run(run())
     with ledger.connection() as connection:
-        details = find_user_details(connection, "anna@example.org")
-    assert details is not None
+        [details] = find_user_details(connection, "anna@example.org")
     events = [recorded.event for recorded in ledger.history(stream_of(details.user_id))]
     assert [type(event) for event in events] == [UserCreated, UserSignedIn, UserRoleChanged, UserSignedIn]
     assert events[0] == UserCreated(organisation="Nordwind Energie", role="support", suppliers=("NW",))
@@ -109,7 +108,7 @@ def test_who_has_no_role_there_or_is_disabled_here_is_not_let_in(
     known_there(provider, "bernd", email="bernd@example.org", groups=["staff"])
     known_there(provider, "clara", email="clara@example.org", email_verified=True, groups=["support"])
     known_there(provider, "dora", email="clara@example.org", email_verified=False, groups=["ops"])
-    clara = new_user(ledger, email="clara@example.org")
+    clara = new_user(ledger, email="clara@example.org", organisation=NORDWIND.organisation)
 
     async def run() -> None:
         async with console_app(database, settings=settings(provider)) as app:

@@ -138,6 +138,48 @@ def test_unknown_and_known_addresses_are_refused_alike_and_guessing_is_slowed_do
     asyncio.run(run())
 
 
+def with_password(ledger: Ledger, organisation: str, password: str) -> str:
+    """A user of this organisation with one and the same address."""
+    user_id = new_user(ledger, email="anna@example.org", organisation=organisation)
+    with ledger.connection() as connection:
+        set_password_hash(connection, AUTHORITY, user_id, HASHER.hash(password), now())
+    return user_id
+
+
+def test_an_address_signs_in_at_each_organisation_by_its_password_there(database: PostgresUrls, ledger: Ledger) -> None:
+    users = {one: with_password(ledger, one, f"a horse of {one}") for one in ("Nord", "Süd")}
+
+    async def run() -> None:
+        async with console_app(database) as app, visitor(app) as browser:
+            for organisation, user_id in users.items():
+                fields = {"email": "anna@example.org", "password": f"a horse of {organisation}"}
+                assert (await send(browser, "/console/sign-in/", fields)).status_code == 303
+                assert isinstance(ledger.history(stream_of(user_id))[-1].event, UserSignedIn)
+                await send(browser, "/console/sign-out/", at="/console/")
+
+    asyncio.run(run())
+
+
+def test_who_has_a_user_with_another_s_address_guesses_no_faster(database: PostgresUrls, ledger: Ledger) -> None:
+    """Signing in by the own password forgets the own failures, and those of nobody else."""
+    with_password(ledger, "Süd", "my own horse")
+    victim = with_password(ledger, "Nord", PASSWORD)
+    own, guess, right = (
+        {"email": "anna@example.org", "password": word} for word in ("my own horse", "wrong", PASSWORD)
+    )
+
+    async def run() -> None:
+        async with console_app(database) as app, visitor(app) as browser:
+            for _ in range(6):
+                for fields, status in ((guess, 403), (own, 303)):
+                    assert (await send(browser, "/console/sign-in/", fields)).status_code == status
+                await send(browser, "/console/sign-out/", at="/console/")
+            assert (await send(browser, "/console/sign-in/", right)).status_code == 403
+
+    asyncio.run(run())
+    assert not any(isinstance(one.event, UserSignedIn) for one in ledger.history(stream_of(victim)))
+
+
 def test_of_80_passwords_that_are_guessed_at_once_5_are_tried(database: PostgresUrls, ledger: Ledger) -> None:
     """Also by several processes: what is counted is counted in the database before a password is looked at."""
     user_id = new_user(ledger, email="anna@example.org")
@@ -215,8 +257,7 @@ def test_a_hash_of_former_parameters_is_renewed_at_the_next_sign_in(database: Po
                 assert answer.status_code == 303
                 await send(browser, "/console/sign-out/", at="/console/")
                 with ledger.connection() as connection:
-                    details = find_user_details(connection, "anna@example.org")
-                assert details is not None
+                    [details] = find_user_details(connection, "anna@example.org")
                 assert not is_outdated(details.password_hash)
 
     asyncio.run(run())

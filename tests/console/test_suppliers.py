@@ -197,3 +197,31 @@ def test_the_system_says_what_workers_do_now(database: PostgresUrls, ledger: Led
             assert "Worker 3 has 1 import in hand" in words_of((await browser.get("/console/system/")).text)
 
     asyncio.run(run())
+
+
+def test_nobody_is_told_that_an_address_is_that_of_a_user_elsewhere(database: PostgresUrls, ledger: Ledger) -> None:
+    ledger.execute("supplier/NW", supplier.CreateSupplier(), at=now(), by="operator:test")
+    new_user(ledger, email="known@example.org", organisation="Südwerke")
+    cookies, home = signed_in(ledger, role="operator", suppliers=["NW"]), "/console/suppliers/"
+
+    async def run() -> None:
+        async with console_app(database) as app, visitor(app, cookies) as browser:
+            answers = []
+            for email in ("known@example.org", "fresh@example.org"):
+                user = {"email": email, "organisation": "Nordwind Energie", "suppliers": "NW", "role": "support"}
+                added = await send(browser, "/console/users/", user, at=home)
+                link = re.search(r"/console/sign-in/[\w-]+/", added.text)
+                assert link is not None
+                listed = words_of((await browser.get(home)).text).count(email)
+                async with visitor(app) as invited:
+                    entered = await send(invited, link[0])
+                said = re.sub(r"[0-9:]{8}", "", words_of(added.text.replace(link[0], "…")).replace(email, "…"))
+                answers.append((added.status_code, said, listed, entered.headers["location"]))
+            assert answers[0] == answers[1]
+            assert (answers[0][0], answers[0][3]) == (200, "/console/password/")
+            again = {"email": "FRESH@example.org", "organisation": "Nordwind Energie"}
+            refused = await send(browser, "/console/users/", again | {"suppliers": "NW", "role": "support"}, at=home)
+            assert refused.status_code == 400
+
+    with carrying_out(database):
+        asyncio.run(run())

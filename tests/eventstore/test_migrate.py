@@ -29,6 +29,7 @@ APPLIED = {
     "0100_log_comparisons.sql": "4bccb8643f46edb224f21315d45f86d22ff03a96590383ff3e17c48d4201d334",
     "0110_authority.sql": "402ab0d489be9513325b58947d33d425ea24a9b0a95fe5c64450545c21bb0289",
     "0101_accepted_parked_streams.sql": "86e60a34b14fcbdf8fc0b6463c79d5713422659c51a9276c53a23c3c765cd959",
+    "0120_users_of_organisations.sql": "dad550c2ec2255b97eaa5bc1e24c206dcb8fb46f094f6b3b9a135fb7c05cf44d",
 }
 """Digests of the migrations that databases have. A change of the schema is a new file, and a new line here."""
 

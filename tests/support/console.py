@@ -47,7 +47,9 @@ def new_user(
 ) -> str:
     """The id of a fresh user."""
     user_id = f"u_{secrets.token_hex(6)}"
-    details = UserDetails(user_id=user_id, email=email or f"{user_id}@example.org", name=name)
+    details = UserDetails(
+        user_id=user_id, email=email or f"{user_id}@example.org", organisation=organisation, name=name
+    )
     ledger.execute(
         stream_of(user_id),
         CreateUser(organisation=organisation, role=role, suppliers=tuple(suppliers)),

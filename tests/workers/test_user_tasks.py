@@ -38,7 +38,7 @@ def outcome(ledger: Ledger, tasks: OwnerTasks, task_id: str) -> tuple[str, str]:
 
 def test_a_user_is_created_changed_and_erased(ledger: Ledger, tasks: OwnerTasks) -> None:
     operator = new_user(ledger, role="operator")
-    details = new_details("eve@example.org", "Eve")
+    details = new_details("eve@example.org", "Eve", "O")
     with ledger.connection() as connection:
         keep_details(connection, details)
     of = {"user_id": details.user_id}
@@ -55,7 +55,7 @@ def test_a_user_is_created_changed_and_erased(ledger: Ledger, tasks: OwnerTasks)
         assert outcome(ledger, tasks, f"t_{kind}") == ("DONE", "")
         assert user_of(ledger, details.user_id) == expected
     with ledger.connection() as connection:
-        assert find_user_details(connection, "eve@example.org") is None
+        assert find_user_details(connection, "eve@example.org") == []
 
 
 def a_user(status: Any, role: UserRole) -> User:
@@ -85,14 +85,14 @@ def test_nobody_changes_a_user_who_reaches_further(
 
 def test_the_details_of_a_user_who_is_not_created_are_forgotten(ledger: Ledger, tasks: OwnerTasks) -> None:
     support = new_user(ledger, role="support")
-    details = new_details("eve@example.org", "Eve")
+    details = new_details("eve@example.org", "Eve", "O")
     with ledger.connection() as connection:
         keep_details(connection, details)
     said = {"organisation": "X", "role": "operator", "suppliers": "*"}
     ask(ledger, "t_1", support, "user_create", user_id=details.user_id, **said)
     assert outcome(ledger, tasks, "t_1")[0] == "FAILED"
     with ledger.connection() as connection:
-        assert find_user_details(connection, "eve@example.org") is None
+        assert find_user_details(connection, "eve@example.org") == []
 
 
 def test_a_link_that_was_used_is_not_written_again(ledger: Ledger, tasks: OwnerTasks) -> None:
