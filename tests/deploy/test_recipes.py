@@ -37,7 +37,23 @@ KUBERNETES = ROOT / "deploy" / "kubernetes"
 DOCUMENT = (ROOT / "docs" / "operations.md").read_text()
 PASSWORDS = dict.fromkeys(("POSTGRES_PASSWORD", "SERVICE_PASSWORD", "REDIS_PASSWORD"), "p" * 48)
 CONSOLE = {"IMPORTLEDGER_CONSOLE_URL": "https://ledger.example"}
-KEYS = {"token_key": "k" * 64, "sealing_key": "A" * 43}
+KEYS = {"token_key": "a" * 64, "request_key": "b" * 64, "sealing_key": "A" * 43}
+SECRETS = {
+    "importledger": {
+        "DATABASE_URL": "postgresql://importledger:x@importledger-database-rw/importledger",
+        "REDIS_URL": f"redis://:{PASSWORDS['REDIS_PASSWORD']}@importledger-redis:6379/0",
+    },
+    "importledger-api": {
+        "IMPORTLEDGER_TOKEN_KEY": KEYS["token_key"],
+        "IMPORTLEDGER_REQUEST_KEY": KEYS["request_key"],
+    },
+    "importledger-relay": {
+        "IMPORTLEDGER_REQUEST_KEY": KEYS["request_key"],
+        "IMPORTLEDGER_SEALING_KEY": KEYS["sealing_key"],
+    },
+    "importledger-admin": {"DATABASE_ADMIN_URL": "postgresql://importledger_admin:x@h/importledger"},
+}
+"""Secrets that the document makes for Kubernetes."""
 _PORT = re.compile(r"(?<=:)80(?:00|01)(?=/)")
 
 
@@ -48,8 +64,6 @@ class Recipe(msgspec.Struct, frozen=True):
     settings: dict[str, dict[str, str]]
     ready: dict[str, str]
     """Addresses that health checks or probes ask."""
-    verb_runs_as: str
-    """The role with whose settings the document creates a user."""
     redis: str
     """The configuration of Redis."""
 
@@ -75,12 +89,14 @@ def compose() -> Recipe:
 
     read = whole(yaml.safe_load((ROOT / "compose.yaml").read_text()))
     services = {name: read["services"][name] for name in ("migrate", *ROLES)}
+    for service in services.values():
+        files = {value for name, value in service["environment"].items() if name.endswith("_FILE")}
+        assert files == {f"/run/secrets/{name}" for name in service.get("secrets", ())}
     checks = {role: " ".join(services[role]["healthcheck"]["test"]) for role in ROLES}
     return Recipe(
         {name: service["command"] for name, service in services.items()},
         {name: service["environment"] for name, service in services.items()},
         {role: re.findall(r"http://[^']*", check)[0] for role, check in checks.items()},
-        "migrate",
         read["configs"]["redis"]["content"],
     )
 
@@ -89,29 +105,25 @@ def kubernetes() -> Recipe:
     """deploy/kubernetes with the secrets of the document. Here is no standby and no object store."""
     objects = [one for path in sorted(KUBERNETES.glob("*.yaml")) for one in yaml.safe_load_all(path.read_text())]
     [told] = [one["data"] for one in objects if one["kind"] == "ConfigMap"]
-    secrets = {
-        "DATABASE_URL": "postgresql://importledger:x@importledger-database-rw/importledger",
-        "REDIS_URL": f"redis://:{PASSWORDS['REDIS_PASSWORD']}@importledger-redis:6379/0",
-        "IMPORTLEDGER_TOKEN_KEY": KEYS["token_key"],
-        "IMPORTLEDGER_SEALING_KEY": KEYS["sealing_key"],
-    }
-    here = {"IMPORTLEDGER_TRUSTED_PROXIES": "127.0.0.0/8", "IMPORTLEDGER_CHECKPOINTS_URL": "file:///checkpoints"}
     commands, settings, ready = {}, {}, {}
     for one in objects:
         if one["kind"] not in ("Deployment", "Job"):
             continue
         [container] = one["spec"]["template"]["spec"]["containers"]
         role = container["name"]
-        own = {
-            variable["name"]: "postgresql://importledger_admin:x@h/importledger"
-            for variable in container.get("env", ())
-        }
-        commands[role], settings[role] = container["args"], told | secrets | here | own
+        commands[role], settings[role] = container["args"], dict(told)
+        for source in container["envFrom"]:
+            secret = source.get("secretRef", {"name": "", "optional": True})
+            settings[role] |= {} if secret.get("optional") else SECRETS[secret["name"]]
+        for variable in container.get("env", ()):
+            place = variable.get("valueFrom", {}).get("secretKeyRef")
+            settings[role][variable["name"]] = SECRETS[place["name"]][place["key"]] if place else variable["value"]
         del settings[role]["IMPORTLEDGER_DURABILITY"]
+        settings[role]["IMPORTLEDGER_TRUSTED_PROXIES"] = "127.0.0.0/8"
         if probe := container.get("readinessProbe", {}).get("httpGet"):
             [port] = [port["containerPort"] for port in container["ports"] if port["name"] == probe["port"]]
             ready[role] = f"http://127.0.0.1:{port}{probe['path']}"
-    return Recipe(commands, settings, ready, "worker", f"requirepass {PASSWORDS['REDIS_PASSWORD']}\nappendonly yes\n")
+    return Recipe(commands, settings, ready, f"requirepass {PASSWORDS['REDIS_PASSWORD']}\nappendonly yes\n")
 
 
 RECIPES = {"compose": compose, "kubernetes": kubernetes}
@@ -181,9 +193,11 @@ def on_this_machine(
             assert (told["user"], told["dbname"]) == (real["user"], "importledger")
             here[name] = url
     here["REDIS_URL"] = re.sub(r"@[\w-]+:6379", f"@127.0.0.1:{ports['redis']}", here["REDIS_URL"])
-    for name in here.keys() & {"IMPORTLEDGER_TOKEN_KEY_FILE", "IMPORTLEDGER_SEALING_KEY_FILE"}:
-        here[name] = str(folder / Path(here[name]).name)
-    here["IMPORTLEDGER_CHECKPOINTS_URL"] = f"file://{folder}/checkpoints"
+    for name in here:
+        if name.endswith("_FILE"):
+            here[name] = str(folder / Path(here[name]).name)
+    if "IMPORTLEDGER_CHECKPOINTS_URL" in here:
+        here["IMPORTLEDGER_CHECKPOINTS_URL"] = f"file://{folder}/checkpoints"
     here["IMPORTLEDGER_CONSOLE_URL"] += f":{ports['proxy']}"
     here["IMPORTLEDGER_HEALTH_PORT"] = str(ports.get(role, 0) or free_port())
     here["IMPORTLEDGER_METRICS_PORT"] = str(free_port())
@@ -227,12 +241,12 @@ def test_a_recipe_leads_to_a_console_behind_tls_and_to_accounts_on_the_platform(
         shown = answer(f"http://127.0.0.1:{running.settings[role]['IMPORTLEDGER_METRICS_PORT']}/metrics")
         assert (shown[0], "importledger_" in shown[1]) == (200, True)
     (folder / "proxy").mkdir()
-    [words] = re.findall(r"^docker compose run --rm migrate (user create .*\n.*)$", DOCUMENT, re.M)
+    [words] = re.findall(r"^docker compose exec relay importledger (user create .*\n.*)$", DOCUMENT, re.M)
     with haproxy_before(running.ports["api"], folder / "proxy", running.ports["proxy"]) as proxy:
         user = words.replace("\\\n", "").replace("'", "").split()
-        sign_in_through(proxy, running.cli(running.recipe.verb_runs_as, *user)["link"])
-        running.cli("migrate", "supplier", "create", "NORDWIND")
-        key = running.cli("migrate", "key", "create", "Nordwind", "--supplier", "NORDWIND")["api_key"]
+        sign_in_through(proxy, running.cli("relay", *user)["link"])
+        running.cli("relay", "supplier", "create", "NORDWIND")
+        key = running.cli("relay", "key", "create", "Nordwind", "--supplier", "NORDWIND")["api_key"]
         with proxy.browser() as browser:
             assert browser.get("/metrics").status_code == 404
             browser.headers["Authorization"] = f"Token {key}"
