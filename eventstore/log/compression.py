@@ -1,8 +1,8 @@
 """Bodies in fewer bytes: zstd, and for small ones a dictionary of what accounts and records have in common.
 
 The dictionary holds the names of the wire, in the order of the shapes and as JSON writes them, and no value of anybody:
-it was made of accounts whose values were drawn by chance (`bench/payload_dictionary.py`). Each frame says whether it
-needs it (RFC 8878, `Dictionary_ID`), so that what was compressed without it is read as ever.
+zstd's trainer made it of accounts whose values were drawn by chance (decision 25). Each frame says whether it needs it
+(RFC 8878, `Dictionary_ID`), so that what was compressed without it is read as ever.
 
 The file is never changed, since nothing that was compressed with it could be read any more. Another dictionary would be
 another file with another number, beside this one.
