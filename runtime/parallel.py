@@ -5,9 +5,9 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runtime.interpreter import tune_interpreter
 
@@ -26,7 +26,7 @@ def processes(count: int) -> "Iterator[ProcessPoolExecutor]":
     from concurrent.futures import ProcessPoolExecutor
 
     context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(count, mp_context=context, initializer=_belong_to, initargs=(os.getpid(),)) as pool:
+    with ProcessPoolExecutor(count, mp_context=context, initializer=belong_to, initargs=(os.getpid(),)) as pool:
         with warnings.catch_warnings():  # there are threads in tests, which share nothing with what is done here
             warnings.simplefilter("ignore", DeprecationWarning)
             pool.submit(os.getpid)  # the first call makes them all
@@ -36,7 +36,17 @@ def processes(count: int) -> "Iterator[ProcessPoolExecutor]":
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _belong_to(parent: int) -> None:
+def spawned(count: int, begin: Callable[..., None], arguments: tuple[Any, ...]) -> "ProcessPoolExecutor":
+    """A pool of so many processes that share nothing with this one, where threads run. Each calls `begin` first."""
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(count, mp_context=context, initializer=begin, initargs=arguments)
+
+
+def belong_to(parent: int) -> None:
+    """Work for this process, and end with it. It alone handles interrupts from the keyboard."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     tune_interpreter()
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()

@@ -22,6 +22,9 @@ class Sentence(str):
         sentence.german = german
         return sentence
 
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]  # it is pickled with both languages
+        return str(self), self.german
+
 
 def german_of(value: Any) -> Any:
     """The German form of a sentence; any other value as it is."""

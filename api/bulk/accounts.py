@@ -19,7 +19,6 @@ from api.bulk.receipts import TOO_LONG, Receipt, numbered, refusals_of, refused,
 from api.bulk.work import COUNT_PATIENCE_S
 from api.bulk.workshop import Workshop
 from api.directory import Directory
-from api.languages import Language
 from api.limits import MAX_LINE_BYTES
 from api.rate_limit import RateLimit
 from api.refused_attempts import RefusedAttempts
@@ -92,7 +91,6 @@ class AccountWork:
         call: Call,
         mode: Mode,
         run: str,
-        language: Language,
         *,
         ledger: Ledger,
         directory: Directory,
@@ -105,7 +103,6 @@ class AccountWork:
         self._call = call
         self._mode = mode
         self._run = run
-        self._language = language
         self._ledger = ledger
         self._directory = directory
         self._limit = limit
@@ -168,9 +165,7 @@ class AccountWork:
         if items:
             terms = {code: entry.terms for code, entry in suppliers.items()}
             lines = [item.line.body or b"" for item in items]
-            answers = await self._workshop.judges.judge(
-                Question(lines, terms, self._mode, self._run, now(), self._language)
-            )
+            answers = await self._workshop.judges.judge(Question(lines, terms, self._mode, self._run, now()))
             for item, judged in zip(items, answers, strict=True):
                 if (item.supplier, item.external) != (judged.supplier, judged.external):
                     item.supplier, item.external, item.before = judged.supplier, judged.external, None

@@ -3,14 +3,12 @@
 What goes in and what comes out are Structs that travel between processes.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 import msgspec
 import structlog
 
-from api.languages import SPEAKING, Language
 from api.limits import problems_listed
 from api.staging import UNKNOWN_SUPPLIER, staging_of, warnings_of
 from eventstore.aggregates.import_process import StageImport
@@ -19,7 +17,7 @@ from eventstore.log.payloads import Payload
 from market.judging import Occasion, Terms, judge
 from projections.search_at_once import noted_of
 from schemas.base import Problem
-from schemas.problems import MAX_PROBLEMS, LeftOut, bounded
+from schemas.problems import MAX_PROBLEMS, bounded
 from schemas.sentence import Sentence
 from schemas.shape import NotJson
 from schemas.submission import sent_submission
@@ -38,15 +36,12 @@ class Question(msgspec.Struct, frozen=True):
     mode: Mode
     run: str
     at: datetime
-    language: Language = "en"
-    """Of the sentences in what comes out."""
 
 
-class Judged(msgspec.Struct, frozen=True, array_like=True):
+class Judged(msgspec.Struct, frozen=True):
     """A line that was judged: why it is refused (`code`, "" for no reason), or the command that stages it.
 
-    `supplier` and `external` are "" where the line does not say them, or not to this caller. `left_out` is what the
-    last of the errors says of problems that are not listed: between processes, problems are of one type.
+    `supplier` and `external` are "" where the line does not say them, or not to this caller.
     """
 
     supplier: str = ""
@@ -56,7 +51,6 @@ class Judged(msgspec.Struct, frozen=True, array_like=True):
     warnings: tuple[Problem, ...] = ()
     command: StageImport | None = None
     payload: Payload | None = None
-    left_out: int = 0
 
 
 def judge_lines(question: Question) -> list[Judged]:
@@ -118,24 +112,4 @@ def judge_line(line: bytes, question: Question, most: int = MAX_PROBLEMS) -> Jud
 def _refused(
     supplier: str, external: str, problems: Sequence[Problem], warnings: tuple[Problem, ...], most: int
 ) -> Judged:
-    listed = tuple(bounded(problems, most))
-    more = listed[-1].left_out if isinstance(listed[-1], LeftOut) else 0
-    return Judged(supplier, external, INVALID, listed, warnings, left_out=more)
-
-
-encode_question = msgspec.msgpack.Encoder().encode
-decode_question: Callable[[bytes], Question] = msgspec.msgpack.Decoder(Question).decode
-encode_judged = {language: msgspec.msgpack.Encoder(enc_hook=hook).encode for language, hook in SPEAKING.items()}
-"""By language; the sentences stay in it."""
-_decode: Callable[[Any], list[Judged]] = msgspec.msgpack.Decoder(list[Judged]).decode
-
-
-def decode_judged(encoded: bytes) -> list[Judged]:
-    """What was encoded, with the number of problems that are left out."""
-    return [_with_left_out(judged) if judged.left_out else judged for judged in _decode(encoded)]
-
-
-def _with_left_out(judged: Judged) -> Judged:
-    *listed, last = judged.errors
-    more = LeftOut(last.attr, last.code, last.detail, judged.left_out)
-    return msgspec.structs.replace(judged, errors=(*listed, more))
+    return Judged(supplier, external, INVALID, tuple(bounded(problems, most)), warnings)

@@ -53,13 +53,12 @@ class BulkImport:
 
     async def accounts(self, request: Request, call: Call) -> Response:
         """200 and receipts, each durable when it is sent, and a summary at the end of a body that came whole."""
-        mode, run, language = mode_of(request), named_run(request), language_of(request)
+        mode, run = mode_of(request), named_run(request)
         inflater = inflater_of(request)
         work = AccountWork(
             call,
             mode,
             run,
-            language,
             ledger=self._services.ledger,
             directory=self._services.directory,
             limit=self._services.limit,
@@ -68,7 +67,7 @@ class BulkImport:
             attempts=self._services.attempts,
             acknowledgements=self._services.acknowledgements,
         )
-        return BulkAnswer(call, work, inflater, self._services.workshop, language)
+        return BulkAnswer(call, work, inflater, self._services.workshop, language_of(request))
 
     async def delivery_notes(self, request: Request, call: Call) -> Response:
         return self._records(request, call, NOTE)

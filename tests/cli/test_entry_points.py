@@ -10,15 +10,11 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from api.bulk.helper import SIZE
-from api.bulk.judging import Question, encode_question
 from embedded.postgres import PostgresUrls
-from market.judging import Terms
 from tests.support.importing import ImportClient
 from tests.support.make import an_account, changed, encoded
 from tests.support.running import cli, free_port, is_ready, start_role, start_service, wait_for
@@ -81,7 +77,7 @@ def test_every_program_starts_through_the_same_function() -> None:
     folders = ("api", "cli", "console", "embedded", "eventstore", "projections", "workers", "docs", "telemetry")
     files = [file for folder in folders for file in (ROOT / folder).rglob("*.py") if '"__main__"' in file.read_text()]
     programs = {str(file.relative_to(ROOT)): file.read_text() for file in files}
-    assert {"cli/main.py", "api/bulk/helper.py", "docs/guide/build.py"} <= programs.keys()
+    assert {"cli/main.py", "docs/guide/build.py"} <= programs.keys()
     assert {name for name, text in programs.items() if "begin_process(" not in text} == ALONE.keys()
 
 
@@ -126,27 +122,39 @@ def test_a_program_that_fails_tells_no_value(
     nothing_told((ended.stdout + ended.stderr).decode())
 
 
-def question() -> bytes:
-    account = changed(an_account("S", 1), CANARY, "customers", 0, "family_name")
-    asked = encode_question(Question([encoded(account)] * 8, {"S": Terms()}, "create", "", datetime.now(UTC)))
-    return SIZE.pack(len(asked)) + asked
+JUDGING = """
+import asyncio, json, sys
+from datetime import UTC, datetime
+from api.bulk import judges
+from api.bulk.judging import Question
+from market.judging import Terms
+from telemetry.log import begin_process
+
+begin_process("info", "json", is_role=True)
+question = Question([sys.stdin.buffer.read()] * 8, {"S": Terms()}, "create", "", datetime.now(UTC))
+
+async def main():
+    judging = judges.Judges()
+    for _ in range(judges.WORTH_IT + 1):
+        await judging.judge(question)
+    await asyncio.wrap_future(judging._started)
+    judges.judge_lines = None  # from now on this process judges nothing itself
+    found = await judging.judge(question)
+    await judging.close()
+    print(json.dumps([one.errors[0].detail for one in found]))
+
+asyncio.run(main())
+"""
 
 
 def test_a_helper_in_which_judging_fails_tells_no_value_and_answers(broken: Path) -> None:
-    environment = breaking(broken, "market.judging:judge")
-    ended = run(["-m", "api.bulk.helper", "info", "json"], environment, question())
-    assert ended.returncode == 0
+    account = encoded(changed(an_account("S", 1), CANARY, "customers", 0, "family_name"))
+    ended = run(["-c", JUDGING], breaking(broken, "market.judging:judge"), account)
+    assert ended.returncode == 0, ended.stderr
     assert ended.stdout.count(b"ValueError") == 8, "each line has its answer"
     nothing_told((ended.stdout + ended.stderr).decode("utf-8", "replace"))
     lines = [json.loads(line) for line in ended.stderr.splitlines()]
-    assert [line["event"] for line in lines] == ["a line could not be judged"], "the same failure is told once"
-
-
-def test_a_helper_that_fails_itself_tells_no_value(broken: Path) -> None:
-    ended = run(["-m", "api.bulk.helper", "info", "json"], breaking(broken, "api.bulk.judging:judge_lines"), question())
-    assert ended.returncode != 0
-    nothing_told((ended.stdout + ended.stderr).decode("utf-8", "replace"))
-    assert [json.loads(line)["event"] for line in ended.stderr.splitlines()] == ["uncaught exception"]
+    assert {line["event"] for line in lines} == {"a line could not be judged"}
 
 
 def test_children_that_share_work_out_tell_no_value(broken: Path, log: Log) -> None:

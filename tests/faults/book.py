@@ -46,7 +46,7 @@ class Tree:
         for process in psutil.Process(self.process.pid).children(recursive=True):
             try:
                 words, parent = process.cmdline(), process.parent()
-                is_helper = "api.bulk.helper" in words
+                is_helper = "--multiprocessing-fork" in words
                 is_postmaster = "postgres" in process.name() and parent is not None and "postgres" not in parent.name()
                 if is_postmaster if role == "postgres" else role in words and not is_helper:
                     process.kill()

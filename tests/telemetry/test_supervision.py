@@ -18,7 +18,6 @@ PACKAGES = {file.parent.name for file in ROOT.glob("*/__init__.py")} - {"tests",
 SHORT = {
     "api/bulk/answer.py": "of one request, which awaits them",
     "api/bulk/body.py": "of one request, which awaits them",
-    "api/bulk/judges.py": "starts one helper, and logs what becomes of it",
     "api/database.py": "of one request, which awaits it",
     "api/event_stream.py": "of one request, which awaits them",
     "api/gathered_reads.py": "gives its errors to all who asked",

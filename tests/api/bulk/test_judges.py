@@ -1,0 +1,45 @@
+"""Batches are judged whatever becomes of the helpers."""
+
+import asyncio
+import os
+import signal
+from datetime import UTC, datetime
+
+import pytest
+
+from api.bulk import judges
+from api.bulk.judges import Judges
+from api.bulk.judging import Question
+from market.judging import Terms
+from tests.support.make import an_account, encoded
+
+QUESTION = Question([encoded(an_account("S", 1))] * 200, {"S": Terms()}, "create", "", datetime.now(UTC))
+
+
+def test_a_batch_whose_helper_is_killed_is_judged_and_later_ones_have_helpers_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(judges, "WORTH_IT", 0)
+
+    async def helper_of(judging: Judges) -> int:
+        """The process that has started, once the judges use it."""
+        assert judging._pool is not None
+        assert judging._started is not None
+        await asyncio.wrap_future(judging._started)
+        return await asyncio.wrap_future(judging._pool.submit(os.getpid))
+
+    async def script() -> None:
+        judging = Judges()
+        try:
+            expected = await judging.judge(QUESTION)
+            first = await helper_of(judging)
+            under_way = asyncio.create_task(judging.judge(QUESTION))
+            await asyncio.sleep(0)
+            os.kill(first, signal.SIGKILL)
+            found = [await under_way, await judging.judge(QUESTION), await judging.judge(QUESTION)]
+            assert [[one.code for one in each] for each in found] == [[one.code for one in expected]] * 3
+            assert await helper_of(judging) != first
+        finally:
+            await judging.close()
+
+    asyncio.run(script())
