@@ -14,21 +14,14 @@ Field = tuple[str, Any] | tuple[str, Any, Any]
 
 
 def derived(
-    wire_type: type[T],
-    field: Callable[[msgspec.structs.FieldInfo], Field],
-    *,
-    omits_defaults: bool = False,
-    order: Callable[[str], Any] | None = None,
+    wire_type: type[T], field: Callable[[msgspec.structs.FieldInfo], Field], *, omits_defaults: bool = False
 ) -> type[T]:
-    """A shape below `wire_type` whose fields are what `field` makes of each.
-
-    With an `order` of their names it only looks like one below it: what is below keeps the order of the fields.
-    """
+    """A shape below `wire_type` whose fields are what `field` makes of each."""
     fields = msgspec.structs.fields(wire_type)  # type: ignore[arg-type]
     return msgspec.defstruct(  # type: ignore[return-value]
         wire_type.__name__,
-        [field(one) for one in (fields if order is None else sorted(fields, key=lambda one: order(one.name)))],
-        bases=(wire_type if order is None else Wire,),
+        [field(one) for one in fields],
+        bases=(wire_type,),
         module=wire_type.__module__,
         frozen=True,
         kw_only=True,

@@ -2,6 +2,8 @@
 
 import hashlib
 import re
+from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 from msgspec import UNSET
@@ -10,6 +12,7 @@ from runtime.steps import Steps, to_the_end
 from schemas.account import Account, TaskParams, WrappedAccount
 from schemas.as_sent import SentShape, canonical_json
 from schemas.base import Problem
+from schemas.decimals import decimals_hold, exact_number, without_form
 from schemas.problems import is_stated
 from schemas.shape import Shape
 from schemas.work import ASKED, STORED, Bounds
@@ -95,6 +98,19 @@ def _whole_task(task: TaskParams) -> TaskParams:
 def stored_submission(body: bytes) -> Submission:
     """A body that is in the log, read whatever it costs. Raises NotJson."""
     return read_submission(body, STORED)
+
+
+def stored_account(body: bytes) -> Account:
+    """The account in such a body, read in one go where that is exact. Raises NotJson."""
+    if not is_wrapped(body):
+        with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            account = _decode(body)
+            if decimals_hold(account, Account):
+                return account
+    return stored_submission(body).account
+
+
+_decode: Callable[[bytes], Account] = msgspec.json.Decoder(without_form(Account), float_hook=exact_number).decode
 
 
 _AT_ONCE = TaskParams()

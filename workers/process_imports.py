@@ -41,7 +41,6 @@ from market.plausibility import today_in_germany
 from projections.archiving import archived_place
 from projections.import_status import leased_imports
 from projections.import_supplier import KnownSupplier
-from projections.platform.kept import kept_account
 from projections.platform.rows import UndatedRows, undated_rows_of
 from projections.platform.writing import copying
 from schemas.account import Account
@@ -49,7 +48,7 @@ from schemas.base import Problem
 from schemas.names import REPEATED_FIELD
 from schemas.problems import UNKNOWN_FIELD
 from schemas.shape import NotJson
-from schemas.submission import stored_submission
+from schemas.submission import stored_account, stored_submission
 from telemetry.measures import measures
 from telemetry.spans import spans
 from workers.account_number import draw_account_numbers
@@ -270,7 +269,7 @@ class ImportProcessor:
             number = next(numbers)
             try:
                 referred = referring(account, today, is_dry_run=one.process.is_dry_run)
-                ready.append(Ready(one, number, imported_rows(account, body, number), referred))
+                ready.append(Ready(one, number, undated_rows_of(account, number), referred))
             except Exception:  # whatever it is, it concerns this import, and others of the batch have their rows
                 logger.exception("import is postponed", stream=one.stream, attempt=one.process.attempt)
                 failures[one.stream] = _later(one, "processing_failed", self._ledger.time())
@@ -402,10 +401,7 @@ def _mail_request(one: Ready, language: str) -> dict[str, Command]:
 def account_of(
     body: bytes | None, process: ImportProcess, terms: Terms, at: datetime, *, is_archived: bool = False
 ) -> Account | FailImport:
-    """The account in a stored payload, or why it cannot become one: judged again where the rules may say otherwise.
-
-    It is for making rows of it (`kept_account`): of what was judged before, moments are the text that was sent.
-    """
+    """The account in a stored payload, or why it cannot become one: judged again where the rules may say otherwise."""
     staged = process.staged
     if body is None:
         code, detail = _ARCHIVED if is_archived else ("payload_erased", "The payload was erased; send it again.")
@@ -413,18 +409,9 @@ def account_of(
     if staged is None or not _is_judged(staged, terms):
         return judged_account(body, process, terms, at)
     try:
-        return kept_account(body, is_judged=True)
+        return stored_account(body)
     except NotJson as error:
         return _invalid(process.start, [Problem("non_field_errors", "parse_error", error.detail)])
-
-
-def imported_rows(account: Account, body: bytes | None, number: str) -> UndatedRows:
-    """The rows of the account in this body, read the exact way where it says moments in a short form."""
-    try:
-        return undated_rows_of(account, number)
-    except msgspec.ValidationError:
-        assert body is not None, "there is an account"
-        return undated_rows_of(stored_submission(body).account, number)
 
 
 def judged_account(body: bytes, process: ImportProcess, terms: Terms, at: datetime) -> Account | FailImport:

@@ -10,7 +10,6 @@ from eventstore.aggregates.participant import identity_of as participant_identit
 from eventstore.aggregates.post_account import RecordCancellationChanged, RecordImported, identity_of
 from eventstore.aggregates.price_sheet import PriceSheetImported
 from eventstore.events import Recorded
-from projections.platform.kept import kept_account
 from projections.platform.rows import (
     erased_row,
     participant_rows_of,
@@ -27,6 +26,7 @@ from schemas.invoice import MarketParticipantInvoiceImport
 from schemas.market_participant import MarketParticipant
 from schemas.price_sheet import PriceSheet
 from schemas.shape import Shape
+from schemas.submission import stored_account
 
 _ENVELOPES: dict[str, tuple[Shape[Any], str]] = {
     "delivery-note": (Shape(DeliveryNoteImport), "delivery_note"),
@@ -42,7 +42,7 @@ def platform_change(recorded: Recorded, body: bytes | None) -> PlatformChange | 
     """What an event changes in the platform's records, given the payload that it speaks of. Pure."""
     match recorded.event:
         case ImportProcessed(account_number=number, created_at=at) if body is not None:
-            return PlatformChange(copied=rows_of(kept_account(body), number, at))
+            return PlatformChange(copied=rows_of(stored_account(body), number, at))
         case RecordImported(account_number=number) | RecordCancellationChanged(account_number=number) if (
             body is not None
         ):

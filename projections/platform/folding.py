@@ -12,7 +12,6 @@ import msgspec
 from msgspec import UNSET, inspect
 
 from eventstore.log.copy_format import NULL, SIZE
-from projections.platform.kept import moment_of
 from projections.platform.kinds import folded_type, has_moments, is_free, place_of_member, without_null
 from schemas.base import instant
 
@@ -25,22 +24,17 @@ _Ordered = Callable[[Iterable[inspect.Field]], list[inspect.Field]]
 """Puts the fields of an object in order."""
 
 
-def list_encoding(node: inspect.StructType, *, is_kept: bool) -> Callable[[Any], bytes]:
-    """What encodes a list of such objects; with `is_kept` one that was read for that.
-
-    That one is as it is to be, but for its moments.
-    """
+def list_encoding(node: inspect.StructType) -> Callable[[Any], bytes]:
+    """What encodes a list of such objects."""
     is_json = folded_type(node) == "json"
     encode = encode_json if is_json else msgspec.json.encode
-    if is_kept and not has_moments(node):
-        return encode
-    return _compiled("v", "encode([{} for w in v])", node.fields, list if is_json else _as_kept, encode)
+    return _compiled("v", "encode([{} for w in v])", node.fields, list if is_json else _in_order, encode)
 
 
 def object_folding(node: inspect.StructType) -> Callable[[Any], bytes]:
     """What writes such an object, which may be absent, but for what is free in it: that has columns of its own."""
     fields = [field for field in node.fields if not is_free(without_null(field.type))]
-    encoded = _compiled("w", "encode({})", fields, _as_kept, msgspec.json.encode)
+    encoded = _compiled("w", "encode({})", fields, _in_order, msgspec.json.encode)
 
     def fold(value: Any) -> bytes:
         if value is UNSET or value is None:
@@ -51,7 +45,7 @@ def object_folding(node: inspect.StructType) -> Callable[[Any], bytes]:
     return fold
 
 
-def _as_kept(fields: Iterable[inspect.Field]) -> list[inspect.Field]:
+def _in_order(fields: Iterable[inspect.Field]) -> list[inspect.Field]:
     """The fields in the order in which Postgres keeps the members of JSONB, which saves it a third of reading them."""
     return sorted(fields, key=lambda field: place_of_member(field.name))
 
@@ -95,8 +89,7 @@ class _Instants(dict[Any, Any]):
     def __missing__(self, sent: Any) -> Any:
         if len(self) >= _MOST_REMEMBERED:
             self.clear()
-        moment = moment_of(sent) if isinstance(sent, str) else sent
-        in_utc = self[sent] = instant(moment).astimezone(UTC) if isinstance(moment, datetime) else moment
+        in_utc = self[sent] = instant(sent).astimezone(UTC) if isinstance(sent, datetime) else sent
         return in_utc
 
 

@@ -25,7 +25,6 @@ from eventstore.log.copy_format import (
     texts,
 )
 from projections.platform.folding import JSONB, encode_json
-from projections.platform.kept import kept_shape, moment_of
 from projections.platform.tables import (
     ACCOUNT_TABLE,
     MARKET_ROOTS,
@@ -58,8 +57,8 @@ class UndatedRows(msgspec.Struct, frozen=True):
 
 
 def undated_rows_of(account: Account, account_number: str) -> UndatedRows:
-    """The account's rows, to be dated. Raises ValidationError where a moment of a kept account is in short form."""
-    key, writer = text(account_number), _KEPT if type(account) is _KEPT_ACCOUNT else _WRITERS[ACCOUNT_TABLE.name]
+    """The account's rows, to be dated."""
+    key, writer = text(account_number), _WRITERS[ACCOUNT_TABLE.name]
     return UndatedRows(ACCOUNT_TABLE.head + key, writer.own(b"", account), writer.below(account, key))
 
 
@@ -107,7 +106,7 @@ def _rows(root: Table, value: Wire, key: bytes, at: datetime) -> WrittenRows:
     return {root.name: [writer.own(root.head + key + _INSTANT[at], value)], **writer.below(value, key)}
 
 
-_INSTANT = remembered("timestamptz", lambda sent: instant(moment_of(sent) if isinstance(sent, str) else sent))
+_INSTANT = remembered("timestamptz", instant)
 _NAMES: dict[str, Any] = {
     "UNSET": UNSET,
     "SIZE": SIZE,
@@ -128,12 +127,12 @@ _NAMES: dict[str, Any] = {
 """What the expressions of columns call."""
 
 
-def _compiled(root: Table, *, is_kept: bool = False) -> _Writer:
+def _compiled(root: Table) -> _Writer:
     """Functions from source code, which is made of the names of fields in `schemas/` and of tables alone."""
     names = dict(_NAMES)
     for table in root.all():
         names[f"head_{table.name}"] = table.head
-        names |= {f"{table.name}_{one.name}": one.encoders[is_kept] for one in table.columns if one.encoders}
+        names |= {f"{table.name}_{one.name}": one.encoder for one in table.columns if one.encoder}
     exec("\n".join(_source(root)), names)  # noqa: S102 - see above
     return _Writer(names["own"], names["below"])
 
@@ -175,6 +174,4 @@ def _pieces(columns: Sequence[Column]) -> str:
     return "".join(f"{column.expression}, " for column in columns)
 
 
-_KEPT_ACCOUNT = kept_shape(Account)
-_KEPT = _compiled(ACCOUNT_TABLE, is_kept=True)
 _WRITERS = {root.name: _compiled(root) for root in (ACCOUNT_TABLE, *RECORD_TABLES.values(), *MARKET_ROOTS)}

@@ -43,14 +43,13 @@ Encoder = Callable[[Any], bytes]
 class Column(msgspec.Struct, frozen=True):
     """A column, its SQL type, and the expression that gives its value, as COPY takes it, from a wire object `v`.
 
-    The expression is one piece or several. What it calls as `TABLE_COLUMN` is one of `encoders`, for objects that were
-    read the exact way and for those of `projections.platform.kept`.
+    The expression is one piece or several. What it calls as `TABLE_COLUMN` is the `encoder`.
     """
 
     name: str
     sql_type: str
     expression: str
-    encoders: tuple[Encoder, Encoder] | None = None
+    encoder: Encoder | None = None
 
 
 class Table(msgspec.Struct, frozen=True):
@@ -98,8 +97,7 @@ def _table(
             else:
                 columns.append(_folded(name, f.name, kind.item_type))
         elif isinstance(kind, inspect.StructType) and f.name in FOLDED_OBJECTS:
-            folding = object_folding(kind)
-            columns.append(Column(f.name, "jsonb", f"{name}_{f.name}(v.{f.name})", (folding, folding)))
+            columns.append(Column(f.name, "jsonb", f"{name}_{f.name}(v.{f.name})", object_folding(kind)))
             columns += [_nested(f.name, inner) for inner in kind.fields if is_free(without_null(inner.type))]
         elif isinstance(kind, inspect.StructType):
             columns += [_nested(f.name, inner) for inner in kind.fields]
@@ -115,8 +113,8 @@ def _folded(table: str, name: str, node: inspect.StructType) -> Column:
     """A column with a list of such objects."""
     sql_type = folded_type(node)
     version, pieces = (1, "JSONB, x") if sql_type == "jsonb" else (0, "x")
-    encoders = list_encoding(node, is_kept=False), list_encoding(node, is_kept=True)
-    return Column(name, sql_type, f"SIZE[len(x := {table}_{name}(v.{name} or ())) + {version}], {pieces}", encoders)
+    expression = f"SIZE[len(x := {table}_{name}(v.{name} or ())) + {version}], {pieces}"
+    return Column(name, sql_type, expression, list_encoding(node))
 
 
 def _nested(outer: str, inner: inspect.Field) -> Column:

@@ -52,7 +52,7 @@ def test_members_are_in_the_order_in_which_postgres_keeps_them(name: str, databa
     assert isinstance(kind.item_type, inspect.StructType)
     points = read_submission(encoded(an_account())).account.supply_addresses[0].supply_points
     items = next(items for point in points if (items := getattr(point, name)))
-    content = list_encoding(kind.item_type, is_kept=False)(items).decode()
+    content = list_encoding(kind.item_type)(items).decode()
     with psycopg.connect(database.service) as connection:
         row = connection.execute("SELECT %s::jsonb::text", (content,)).fetchone()
     assert row is not None

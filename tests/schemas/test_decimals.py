@@ -9,12 +9,11 @@ import msgspec
 import pytest
 
 from market.judging import Occasion, Terms, judge
-from projections.platform.kept import kept_account
 from schemas.account import Account
 from schemas.base import DECIMAL_PATTERN, DecimalText, Wire
 from schemas.decimals import decimals_hold, without_form
 from schemas.shape import NotJson
-from schemas.submission import SENT_ACCOUNT, sent_submission, stored_submission
+from schemas.submission import SENT_ACCOUNT, sent_submission, stored_account, stored_submission
 from tests.support.make import NOON, an_account, changed, encoded, places
 
 Path = tuple[str | int, ...]
@@ -71,7 +70,7 @@ def test_no_place_is_forgotten(path: Path) -> None:
         assert misfit.attr == ".".join(map(str, path))
     body = encoded(changed(an_account(), "1e5", *path))
     assert SENT_ACCOUNT.at_once(body) is None
-    assert kept_account(body) == stored_submission(body).account
+    assert stored_account(body) == stored_submission(body).account
 
 
 HERE = ("payment_schedules", 0, "amount")
@@ -85,7 +84,7 @@ def with_amount(text: str) -> bytes:
 @pytest.mark.parametrize("path", [HERE, ("metadata", 0, "value"), ("customers", 0, "title")], ids=str)
 def test_a_number_that_cannot_be_held_is_told_and_nothing_else_happens(path: Path, text: str) -> None:
     body = encoded(changed(an_account(), "HERE", *path)).replace(b'"HERE"', text.encode())
-    for read in (sent_submission, stored_submission, kept_account):
+    for read in (sent_submission, stored_submission, stored_account):
         with pytest.raises(NotJson):
             read(body)
 
@@ -106,7 +105,7 @@ def test_an_amount_that_is_sent_as_text_has_the_form_of_a_number(text: str) -> N
 def test_an_amount_that_is_in_the_log_stays_what_it_was(text: str) -> None:
     bare = with_amount(f'"{text}"')
     for body in (bare, b'{"payload":' + bare + b"}"):
-        for account in (stored_submission(body).account, kept_account(body)):
+        for account in (stored_submission(body).account, stored_account(body)):
             assert account.payment_schedules[0].amount == Decimal(text)
 
 

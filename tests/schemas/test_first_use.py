@@ -6,9 +6,8 @@ import sys
 FIRST = """
 import sys, threading
 from projections.import_supplier import KnownSupplier
-from projections.platform.kept import kept_account
 from projections.platform.rows import undated_rows_of
-from schemas.submission import ACCOUNT, SENT_ACCOUNT, SENT_WRAPPED_ACCOUNT, WRAPPED_ACCOUNT
+from schemas.submission import ACCOUNT, SENT_ACCOUNT, SENT_WRAPPED_ACCOUNT, WRAPPED_ACCOUNT, stored_account
 from tests.support.make import an_account, encoded
 
 account = an_account("NORDWIND")
@@ -18,7 +17,7 @@ works = [
     lambda: ACCOUNT.read(encoded(account)),
     lambda: SENT_WRAPPED_ACCOUNT.shape.read(encoded({"payload": account})),
     lambda: WRAPPED_ACCOUNT.read(encoded({"payload": account})),
-    lambda: undated_rows_of(kept_account(encoded(account), is_judged=True), "A-1"),
+    lambda: undated_rows_of(stored_account(encoded(account)), "A-1"),
 ]
 sys.setswitchinterval(1e-6)
 for work in works:
