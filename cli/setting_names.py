@@ -1,43 +1,45 @@
-"""Names of the settings. A name with a slip would leave its setting at the default without a word, so it is refused."""
+"""Table of the settings. A name with a slip would leave its setting at the default without a word, so it is refused."""
 
 import difflib
 import re
 from collections.abc import Mapping
+from typing import Literal
 
-SECRETS = (
-    "DATABASE_URL",
-    "DATABASE_ADMIN_URL",
-    "REDIS_URL",
-    "IMPORTLEDGER_TOKEN_KEY",
-    "IMPORTLEDGER_REQUEST_KEY",
-    "IMPORTLEDGER_SEALING_KEY",
-    "IMPORTLEDGER_SMTP_URL",
-    "IMPORTLEDGER_OIDC_CLIENT_SECRET",
-)
-"""Settings that may stand in a file instead, which `NAME_FILE` names: containers' secrets, systemd's credentials."""
-SETTINGS = (
-    *SECRETS,
-    "IMPORTLEDGER_CHECKPOINTS_URL",
-    "IMPORTLEDGER_CONSOLE_URL",
-    "IMPORTLEDGER_DATA_DIR",
-    "IMPORTLEDGER_DOCUMENTS_PLACES",
-    "IMPORTLEDGER_DURABILITY",
-    "IMPORTLEDGER_HEALTH_PORT",
-    "IMPORTLEDGER_LOG_FORMAT",
-    "IMPORTLEDGER_LOG_LEVEL",
-    "IMPORTLEDGER_MAIL_FROM",
-    "IMPORTLEDGER_METRICS_HOST",
-    "IMPORTLEDGER_METRICS_PORT",
-    "IMPORTLEDGER_NICENESS",
-    "IMPORTLEDGER_OIDC_CLAIM",
-    "IMPORTLEDGER_OIDC_CLIENT_ID",
-    "IMPORTLEDGER_OIDC_ISSUER",
-    "IMPORTLEDGER_OIDC_ROLES",
-    "IMPORTLEDGER_SANDBOX",
-    "IMPORTLEDGER_SEAL_EVERY_S",
-    "IMPORTLEDGER_SMTP_PLAINTEXT",
-    "IMPORTLEDGER_TRUSTED_PROXIES",
-)
+Disclosure = Literal["secret", "private", "plain"]
+SETTINGS: Mapping[str, Disclosure] = {
+    "DATABASE_URL": "secret",
+    "DATABASE_ADMIN_URL": "secret",
+    "REDIS_URL": "secret",
+    "IMPORTLEDGER_TOKEN_KEY": "secret",
+    "IMPORTLEDGER_REQUEST_KEY": "secret",
+    "IMPORTLEDGER_SEALING_KEY": "secret",
+    "IMPORTLEDGER_SMTP_URL": "secret",
+    "IMPORTLEDGER_OIDC_CLIENT_SECRET": "secret",
+    "IMPORTLEDGER_CHECKPOINTS_URL": "private",
+    "IMPORTLEDGER_CONSOLE_URL": "private",
+    "IMPORTLEDGER_DATA_DIR": "plain",
+    "IMPORTLEDGER_DOCUMENTS_PLACES": "private",
+    "IMPORTLEDGER_DURABILITY": "plain",
+    "IMPORTLEDGER_HEALTH_PORT": "private",
+    "IMPORTLEDGER_LOG_FORMAT": "plain",
+    "IMPORTLEDGER_LOG_LEVEL": "plain",
+    "IMPORTLEDGER_MAIL_FROM": "private",
+    "IMPORTLEDGER_METRICS_HOST": "plain",
+    "IMPORTLEDGER_METRICS_PORT": "plain",
+    "IMPORTLEDGER_NICENESS": "plain",
+    "IMPORTLEDGER_OIDC_CLAIM": "private",
+    "IMPORTLEDGER_OIDC_CLIENT_ID": "private",
+    "IMPORTLEDGER_OIDC_ISSUER": "private",
+    "IMPORTLEDGER_OIDC_ROLES": "private",
+    "IMPORTLEDGER_SANDBOX": "plain",
+    "IMPORTLEDGER_SEAL_EVERY_S": "plain",
+    "IMPORTLEDGER_SMTP_PLAINTEXT": "private",
+    "IMPORTLEDGER_TRUSTED_PROXIES": "private",
+}
+"""Every setting. A secret may stand in a file instead, which `NAME_FILE` names: containers' secrets, systemd's
+credentials. Of a plain one, a support bundle holds the value; of all others, only that they are set.
+"""
+SECRETS = tuple(name for name, disclosure in SETTINGS.items() if disclosure == "secret")
 INTERNAL = ("IMPORTLEDGER_ROLE_NAME", "IMPORTLEDGER_ROLES_FILE")
 """Set by a supervisor for its children."""
 ELSEWHERE = ("IMPORTLEDGER_URL", "IMPORTLEDGER_KEY", "IMPORTLEDGER_PUBLISH", "IMPORTLEDGER_SUBNET")

@@ -18,6 +18,7 @@ from cli.addresses import database_url
 from cli.checkup.finding import Finding
 from cli.doctor import examine
 from cli.reach import Unreachable, address_of
+from cli.setting_names import SETTINGS
 from cli.settings import SettingError, Settings
 from cli.tell import NewFile, json_option, tell
 from discretion.private_files import open_private
@@ -30,15 +31,8 @@ from projections.vitals import Vitals, read_vitals
 
 MAX_TAIL_BYTES = 2_000_000
 """Of each log, from its end."""
-_SHOWN = frozenset(
-    {
-        *("IMPORTLEDGER_DATA_DIR", "IMPORTLEDGER_DURABILITY", "IMPORTLEDGER_NICENESS"),
-        *("IMPORTLEDGER_SEAL_EVERY_S", "IMPORTLEDGER_SANDBOX", "IMPORTLEDGER_LOG_LEVEL", "IMPORTLEDGER_LOG_FORMAT"),
-        *("IMPORTLEDGER_METRICS_PORT", "IMPORTLEDGER_METRICS_HOST"),
-        *("OTEL_TRACES_EXPORTER", "OTEL_TRACES_SAMPLER", "OTEL_SDK_DISABLED"),
-    }
-)
-"""Settings whose value is told; of all others, that there is one."""
+_PLAIN = {"OTEL_TRACES_EXPORTER", "OTEL_TRACES_SAMPLER", "OTEL_SDK_DISABLED"}
+"""OpenTelemetry's variables whose value the bundle holds, beside our own plain settings."""
 _LIBRARIES = ("psycopg", "starlette", "uvicorn", "msgspec", "dramatiq", "redis", "eventsourcing", "cryptography")
 _KEPT = frozenset(
     {
@@ -118,7 +112,7 @@ def settings_without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
         if name in ("DATABASE_URL", "DATABASE_ADMIN_URL"):
             told[name] = address_of(value)
         else:
-            told[name] = cleaned(value) if name in _SHOWN else "(set)"
+            told[name] = cleaned(value) if name in _PLAIN or SETTINGS.get(name) == "plain" else "(set)"
     return told
 
 

@@ -144,7 +144,7 @@ def test_a_name_with_a_slip_is_refused_and_a_near_one_is_suggested(name: str, ne
     assert str(refused.value).partition("Did you mean ")[2].rstrip("?") == near
 
 
-@given(st.sampled_from(SETTINGS), st.data())
+@given(st.sampled_from([*SETTINGS]), st.data())
 def test_one_character_left_out_doubled_or_swapped_is_found(name: str, data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(name) - 2))
     slips = [
