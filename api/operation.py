@@ -55,7 +55,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     body: type | None = None
     is_body_optional: bool = False
     is_read: bool = False
-    """Whether a POST changes nothing, so that its answer acknowledges nothing."""
+    """True for a POST that changes nothing: its answer acknowledges nothing."""
     example: Any = None
     """A body that is accepted; every operation that takes one has it."""
     examples: dict[str, Any] = {}

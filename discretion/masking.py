@@ -138,7 +138,7 @@ def _masked_member(name: str, number: int) -> str:
 
 
 def _is_documented(path: Sequence[str]) -> bool:
-    """Whether what stands at this path has only documented members."""
+    """Return True if an object at this path has only documented members."""
     return all(step in _OBJECTS or _is_index(step) for step in path)
 
 

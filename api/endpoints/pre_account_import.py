@@ -1,8 +1,8 @@
-"""What is imported before accounts (v1): market participants and their fee price sheets.
+"""Imports before accounts (v1): market participants and their fee price sheets.
 
-Each belongs to the organisation that sends it: another one neither reads nor changes it, and may use the same codes
-and document numbers for its own. What the operator of the service has sent belongs to the service: every organisation
-may refer to it, and gets it in answer to its own, unless it has sent that before.
+Each record belongs to the organisation that sends it. Others neither read nor change it, and may use the same codes and
+document numbers for their own. Records of the service's operator are for all: an organisation may refer to one, and
+gets it as the answer to its own, unless it has sent that before.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ IMPORT_TIMEOUT_S = 30.0
 
 T = TypeVar("T")
 Name = tuple[int | str, ...]
-"""What names a participant (its code) or a price sheet (its code and document number) within an organisation."""
+"""Name of a participant (its code) or of a price sheet (its code and document number) within an organisation."""
 
 _PARTICIPANT = Shape(MarketParticipant)
 _FEES = Shape(FeeImport)

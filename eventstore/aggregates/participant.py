@@ -19,7 +19,7 @@ class ParticipantImported(Event, frozen=True):
 
 
 class ContactsErased(Event, frozen=True):
-    """The record was thrown away with its key; `payload_sha256` names what is left of it, which speaks of no person."""
+    """The record was thrown away with its key; `payload_sha256` names the rest of it, without contacts."""
 
     payload_sha256: Digest
     imported_at: Instant
@@ -42,7 +42,7 @@ class ImportParticipant(Command, frozen=True):
 
 
 class EraseContacts(Command, frozen=True):
-    """Put a record without contacts in the place of the one that is there."""
+    """Replace the record with one that has no contacts."""
 
     payload_sha256: str
     imported_at: datetime

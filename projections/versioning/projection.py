@@ -16,10 +16,12 @@ from psycopg.sql import SQL, Composed, Identifier
 from eventstore.aggregates.aggregate import Event
 from eventstore.aggregates.import_process import SubjectErased
 from eventstore.aggregates.participant import PARTICIPANT, ContactsErased
+from eventstore.aggregates.participant import identity_of as participant_identity
 from eventstore.aggregates.price_sheet import PRICE_SHEET
 from eventstore.events import ERASURES, Recorded
 from eventstore.log.copying import copy_into
 from projections.platform.change import platform_change
+from projections.platform.kinds import TABLE_OF_FIELD
 from projections.platform.tables import (
     ACCOUNT_TABLE,
     INDEXES,
@@ -212,8 +214,10 @@ class Platform(Projection):
         Versions that other code has made may have other tables.
         """
         event = erasure.event
-        if isinstance(event, ContactsErased):
-            self.forget(connection, schema, erasure.stream)
+        if isinstance(event, ContactsErased) and CONTACT_TABLE in self.tables:
+            organisation, code = participant_identity(erasure.stream)
+            deleting = SQL(_DELETE_CONTACTS).format(Identifier(schema, CONTACT_TABLE))
+            connection.execute(deleting, {"code": code, "organisation": organisation})
         if self.holds_persons and isinstance(event, SubjectErased) and event.account_number:
             with connection.cursor(row_factory=tuple_row) as cursor:
                 cursor.execute(_SELECT_OF_ACCOUNTS, (schema,))
@@ -228,6 +232,7 @@ _STAYING = (
 )
 """Columns that an erasure leaves, and times of the log."""
 
+CONTACT_TABLE = TABLE_OF_FIELD["contact_details"]
 _MARKET_ROOTS = {PARTICIPANT.prefix: PARTICIPANT_TABLE, PRICE_SHEET.prefix: PRICE_SHEET_TABLE}
 
 
@@ -252,6 +257,11 @@ def copy_rows(connection: Connection[Any], schema: str, rows: Rows, columns: Map
         copy_into(connection, schema, table, columns[table], values)
 
 
+_DELETE_CONTACTS: LiteralString = """
+DELETE FROM {} AS t
+WHERE code = %(code)s AND coalesce(to_jsonb(t) ->> 'organisation', %(organisation)s) = %(organisation)s
+"""
+"""Tables of former versions have no organisation: there, all contacts under the code are deleted."""
 _SELECT_OF_ACCOUNTS = """
 SELECT table_name FROM information_schema.columns
 WHERE table_schema = %s AND column_name = 'account_number'

@@ -352,3 +352,17 @@ def test_contacts_are_erased_and_the_rest_of_the_record_stays(service: RunningSe
     assert service.cli("projections", "verify", "market").returncode == 0
     assert service.cli("erase", "participant/Testers/1", "--reason", "r", "--yes", check=False).returncode == 1
     assert service.cli("erase", importer.supplier, "--reason", "r", "--yes", check=False).returncode == 1
+
+
+def test_a_record_whose_key_was_not_restored_is_answered_by_its_code_and_can_be_erased(
+    service: RunningService, importer: Importer, operator: Importer
+) -> None:
+    participant = a_participant()
+    assert post(service, operator, "market-participant", participant)[0] == 201
+    code, stream = participant["code"], f"participant//{participant['code']}"
+    with psycopg.connect(admin_url(service)) as connection:
+        connection.execute("UPDATE payload_keys SET key = NULL, erased_at = now() WHERE stream = %s", (stream,))
+    for _ in range(2):
+        assert post(service, importer, "market-participant", participant) == (200, {"code": code})
+        service.cli("erase", stream, "--reason", "r", "--yes")
+    assert rows(service, "SELECT name FROM platform.market_participant WHERE code = %s", code) == [("",)]

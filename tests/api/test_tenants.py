@@ -1,4 +1,4 @@
-"""Who may call what, and about whose data: every operation × role × own, foreign or unknown tenant.
+"""Answers to every role about every tenant: operation × role × own, foreign or unknown tenant.
 
 `ANSWERS` is the table of expected answers. An operation of the description without a row fails these tests.
 """
@@ -188,7 +188,7 @@ def ask(service: RunningService, name: str, about: Tenant, credential: str) -> S
 
 
 def body_of(name: str, about: Tenant) -> bytes | None:
-    """What is sent to an operation about this tenant's data."""
+    """Body of a request about this tenant's data."""
     named = {"import_supplier": about.supplier, "external_account_number": about.external}
     match name:
         case "create_account":
@@ -342,7 +342,7 @@ def test_a_line_about_a_foreign_supplier_is_refused_in_a_body_that_is_open(
 
 
 def events_of(service: RunningService, tenant: Tenant) -> int:
-    """How many events there are of the tenant, in its supplier's streams and its market data."""
+    """Number of events in the streams of the tenant's supplier and of its market data."""
     query = "SELECT count(*) FROM events WHERE supplier = %s OR starts_with(split_part(stream, '/', 2), %s)"
     with psycopg.connect(admin_url(service)) as connection:
         [(number,)] = connection.execute(query, (tenant.supplier, tenant.organisation)).fetchall()

@@ -1,4 +1,4 @@
-"""What somebody looks for stands in addresses so that only their session can read it."""
+"""Text in an address can be read by one session alone."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -83,7 +83,7 @@ class Tenant(msgspec.Struct, frozen=True):
 
     @property
     def secrets(self) -> set[str]:
-        """What of it no other tenant may see."""
+        """Names that no other tenant may see."""
         return {self.code, self.organisation, self.key_id, self.user_id, self.email}
 
     def place(self, path: str, external: str = WAITING) -> str:

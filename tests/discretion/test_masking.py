@@ -83,7 +83,7 @@ TREES = st.recursive(VALUES, lambda below: st.lists(below) | st.dictionaries(NAM
 
 @given(st.sampled_from([("metadata", "0", "value"), *((name,) for name in FREE)]), st.dictionaries(NAMES, TREES))
 def test_members_of_free_objects_are_masked_with_their_names(path: tuple[str, ...], free: dict[str, object]) -> None:
-    """Whatever their names are: those of harmless fields too, as a status, and telephone numbers."""
+    """Names of harmless fields, such as a status, and telephone numbers are masked too."""
     for place, value in leaves(masked_tree(free, path=path)).items():
         assert value in (None, "") or DOTS in str(value)
         assert all(DOTS in step for step in place if not step.isdigit())

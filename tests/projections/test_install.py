@@ -15,13 +15,16 @@ from eventstore.aggregates.supplier import SUPPLIER, ConfigureSupplier, CreateSu
 from eventstore.events import Recorded
 from eventstore.log.ledger import Ledger
 from eventstore.operations.migrate import role_of
-from projections import PLATFORM
+from projections import MARKET, PLATFORM
+from projections.erasure import erase_contacts
 from projections.import_supplier import IMPORT_SUPPLIER, SupplierRow
 from projections.versioning.healing import heal
 from projections.versioning.install import install
 from projections.versioning.versions import alone, begin_version, build_version, versions
 from projections.versioning.view import View
+from tests.support.eventful_log import import_participant
 from tests.support.make import NOON
+from tests.support.pre_account import a_participant
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,3 +163,20 @@ def test_a_field_of_the_account_that_is_declared_later_gets_its_column(admin: Co
     install(admin, (PLATFORM,), None)
     query = "SELECT data_type FROM information_schema.columns WHERE table_name = 'customer' AND column_name = %s"
     assert admin.execute(query, ("salutation",)).fetchall() == [("text",)]
+
+
+def test_tables_of_a_former_key_are_made_anew(ledger: Ledger, owner: Ledger, admin: Connection[TupleRow]) -> None:
+    """A column that is added later would be in no key: two organisations could not have one participant each."""
+    for organisation in ("O", "P"):
+        import_participant(ledger, organisation, a_participant(9_900_000_000_001))
+    admin.execute("DELETE FROM platform.market_participant WHERE organisation = 'P'")
+    for table in MARKET.tables:
+        admin.execute(f"ALTER TABLE platform.{table} DROP COLUMN organisation".encode())
+    install(admin, (MARKET,), None)
+    rows = admin.execute("SELECT organisation FROM platform.market_participant ORDER BY organisation").fetchall()
+    assert rows == [("O",), ("P",)]
+    assert erase_contacts(owner, "participant/O/9900000000001", reason="r", at=NOON, by="t") is not None
+    for schema, left in (("platform", [("P",)]), ("market_v1", [])):
+        organisation = "organisation" if schema == "platform" else "NULL"
+        contacts = f"SELECT {organisation} FROM {schema}.market_participant_contact"
+        assert admin.execute(contacts.encode()).fetchall() == left
