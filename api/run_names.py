@@ -1,4 +1,4 @@
-"""Limit how many new names of runs a supplier has in a day: each is kept for ever, and followed by a projection."""
+"""Limit of new names of runs for a supplier in a day. Each name is kept forever, and a projection follows it."""
 
 import asyncio
 from collections import Counter
@@ -23,7 +23,7 @@ TOO_MANY_DETAIL = Sentence(
 
 
 class RunNames:
-    """Admits the names of runs. Those that other processes have just admitted count within a second or two."""
+    """Admits the names of runs. Names that other processes admit count after a second or two."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -33,7 +33,7 @@ class RunNames:
         """Names that this process has admitted today, by supplier."""
 
     async def admitted(self, names: Collection[RunKey]) -> set[RunKey]:
-        """Those of the names (supplier, run) that may be used: there already, or new within the limit."""
+        """Return the names (supplier, run) that may be used. A name must exist, or be new within the limit."""
         unknown = sorted({*names} - self._known)
         if unknown:
             await asyncio.to_thread(self._learn, unknown)
