@@ -81,6 +81,7 @@ failover: setup $(VENV)/.failover ## a cluster of thirteen machines in network n
 
 docs: setup ## what is made from the code (docs/errors.md; docs/openapi.json, which may only grow), and the guide
 	$(BIN)/python -m api.generated
+	$(BIN)/python -m tests.evidence
 	$(BIN)/python docs/guide/build.py --strict
 
 bench: setup $(VENV)/.bench ## throughput as ratios in one run; QUICK=1 for three minutes, MILLION=1 for many accounts beside few (ACCOUNTS=1000000), BESIDE=REF for another version at the same time

@@ -147,6 +147,7 @@ def codes_at(resource: str, body: Any, steps: list[Any], value: Any) -> list[str
     return [p.code for p in problems if p.attr == attr or p.attr.startswith(f"{attr}.")]
 
 
+@pytest.mark.asvs("V1.4.2", "V1.5.2", "V2.1.1", "V2.2.1", "V15.3.5")
 @pytest.mark.parametrize(("resource", "path", "kind", "presence"), ROWS, ids=[f"{r[0]}: {r[1]}" for r in ROWS])
 def test_a_field_takes_its_type_and_nothing_else(resource: str, path: str, kind: str, presence: str) -> None:
     body, steps = place_of(resource, path)

@@ -39,10 +39,11 @@ def test_the_answers_of_create_and_validate_have_three_optional_fields() -> None
 
 TOLD = {
     "operations.md": ["pg_wal", "max_slot_wal_keep_size", "repo1-retention-archive", "pg_archivecleanup", "ANALYZE"],
-    "security.md": ["TLS", "reverse proxy", "Secrets", "Redis with a password", "requirepass", "Images by digest"],
+    "operating.md": ["TLS", "reverse proxy", "Secrets", "Redis with a password", "requirepass", "Images by digest"],
 }
 
 
+@pytest.mark.asvs("V11.1.1", "V11.1.2", "V14.1.2")
 @pytest.mark.parametrize("page", TOLD)
 def test_the_documents_say_what_operators_must_set(page: str) -> None:
     text = (ROOT / "docs" / page).read_text()

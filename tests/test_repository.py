@@ -53,6 +53,7 @@ def test_every_error_of_the_log_has_an_answer() -> None:
         assert any(handled in HANDLERS for handled in error.__mro__[:-2]), error
 
 
+@pytest.mark.asvs("V15.1.2")
 @pytest.mark.parametrize(
     "name", ["dev.txt", "runtime.txt", "build.txt", "mutants.txt", "bench.txt", "failover.txt", "clients.txt"]
 )
@@ -205,6 +206,7 @@ def test_a_word_of_the_glossary_has_one_line() -> None:
     assert len(said) == len(set(said))
 
 
+@pytest.mark.api_top_10("API9")
 def test_every_route_is_in_the_api_guide() -> None:
     guide = (ROOT / "docs" / "api.md").read_text()
     app = create_app("postgresql://nobody@127.0.0.1:1/none", b"k" * 32)

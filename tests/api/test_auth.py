@@ -1,12 +1,17 @@
 """Keys, tokens and roles."""
 
 import json
+import time
 from typing import Any
 
 import pytest
+from joserfc import jwt
+from joserfc.jwk import OctKey
 
+from embedded.postgres import PostgresUrls
 from tests.support.make import an_account, encoded
 from tests.support.running import Importer, RunningService, wait_for
+from tests.support.serving import running
 
 STATUS = "/v1/data-import/all-account-import-processes/{}/"
 
@@ -48,6 +53,8 @@ def test_the_key_itself_is_taken_as_well(service: RunningService, importer: Impo
     assert read(service, importer, f"Token {importer.api_key}") == (200, None)
 
 
+@pytest.mark.asvs("V9.1.1", "V9.1.2", "V9.1.3", "V9.2.3")
+@pytest.mark.api_top_10("API2")
 @pytest.mark.parametrize(
     ("header", "code"),
     [
@@ -67,6 +74,7 @@ def test_bad_credentials_are_401(service: RunningService, importer: Importer, he
     assert read(service, importer, header) == (401, code)
 
 
+@pytest.mark.asvs("V10.4.10")
 def test_a_key_buys_a_token_and_a_refresh_token_buys_another(service: RunningService, importer: Importer) -> None:
     for name in ("organizationSecretKey", "apiKey"):
         obtained = obtain(service, **{name: importer.api_key})["data"]["obtainToken"]
@@ -78,6 +86,22 @@ def test_a_key_buys_a_token_and_a_refresh_token_buys_another(service: RunningSer
         assert read(service, importer, f"Token {renewed['token']}") == (200, None)
 
 
+@pytest.mark.asvs("V9.1.1", "V9.1.2", "V9.2.1", "V9.2.2")
+@pytest.mark.parametrize("change", ["none", "key", "algorithm", "exp", "iss", "use"])
+def test_a_token_that_has_ended_or_was_signed_otherwise_opens_nothing(database: PostgresUrls, change: str) -> None:
+    with running(database) as alone:
+        importer = alone.importer()
+        claims: dict[str, Any] = {"iss": "importledger", "key": importer.api_key.split("_")[1], "use": "access"}
+        claims |= {"exp": int(time.time()) + (-1 if change == "exp" else 60)}
+        claims |= {"iss": "another"} if change == "iss" else {"use": "refresh"} if change == "use" else {}
+        secret = OctKey.import_key((b"x" if change == "key" else b"k") * 32)
+        algorithm = "HS512" if change == "algorithm" else "HS256"
+        token = jwt.encode({"alg": algorithm}, claims, secret, algorithms=[algorithm])
+        answered = read(alone, importer, f"Token {token}")
+    assert answered == ((200, None) if change == "none" else (401, "authentication_failed"))
+
+
+@pytest.mark.asvs("V9.2.2", "V10.3.1")
 def test_a_refresh_token_opens_nothing_else(service: RunningService, importer: Importer) -> None:
     refresh = obtain(service, apiKey=importer.api_key)["data"]["obtainToken"]["refreshToken"]
     assert read(service, importer, f"Token {refresh}") == (401, "authentication_failed")
@@ -110,6 +134,7 @@ SECRET = "ilk_abcdefgh_THE-SECRET-OF-SOMEBODY"
 _OBTAIN = "mutation($input: ObtainTokenInput!) { obtainToken(input: $input) { token } }"
 
 
+@pytest.mark.asvs("V16.5.1")
 @pytest.mark.parametrize(
     ("query", "variables", "code"),
     [
@@ -150,6 +175,7 @@ def test_an_operation_that_is_not_there_has_a_code(service: RunningService) -> N
     assert "SECRET" not in json.dumps(answer.body)
 
 
+@pytest.mark.asvs("V4.3.2")
 def test_aliases_fragments_and_introspection_work(service: RunningService) -> None:
     assert graphql(service, "{ a: service ...f } fragment f on Query { b: service }")["data"] == {
         "a": "importledger",
@@ -164,6 +190,8 @@ def test_a_body_that_is_no_graphql_is_400(service: RunningService) -> None:
         assert (answer.status, answer.body["code"]) == (400, "parse_error")
 
 
+@pytest.mark.asvs("V10.4.9")
+@pytest.mark.api_top_10("API2")
 def test_a_revoked_key_and_its_tokens_are_void(service: RunningService) -> None:
     revoked = service.importer()
     token = revoked.client.token()
@@ -178,6 +206,7 @@ def test_a_revoked_key_and_its_tokens_are_void(service: RunningService) -> None:
     assert revoked.api_key not in service.cli("key", "list").stdout
 
 
+@pytest.mark.asvs("V10.3.2")
 @pytest.mark.parametrize("role", ["auditor", "support"])
 def test_a_role_that_only_reads_may_not_write(service: RunningService, role: str) -> None:
     reader = service.importer(role=role)

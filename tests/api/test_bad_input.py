@@ -31,6 +31,7 @@ def token(importer: Importer) -> dict[str, str]:
     return {"Authorization": f"Token {importer.client.token()}", "Content-Type": "application/json"}
 
 
+@pytest.mark.asvs("V2.2.1", "V15.3.3")
 @pytest.mark.parametrize(
     ("body", "code"),
     [
@@ -71,6 +72,7 @@ def path_of(operation: Operation, importer: Importer) -> str:
     return re.sub(r"\{(\w+)\}", lambda match: names[match[1]], operation.path)
 
 
+@pytest.mark.asvs("V15.3.7")
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: one.name)
 def test_a_parameter_that_an_operation_does_not_declare_is_refused_by_every_operation(
     service: RunningService, operation: Operation
@@ -99,6 +101,7 @@ EDGES = (
 )
 
 
+@pytest.mark.asvs("V1.2.4")
 @pytest.mark.parametrize("operation", [one for one in OPERATIONS if one.query], ids=lambda one: one.name)
 def test_no_value_of_a_parameter_ends_in_a_5xx(service: RunningService, operation: Operation) -> None:
     caller = service.importer(role=max(operation.roles or {"importer"}))
@@ -129,6 +132,7 @@ def test_a_query_of_many_names_takes_no_time_and_a_bounded_answer(service: Runni
     assert answer.body["errors_truncated"]
 
 
+@pytest.mark.asvs("V1.1.1")
 @pytest.mark.parametrize("operation", [one for one in OPERATIONS if one.body], ids=lambda one: one.name)
 def test_a_byte_order_mark_before_a_body_is_skipped_by_every_operation(
     service: RunningService, importer: Importer, token: dict[str, str], operation: Operation
@@ -160,6 +164,7 @@ def test_null_characters_are_named_where_they_are(
     assert service.request("POST", ACCOUNTS, encoded(external), token)[0].status == 400
 
 
+@pytest.mark.asvs("V5.2.1")
 def test_a_body_that_is_too_large_is_refused_before_it_is_read(service: RunningService, token: dict[str, str]) -> None:
     body = b" " * (MAX_BODY_BYTES + 1)
     answer, headers = service.request("POST", ACCOUNTS, body, token)
@@ -173,6 +178,8 @@ def test_another_content_type_is_refused(service: RunningService, token: dict[st
     assert (answer.status, answer.body["code"]) == (415, "unsupported_media_type")
 
 
+@pytest.mark.asvs("V13.4.4")
+@pytest.mark.api_top_10("API9")
 @pytest.mark.parametrize(
     ("method", "path", "status", "code"),
     [
@@ -182,6 +189,7 @@ def test_another_content_type_is_refused(service: RunningService, token: dict[st
         ("GET", ACCOUNTS, 405, "method_not_allowed"),
         ("DELETE", ACCOUNTS + "A/1/", 405, "method_not_allowed"),
         ("PUT", ACCOUNTS, 405, "method_not_allowed"),
+        ("TRACE", ACCOUNTS, 405, "method_not_allowed"),
         ("GET", "/v1/graphql/", 405, "method_not_allowed"),
     ],
 )
@@ -207,6 +215,7 @@ JUNK: st.SearchStrategy[Any] = st.recursive(
 )
 
 
+@pytest.mark.asvs("V2.2.2")
 @settings(max_examples=150)
 @given(
     st.binary(max_size=200)
@@ -219,6 +228,7 @@ def test_no_body_is_answered_with_500(service: RunningService, token: dict[str, 
     assert answer.body["code"] in ("parse_error", "account_failed_validation")
 
 
+@pytest.mark.asvs("V2.3.3", "V16.5.3")
 def test_nothing_of_a_refused_request_is_stored(service: RunningService) -> None:
     refused = service.importer()
     account = changed(an_account(refused.supplier), 5, "billing_address1")
@@ -228,6 +238,7 @@ def test_nothing_of_a_refused_request_is_stored(service: RunningService) -> None
     assert found.returncode == 1
 
 
+@pytest.mark.asvs("V5.2.1")
 def test_bodies_that_are_too_much_together_are_refused_and_let_go() -> None:
     """Bodies that nobody has answered yet are held; beyond the limit further ones get 503, until some are let go."""
     held = Room(of_body=1_000, of_all=1_000, timeout_s=1.0)

@@ -60,6 +60,7 @@ def test_every_code_in_the_source_is_in_the_catalogue() -> None:
     assert set(CODES.values()) <= BY_CODE.keys()
 
 
+@pytest.mark.asvs("V2.1.2")
 def test_every_rule_is_told_with_its_source() -> None:
     for rule in RULES:
         assert any(told.says == rule.says and told.source == rule.source for told in BY_CODE[rule.code].rules)
@@ -81,5 +82,6 @@ def test_the_catalogue_can_be_read_without_a_token(service: RunningService) -> N
     assert {entry["code"] for entry in answer.body} == BY_CODE.keys()
 
 
+@pytest.mark.asvs("V2.1.2")
 def test_the_page_of_errors_is_made_from_the_catalogue() -> None:
     assert (ROOT / "docs" / "errors.md").read_text() == errors_page(), "say `make docs`"

@@ -61,6 +61,7 @@ def test_an_example_conforms_and_is_accepted_by_its_shape(operation: Operation) 
         assert Shape(operation.body).examine(body)[1] == ()
 
 
+@pytest.mark.asvs("V2.1.1")
 def test_every_field_is_described_with_its_term() -> None:
     missing = [
         f"{name}.{field}"

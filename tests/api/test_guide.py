@@ -58,6 +58,7 @@ def test_every_document_is_a_page_of_the_guide(pages: Path) -> None:
         assert client.get(f"/docs/guide/{page}").status_code == 200, page
 
 
+@pytest.mark.asvs("V1.2.3", "V14.2.3")
 def test_pages_load_nothing_from_elsewhere_and_run_no_script_that_is_not_their_own(pages: Path) -> None:
     client = client_of(pages)
     for page in pages.rglob("*.html"):
@@ -87,6 +88,7 @@ def _places(terms: dict[str, int | list[int]], word: str) -> list[int]:
     return places if isinstance(places, list) else [places]
 
 
+@pytest.mark.asvs("V5.3.2", "V13.4.3")
 def test_a_page_is_sent_once_and_nothing_outside_of_the_guide_is_served(pages: Path) -> None:
     client = client_of(pages)
     first = client.get("/docs/guide/auditing.html")

@@ -2,10 +2,13 @@
 
 from typing import Any
 
+import pytest
+
 from api.generated import OPERATIONS_PAGE, RESTATED, Restated, contract_changes, operations_page
 from api.limits import LIMITS
 
 
+@pytest.mark.asvs("V2.1.3", "V5.1.1", "V15.1.3")
 def test_the_page_for_operators_shows_the_table_of_limits() -> None:
     page = OPERATIONS_PAGE.read_text()
     assert operations_page(page) == page, "say `make docs`"

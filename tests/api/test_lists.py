@@ -123,6 +123,7 @@ def test_a_list_goes_on_after_its_connections_are_lost(database: PostgresUrls, m
         reader.close()
 
 
+@pytest.mark.api_top_10("API4")
 def test_many_slow_readers_leave_connections_to_others(database: PostgresUrls) -> None:
     with running(database) as service, ExitStack() as held:
         importer = filled(service, database)

@@ -77,6 +77,7 @@ def test_the_numbers_of_imports_requests_and_processes_are_there(service: Runnin
     assert not [canary for canary in ("Kanarienvogel", external, importer.api_key) if canary in text]
 
 
+@pytest.mark.asvs("V13.4.5")
 def test_metrics_on_the_public_port_need_an_operators_key_for_all_suppliers_even_on_this_machine(
     service: RunningService,
 ) -> None:

@@ -74,6 +74,7 @@ def test_numbers_come_back_as_text_in_their_scale_and_datetimes_as_they_were_sen
     assert answer.body == changed(body, "123.4500", "energy_amount", "quantity")
 
 
+@pytest.mark.asvs("V2.3.4")
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_request_twice_at_once_is_answered_twice_alike(
     service: RunningService, importer: Importer, kind: str
@@ -89,6 +90,7 @@ def test_the_same_request_twice_at_once_is_answered_twice_alike(
         assert rows(service, query, f"AT-ONCE-{number}") == [(1,)]
 
 
+@pytest.mark.asvs("V2.3.4")
 @pytest.mark.parametrize("kind", KINDS)
 def test_two_contents_at_once_leave_one_and_refuse_the_other(
     service: RunningService, importer: Importer, kind: str

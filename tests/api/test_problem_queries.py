@@ -220,6 +220,7 @@ def test_a_name_in_the_log_is_told_as_a_sentence(name: str, attr: str, says: str
     assert told(name) == Problem(attr, name.partition("@")[0], says)
 
 
+@pytest.mark.asvs("V16.3.3")
 def test_refused_attempts_are_found_by_number(
     service: RunningService, importer: Importer, keys: dict[str, str]
 ) -> None:

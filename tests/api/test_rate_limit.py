@@ -36,6 +36,7 @@ def taken(limits: list[RateLimit], key: Key, requests: int) -> int:
     return asyncio.run(take())
 
 
+@pytest.mark.asvs("V2.4.1")
 def test_processes_share_a_rate_through_redis(redis_url: str) -> None:
     began = time.monotonic()
     fits = taken([RateLimit(redis_url), RateLimit(redis_url)], a_key(), 6 * RATE)
@@ -43,6 +44,7 @@ def test_processes_share_a_rate_through_redis(redis_url: str) -> None:
     assert RATE <= fits <= RATE * (1 + seconds) + 1
 
 
+@pytest.mark.asvs("V16.5.2")
 def test_each_process_counts_alone_while_redis_is_away() -> None:
     limits = [RateLimit(f"redis://127.0.0.1:{free_port()}"), RateLimit(None)]
     began = time.monotonic()

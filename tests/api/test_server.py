@@ -223,6 +223,7 @@ def fields_of(count: int, size: int) -> bytes:
 CHUNKED = b"POST /body HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
+@pytest.mark.asvs("V2.3.2")
 @pytest.mark.parametrize(
     ("sent", "status", "code"),
     [
@@ -253,6 +254,7 @@ def test_a_request_line_header_or_trailer_beyond_its_limit_is_refused(
         assert answer_to(port, line_of(100)) == (200, b"here")
 
 
+@pytest.mark.asvs("V15.3.7")
 @pytest.mark.parametrize("name", sorted(server.SINGLE))
 def test_a_field_that_decides_who_asks_must_not_be_sent_twice(name: bytes) -> None:
     once = line_of(100)[:-2] + name.title() + b": one\r\n"
@@ -311,6 +313,7 @@ def parsed(pieces: Sequence[bytes]) -> list[bytes]:
     return [answer.rpartition(b"\r\n\r\n")[2] for answer in bytes(written).split(b"HTTP/1.1 200 OK")[1:]]
 
 
+@pytest.mark.asvs("V4.2.1")
 @pytest.mark.parametrize(
     ("sent", "answer"),
     [(SIZED, b"%d" % len(BODY)), (IN_CHUNKS, b"%d" % len(BODY)), (WITHOUT_BODY, b"here"), (WEBSOCKET, b"here")],
@@ -367,6 +370,7 @@ def head_of(line: bytes, *fields: bytes) -> bytes:
     return b"\r\n".join([line, *fields, b"", b""])
 
 
+@pytest.mark.asvs("V4.2.1")
 @pytest.mark.parametrize(
     "sent",
     [

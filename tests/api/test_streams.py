@@ -23,6 +23,7 @@ from tests.support.staging import Testers
 ITEMS, PAGES = 20_000, 20
 
 
+@pytest.mark.asvs("V1.4.3")
 def test_a_list_goes_out_whole_and_is_held_nowhere(database: PostgresUrls) -> None:
     sent: list[Message] = []
     ahead: list[int] = []
@@ -57,6 +58,7 @@ async def no_request() -> Message:
     raise AssertionError("nobody waits so long")
 
 
+@pytest.mark.asvs("V15.2.2")
 def test_a_large_body_is_worked_on_beside_the_loop() -> None:
     async def threads() -> list[int]:
         sizes = (1, MAX_AT_ONCE_BYTES + 1, MAX_MEDIUM_BYTES, MAX_MEDIUM_BYTES + 1, MAX_MEDIUM_BYTES + 2)

@@ -182,6 +182,7 @@ def test_a_search_has_pages_and_a_sign_that_there_are_more(service: RunningServi
     assert page(service, key, f"{SEARCH}?limit=51", asked)[0] == 400
 
 
+@pytest.mark.asvs("V14.2.1")
 def test_what_somebody_looks_for_is_taken_from_no_address(service: RunningService, importer: Importer) -> None:
     key = supporter(service, importer.supplier)
     assert page(service, key, f"{SEARCH}?q=dvorak")[0] == 405

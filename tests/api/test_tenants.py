@@ -229,11 +229,14 @@ def keys_of(service: RunningService, own: Tenant, role: str) -> Keys:
     )
 
 
+@pytest.mark.asvs("V8.1.1")
 def test_every_operation_of_the_description_has_a_row() -> None:
     described = [one["operationId"] for path in openapi(OPERATIONS)["paths"].values() for one in path.values()]
     assert sorted(described) == sorted(ANSWERS)
 
 
+@pytest.mark.asvs("V8.2.1", "V10.4.11")
+@pytest.mark.api_top_10("API5")
 @each
 def test_an_operation_admits_the_roles_of_its_row_to_their_own_data(
     service: RunningService, own: Tenant, foreign: Tenant, keys: dict[str, Keys], name: str
@@ -249,6 +252,8 @@ def test_an_operation_admits_the_roles_of_its_row_to_their_own_data(
         assert words_in(answered.text, foreign) == set()
 
 
+@pytest.mark.asvs("V8.2.2", "V8.4.1")
+@pytest.mark.api_top_10("API1")
 @each
 def test_what_is_foreign_is_answered_as_what_does_not_exist(
     service: RunningService, own: Tenant, foreign: Tenant, keys: dict[str, Keys], name: str
@@ -269,6 +274,7 @@ def test_what_is_foreign_is_answered_as_what_does_not_exist(
     assert events_of(service, foreign) == before
 
 
+@pytest.mark.api_top_10("API2")
 @each_guarded
 @pytest.mark.parametrize("kind", ["refresh token", "revoked key", "nothing"])
 def test_an_operation_admits_nobody_without_a_valid_credential(
@@ -280,6 +286,7 @@ def test_an_operation_admits_nobody_without_a_valid_credential(
         assert words_in(answered.text, foreign) == set()
 
 
+@pytest.mark.asvs("V3.2.1", "V3.4.4", "V14.2.2")
 @each_guarded
 def test_no_cache_keeps_what_is_answered_and_no_browser_guesses_its_type(
     service: RunningService, own: Tenant, keys: dict[str, Keys], name: str

@@ -260,6 +260,7 @@ PLACES: list[Callable[[], None]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.asvs("V16.2.5", "V16.5.1")
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
 def test_a_failure_tells_no_canary(output: io.StringIO, place: Callable[[], None]) -> None:
     with contextlib.redirect_stderr(output):

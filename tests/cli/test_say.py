@@ -30,6 +30,7 @@ def run(verb: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", PROGRAM, verb], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.asvs("V1.1.2")
 def test_printed_text_is_escaped_and_json_says_the_same() -> None:
     line, as_json = run("prints").stdout.splitlines()
     assert line == ESCAPED

@@ -96,6 +96,7 @@ WRONG: dict[str, list[str]] = {
 """Wrong values of every setting."""
 
 
+@pytest.mark.asvs("V13.1.1")
 def test_every_setting_is_documented_and_has_wrong_values() -> None:
     table = (ROOT / "docs" / "operations.md").read_text().partition("\n## Settings\n")[2].partition("\n## ")[0]
     rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
@@ -209,6 +210,7 @@ def test_without_a_service_the_operators_verbs_say_so(folder: Path) -> None:
     assert "No service has run on" in refused.stderr
 
 
+@pytest.mark.asvs("V13.3.1")
 def test_a_secret_may_stand_in_a_file(tmp_path: Path) -> None:
     file = tmp_path / "sealing_key"
     file.write_text("A" * 43 + "\n")

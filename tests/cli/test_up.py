@@ -46,6 +46,7 @@ def test_up_prints_json_a_line_for_each_request_and_one_for_each_ended_import(
     wait_for(lambda: len(_told(blank, "request", **found)) == 1, "the request is told")
 
 
+@pytest.mark.asvs("V13.4.5")
 def test_strangers_read_which_role_keeps_dying_and_not_its_last_line(running: RunningService, blank: Path) -> None:
     file = blank / "secrets" / "dying_roles.json"
     file.write_text('{"worker-1": "importledger: no."}')

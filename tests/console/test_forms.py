@@ -13,6 +13,7 @@ def part(name: str, content: bytes, more: str = "") -> bytes:
     return head.encode() + b"\r\n" + content + b"\r\n"
 
 
+@pytest.mark.asvs("V1.1.1")
 def test_fields_and_files_are_read_as_they_were_sent() -> None:
     file = part("file", b"log\r\n\xff--x7\0", '; filename="monday.note"\r\nContent-Type: text/plain')
     body = part("csrf", b"abc") + file + part("chosen", "ü 1".encode()) + part("chosen", b" 2 ") + b"------x7--\r\n"

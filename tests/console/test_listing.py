@@ -33,6 +33,7 @@ def test_what_is_not_understood_is_named(day: str) -> None:
     assert (asked.misread, asked.day, asked.status) == (("status", "day"), "", "")
 
 
+@pytest.mark.asvs("V1.2.1")
 @pytest.mark.parametrize("neutral", [neutral, importers_neutral])
 @given(st.text("=+-@＝＋－＠;,\t\r\n \"'ab", max_size=12))
 @example("=1+1").via("a formula")
@@ -58,6 +59,7 @@ def test_rows_are_written_as_csv() -> None:
     assert neutral("NO-1") == "NO-1"
 
 
+@pytest.mark.asvs("V1.2.2", "V1.2.5")
 def test_commands_and_addresses_hold_any_number() -> None:
     assert command_line("retry", "S", "a b'c", "--reason", "…") == "importledger retry S 'a b'\"'\"'c' --reason …"
     assert import_address("S", "a/b?<c>") == "/console/imports/S/a%2Fb%3F%3Cc%3E/"

@@ -192,6 +192,8 @@ def test_every_page_and_form_is_in_the_matrix(tenants: tuple[Tenant, Tenant]) ->
         assert sorted(path for paths in table.values() for path in paths) == sorted(screen.path for screen in screens)
 
 
+@pytest.mark.asvs("V8.2.1")
+@pytest.mark.api_top_10("API5")
 def test_every_page_is_there_for_its_roles_and_absent_for_others(
     database: PostgresUrls, ledger: Ledger, tenants: tuple[Tenant, Tenant]
 ) -> None:
@@ -222,6 +224,7 @@ def test_every_page_is_there_for_its_roles_and_absent_for_others(
     asyncio.run(run())
 
 
+@pytest.mark.asvs("V8.3.1")
 def test_a_form_of_a_role_that_may_not_or_about_what_is_foreign_does_nothing(
     database: PostgresUrls, ledger: Ledger, tenants: tuple[Tenant, Tenant]
 ) -> None:
@@ -277,6 +280,8 @@ def test_the_same_forms_do_something_for_those_who_may(
     asyncio.run(run())
 
 
+@pytest.mark.asvs("V2.2.2", "V4.1.3", "V15.3.3")
+@pytest.mark.api_top_10("API3")
 def test_what_anybody_sends_is_not_believed(database: PostgresUrls, ledger: Ledger, tenants: Any) -> None:
     """A form without what its page carries, or with that of somebody else's session."""
     before_all = signed_in(ledger, role="operator"), signed_in(ledger, role="operator")

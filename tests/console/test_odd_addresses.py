@@ -39,6 +39,7 @@ def addresses(user: str) -> list[str]:
     return [place_of(path, user) for path in PAGES]
 
 
+@pytest.mark.asvs("V3.2.1", "V3.4.3", "V3.4.4", "V3.4.5", "V3.4.6", "V14.2.2", "V14.3.1", "V14.3.2")
 def test_no_answer_of_the_console_is_kept_in_a_cache_or_shown_in_a_frame(
     database: PostgresUrls, ledger: Ledger
 ) -> None:
@@ -104,6 +105,7 @@ def operator_at_the_console(database: PostgresUrls, ledger: Ledger) -> Iterator[
         yield lambda method, path, **more: runner.run(browser.request(method, path, **more))
 
 
+@pytest.mark.asvs("V1.2.4")
 @pytest.mark.slow
 def test_no_value_of_an_address_or_a_form_ends_in_a_5xx(database: PostgresUrls, ledger: Ledger) -> None:
     ledger.execute(supplier.stream_of("NW"), supplier.CreateSupplier(), at=now(), by="operator:test")

@@ -78,6 +78,7 @@ async def sign_in(browser: httpx.AsyncClient, sub: str, *, spoils: str = "") -> 
     return await browser.get(path.replace(f"{spoils}=", f"{spoils}=x") if spoils else path)
 
 
+@pytest.mark.asvs("V7.6.1", "V10.3.3", "V10.5.2")
 def test_a_claim_gives_the_role_and_its_change_is_an_event(
     database: PostgresUrls, ledger: Ledger, provider: str
 ) -> None:
@@ -125,6 +126,8 @@ def test_who_has_no_role_there_or_is_disabled_here_is_not_let_in(
     assert UserSignedIn in [type(one.event) for one in ledger.history(stream_of(clara))]
 
 
+@pytest.mark.asvs("V7.6.2", "V10.1.1", "V10.1.2", "V10.2.1")
+@pytest.mark.api_top_10("API10")
 @pytest.mark.parametrize("spoilt", ["state", "code"])
 def test_an_answer_that_was_not_asked_for_is_refused(
     database: PostgresUrls, ledger: Ledger, provider: str, spoilt: str
@@ -139,6 +142,7 @@ def test_an_answer_that_was_not_asked_for_is_refused(
     asyncio.run(run())
 
 
+@pytest.mark.asvs("V16.5.2")
 def test_a_provider_that_is_away_is_a_page(database: PostgresUrls) -> None:
     async def run() -> None:
         async with console_app(database, settings=settings("http://127.0.0.1:9")) as app, visitor(app) as browser:

@@ -11,11 +11,13 @@ from api.status_codes import ApiError
 from console.passwords import HASHER, MAX_WAITING, Turns, hashed_password, is_guessable, is_outdated, is_password
 
 
+@pytest.mark.asvs("V11.4.2")
 def test_a_hash_takes_19_mib_and_two_passes() -> None:
     """Of the service's own hasher, as it was imported: other tests of this folder have another in its place."""
     assert HASHER.hash("three plain words").startswith("$argon2id$v=19$m=19456,t=2,p=1$")
 
 
+@pytest.mark.asvs("V6.2.8")
 def test_a_password_is_known_again_and_another_is_not_nor_that_of_who_has_none() -> None:
     async def run() -> None:
         kept = await hashed_password("three plain words", "host")
@@ -30,6 +32,7 @@ def test_a_password_is_known_again_and_another_is_not_nor_that_of_who_has_none()
     asyncio.run(run())
 
 
+@pytest.mark.asvs("V6.1.2", "V6.2.4", "V6.2.5", "V6.2.11")
 @pytest.mark.parametrize(
     ("password", "is_common"),
     [

@@ -176,6 +176,7 @@ async def find(browser: httpx.AsyncClient, text: str, **fields: str) -> httpx.Re
     return await browser.get(answer.headers["location"])
 
 
+@pytest.mark.asvs("V14.2.1")
 def test_what_somebody_looks_for_stands_in_no_address(book: Ledger, database: PostgresUrls) -> None:
     locations = []
 
@@ -196,6 +197,8 @@ def test_what_somebody_looks_for_stands_in_no_address(book: Ledger, database: Po
     visiting(database, signed_in(book), look_over_a_shoulder)
 
 
+@pytest.mark.asvs("V8.2.2")
+@pytest.mark.api_top_10("API1")
 def test_a_foreign_supplier_is_absent_everywhere(book: Ledger, database: PostgresUrls) -> None:
     async def visit(browser: httpx.AsyncClient) -> None:
         for path in ("/console/", "/console/imports/", "/console/imports/?supplier=NORDWIND", "/console/errors/"):
@@ -213,6 +216,7 @@ def test_a_foreign_supplier_is_absent_everywhere(book: Ledger, database: Postgre
     assert book.load([stream_of(SUPPLIER, "E/1")])[stream_of(SUPPLIER, "E/1")].state.status == "ERRORED"
 
 
+@pytest.mark.asvs("V3.5.3")
 def test_auditors_look_and_change_nothing(book: Ledger, database: PostgresUrls) -> None:
     async def visit(browser: httpx.AsyncClient) -> None:
         page = await browser.get(f"/console/imports/{SUPPLIER}/E%2F1/")
@@ -230,6 +234,7 @@ def test_auditors_look_and_change_nothing(book: Ledger, database: PostgresUrls) 
     visiting(database, signed_in(book, role="auditor"), visit)
 
 
+@pytest.mark.asvs("V1.1.2", "V1.2.1", "V1.3.7", "V3.2.2")
 def test_nothing_that_an_importer_chose_is_markup(book: Ledger, database: PostgresUrls) -> None:
     async def visit(browser: httpx.AsyncClient) -> None:
         shown = {"reason": CANARY}
@@ -244,6 +249,8 @@ def test_nothing_that_an_importer_chose_is_markup(book: Ledger, database: Postgr
     visiting(database, signed_in(book), visit)
 
 
+@pytest.mark.asvs("V8.1.2", "V8.2.3", "V15.3.1")
+@pytest.mark.api_top_10("API3")
 def test_persons_are_masked_until_somebody_says_why(book: Ledger, database: PostgresUrls) -> None:
     async def visit(browser: httpx.AsyncClient) -> None:
         at = f"/console/imports/{SUPPLIER}/E%2F1/"
@@ -339,6 +346,7 @@ def test_what_needs_the_owner_is_asked_for_with_a_reason(book: Ledger, database:
     visiting(database, signed_in(book, role="auditor", suppliers=("FOREIGN",)), foreign)
 
 
+@pytest.mark.asvs("V5.4.1", "V5.4.2")
 def test_a_proof_is_downloaded_and_checkpoints_are_compared(book: Ledger, database: PostgresUrls, folder: Path) -> None:
     key = LogKey.of("A" * 43)
     with psycopg.connect(database.admin, autocommit=True) as connection:
@@ -381,6 +389,7 @@ def test_a_proof_is_downloaded_and_checkpoints_are_compared(book: Ledger, databa
     assert (told.returncode, told.stderr) == (0, "")
 
 
+@pytest.mark.asvs("V5.2.2")
 def test_only_a_checkpoint_that_the_log_has_signed_gets_into_the_log(
     book: Ledger, database: PostgresUrls, folder: Path
 ) -> None:

@@ -44,6 +44,7 @@ from tests.support.console import (
 PASSWORD = "three plain words"
 
 
+@pytest.mark.asvs("V3.3.2", "V3.3.4", "V6.2.1", "V6.4.1", "V6.4.3", "V6.5.1", "V6.5.5", "V7.4.1")
 def test_a_link_signs_in_once_and_asks_for_a_password(database: PostgresUrls, ledger: Ledger) -> None:
     user_id = new_user(ledger, email="Anna@Example.org")
     token = new_link(ledger, user_id)
@@ -78,6 +79,7 @@ def test_a_link_signs_in_once_and_asks_for_a_password(database: PostgresUrls, le
     assert "nna" not in "".join(recorded.state.decode() for recorded in ledger.history(stream_of(user_id)))
 
 
+@pytest.mark.asvs("V6.2.2", "V6.2.3", "V7.4.3", "V7.5.1")
 def test_who_has_a_password_types_it_to_choose_another(database: PostgresUrls, ledger: Ledger) -> None:
     user_id = new_user(ledger, email="anna@example.org")
     first = {"password": PASSWORD, "again": PASSWORD}
@@ -95,6 +97,7 @@ def test_who_has_a_password_types_it_to_choose_another(database: PostgresUrls, l
                 answer = await send(anna, path, second | former)
                 assert (answer.status_code, "is another one" in answer.text) == (403, True)
             assert (await send(anna, path, second | {"former": PASSWORD})).status_code == 303
+            assert (await by_link.get("/console/")).status_code == 303, "a new password ends the other sessions"
             await send(by_link, f"/console/sign-in/{new_link(ledger, user_id)}/")  # whoever has forgotten it
             assert (await send(by_link, path, first)).status_code == 303
             await send(anna, "/console/sign-in/", {"email": "anna@example.org", "password": PASSWORD})
@@ -105,6 +108,7 @@ def test_who_has_a_password_types_it_to_choose_another(database: PostgresUrls, l
     assert [type(one.event) for one in ledger.history(stream_of(user_id))].count(PasswordSet) == 3
 
 
+@pytest.mark.asvs("V3.7.2", "V7.2.1")
 def test_a_page_wants_a_session_and_leads_back_to_where_one_was_going(database: PostgresUrls, ledger: Ledger) -> None:
     async def run() -> None:
         async with console_app(database) as app, visitor(app) as browser:
@@ -119,6 +123,7 @@ def test_a_page_wants_a_session_and_leads_back_to_where_one_was_going(database: 
     asyncio.run(run())
 
 
+@pytest.mark.asvs("V6.3.1")
 def test_unknown_and_known_addresses_are_refused_alike_and_guessing_is_slowed_down(
     database: PostgresUrls, ledger: Ledger
 ) -> None:
@@ -180,6 +185,8 @@ def test_who_has_a_user_with_another_s_address_guesses_no_faster(database: Postg
     assert not any(isinstance(one.event, UserSignedIn) for one in ledger.history(stream_of(victim)))
 
 
+@pytest.mark.asvs("V6.3.1")
+@pytest.mark.api_top_10("API2")
 def test_of_80_passwords_that_are_guessed_at_once_5_are_tried(database: PostgresUrls, ledger: Ledger) -> None:
     """Also by several processes: what is counted is counted in the database before a password is looked at."""
     user_id = new_user(ledger, email="anna@example.org")
@@ -235,6 +242,7 @@ def test_a_mapped_address_is_counted_as_its_ipv4_and_an_ipv6_host_by_its_64(addr
     assert Tries.of("a@b.de", address).address == f"address {host}"
 
 
+@pytest.mark.asvs("V15.3.4")
 def test_a_mapped_address_of_a_trusted_proxy_is_trusted() -> None:
     """A server that listens on both protocols sees IPv4 peers like this."""
     headers = [(b"x-forwarded-proto", b"https"), (b"x-forwarded-for", b"198.51.100.7")]
@@ -244,6 +252,7 @@ def test_a_mapped_address_of_a_trusted_proxy_is_trusted() -> None:
         assert (transport.is_secure, transport.address == "198.51.100.7") == (is_trusted, is_trusted)
 
 
+@pytest.mark.asvs("V11.2.2")
 def test_a_hash_of_former_parameters_is_renewed_at_the_next_sign_in(database: PostgresUrls, ledger: Ledger) -> None:
     user_id = new_user(ledger, email="anna@example.org")
     former = PasswordHasher(time_cost=3, memory_cost=32, parallelism=1).hash(PASSWORD)
@@ -263,6 +272,7 @@ def test_a_hash_of_former_parameters_is_renewed_at_the_next_sign_in(database: Po
     asyncio.run(run())
 
 
+@pytest.mark.asvs("V7.2.2", "V7.2.4", "V16.3.1")
 def test_another_session_begins_at_each_sign_in(database: PostgresUrls, ledger: Ledger) -> None:
     user_id = new_user(ledger)
     before = signed_in(ledger)
@@ -302,6 +312,7 @@ def test_a_proxy_that_is_not_trusted_lets_nobody_sign_in_and_is_named_as_the_rea
     asyncio.run(run())
 
 
+@pytest.mark.asvs("V7.4.2")
 def test_a_disabled_user_is_signed_out_at_once(database: PostgresUrls, ledger: Ledger) -> None:
     user_id = new_user(ledger)
     token = new_link(ledger, user_id)
@@ -316,6 +327,7 @@ def test_a_disabled_user_is_signed_out_at_once(database: PostgresUrls, ledger: L
     asyncio.run(run())
 
 
+@pytest.mark.asvs("V12.2.1")
 @pytest.mark.parametrize(
     ("base", "client", "settings"),
     [("http://ledger.example:8000", "10.1.2.3", {}), ("http://ledger.example:8000", "127.0.0.1", {})],
@@ -335,6 +347,7 @@ def test_beyond_loopback_signing_in_needs_tls(
     asyncio.run(run())
 
 
+@pytest.mark.asvs("V3.5.1")
 def test_a_form_of_another_site_or_session_is_refused(database: PostgresUrls, ledger: Ledger) -> None:
     async def run() -> None:
         async with console_app(database) as app, visitor(app, signed_in(ledger)) as browser:
@@ -367,6 +380,7 @@ def test_the_language_is_that_of_the_browser_until_another_is_chosen(database: P
     asyncio.run(run())
 
 
+@pytest.mark.asvs("V6.3.4")
 def test_a_session_that_only_the_database_knows_opens_nothing(database: PostgresUrls, ledger: Ledger) -> None:
     """The service's database role can insert a session."""
     operator, support = (new_user(ledger, role=role, suppliers=["*"]) for role in ("operator", "support"))
@@ -393,6 +407,7 @@ def test_a_session_that_only_the_database_knows_opens_nothing(database: Postgres
     assert asyncio.run(answers(own)) == [303]
 
 
+@pytest.mark.asvs("V6.3.4")
 def test_a_password_and_a_subject_that_only_the_database_knows_sign_nobody_in(
     database: PostgresUrls, ledger: Ledger
 ) -> None:

@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 import psycopg
+import pytest
 
 from api.supplier_settings import SUPPLIER_SETTINGS
 from console.settings import ConsoleSettings
@@ -79,6 +80,8 @@ def test_an_operator_sets_up_a_supplier_a_key_and_a_user(database: PostgresUrls,
     assert re.fullmatch(r"r_[0-9a-f]{16}", event.reason)
 
 
+@pytest.mark.asvs("V1.3.6", "V13.2.4", "V13.2.5")
+@pytest.mark.api_top_10("API7")
 def test_an_operator_of_one_organisation_sets_a_documents_root_only_at_an_allowed_place(
     database: PostgresUrls, ledger: Ledger
 ) -> None:
@@ -133,6 +136,7 @@ def test_the_system_shows_how_far_a_run_is_added_up(database: PostgresUrls, ledg
     asyncio.run(run())
 
 
+@pytest.mark.asvs("V8.4.1")
 def test_an_operator_of_one_supplier_reaches_no_further(database: PostgresUrls, ledger: Ledger, owner: Ledger) -> None:
     for code, key_id in (("NW", "narr1111"), ("SW", "wide1111")):
         ledger.execute(supplier.stream_of(code), supplier.CreateSupplier(), at=now(), by="operator:test")

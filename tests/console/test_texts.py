@@ -53,6 +53,7 @@ def test_a_catalogue_is_german() -> None:
     assert translations("en").ugettext("Sign in") == "Sign in"
 
 
+@pytest.mark.asvs("V3.4.3")
 @pytest.mark.parametrize("file", sorted(CONSOLE.rglob("*.html")), ids=lambda file: file.name)
 def test_templates_hold_nothing_that_the_policy_forbids(file: Path) -> None:
     text = file.read_text()
@@ -60,6 +61,7 @@ def test_templates_hold_nothing_that_the_policy_forbids(file: Path) -> None:
     assert all("src=" in tag for tag in re.findall(r"<script[^>]*>", text))
 
 
+@pytest.mark.asvs("V3.5.1")
 @pytest.mark.parametrize("file", sorted(CONSOLE.rglob("*.html")), ids=lambda file: file.name)
 def test_every_form_that_is_posted_carries_its_token(file: Path) -> None:
     for form in re.findall(r'<form[^>]*method="post".*?</form>', file.read_text(), re.DOTALL):

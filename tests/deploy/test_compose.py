@@ -140,6 +140,7 @@ def test_the_roles_have_a_read_only_root_and_no_rights(compose: _Compose) -> Non
         assert service.ulimits == {"core": 0}
 
 
+@pytest.mark.asvs("V13.2.1", "V13.2.3")
 def test_passwords_come_from_outside_and_redis_has_one(compose: _Compose) -> None:
     assert re.search(r"^requirepass \$\{REDIS_PASSWORD:\?\}$", compose.configs["redis"].content, re.M)
     for service in compose.services.values():

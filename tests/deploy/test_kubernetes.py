@@ -66,6 +66,7 @@ def test_kustomize_puts_every_manifest_together(folder: Path) -> None:
     assert len(list(yaml.safe_load_all(built.stdout))) == count
 
 
+@pytest.mark.api_top_10("API8")
 @pytest.mark.parametrize("pods", PODS, ids=name_of)
 def test_every_pod_is_without_root_with_a_read_only_root_and_limits(pods: dict[str, Any]) -> None:
     pod = pods["spec"]["template"]["spec"]
@@ -115,6 +116,7 @@ def test_the_ports_are_those_that_the_roles_are_told() -> None:
     assert service["spec"]["ports"][0]["targetPort"] == ports["api"]["name"]
 
 
+@pytest.mark.asvs("V13.2.2", "V13.3.1")
 def test_secrets_are_references_and_the_administrators_is_the_migrations_and_the_relays() -> None:
     assert not list(objects("Secret"))
     for path in MANIFESTS:
@@ -145,6 +147,7 @@ def test_image_and_migration_are_of_this_version() -> None:
     assert image["newTag"] == version
 
 
+@pytest.mark.asvs("V13.2.5")
 def test_network_policies_select_pods_that_there_are_and_refuse_the_rest() -> None:
     labels = [pods["spec"]["template"]["metadata"]["labels"] for pods in PODS]
     for policy in objects("NetworkPolicy"):

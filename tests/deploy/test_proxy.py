@@ -1,4 +1,4 @@
-"""The recipes for TLS: a real HAProxy, with the configuration of docs/security.md, in front of a service."""
+"""The recipes for TLS: a real HAProxy, with the configuration of docs/operating.md, in front of a service."""
 
 import json
 import re
@@ -46,6 +46,7 @@ def trusted_by_kubernetes() -> str:
     return str(configuration["data"]["IMPORTLEDGER_TRUSTED_PROXIES"])
 
 
+@pytest.mark.api_top_10("API8")
 @pytest.mark.parametrize(
     ("trusted", "proxy", "stranger"),
     [
@@ -110,6 +111,7 @@ def proxied() -> Iterator[Proxied]:
             yield Proxied(service, proxy, bare_port)
 
 
+@pytest.mark.asvs("V3.3.1", "V3.3.3", "V3.4.1", "V4.1.2", "V12.1.1", "V12.2.1")
 @with_haproxy
 def test_the_configuration_of_haproxy_leads_to_the_console_over_tls(proxied: Proxied) -> None:
     user = ("anna@example.org", "--organisation", "Platform", "--role", "operator", "--supplier", "*")
@@ -118,6 +120,7 @@ def test_the_configuration_of_haproxy_leads_to_the_console_over_tls(proxied: Pro
     assert link.split("/")[-2] not in (proxied.proxy.folder / "log").read_text()
 
 
+@pytest.mark.asvs("V4.1.3", "V15.3.4")
 @with_haproxy
 def test_a_client_cannot_speak_for_the_proxy(proxied: Proxied) -> None:
     forged = {"X-Forwarded-Proto": "http", "X-Forwarded-For": "127.0.0.1", "Forwarded": "proto=http"}
@@ -125,6 +128,7 @@ def test_a_client_cannot_speak_for_the_proxy(proxied: Proxied) -> None:
         assert "TLS is needed" not in browser.get("/console/sign-in/", headers=forged).text
 
 
+@pytest.mark.api_top_10("API8")
 @with_haproxy
 def test_metrics_are_closed_behind_a_proxy_on_the_same_machine(proxied: Proxied) -> None:
     """Also behind one that names no client and asks for 127.0.0.1, as nginx does by itself."""

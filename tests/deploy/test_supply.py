@@ -17,6 +17,7 @@ LICENCES = runpy.run_path(str(DEPLOY / "licences.py"), run_name="read")
 AUDIT = runpy.run_path(str(DEPLOY / "audit.py"), run_name="read")
 
 
+@pytest.mark.asvs("V15.1.2")
 @pytest.mark.parametrize("validation", ["--no-validate", pytest.param("--validate", marks=pytest.mark.release)])
 def test_a_bill_of_materials_names_every_package_with_its_licence(tmp_path: Path, validation: str) -> None:
     """Whether the format is kept, which `make sbom` looks at too, takes twenty times as long as all the rest."""
@@ -55,6 +56,7 @@ def test_a_component_without_a_licence_is_named(tmp_path: Path, capsys: pytest.C
     assert "No licence is said by a." in capsys.readouterr().out
 
 
+@pytest.mark.asvs("V15.2.1")
 @pytest.mark.parametrize(
     ("answer", "code", "said"),
     [

@@ -35,6 +35,7 @@ def test_a_unit_is_right(unit: Path) -> None:
     assert (verified.returncode, complaints) == (0, []), verified.stderr
 
 
+@pytest.mark.api_top_10("API8")
 @analyzed
 @pytest.mark.parametrize("unit", SERVICES, ids=lambda path: path.name)
 def test_a_service_is_exposed_to_little(unit: Path) -> None:

@@ -47,6 +47,7 @@ def wheel() -> Iterator[Path]:
         yield made
 
 
+@pytest.mark.asvs("V13.4.1", "V15.2.3")
 def test_everything_that_belongs_to_it_is_in_the_wheel(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     shared = {name.partition(".data/data/")[2] for name in names}

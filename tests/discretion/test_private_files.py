@@ -70,6 +70,7 @@ def test_backups_and_exports_are_private_in_a_folder_that_was_there(
     assert {mode(file) for file in written} == {0o600}
 
 
+@pytest.mark.asvs("V16.4.2")
 def test_proofs_and_logs_are_private_in_a_folder_that_was_there(log: Log) -> None:
     place = log.folder / "open"
     place.mkdir(mode=0o777)

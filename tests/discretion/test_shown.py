@@ -32,6 +32,7 @@ SECRETS = [
 ]
 
 
+@pytest.mark.asvs("V16.2.5")
 @pytest.mark.parametrize(("text", "expected"), SECRETS)
 def test_secrets_and_addresses_are_taken_out(text: str, expected: str) -> None:
     assert cleaned(text) == expected
@@ -52,6 +53,7 @@ def test_ids_stay(text: str) -> None:
     assert cleaned(text) == text
 
 
+@pytest.mark.asvs("V1.3.3")
 @pytest.mark.parametrize(
     ("character", "escaped"),
     [
@@ -76,11 +78,13 @@ def test_letters_of_all_languages_stay() -> None:
     assert shown("Zoë Müller-Ñandú 東京 Łódź") == "Zoë Müller-Ñandú 東京 Łódź"
 
 
+@pytest.mark.asvs("V1.2.3")
 def test_escaped_json_says_the_same() -> None:
     value = {"external": "NW\u202e\u200b\x1b[2J\U000e0041"}
     assert json.loads(shown_lines(json.dumps(value, ensure_ascii=False))) == value
 
 
+@pytest.mark.asvs("V1.3.3", "V16.4.1")
 def test_lines_stay_lines() -> None:
     assert shown_lines("one\n\ttwo\x1b") == "one\n\ttwo\\u001b"
 
@@ -96,6 +100,7 @@ def test_values_are_cleaned_wherever_they_are() -> None:
     }
 
 
+@pytest.mark.asvs("V16.4.1")
 def test_a_line_of_json_stays_json() -> None:
     assert json.loads(cleaned_line(json.dumps({"a": "\nx@y.de", "b": "m\u00fcller@y.de"}))) == {
         "a": "\n[e-mail]",

@@ -22,6 +22,7 @@ def test_a_backup_counts_its_rows(log: Log) -> None:
     assert counts["log_checkpoints"] == 2
 
 
+@pytest.mark.asvs("V11.6.1")
 def test_the_manifest_is_signed_with_a_checkpoint_of_exactly_what_is_in_the_backup(log: Log) -> None:
     log.add(301, 310)
     back_up(

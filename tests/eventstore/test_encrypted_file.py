@@ -41,6 +41,7 @@ def test_what_was_written_is_read_back_in_pieces_of_any_size(pieces: list[bytes]
     assert decrypted(encrypted(pieces), size=size) == b"".join(pieces)
 
 
+@pytest.mark.asvs("V11.3.3")
 @given(st.binary(max_size=300), st.data())
 def test_no_altered_byte_is_read(content: bytes, data: st.DataObject) -> None:
     whole = encrypted([content])

@@ -143,6 +143,7 @@ def test_completing_a_dry_run_creates_no_account() -> None:
     given(staged(is_dry_run=True), started()).when(COMPLETE).then(DryRunSucceeded(attempt=1))
 
 
+@pytest.mark.asvs("V2.3.1")
 @pytest.mark.parametrize("digest", ["a" * 64, OTHER_DIGEST])
 @pytest.mark.parametrize("history", [(staged(),), (staged(), started(), postponed())])
 def test_a_dry_run_never_displaces_a_creation_that_was_accepted(history: tuple[Event, ...], digest: str) -> None:

@@ -327,6 +327,7 @@ def test_a_stream_with_many_writers_keeps_no_other_waiting(
     assert [writes for writes in written if hot not in writes] == [[*streams[:2], *streams[3:]]] * 2
 
 
+@pytest.mark.asvs("V16.2.2")
 def test_times_rise_with_positions_whatever_clocks_the_writers_have(ledger: Ledger, database: PostgresUrls) -> None:
     """Each append has one time, from the database's clock, under the log's lock, which never goes back."""
     before = ledger.time()

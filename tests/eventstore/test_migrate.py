@@ -110,6 +110,7 @@ def test_a_database_that_is_still_empty_is_not_judged_by_its_clock(postgres: Pos
     refuse_unsafe(renamed(postgres.admin, "postgres"))
 
 
+@pytest.mark.asvs("V13.2.2")
 @pytest.mark.parametrize(
     "statement",
     [

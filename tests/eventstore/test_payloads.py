@@ -51,6 +51,7 @@ def record(payload: Payload) -> ImportRecord:
     )
 
 
+@pytest.mark.asvs("V11.3.2", "V11.3.3")
 @given(st.binary(max_size=2_000))
 def test_what_is_encrypted_is_opened_with_its_key_in_its_stream_only(body: bytes) -> None:
     stored = Payload.of(body).encrypted(STREAM, None, subject=STREAM)
@@ -88,6 +89,7 @@ def test_who_has_a_key_gets_no_other() -> None:
     assert read_payload("delivery-note/0", first.sha256, first.content, key) == b"{}"
 
 
+@pytest.mark.asvs("V11.5.1")
 def test_no_two_new_keys_are_the_same() -> None:
     made = [Payload.of(b"{}").encrypted(STREAM, None, subject=STREAM) for _ in range(100)]
     assert len({one.new_key for one in made}) == len({one.content[:13] for one in made}) == 100

@@ -53,6 +53,7 @@ Write = Callable[[Ledger], Any]
 WRITES = pytest.mark.parametrize("write", [stage_body, stage_many, begin_body])
 
 
+@pytest.mark.asvs("V16.5.3")
 @WRITES
 def test_a_commit_that_a_standby_does_not_have_is_not_acknowledged(
     ledger: Ledger, database: PostgresUrls, write: Write

@@ -416,6 +416,7 @@ def test_payloads_that_no_event_speaks_of_are_not_counted_as_matching(log: Log) 
         assert verify_payloads(connection).matching == ACCOUNTS
 
 
+@pytest.mark.asvs("V16.4.2")
 @pytest.mark.parametrize("tamper", TAMPERINGS, ids=lambda tamper: tamper.__name__.strip("<>"))
 def test_tampering_is_found_and_named(log: Log, tamper: Callable[[Log], None]) -> None:
     tamper(log)

@@ -47,6 +47,7 @@ def rewritten(source: Path, target: Path, changes: dict[str, bytes]) -> Path:
     return target
 
 
+@pytest.mark.asvs("V1.3.2", "V5.3.1")
 def test_a_proof_holds_no_program_and_one_that_does_runs_nothing(proof: Path, folder: Path) -> None:
     forged = rewritten(proof, folder / "forged.zip", {"verify.py": HOSTILE.encode(), "__main__.py": HOSTILE.encode()})
     told = audited(folder, str(forged), "--key", KEY.verifier)
@@ -101,6 +102,7 @@ def test_a_damaged_file_is_named_without_its_bytes(proof: Path, folder: Path) ->
     assert "missing.key is neither" in told.stderr
 
 
+@pytest.mark.asvs("V1.4.2")
 @pytest.mark.parametrize("version", [400_000_000, 10**30, 0, -1, "7", None, 1.5, [1]])
 def test_a_version_that_no_event_has_takes_neither_memory_nor_time(proof: Path, folder: Path, version: Any) -> None:
     with zipfile.ZipFile(proof) as opened:

@@ -88,6 +88,8 @@ def harm(
 EACH = [hostile for hostile in (*HOSTILE, *STREAMS) if hostile.is_quick or IS_WHOLE]
 
 
+@pytest.mark.asvs("V2.3.2", "V4.3.1", "V15.2.2")
+@pytest.mark.api_top_10("API4")
 @pytest.mark.parametrize("hostile", EACH, ids=lambda hostile: hostile.name)
 def test_one_connection_cannot_stop_the_others(
     service: RunningService,
@@ -102,6 +104,8 @@ def test_one_connection_cannot_stop_the_others(
     assert_harmless(seen, hostile.statuses, hostile.lines)
 
 
+@pytest.mark.asvs("V2.4.1")
+@pytest.mark.api_top_10("API4")
 @pytest.mark.parametrize("name", SEVERAL if IS_WHOLE else SEVERAL[:1])
 def test_several_connections_of_one_key_cannot_stop_the_others(
     service: RunningService, watched: Processes, importer: Importer, other: Importer, name: str
@@ -129,6 +133,7 @@ def test_a_name_that_is_a_path_is_a_problem_and_no_error(service: RunningService
     assert "errors_truncated" not in answer.body
 
 
+@pytest.mark.asvs("V5.2.2")
 def test_a_compressed_body_is_of_no_supported_kind(service: RunningService, importer: Importer) -> None:
     token = {"Authorization": f"Token {importer.api_key}", "Content-Type": "application/json"}
     path = "/v2/data-import/accounts/validate/"

@@ -58,6 +58,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.asvs("V16.3.4")
 @pytest.mark.parametrize("breaks", BROKEN)
 def test_what_fails_is_named_everywhere_until_it_works_again(
     running: RunningService, admin: psycopg.Connection[Any], breaks: str

@@ -482,6 +482,7 @@ WARNED_OF = {
 """Codes of warnings, beside what is implausible: everything else refuses an account."""
 
 
+@pytest.mark.asvs("V2.2.3")
 @pytest.mark.parametrize(("attr", "code", "account"), BREACHES, ids=[f"{code}@{attr}" for attr, code, _ in BREACHES])
 def test_a_broken_rule_is_named_with_its_path(attr: str, code: str, account: dict[str, Any]) -> None:
     is_warning = code in WARNED_OF or (attr, code) in {(told_at(f, path), c) for c, f, path, _ in IMPLAUSIBLE}

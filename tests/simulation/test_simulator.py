@@ -75,6 +75,7 @@ def attempts_for_tokens() -> Any:
     return decide
 
 
+@pytest.mark.asvs("V2.3.1")
 def test_a_late_worker_is_found_where_attempts_stand_for_tokens() -> None:
     def look_for_it() -> None:
         for seed in range(30):

@@ -1,4 +1,4 @@
-"""A real HAProxy with the configuration of docs/security.md, and a browser that comes through it."""
+"""A real HAProxy with the configuration of docs/operating.md, and a browser that comes through it."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ from tests.support.console import csrf_in
 from tests.support.folders import ROOT
 from tests.support.running import wait_for
 
-[CONFIGURATION] = re.findall(r"^```text\n(global\n.*?)^```", (ROOT / "docs" / "security.md").read_text(), re.M | re.S)
+[CONFIGURATION] = re.findall(r"^```text\n(global\n.*?)^```", (ROOT / "docs" / "operating.md").read_text(), re.M | re.S)
 HAPROXY = shutil.which("haproxy", path=f"{os.environ['PATH']}{os.pathsep}/usr/sbin")
 PASSWORD = "Kranich Kessel Kupfer"
 

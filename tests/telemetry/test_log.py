@@ -63,6 +63,7 @@ def lines_of(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
 
 
+@pytest.mark.asvs("V16.2.3", "V16.2.4")
 def test_whatever_is_printed_is_a_line_of_json(capsys: pytest.CaptureFixture[str]) -> None:
     begin()
     print("plain\ntwo of them", file=sys.stderr)

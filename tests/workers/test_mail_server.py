@@ -91,6 +91,7 @@ def test_doctor_and_the_mail_worker_use_one_address(url: str, address: tuple[str
     assert MailServer(url, SENDER).address == address
 
 
+@pytest.mark.asvs("V12.3.1")
 @pytest.mark.parametrize("user", ["", "user:secret@"])
 def test_nothing_is_sent_to_a_server_without_starttls(user: str) -> None:
     with listening(None) as (heard, port):
@@ -103,6 +104,8 @@ def test_nothing_is_sent_to_a_server_without_starttls(user: str) -> None:
     assert (heard.logins, heard.senders, heard.letters) == ([], [], [])
 
 
+@pytest.mark.asvs("V12.3.2")
+@pytest.mark.api_top_10("API10")
 @pytest.mark.parametrize("is_wrapped", [False, True])
 def test_nothing_is_sent_where_the_certificate_cannot_be_trusted(tmp_path: Path, *, is_wrapped: bool) -> None:
     with listening(self_signed(tmp_path, "127.0.0.1"), is_wrapped=is_wrapped) as (heard, port):

@@ -59,6 +59,7 @@ def test_a_person_is_erased_once_by_whoever_asked(ledger: Ledger, tasks: OwnerTa
     assert erased.caused_by == f"user:{user}"
 
 
+@pytest.mark.asvs("V8.3.1")
 @pytest.mark.parametrize(("role", "suppliers"), [("support", ["*"]), ("operator", ["SW"])])
 def test_who_may_not_do_it_is_refused_by_the_relay_too(
     ledger: Ledger, tasks: OwnerTasks, role: Any, suppliers: list[str]
@@ -161,6 +162,8 @@ def test_keys_are_created_and_revoked_by_those_whose_they_are(ledger: Ledger, ta
     assert (key["organisation"], key["revoked_at"] is not None) == ("Nordwind Energie", True)
 
 
+@pytest.mark.asvs("V8.4.1")
+@pytest.mark.api_top_10("API5")
 def test_no_key_reaches_further_than_who_asked_for_it(ledger: Ledger, tasks: OwnerTasks) -> None:
     new = {"organisation": "Nordwind Energie", "key_id": "abcd1234", "secret_sha256": "0" * 64, "role": "importer"}
     user = new_user(ledger, role="operator", suppliers=["NW"])
@@ -197,6 +200,7 @@ def test_a_task_whose_stream_cannot_be_read_keeps_no_other_task_back(
     thread.join()
 
 
+@pytest.mark.asvs("V13.2.1")
 def test_a_request_that_the_api_has_not_made_is_not_carried_out(
     ledger: Ledger, tasks: OwnerTasks, database: PostgresUrls
 ) -> None:

@@ -162,6 +162,7 @@ def test_a_compressed_body_that_ends_early_is_refused_after_the_receipts_of_its_
     assert bulk(service, importer, first[:10], "?mode=validate", Content_Encoding=kind).status == 400
 
 
+@pytest.mark.asvs("V5.2.3")
 def test_a_bomb_is_refused(service: RunningService, importer: Importer) -> None:
     bomb = zstandard.ZstdCompressor().compress(b"\0" * 300_000_000)
     answer = bulk(service, importer, bomb, Content_Encoding="zstd")

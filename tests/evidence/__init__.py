@@ -1,0 +1,98 @@
+"""Evidence for security requirements: which tests hold them, collected from their markers `asvs` and `api_top_10`.
+
+`python -m tests.evidence` writes docs/security-evidence.md. Requirements, each in a sentence of our own, stand in
+requirements.toml, with the reason where one does not apply, is not met, or is met without a test.
+"""
+
+import ast
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+ROOT = Path(__file__).parent.parent.parent
+PAGE = ROOT / "docs" / "security-evidence.md"
+MARKERS = ("pytest.mark.asvs", "pytest.mark.api_top_10")
+WITHOUT_TESTS = ("does not apply", "not met", "untested")
+"""How a reason begins for a requirement that no test holds. `partly` is for one that tests hold in part."""
+
+_HEAD = """# Evidence for security requirements
+
+Made from the markers of tests by `make docs`. Requirements are those of [OWASP ASVS][asvs] 5.0,
+levels 1 and 2, and of the [OWASP API Security Top 10](https://owasp.org/API-Security/) of 2023.
+Sentences are ours: the standard's own words decide. The [threat model](security.md) says what they
+are for.
+
+[asvs]: https://owasp.org/www-project-application-security-verification-standard/
+"""
+
+
+class Requirement(msgspec.Struct, frozen=True):
+    """A requirement: our sentence for it, and why no test holds it, or not all of it; "" where tests do."""
+
+    name: str
+    sentence: str
+    reason: str = ""
+
+    @property
+    def state(self) -> str:
+        return self.reason.partition(":")[0] or "met"
+
+
+class Standard(msgspec.Struct, frozen=True):
+    """A standard, its chapters by their numbers, and its requirements."""
+
+    title: str
+    chapters: dict[str, str]
+    requirements: dict[str, str | tuple[str, str]]
+
+    def of_chapter(self, chapter: str) -> list[Requirement]:
+        return [one for one in self.all() if one.name == chapter or one.name.startswith(f"{chapter}.")]
+
+    def all(self) -> list[Requirement]:
+        return [
+            Requirement(name, *((said,) if isinstance(said, str) else said)) for name, said in self.requirements.items()
+        ]
+
+
+def standards() -> list[Standard]:
+    text = (Path(__file__).parent / "requirements.toml").read_text("utf-8")
+    return msgspec.convert(tomllib.loads(text)["standard"], list[Standard])
+
+
+def marked_tests() -> dict[str, list[str]]:
+    """Return the tests that hold a requirement, by the requirement's name."""
+    tests: dict[str, list[str]] = defaultdict(list)
+    for file in sorted((ROOT / "tests").rglob("test_*.py")):
+        for node in ast.parse(file.read_text("utf-8")).body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                for name in _named(node):
+                    tests[name].append(f"{file.relative_to(ROOT)}::{node.name}")
+    return tests
+
+
+def _named(test: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    for marker in test.decorator_list:
+        if isinstance(marker, ast.Call) and ast.unparse(marker.func) in MARKERS:
+            yield from (str(ast.literal_eval(name)) for name in marker.args)
+
+
+def evidence_page() -> str:
+    tests, lines = marked_tests(), [_HEAD]
+    for standard in standards():
+        states = [one.state for one in standard.all()]
+        counts = ", ".join(f"{states.count(state)} {state}" for state in ("met", "partly", *WITHOUT_TESTS))
+        lines.append(f"## {standard.title}\n\n{len(states)} requirements: {counts}.\n")
+        for chapter, title in standard.chapters.items():
+            lines.append(f"### {title}\n\n| requirement | what it asks for | evidence |\n|---|---|---|")
+            lines += [_row(one, tests.get(one.name, [])) for one in standard.of_chapter(chapter)]
+            lines.append("")
+    return "\n".join(lines)
+
+
+def _row(requirement: Requirement, tests: list[str]) -> str:
+    reason = [f"**{requirement.state}**{requirement.reason.removeprefix(requirement.state)}"]
+    evidence = (reason if requirement.reason else []) + [f"`{test}`" for test in tests]
+    return f"| {requirement.name} | {requirement.sentence} | {', '.join(evidence)} |"

@@ -1,0 +1,36 @@
+"""The page of evidence is what the markers of tests say, and leaves no requirement out."""
+
+import re
+
+from tests.evidence import PAGE, ROOT, WITHOUT_TESTS, evidence_page, marked_tests, standards
+
+REQUIREMENTS = [one for standard in standards() for one in standard.all()]
+MAX_THREAT_MODEL_BYTES = 12_288
+
+
+def test_the_page_of_evidence_is_what_the_markers_of_tests_say() -> None:
+    assert PAGE.read_text("utf-8") == evidence_page(), "make docs writes it"
+
+
+def test_a_requirement_has_tests_or_a_reason_why_it_has_none() -> None:
+    tests = marked_tests()
+    assert {one.state for one in REQUIREMENTS} <= {"met", "partly", *WITHOUT_TESTS}
+    assert [one for one in REQUIREMENTS if bool(tests.get(one.name)) == (one.state in WITHOUT_TESTS)] == []
+
+
+def test_markers_name_requirements_that_there_are() -> None:
+    assert set(marked_tests()) <= {one.name for one in REQUIREMENTS}
+
+
+def test_no_requirement_stands_outside_of_the_chapters() -> None:
+    for standard in standards():
+        listed = [one.name for chapter in standard.chapters for one in standard.of_chapter(chapter)]
+        assert sorted(listed) == sorted(standard.requirements)
+
+
+def test_the_threat_model_is_short_and_names_tests_that_there_are() -> None:
+    text = (ROOT / "docs" / "security.md").read_text("utf-8")
+    assert len(text.encode()) <= MAX_THREAT_MODEL_BYTES
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", text)
+    assert named
+    assert [one for one in named if f"def {one[1]}(" not in (ROOT / one[0]).read_text("utf-8")] == []
