@@ -12,7 +12,7 @@ from cli.checkup.finding import Finding
 from cli.checkup.service import DECIDE, healing
 from cli.doctor import doctor, examine
 from embedded.postgres import PostgresUrls
-from eventstore.aggregates.supplier import CreateSupplier
+from eventstore.aggregates.supplier import ConfigureSupplier, CreateSupplier
 from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from eventstore.operations.fitness import NotJudged
@@ -193,3 +193,18 @@ def test_a_mail_server_that_does_not_answer_is_named(told: PostgresUrls, monkeyp
     assert finding.state == "warned"
     assert "127.0.0.1:1" in finding.says
     assert "secret" not in finding.says
+
+
+def test_a_documents_root_outside_the_places_of_its_organisation_is_named(
+    told: PostgresUrls, ledger: Ledger, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one whose place was taken away since."""
+    root = folder.as_uri()
+    for code, organisation in (("A", "Mine"), ("B", "Other"), ("C", "")):
+        ledger.execute(f"supplier/{code}", CreateSupplier(), at=now(), by="t")
+        command = ConfigureSupplier(documents_root=root, documents_organisation=organisation)
+        ledger.execute(f"supplier/{code}", command, at=now(), by="t")
+    monkeypatch.setenv("IMPORTLEDGER_DOCUMENTS_PLACES", f"Mine={root}; Other={root}/sub")
+    findings = found("documents")
+    assert [finding.state for finding in findings] == ["good", "warned", "good"]
+    assert findings[1].says == f"The documents of B are not looked for: {root} is not among the places of Other."
