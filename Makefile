@@ -50,37 +50,39 @@ $(VENV)/.mutants: $(VENV)/.ready requirements/mutants.txt
 	touch $@
 
 mutants: setup $(VENV)/.mutants ## change the pure core in thousands of places: a test must notice; ONLY=market/ SAMPLE=200 SEED=1 WORKERS=2
-	nice -n 15 $(BIN)/python -m tests.mutation --only "$(ONLY)" --sample $(or $(SAMPLE),0) --seed $(or $(SEED),1) --workers $(or $(WORKERS),2) $(ARGS)
+	nice -n 15 $(BIN)/python -m lab.mutation --only "$(ONLY)" --sample $(or $(SAMPLE),0) --seed $(or $(SEED),1) --workers $(or $(WORKERS),2) $(ARGS)
 
 changes: setup ## the seven usual changes on branches that are thrown away: files each touches, and whether it works; ONLY=endpoint
-	$(BIN)/python -m tests.changes --only "$(ONLY)" $(ARGS)
+	$(BIN)/python -m lab.changes --only "$(ONLY)" $(ARGS)
 
-check: setup ## formatting, lint, types, which way imports point, and what migrations lock
+check: setup ## formatting, lint, types, which way imports point, what migrations lock, and the rules of the house
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/squawk eventstore/operations/migrations/*.sql
+	$(BIN)/python -m pytest -q checks
 
 fuzz: setup ## many examples of each law, 20,000 requests against the own description, all hostile ones, 2,000 files of each kind, a log of eight writers; ARGS="-x"
 	$(BIN)/python -m pytest -q --deep -m hypothesis $(NEAR) $(ARGS)
 	FUZZ_REQUESTS=20000 FUZZ_FILES=2000 FOLLOWED_EVENTS=300000 $(BIN)/python -m pytest tests/api/test_fuzzing.py tests/hostile tests/faults/test_follower.py $(ARGS)
 
 simulate: setup ## many histories of the pure core among faults; SEED=0 IMPORTS=20000
-	$(BIN)/python -m tests.simulation --seed $(or $(SEED),0) --imports $(or $(IMPORTS),20000)
+	$(BIN)/python -m lab.simulation --seed $(or $(SEED),0) --imports $(or $(IMPORTS),20000)
 
 chaos: setup ## faults at a running service under load, SEED=1 MINUTES=10 (60: is it steady?); BOOK=1: kills during a push of 20,000
-	$(BIN)/python -m tests.faults$(if $(BOOK),.book, --minutes $(or $(MINUTES),10)) --seed $(or $(SEED),1) $(ARGS)
+	$(BIN)/python -m lab.faults$(if $(BOOK),.book, --minutes $(or $(MINUTES),10)) --seed $(or $(SEED),1) $(ARGS)
 
 $(VENV)/.failover: $(VENV)/.ready requirements/failover.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/failover.txt
 	touch $@
 
 failover: setup $(VENV)/.failover ## a cluster of thirteen machines in network namespaces (as root), its faults under load; RATE=40 ONLY=split FORMER=v1
-	$(BIN)/python -m tests.failover --rate $(or $(RATE),40) --only "$(ONLY)" --former "$(FORMER)" $(ARGS)
+	$(BIN)/python -m lab.failover --rate $(or $(RATE),40) --only "$(ONLY)" --former "$(FORMER)" $(ARGS)
 
-docs: setup ## what is made from the code (docs/errors.md; docs/openapi.json, which may only grow), and the guide
+docs: setup ## what is made from the code (docs/errors.md; docs/openapi.json, which may only grow; the tests of promises), and the guide
 	$(BIN)/python -m api.generated
+	$(BIN)/python -m tests.support.promised
 	$(BIN)/python -m tests.evidence
 	$(BIN)/python docs/guide/build.py --strict
 

@@ -1,6 +1,5 @@
-"""docs/contract.md and docs/promises.md: tests that they name exist; every field takes its type and nothing else."""
+"""docs/contract.md and docs/promises.md: their rows name the tests that hold them; every field takes its type."""
 
-import ast
 import copy
 import itertools
 import re
@@ -30,8 +29,8 @@ from schemas.market_participant import MarketParticipant
 from schemas.price_sheet import FeeImport
 from schemas.shape import Shape
 from tests.support.make import NOON, an_account, encoded, stage, start
+from tests.support.promised import PAGES, filled, marked, rows
 from tests.support.running import RunningService, wait_for
-from tests.support.sources import parsed
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "contract.md").read_text()
@@ -147,6 +146,7 @@ def codes_at(resource: str, body: Any, steps: list[Any], value: Any) -> list[str
     return [p.code for p in problems if p.attr == attr or p.attr.startswith(f"{attr}.")]
 
 
+@pytest.mark.promise("date-makes-rule-fail")
 @pytest.mark.asvs("V1.4.2", "V1.5.2", "V2.1.1", "V2.2.1", "V15.3.5")
 @pytest.mark.parametrize(("resource", "path", "kind", "presence"), ROWS, ids=[f"{r[0]}: {r[1]}" for r in ROWS])
 def test_a_field_takes_its_type_and_nothing_else(resource: str, path: str, kind: str, presence: str) -> None:
@@ -185,18 +185,20 @@ def paths_of(node: msgspec.inspect.Type, at: str = "") -> list[str]:
             return []
 
 
-def test_every_test_that_is_named_exists() -> None:
-    named = set(re.findall(r"`(tests/[a-z_/]+\.py)::(test_[a-z0-9_]+)`", PAGE + PROMISES))
-    assert len(named) > 200
-    for file, name in named:
-        tree = parsed(ROOT / file)
-        assert any(isinstance(node, ast.FunctionDef) and node.name == name for node in tree.body), f"{file}::{name}"
+@pytest.mark.promise("every-row-page-test")
+def test_the_pages_name_the_tests_that_hold_each_row() -> None:
+    """`make docs` writes them."""
+    tests = marked()
+    for page in PAGES:
+        assert filled(page.read_text(), tests) == page.read_text()
+    names = [name for page in PAGES for name in rows(page.read_text())]
+    assert len(names) == len({*names})
+    assert {*names} == tests.keys()
 
 
 def test_every_promise_names_a_test() -> None:
-    rows = [line for line in PROMISES.splitlines() if line.startswith("| ") and line != "| promise | tests |"]
-    assert len(rows) > 70
-    assert [row for row in rows if not re.search(r" \| `tests/[^`]+::test_[^`]+`[^|]* \|$", row)] == []
+    promises = [line for line in PROMISES.splitlines() if line.startswith("| ") and line != "| promise | tests |"]
+    assert len(promises) == len(rows(PROMISES)) > 70
 
 
 STARTED = start()
@@ -204,6 +206,18 @@ FAILED = FailImport(start=2, code="account_failed_validation", detail="No.")
 COMPLETED = CompleteImport(start=2, account_number="A-00000001")
 
 
+@pytest.mark.promise(
+    "v1-unknown",
+    "v1-progress",
+    "v1-completed",
+    "v2-pending",
+    "v2-progress",
+    "v2-processed",
+    "v2-dry-run-succeeded",
+    "v2-cancelled",
+    "v2-errored-latest-error",
+    "v2-dry-run-errored",
+)
 @pytest.mark.parametrize(
     ("commands", "v2", "v1"),
     [
@@ -233,6 +247,7 @@ def test_every_state_of_a_process_is_shown_in_v1_and_v2(
     assert (code, detail, domain) == expected
 
 
+@pytest.mark.promise("supplier-complete")
 def test_a_complete_supplier_takes_no_accounts(service: RunningService) -> None:
     importer = service.importer()
     service.cli("supplier", "status", importer.supplier, "complete")

@@ -14,6 +14,7 @@ ASKING = ("market.check", "market.check_in_steps", "RULES.check")
 PACKAGES = ("api", "workers", "cli", "projections", "eventstore", "embedded", "market")
 
 
+@pytest.mark.promise("one-judge-api-worker")
 def test_whoever_judges_an_account_calls_the_same_function() -> None:
     """The rules of the market are asked in one place, and nobody has a `judge` of their own."""
     asking, judging = set(), set()
@@ -28,6 +29,7 @@ def test_whoever_judges_an_account_calls_the_same_function() -> None:
     assert judging == {"market/judging.py"}
 
 
+@pytest.mark.promise("description-200-201-gain")
 def test_the_answers_of_create_and_validate_have_three_optional_fields() -> None:
     document = openapi(OPERATIONS)
     for path, status in (("/v2/data-import/accounts/", "201"), ("/v2/data-import/accounts/validate/", "200")):
@@ -43,6 +45,7 @@ TOLD = {
 }
 
 
+@pytest.mark.promise("docs-operations-md-says")
 @pytest.mark.asvs("V11.1.1", "V11.1.2", "V14.1.2")
 @pytest.mark.parametrize("page", TOLD)
 def test_the_documents_say_what_operators_must_set(page: str) -> None:
@@ -50,6 +53,7 @@ def test_the_documents_say_what_operators_must_set(page: str) -> None:
     assert [word for word in TOLD[page] if word not in text] == []
 
 
+@pytest.mark.promise("docs-operations-md-says")
 def test_images_are_named_by_digest() -> None:
     """Whatever is started or built upon, but for the image that is built here."""
     compose, container = (ROOT / "compose.yaml").read_text(), (ROOT / "Containerfile").read_text()

@@ -36,12 +36,14 @@ def wait_until(importer: Importer, account: dict[str, Any], status: str) -> dict
     return status_of(importer, account)
 
 
+@pytest.mark.promise("post-v2-data-import")
 def test_validating_has_no_side_effects(importer: Importer, account: dict[str, Any]) -> None:
     answer = importer.client.validate(encoded(account))
     assert (answer.status, answer.body) == (200, {})
     assert importer.client.status(importer.supplier, account["external_account_number"]).status == 404
 
 
+@pytest.mark.promise("post-v2-data-import-accounts", "get-v2-data-import", "create-asynchronous-outcome-read")
 def test_an_account_is_created_and_its_status_can_be_read_at_once(importer: Importer, account: dict[str, Any]) -> None:
     answer = importer.client.create(encoded(account))
     assert (answer.status, answer.body) == (201, {})
@@ -56,6 +58,9 @@ def test_an_account_is_created_and_its_status_can_be_read_at_once(importer: Impo
     assert datetime.fromisoformat(done["created_at"]).utcoffset() == timedelta(0)
 
 
+@pytest.mark.promise(
+    "post-v2-data-import", "failure-field-also-nested", "400-detail-code-errors", "400-account-failed-validation"
+)
 def test_all_problems_come_at_once_as_list_and_as_tree(importer: Importer, account: dict[str, Any]) -> None:
     spoilt = changed(account, 5, "customers", 0, "landline")
     spoilt = changed(spoilt, ..., "supply_addresses", 0, "supply_postcode")
@@ -72,6 +77,7 @@ def test_all_problems_come_at_once_as_list_and_as_tree(importer: Importer, accou
     assert importer.client.status(importer.supplier, account["external_account_number"]).status == 404
 
 
+@pytest.mark.promise("post-v2-data-import-accounts", "create-validates-same-rules")
 def test_rules_of_the_market_are_answered_the_same_way(importer: Importer, account: dict[str, Any]) -> None:
     answer = importer.client.validate(encoded(changed(account, "+49 12", "customers", 0, "landline")))
     assert answer.body["errors"] == [
@@ -93,6 +99,7 @@ def test_sending_again_while_pending_changes_nothing(
     assert [json.loads(line)["event"] for line in history.splitlines()] == ["ImportStaged"]
 
 
+@pytest.mark.promise("post-v2-data-import-accounts-when", "400-account-import-process")
 def test_an_imported_account_is_refused_with_its_number(importer: Importer, account: dict[str, Any]) -> None:
     importer.client.create(encoded(account))
     number = wait_until(importer, account, "PROCESSED")["service_identifier"]
@@ -153,6 +160,7 @@ def test_a_schedule_window_is_waited_for(importer: Importer, account: dict[str, 
     assert datetime.fromisoformat(done["modified_at"]) >= soon
 
 
+@pytest.mark.promise("window-ends-past-refused")
 @pytest.mark.parametrize(
     ("start", "end", "code"),
     [
@@ -176,6 +184,7 @@ def test_an_impossible_window_is_refused(
     assert answer.codes == (code,)
 
 
+@pytest.mark.promise("description-s-patterns-say")
 @pytest.mark.parametrize("external", ["A/B", "ä ö/ü?#%", "..", "%2F", "a+b", "日本"])
 def test_an_external_number_may_contain_anything(importer: Importer, account: dict[str, Any], external: str) -> None:
     account = changed(account, external, "external_account_number")
@@ -183,6 +192,7 @@ def test_an_external_number_may_contain_anything(importer: Importer, account: di
     assert wait_until(importer, account, "PROCESSED")["service_identifier"]
 
 
+@pytest.mark.promise("get-v2-data-import", "get-v1-data-import")
 def test_an_unknown_and_a_foreign_supplier_look_the_same(
     service: RunningService, importer: Importer, account: dict[str, Any]
 ) -> None:
@@ -196,6 +206,7 @@ def test_an_unknown_and_a_foreign_supplier_look_the_same(
         assert importer.client.imported(supplier).body == []
 
 
+@pytest.mark.promise("every-error-once-also", "every-error-once-object")
 def test_all_that_can_be_judged_is_told_also_where_the_supplier_is_unknown(importer: Importer) -> None:
     missing = {"external_account_number", "customers", "non_field_errors"}
     for supplier, more in ((importer.supplier, set()), ("X", {"import_supplier"})):
@@ -204,6 +215,7 @@ def test_all_that_can_be_judged_is_told_also_where_the_supplier_is_unknown(impor
         assert {error["attr"] for error in answer.body["errors"]} == missing | more
 
 
+@pytest.mark.promise("supplier-ongoing", "supplier-paused")
 def test_a_paused_supplier_takes_no_accounts_until_it_is_open_again(
     service: RunningService, importer: Importer, account: dict[str, Any]
 ) -> None:
@@ -222,6 +234,7 @@ def test_a_paused_supplier_takes_no_accounts_until_it_is_open_again(
     wait_for(lambda: paused.client.create(encoded(account)).status == 201, "it is open again")
 
 
+@pytest.mark.promise("get-v1-data-import", "get-v1-data-import-all")
 def test_the_lists_and_the_transfer_status_agree_with_the_v2_status(service: RunningService) -> None:
     lister = service.importer()
     accounts = [an_account(lister.supplier, number) for number in range(1, 6)]

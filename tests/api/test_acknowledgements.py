@@ -15,6 +15,7 @@ from eventstore.log.ledger import Ledger
 from tests.support.standby import cancel_waiting_commits, missing_standby
 
 
+@pytest.mark.promise("commit-standby-never-acknowledged")
 def test_what_was_read_is_not_acknowledged_while_no_standby_has_it(ledger: Ledger, database: PostgresUrls) -> None:
     acknowledgements = Acknowledgements(ledger, "replicated")
 
@@ -51,6 +52,7 @@ def test_where_durability_is_local_no_standby_is_waited_for(ledger: Ledger, data
         asyncio.run(Acknowledgements(ledger, "local").confirm())
 
 
+@pytest.mark.promise("log-shorter-checkpoints-another")
 def test_a_log_that_takes_nothing_in_acknowledges_nothing_that_it_holds(ledger: Ledger, database: PostgresUrls) -> None:
     """It may be a former primary, or a copy; reading continues."""
     acknowledgements = Acknowledgements(ledger, "local")

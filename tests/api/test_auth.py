@@ -44,6 +44,7 @@ def read(service: RunningService, importer: Importer, header: str | None) -> tup
     return answer.status, answer.body["code"] if answer.status != 200 else None
 
 
+@pytest.mark.promise("header-word-token-token")
 @pytest.mark.parametrize("form", ["Token {}", "{}", "Bearer {}", "JWT {}", "token {}", "Token   {}"])
 def test_a_token_is_taken_in_every_documented_form(service: RunningService, importer: Importer, form: str) -> None:
     assert read(service, importer, form.format(importer.client.token())) == (200, None)
@@ -53,6 +54,7 @@ def test_the_key_itself_is_taken_as_well(service: RunningService, importer: Impo
     assert read(service, importer, f"Token {importer.api_key}") == (200, None)
 
 
+@pytest.mark.promise("header-word-token-token")
 @pytest.mark.asvs("V9.1.1", "V9.1.2", "V9.1.3", "V9.2.3")
 @pytest.mark.api_top_10("API2")
 @pytest.mark.parametrize(
@@ -74,6 +76,7 @@ def test_bad_credentials_are_401(service: RunningService, importer: Importer, he
     assert read(service, importer, header) == (401, code)
 
 
+@pytest.mark.promise("token-obtaintoken-organisation-s")
 @pytest.mark.asvs("V10.4.10")
 def test_a_key_buys_a_token_and_a_refresh_token_buys_another(service: RunningService, importer: Importer) -> None:
     for name in ("organizationSecretKey", "apiKey"):
@@ -134,6 +137,7 @@ SECRET = "ilk_abcdefgh_THE-SECRET-OF-SOMEBODY"
 _OBTAIN = "mutation($input: ObtainTokenInput!) { obtainToken(input: $input) { token } }"
 
 
+@pytest.mark.promise("graphql-s-errors-errorcode")
 @pytest.mark.asvs("V16.5.1")
 @pytest.mark.parametrize(
     ("query", "variables", "code"),
@@ -167,6 +171,7 @@ def test_an_error_of_graphql_has_a_code_and_repeats_no_secret(
     assert error["message"]
 
 
+@pytest.mark.promise("graphql-s-errors-errorcode")
 def test_an_operation_that_is_not_there_has_a_code(service: RunningService) -> None:
     body = encoded({"query": "query A { service }", "operationName": SECRET})
     answer, _ = service.request("POST", "/v1/graphql/", body, {"Content-Type": "application/json"})

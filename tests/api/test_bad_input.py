@@ -72,6 +72,7 @@ def path_of(operation: Operation, importer: Importer) -> str:
     return re.sub(r"\{(\w+)\}", lambda match: names[match[1]], operation.path)
 
 
+@pytest.mark.promise("query-parameter-operation-declare")
 @pytest.mark.asvs("V15.3.7")
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: one.name)
 def test_a_parameter_that_an_operation_does_not_declare_is_refused_by_every_operation(
@@ -101,6 +102,7 @@ EDGES = (
 )
 
 
+@pytest.mark.promise("value-parameter-field-form")
 @pytest.mark.asvs("V1.2.4")
 @pytest.mark.parametrize("operation", [one for one in OPERATIONS if one.query], ids=lambda one: one.name)
 def test_no_value_of_a_parameter_ends_in_a_5xx(service: RunningService, operation: Operation) -> None:
@@ -114,6 +116,7 @@ def test_no_value_of_a_parameter_ends_in_a_5xx(service: RunningService, operatio
             assert answer.status < 500, path
 
 
+@pytest.mark.promise("query-parameter-operation-declare")
 def test_a_mistyped_mode_creates_nothing(service: RunningService) -> None:
     importer = service.importer()
     headers = {"Authorization": f"Token {importer.api_key}"}
@@ -178,6 +181,7 @@ def test_another_content_type_is_refused(service: RunningService, token: dict[st
     assert (answer.status, answer.body["code"]) == (415, "unsupported_media_type")
 
 
+@pytest.mark.promise("404-found")
 @pytest.mark.asvs("V13.4.4")
 @pytest.mark.api_top_10("API9")
 @pytest.mark.parametrize(
@@ -238,6 +242,7 @@ def test_nothing_of_a_refused_request_is_stored(service: RunningService) -> None
     assert found.returncode == 1
 
 
+@pytest.mark.promise("known-cannot-fill-budget")
 @pytest.mark.asvs("V5.2.1")
 def test_bodies_that_are_too_much_together_are_refused_and_let_go() -> None:
     """Bodies that nobody has answered yet are held; beyond the limit further ones get 503, until some are let go."""

@@ -55,6 +55,7 @@ def stored(ledger: Ledger) -> tuple[int, int, list[str], int]:
     )
 
 
+@pytest.mark.promise("members-counts-run-stored")
 def test_counts_whose_append_has_an_unknown_outcome_are_stored_once(ledger: Ledger, database: PostgresUrls) -> None:
     """The append is visible, and its caller was told that the store is unavailable."""
     refusals = RefusalCounts(ledger)
@@ -77,6 +78,7 @@ def test_counts_whose_append_has_an_unknown_outcome_are_stored_once(ledger: Ledg
     assert stored(ledger) == (11, 11, [*members, "N-0"], 11)
 
 
+@pytest.mark.promise("members-counts-run-stored")
 def test_counts_of_a_slow_append_are_stored_once(ledger: Ledger, database: PostgresUrls) -> None:
     """Callers that stop waiting and ask again do not repeat what is still under way."""
     counts = counts_of(ledger)
@@ -122,6 +124,7 @@ def test_counts_of_several_runs_are_one_append_and_members_are_portioned(ledger:
     assert sizes == [MAX_ACCOUNTS, 1]
 
 
+@pytest.mark.promise("members-counts-run-stored")
 def test_refused_attempts_whose_write_has_an_unknown_outcome_are_stored_once(
     ledger: Ledger, database: PostgresUrls
 ) -> None:

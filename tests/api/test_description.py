@@ -170,6 +170,7 @@ def test_the_example_of_create_becomes_an_account(service: RunningService) -> No
     wait_for(lambda: importer.client.status(importer.supplier, number).body["status"] == "PROCESSED", "it exists")
 
 
+@pytest.mark.promise("contract-evolves-additions")
 def test_the_contract_is_the_released_one_and_additions() -> None:
     released = msgspec.json.decode(CONTRACT.read_bytes())
     assert list(contract_changes(released, DOCUMENT)) == []
@@ -198,6 +199,7 @@ TITLE = ("components", "schemas", "Customer", "properties", "title", "maxLength"
 CREATE = ("paths", "/v2/data-import/accounts/", "post")
 
 
+@pytest.mark.promise("contract-evolves-additions")
 @pytest.mark.parametrize(
     "document",
     [

@@ -36,6 +36,7 @@ def begun(
     return connection
 
 
+@pytest.mark.promise("key-revoked-session-ends")
 def test_a_revoked_key_reads_nothing_more_on_an_open_event_stream(database: PostgresUrls, ledger: Ledger) -> None:
     with running(database) as service:
         importer = service.importer()
@@ -53,6 +54,7 @@ def test_a_revoked_key_reads_nothing_more_on_an_open_event_stream(database: Post
     assert json.loads(event["data"]) == {"detail": "The credentials are not valid.", "code": "authentication_failed"}
 
 
+@pytest.mark.promise("key-revoked-session-ends")
 def test_a_key_that_is_revoked_while_its_body_arrives_writes_nothing(database: PostgresUrls, ledger: Ledger) -> None:
     with running(database) as service:
         importer = service.importer()
@@ -66,6 +68,7 @@ def test_a_key_that_is_revoked_while_its_body_arrives_writes_nothing(database: P
         connection.close()
 
 
+@pytest.mark.promise("key-revoked-session-ends")
 @pytest.mark.parametrize("command", [ChangeUserRole(role="auditor", suppliers=("*",)), DisableUser(), None])
 def test_a_user_whose_powers_end_while_a_form_arrives_changes_nothing(
     database: PostgresUrls, ledger: Ledger, command: ChangeUserRole | DisableUser | None

@@ -20,6 +20,7 @@ from api.status_codes import ApiError
 from eventstore.errors import StoreUnavailable
 
 
+@pytest.mark.promise("500-reason-request-id")
 def test_what_nobody_expected_has_a_request_id_that_the_log_has_too(capsys: pytest.CaptureFixture[str]) -> None:
     secret = "postgresql://user:password@host"
     scope: dict[str, Any] = {"type": "http", "method": "POST", "path": "/v2/x", "headers": [], "query_string": b""}

@@ -64,6 +64,7 @@ def described(service: RunningService) -> Any:
     return described
 
 
+@pytest.mark.promise("200-201")
 @pytest.mark.asvs("V4.1.1", "V15.3.1")
 @pytest.mark.api_top_10("API9")
 @pytest.mark.parametrize(("operation", "mode"), CASES, ids=[f"{o.name}-{mode}" for o, mode in CASES])

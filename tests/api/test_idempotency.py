@@ -142,6 +142,7 @@ def test_a_key_that_cannot_be_is_refused(service: RunningService, importer: Impo
     assert (answer.status, answer.body["code"]) == (400, "invalid_idempotency_key")
 
 
+@pytest.mark.promise("importers-named-undocumented-fields")
 def test_the_log_keeps_no_key_of_importers(service: RunningService, importer: Importer) -> None:
     account, key = an_account(importer.supplier, 60), "canary-key-of-vogelsang"
     assert post(service, importer, ACCOUNTS, account, key).status == 201

@@ -8,6 +8,7 @@ from api.generated import OPERATIONS_PAGE, RESTATED, Restated, contract_changes,
 from api.limits import LIMITS
 
 
+@pytest.mark.promise("one-table-limits-one")
 @pytest.mark.asvs("V2.1.3", "V5.1.1", "V15.1.3")
 def test_the_page_for_operators_shows_the_table_of_limits() -> None:
     page = OPERATIONS_PAGE.read_text()
@@ -15,6 +16,7 @@ def test_the_page_for_operators_shows_the_table_of_limits() -> None:
     assert all(f"| {limit.name} | {limit.value} |" in page for limit in LIMITS)
 
 
+@pytest.mark.promise("description-s-patterns-say")
 def test_a_part_may_be_restated_only_where_a_reason_is_listed() -> None:
     def described(row: Restated, value: Any) -> dict[str, Any]:
         """A description with nothing but this part, at the end of its place."""

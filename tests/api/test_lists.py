@@ -100,6 +100,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("api.database.SESSION", hasty_session)
 
 
+@pytest.mark.promise("list-whole-slow-reader")
 def test_a_slow_reader_gets_all_of_a_list_though_no_statement_may_take_so_long(
     database: PostgresUrls, hasty: None
 ) -> None:
@@ -110,6 +111,7 @@ def test_a_slow_reader_gets_all_of_a_list_though_no_statement_may_take_so_long(
         reader.close()
 
 
+@pytest.mark.promise("list-whole-slow-reader")
 def test_a_list_goes_on_after_its_connections_are_lost(database: PostgresUrls, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lists, "PAUSE_S", 0.05)
     with running(database) as service:
@@ -123,6 +125,7 @@ def test_a_list_goes_on_after_its_connections_are_lost(database: PostgresUrls, m
         reader.close()
 
 
+@pytest.mark.promise("list-whole-slow-reader")
 @pytest.mark.api_top_10("API4")
 def test_many_slow_readers_leave_connections_to_others(database: PostgresUrls) -> None:
     with running(database) as service, ExitStack() as held:
@@ -183,6 +186,7 @@ END = b"\r\n0\r\n\r\n"
 """What ends an answer that is whole."""
 
 
+@pytest.mark.promise("key-revoked-session-ends")
 def test_a_revoked_key_reads_no_further_page_of_a_list(database: PostgresUrls) -> None:
     with running(database) as service:
         importer = filled(service, database)
@@ -202,6 +206,7 @@ COMMANDS = (
 )
 
 
+@pytest.mark.promise("key-revoked-session-ends")
 @pytest.mark.parametrize("command", COMMANDS, ids=["role", "suppliers", "disabled", "sessions"])
 def test_a_user_whose_powers_have_ended_reads_no_further_page_of_a_list(
     database: PostgresUrls, ledger: Ledger, command: ChangeUserRole | DisableUser | None
@@ -240,6 +245,7 @@ Change = tuple[int, str]
 STATES = st.sampled_from(["PENDING", "IN_PROGRESS", "PROCESSED", "ERRORED", "CANCELLED"])
 
 
+@pytest.mark.promise("list-each-import-most")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     first=st.lists(STATES, max_size=12),
@@ -288,6 +294,7 @@ async def put(connection: psycopg.AsyncConnection[Any], states: dict[int, set[st
     )
 
 
+@pytest.mark.promise("list-whole-slow-reader")
 def test_only_one_function_takes_connections_and_only_lists_are_sent_in_pieces() -> None:
     """Everything else that a handler does with the database ends before its answer begins."""
     for folder in ("api", "console"):

@@ -16,6 +16,7 @@ from schemas.shape import NotJson
 TOTALS: dict[str, Any] = {"import_supplier": "S", "run": "r", "unknown_fields": "refuse", **Totals().record()}
 
 
+@pytest.mark.promise("manifest-certificate-bounded-so")
 def test_a_manifest_that_is_too_large_too_deep_or_no_object_is_refused() -> None:
     with pytest.raises(ApiError) as refused:
         source_manifest(b" " * (MAX_MANIFEST_BYTES + 1))
@@ -37,6 +38,7 @@ def test_what_balances_differs_nowhere() -> None:
     assert unbalanced(TOTALS, TOTALS) == []
 
 
+@pytest.mark.promise("manifest-certificate-bounded-so")
 def test_differences_are_listed_as_far_as_an_answer_goes_and_the_others_counted() -> None:
     listed = unbalanced(TOTALS | {"by_ledger": {str(number): {"ledgers": 1} for number in range(2_000)}}, TOTALS)
     assert len(listed) == MAX_PROBLEMS

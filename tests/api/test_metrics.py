@@ -34,6 +34,7 @@ def value(found: Found, name: str, **labels: str) -> float:
     return found[f"importledger_{name}", frozenset(labels.items())]
 
 
+@pytest.mark.promise("metrics-shows-requests-creates")
 def test_the_numbers_of_imports_requests_and_processes_are_there(service: RunningService) -> None:
     importer = service.importer()
     before = found_in(metrics_of(service))
@@ -77,6 +78,7 @@ def test_the_numbers_of_imports_requests_and_processes_are_there(service: Runnin
     assert not [canary for canary in ("Kanarienvogel", external, importer.api_key) if canary in text]
 
 
+@pytest.mark.promise("metrics-shows-requests-creates")
 @pytest.mark.asvs("V13.4.5")
 def test_metrics_on_the_public_port_need_an_operators_key_for_all_suppliers_even_on_this_machine(
     service: RunningService,
@@ -90,6 +92,7 @@ def test_metrics_on_the_public_port_need_an_operators_key_for_all_suppliers_even
     assert "importledger_imports" in metrics_of(service)
 
 
+@pytest.mark.promise("metrics-port-their-own")
 def test_a_port_of_its_own_shows_every_api_process_and_the_public_one_nothing(folder: Path) -> None:
     port = free_port()
     settings = {"IMPORTLEDGER_METRICS_PORT": str(port)}

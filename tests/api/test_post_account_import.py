@@ -54,6 +54,9 @@ def rows(service: RunningService, query: str, *parameters: str) -> list[Any]:
         return connection.execute(query.encode(), parameters).fetchall()
 
 
+@pytest.mark.promise(
+    "post-v1-data-import-delivery", "post-v1-data-import-energy", "post-v1-data-import-market-participant"
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_record_is_answered_with_its_validated_data(service: RunningService, importer: Importer, kind: str) -> None:
     body = envelope(importer, kind)
@@ -62,6 +65,7 @@ def test_a_record_is_answered_with_its_validated_data(service: RunningService, i
         assert (answer.status, answer.body) == (201, body)
 
 
+@pytest.mark.promise("post-v1-data-import-energy")
 def test_numbers_come_back_as_text_in_their_scale_and_datetimes_as_they_were_sent(
     service: RunningService, importer: Importer
 ) -> None:
@@ -74,6 +78,7 @@ def test_numbers_come_back_as_text_in_their_scale_and_datetimes_as_they_were_sen
     assert answer.body == changed(body, "123.4500", "energy_amount", "quantity")
 
 
+@pytest.mark.promise("post-account-data-idempotent", "post-account-posts-idempotent")
 @pytest.mark.asvs("V2.3.4")
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_request_twice_at_once_is_answered_twice_alike(
@@ -90,6 +95,7 @@ def test_the_same_request_twice_at_once_is_answered_twice_alike(
         assert rows(service, query, f"AT-ONCE-{number}") == [(1,)]
 
 
+@pytest.mark.promise("post-account-posts-idempotent")
 @pytest.mark.asvs("V2.3.4")
 @pytest.mark.parametrize("kind", KINDS)
 def test_two_contents_at_once_leave_one_and_refuse_the_other(
@@ -106,6 +112,7 @@ def test_two_contents_at_once_leave_one_and_refuse_the_other(
     assert {code for answer in answers if answer.status == 400 for _, code in codes(answer)} == {"unique"}
 
 
+@pytest.mark.promise("post-account-data-idempotent", "same-record-another-spelling")
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_record_in_another_spelling_is_the_same(
     service: RunningService, importer: Importer, kind: str
@@ -146,6 +153,7 @@ def test_a_cancellation_in_another_spelling_is_recorded_once(service: RunningSer
     assert rows(service, query, importer.supplier) == [(1,)]
 
 
+@pytest.mark.promise("unknown-fields-ignore-holds")
 @pytest.mark.parametrize("kind", KINDS)
 def test_undocumented_fields_of_records_are_dropped_where_the_supplier_says_so(
     service: RunningService, kind: str
@@ -170,6 +178,7 @@ def test_undocumented_fields_of_records_are_dropped_where_the_supplier_says_so(
     assert rows(service, query, importer.supplier) == [(0,)]
 
 
+@pytest.mark.promise("post-v1-data-import-market-participant")
 @pytest.mark.parametrize("kind", KINDS)
 def test_other_content_under_the_same_reference_is_refused(
     service: RunningService, importer: Importer, kind: str
@@ -247,6 +256,7 @@ def test_a_foreign_supplier_is_no_choice(service: RunningService, importer: Impo
     assert codes(answer) == [("import_supplier", "invalid_choice")]
 
 
+@pytest.mark.promise("post-v1-data-import-delivery")
 @pytest.mark.parametrize(
     ("kind", "path", "value", "code"),
     [

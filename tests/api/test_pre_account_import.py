@@ -44,6 +44,7 @@ def sheets_stored(service: RunningService, participant: int) -> int:
         return int(row[0])
 
 
+@pytest.mark.promise("post-v1-data-import")
 def test_a_participant_is_imported_once_and_never_changed_by_a_repeat(
     service: RunningService, importer: Importer
 ) -> None:
@@ -54,6 +55,7 @@ def test_a_participant_is_imported_once_and_never_changed_by_a_repeat(
     assert post(service, importer, "market-participant", participant) == (200, participant)
 
 
+@pytest.mark.promise("post-v1-data-import")
 @pytest.mark.parametrize(
     ("value", "path", "attr", "code"),
     [
@@ -78,6 +80,7 @@ def test_a_wrong_participant_is_refused_with_a_list_alone(
     assert [(error["attr"], error["code"]) for error in body["errors"]] == [(attr, code)]
 
 
+@pytest.mark.promise("post-v1-data-import-market")
 def test_sheets_are_imported_once(service: RunningService, importer: Importer) -> None:
     participant = import_participant(service, importer)
     first, second = a_sheet(participant), a_sheet(participant, "D-2/ä")
@@ -98,6 +101,7 @@ def test_the_same_document_with_other_content_is_refused_and_nothing_is_imported
     assert sheets_stored(service, participant) == 1
 
 
+@pytest.mark.promise("post-v1-data-import-market", "400-unknown-referenced-market")
 def test_an_unknown_participant_is_named_by_index_and_nothing_is_imported(
     service: RunningService, importer: Importer
 ) -> None:
@@ -110,6 +114,7 @@ def test_an_unknown_participant_is_named_by_index_and_nothing_is_imported(
     assert sheets_stored(service, participant) == 0
 
 
+@pytest.mark.promise("post-v1-data-import-market")
 @pytest.mark.parametrize(
     ("value", "path", "code"),
     [
@@ -174,6 +179,7 @@ def rows(service: RunningService, query: str, *parameters: Any) -> list[Any]:
         return connection.execute(query.encode(), parameters).fetchall()
 
 
+@pytest.mark.promise("accounts-market-data-become", "accounts-market-data-become-platform")
 def test_a_participant_and_its_sheets_become_platform_records(service: RunningService, importer: Importer) -> None:
     code = import_participant(service, importer)
     assert fees(service, importer, a_sheet(code), a_sheet(code, "D-2"))[0] == 201
@@ -197,6 +203,7 @@ def test_a_participant_and_its_sheets_become_platform_records(service: RunningSe
     assert rows(service, query, code) == [(document, *price) for document in ("D-1", "D-2") for price in prices]
 
 
+@pytest.mark.promise("pre-account-data-too")
 def test_a_participant_sent_at_once_is_imported_once(service: RunningService, importer: Importer) -> None:
     for _ in range(5):
         body = a_participant()
@@ -207,6 +214,7 @@ def test_a_participant_sent_at_once_is_imported_once(service: RunningService, im
         assert rows(service, "SELECT count(*) FROM platform.market_participant WHERE code = %s", body["code"]) == [(1,)]
 
 
+@pytest.mark.promise("pre-account-data-too")
 def test_sheets_sent_at_once_are_imported_once_in_any_order(service: RunningService, importer: Importer) -> None:
     code = import_participant(service, importer)
     for turn in range(3):
@@ -221,6 +229,7 @@ def test_sheets_sent_at_once_are_imported_once_in_any_order(service: RunningServ
     ]
 
 
+@pytest.mark.promise("same-record-another-spelling")
 def test_a_sheet_in_another_spelling_is_the_same(service: RunningService, importer: Importer) -> None:
     code = import_participant(service, importer)
     assert fees(service, importer, a_sheet(code))[0] == 201
@@ -232,6 +241,7 @@ def test_a_sheet_in_another_spelling_is_the_same(service: RunningService, import
     assert fees(service, importer, later)[1]["errors"][0]["code"] == "unique"
 
 
+@pytest.mark.promise("accounts-market-data-become-platform")
 def test_the_history_of_a_market_record_can_be_read_and_it_can_be_healed(
     service: RunningService, importer: Importer
 ) -> None:
@@ -263,6 +273,7 @@ def operator(service: RunningService) -> Importer:
     return service.importer(role="operator", organisation="Platform", supplier="*")
 
 
+@pytest.mark.promise("market-participants-price-sheets")
 def test_two_organisations_hold_the_same_market_partner_code_each(
     service: RunningService, importer: Importer, other: Importer
 ) -> None:
@@ -289,6 +300,7 @@ def test_two_organisations_hold_the_same_market_partner_code_each(
     ]
 
 
+@pytest.mark.promise("market-participants-price-sheets")
 def test_price_sheets_refer_to_no_participant_of_another_organisation(
     service: RunningService, importer: Importer, other: Importer
 ) -> None:
@@ -297,6 +309,7 @@ def test_price_sheets_refer_to_no_participant_of_another_organisation(
     assert (status, body["errors"][0]["code"]) == (400, "market_participant_not_found")
 
 
+@pytest.mark.promise("market-participants-price-sheets")
 def test_what_the_operator_has_sent_is_read_by_all_and_changed_by_none(
     service: RunningService, importer: Importer, operator: Importer
 ) -> None:
@@ -323,6 +336,7 @@ def test_an_operator_of_one_organisation_sends_for_that_organisation(
     assert post(service, importer, "market-participant", shared) == (201, shared)
 
 
+@pytest.mark.promise("contacts-market-participants-erased")
 def test_contacts_are_erased_and_the_rest_of_the_record_stays(service: RunningService, importer: Importer) -> None:
     participant = a_participant()
     headers = {"Authorization": f"Token {importer.api_key}", "Idempotency-Key": f"erased-{participant['code']}"}

@@ -72,6 +72,7 @@ def account_of(importer: Importer, number: int) -> dict[str, Any]:
     return changed(an_account(importer.supplier, number), "4109", "billing_postcode")
 
 
+@pytest.mark.promise("prefer-return-representation-create")
 def test_a_validation_tells_its_warnings_when_it_is_asked_to(service: RunningService, importer: Importer) -> None:
     account = account_of(importer, 1)
     assert post(service, importer, "validate/", account)[:2] == (200, {})
@@ -80,6 +81,7 @@ def test_a_validation_tells_its_warnings_when_it_is_asked_to(service: RunningSer
     assert headers["preference-applied"] == "return=representation"
 
 
+@pytest.mark.promise("prefer-return-representation-create")
 def test_a_create_tells_what_became_of_it_when_it_is_asked_to(service: RunningService, importer: Importer) -> None:
     window = {"schedule_window_start": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3600))}
     body = {"payload": account_of(importer, 2), "task_params": window}
@@ -95,6 +97,7 @@ def test_a_create_tells_what_became_of_it_when_it_is_asked_to(service: RunningSe
     assert "preference-applied" not in headers
 
 
+@pytest.mark.promise("prefer-return-representation-create")
 @pytest.mark.parametrize(
     ("header", "is_told"),
     [
@@ -127,6 +130,7 @@ def test_a_repeat_gets_the_first_answer_whatever_it_prefers(service: RunningServ
     assert "preference-applied" not in later[2]
 
 
+@pytest.mark.promise("problems-tells-errors-warnings")
 def test_every_role_sees_the_problems_of_an_import(
     service: RunningService, importer: Importer, keys: dict[str, str]
 ) -> None:
@@ -144,6 +148,7 @@ def test_every_role_sees_the_problems_of_an_import(
     assert get(service, foreign.api_key, importer.supplier, external, "attempts")[0] == 404
 
 
+@pytest.mark.promise("latest-error-detail-names")
 def test_a_failed_import_tells_all_its_errors_and_names_the_documents(service: RunningService, folder: Any) -> None:
     importer = service.importer()
     root = f"documents-root=file://{folder}"
@@ -182,6 +187,7 @@ def recorded(version: int, event: Any) -> Recorded:
     return Recorded("import/S/1", version, event, NOON, "S", "t", None, version, "1")
 
 
+@pytest.mark.promise("problems-tells-errors-warnings")
 def test_problems_are_those_since_the_last_staging() -> None:
     first = staged(warnings=("invalid_postcode@billing_postcode",), dropped_fields=("customers.0.x",))
     warned = ImportProcessed(
@@ -220,6 +226,7 @@ def test_a_name_in_the_log_is_told_as_a_sentence(name: str, attr: str, says: str
     assert told(name) == Problem(attr, name.partition("@")[0], says)
 
 
+@pytest.mark.promise("refused-attempt-found-number", "refused-attempts-found-number")
 @pytest.mark.asvs("V16.3.3")
 def test_refused_attempts_are_found_by_number(
     service: RunningService, importer: Importer, keys: dict[str, str]
@@ -245,6 +252,7 @@ def test_refused_attempts_are_found_by_number(
     assert get(service, importer.api_key, importer.supplier, "NONE", "attempts") == (200, [])
 
 
+@pytest.mark.promise("refused-attempts-found-number")
 def test_refusals_for_what_is_there_already_are_attempts_too(service: RunningService, importer: Importer) -> None:
     account = an_account(importer.supplier, 71)
     external = account["external_account_number"]
@@ -256,6 +264,7 @@ def test_refusals_for_what_is_there_already_are_attempts_too(service: RunningSer
     assert (attempt["code"], attempt["problems"]) == ("account_import_process_already_imported", [])
 
 
+@pytest.mark.promise("refused-attempt-found-number", "refused-attempts-found-number")
 @pytest.mark.parametrize(
     ("supplier", "typed", "kept"),
     [
@@ -295,6 +304,7 @@ def test_a_number_that_no_table_takes_keeps_no_others_from_being_stored(ledger: 
         assert len(find_refused_attempts(connection, "x" * 128)) == 1
 
 
+@pytest.mark.promise("they-lie-outside-log")
 def test_erasing_deletes_refused_attempts_even_without_an_import(service: RunningService, importer: Importer) -> None:
     account = changed(an_account(importer.supplier, 72), "x", "customers", 0, "landline")
     external = account["external_account_number"]
@@ -312,6 +322,7 @@ def attempt(external: str = "1", supplier: str = "S", **fields: Any) -> Attempt:
     return Attempt(supplier=supplier, external_account_number=external, **values)
 
 
+@pytest.mark.promise("they-lie-outside-log")
 def test_attempts_are_forgotten_after_ninety_days_and_beyond_a_number(database: Any) -> None:
     with psycopg.connect(database.service, autocommit=True) as connection:
         write(connection, attempt(attempted_at=NOON - KEPT_FOR - timedelta(seconds=1)), attempt())
@@ -321,6 +332,7 @@ def test_attempts_are_forgotten_after_ninety_days_and_beyond_a_number(database: 
         assert [len(find_refused_attempts(connection, str(number))) for number in range(5)] == [0, 1, 1, 1, 1]
 
 
+@pytest.mark.promise("they-lie-outside-log")
 def test_an_attempt_from_before_an_erasure_is_not_written_after_it(database: Any) -> None:
     with psycopg.connect(database.admin, autocommit=True) as connection:
         connection.execute("INSERT INTO payload_keys (stream, erased_at) VALUES ('import/S/1', %s)", (NOON,))

@@ -56,6 +56,7 @@ def asked_again(service: RunningService, importer: Importer, method: str, path: 
     return answers[0]
 
 
+@pytest.mark.promise("get-run-totals-post-run")
 def test_a_certificate_is_signed_or_refused_and_its_totals_are_those_of_the_tables(
     service: RunningService, importer: Importer
 ) -> None:
@@ -70,6 +71,7 @@ def test_a_certificate_is_signed_or_refused_and_its_totals_are_those_of_the_tabl
     assert [error["attr"] for error in refused.body["errors"]] == ["customers"]
 
 
+@pytest.mark.promise("worker-adds-up-run")
 def test_an_account_that_was_deleted_by_hand_is_missed(service: RunningService, importer: Importer) -> None:
     totals = asked_again(service, importer, "GET", "totals/").body
     with psycopg.connect(admin_url(service)) as connection:
@@ -85,6 +87,7 @@ def test_an_account_that_was_deleted_by_hand_is_missed(service: RunningService, 
     assert {"accounts", "paths.external_account_number"} <= {error["attr"] for error in refused.body["errors"]}
 
 
+@pytest.mark.promise("get-run-totals-post-run", "post-run-totals-cancel")
 def test_a_job_that_takes_longer_than_a_request_waits_says_how_far_it_is_and_can_be_cancelled(
     service: RunningService, importer: Importer
 ) -> None:
@@ -113,6 +116,7 @@ def test_a_job_that_takes_longer_than_a_request_waits_says_how_far_it_is_and_can
         assert service.request("POST", f"{path}/totals/cancel/", None, headers)[0].status == 404
 
 
+@pytest.mark.promise("run-cannot-added-up")
 def test_a_job_that_has_failed_is_said_once_and_the_next_request_tries_again(
     service: RunningService, importer: Importer
 ) -> None:
@@ -131,6 +135,7 @@ def test_a_job_that_has_failed_is_said_once_and_the_next_request_tries_again(
     assert asked_again(service, importer, "GET", "totals/").status == 200
 
 
+@pytest.mark.promise("get-run-totals-post-run")
 @pytest.mark.parametrize("query", ["spread=true", "part=1"])
 def test_a_parameter_that_does_not_exist_is_refused(service: RunningService, importer: Importer, query: str) -> None:
     for method, path, body in (

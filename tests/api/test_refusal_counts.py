@@ -42,6 +42,7 @@ def test_the_number_of_places_is_bounded(ledger: Ledger) -> None:
     assert recorded.event.counts[OTHER] == MAX_PLACES
 
 
+@pytest.mark.promise("name-undocumented-field-every")
 @pytest.mark.parametrize(
     ("attr", "place"),
     [
@@ -55,6 +56,7 @@ def test_a_place_holds_documented_names_only(attr: str, place: str) -> None:
     assert place_of(attr) == place
 
 
+@pytest.mark.promise("name-undocumented-field-every")
 @pytest.mark.parametrize(
     ("attr", "path"),
     [

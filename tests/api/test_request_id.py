@@ -23,6 +23,7 @@ OURS = re.compile(r"[0-9a-f]{16}\Z")
 UUID = "0af76519-16cd-43dd-8448-eb211c80319c"
 
 
+@pytest.mark.promise("x-request-id-taken")
 @pytest.mark.parametrize("given", [UUID, UUID.upper(), UUID.replace("-", "")])
 def test_an_id_that_can_be_used_is_taken(given: str) -> None:
     assert request_id_of([(b"host", b"h"), (b"x-request-id", given.encode())]) == given
@@ -31,6 +32,7 @@ def test_an_id_that_can_be_used_is_taken(given: str) -> None:
 NAMES = [b"Erika.Mustermann", b"DE89370400440532013000", b"BE68539007547034", b"0049301234567890"]
 
 
+@pytest.mark.promise("x-request-id-taken")
 @pytest.mark.parametrize("given", [b"", b"a" * 33, b"a" * 31, b"a\nb", "é".encode(), UUID.encode() + b"\n", *NAMES])
 def test_an_id_that_could_name_a_person_is_replaced(given: bytes) -> None:
     made = request_id_of([(b"x-request-id", given)])
@@ -68,6 +70,7 @@ def asked(headers: Headers, *, raises: bool = False) -> tuple[list[RequestLine],
     return lines, dict(sent[0]["headers"]), inside[0]
 
 
+@pytest.mark.promise("x-request-id-taken")
 @pytest.mark.parametrize("raises", [False, True])
 def test_answer_line_and_work_have_the_same_id(*, raises: bool) -> None:
     [line], fields, inside = asked([(b"x-request-id", UUID.encode())], raises=raises)
@@ -97,6 +100,7 @@ def test_what_cannot_be_read_as_http_carries_one_too(service: RunningService) ->
     assert b"\r\nx-request-id: " in answer
 
 
+@pytest.mark.promise("x-request-id-taken")
 def test_the_events_of_a_request_name_it(service: RunningService, importer: Importer) -> None:
     token = {"Authorization": f"Token {importer.api_key}", "Content-Type": "application/json"}
     account = an_account(importer.supplier, 1)

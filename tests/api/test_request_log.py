@@ -44,6 +44,7 @@ async def _ignored(message: MutableMapping[str, Any]) -> None:
     del message
 
 
+@pytest.mark.promise("one-line-each-request-2")
 @pytest.mark.asvs("V16.1.1", "V16.2.5", "V16.3.2")
 def test_each_request_is_one_line_with_its_route_and_no_identifier() -> None:
     told = requested("/livez", "/v2/data-import/accounts/NORDWIND/NW-1/", "/nowhere/secret")
@@ -56,6 +57,7 @@ def test_each_request_is_one_line_with_its_route_and_no_identifier() -> None:
     assert all(line.duration_ms >= 0 and line.organisation is None for line in told)
 
 
+@pytest.mark.promise("one-line-each-request-2")
 @pytest.mark.asvs("V16.2.1")
 def test_the_line_names_the_organisation_and_is_json(capsys: pytest.CaptureFixture[str]) -> None:
     async def app(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:

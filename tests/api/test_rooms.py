@@ -52,6 +52,7 @@ def token_status(service: RunningService, importer: Importer, address: str) -> i
     return response.status
 
 
+@pytest.mark.promise("slow-bodies-strangers-keep")
 @pytest.mark.parametrize("addresses", [NETWORKS[:1], NETWORKS], ids=["one network", "more than all room"])
 def test_slow_bodies_of_strangers_keep_nobody_from_tokens(database: PostgresUrls, addresses: list[str]) -> None:
     with running(database) as service, ExitStack() as opened:
@@ -83,6 +84,7 @@ def request_of(address: str) -> Request:
 HOSTS = st.sampled_from([f"10.0.{network}.{host}" for network in range(4) for host in (1, 2)])
 
 
+@pytest.mark.promise("slow-bodies-strangers-keep")
 @given(st.lists(st.tuples(HOSTS, st.integers(1, 40), st.sampled_from(["arriving", "whole", "answered"])), max_size=60))
 def test_a_network_holds_its_share_at_most_and_all_together_what_there_is(
     bodies: list[tuple[str, int, str]],

@@ -49,6 +49,7 @@ def wait_for_run(service: RunningService, importer: Importer, run: str, **expect
     return run_of(service, importer, run)
 
 
+@pytest.mark.promise("get-v2-data-import-runs")
 def test_a_run_groups_what_is_sent_under_it_over_several_requests(service: RunningService, importer: Importer) -> None:
     accounts = [an_account(importer.supplier, number) for number in range(1, 4)]
     spoilt = changed(an_account(importer.supplier, 9), "x", "customers", 0, "landline")
@@ -89,6 +90,7 @@ def test_a_run_groups_what_is_sent_under_it_over_several_requests(service: Runni
     assert '"go.live_1"' in history
 
 
+@pytest.mark.promise("get-v2-data-import-runs")
 def test_an_account_that_is_replayed_under_another_run_belongs_to_both(
     service: RunningService, importer: Importer
 ) -> None:
@@ -102,6 +104,7 @@ def test_an_account_that_is_replayed_under_another_run_belongs_to_both(
         assert record["external_account_number"] == number_of(account)
 
 
+@pytest.mark.promise("get-v2-data-import-runs")
 def test_a_validate_run_leaves_nothing_but_counts(service: RunningService, importer: Importer) -> None:
     good, bad = an_account(importer.supplier, 30), {"import_supplier": importer.supplier}
     bulk(service, importer, ndjson(good, bad), "?mode=validate&run=rehearsal")
@@ -110,6 +113,7 @@ def test_a_validate_run_leaves_nothing_but_counts(service: RunningService, impor
     assert get(service, importer, f"{importer.supplier}/rehearsal/imports/") == (200, [])
 
 
+@pytest.mark.promise("get-run-events-run")
 def test_the_imports_of_a_run_are_lines_and_can_be_filtered(service: RunningService, importer: Importer) -> None:
     good = an_account(importer.supplier, 40)
     missing = changed(an_account(importer.supplier, 41), "none.pdf", "statements", 0, "statement_path")
@@ -155,6 +159,7 @@ def events_of(service: RunningService, importer: Importer, run: str, **headers: 
     return [dict(line.split(": ", 1) for line in block) for block in blocks]
 
 
+@pytest.mark.promise("get-run-events-run")
 def test_events_tell_progress_at_once_and_the_end(service: RunningService, importer: Importer) -> None:
     account = an_account(importer.supplier, 50)
     bulk(service, importer, ndjson(account), "?run=told")
@@ -167,6 +172,7 @@ def test_events_tell_progress_at_once_and_the_end(service: RunningService, impor
     assert [event["event"] for event in again] == ["finished"]
 
 
+@pytest.mark.promise("get-run-totals-post")
 def test_what_the_tables_say_is_what_was_sent_and_is_certified(service: RunningService, importer: Importer) -> None:
     accounts = [an_account(importer.supplier, number) for number in range(60, 63)]
     bulk(service, importer, ndjson(*accounts), "?run=book")
@@ -212,6 +218,7 @@ def test_what_the_tables_say_is_what_was_sent_and_is_certified(service: RunningS
     ]
 
 
+@pytest.mark.promise("supplier-most-1-000")
 def test_a_supplier_has_at_most_a_thousand_new_runs_in_a_day(service: RunningService) -> None:
     """Runs that there are, and other suppliers, go on."""
     full, other = service.importer(), service.importer()

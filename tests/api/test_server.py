@@ -223,6 +223,7 @@ def fields_of(count: int, size: int) -> bytes:
 CHUNKED = b"POST /body HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
+@pytest.mark.promise("request-line-most-8")
 @pytest.mark.asvs("V2.3.2")
 @pytest.mark.parametrize(
     ("sent", "status", "code"),
@@ -313,6 +314,7 @@ def parsed(pieces: Sequence[bytes]) -> list[bytes]:
     return [answer.rpartition(b"\r\n\r\n")[2] for answer in bytes(written).split(b"HTTP/1.1 200 OK")[1:]]
 
 
+@pytest.mark.promise("upgrade-http-2-ignored")
 @pytest.mark.asvs("V4.2.1")
 @pytest.mark.parametrize(
     ("sent", "answer"),
@@ -343,6 +345,7 @@ def test_the_body_of_an_upgrade_is_read_where_the_connection_is_to_close(closing
         assert parsed([closing[:cut], closing[cut:], SIZED]) == [b"%d" % len(BODY)], closing[:cut]
 
 
+@pytest.mark.promise("upgrade-http-2-ignored")
 @pytest.mark.slow
 @given(
     st.lists(st.sampled_from([SIZED, IN_CHUNKS, WITHOUT_BODY, line_of(100)]), min_size=1, max_size=5),
@@ -370,6 +373,7 @@ def head_of(line: bytes, *fields: bytes) -> bytes:
     return b"\r\n".join([line, *fields, b"", b""])
 
 
+@pytest.mark.promise("upgrade-http-2-ignored")
 @pytest.mark.asvs("V4.2.1")
 @pytest.mark.parametrize(
     "sent",
@@ -438,6 +442,7 @@ def test_an_answer_to_http_1_0_has_no_chunks_and_ends_with_its_connection() -> N
     assert [*json.loads(text.splitlines()[-1])] == ["summary"]
 
 
+@pytest.mark.promise("request-line-most-8")
 def test_a_trailer_that_does_not_end_is_not_kept() -> None:
     with serving(APP) as port, socket.create_connection(("127.0.0.1", port)) as connection:
         connection.settimeout(10)
@@ -549,6 +554,7 @@ def test_small_pieces_that_come_one_by_one_are_taken(monkeypatch: pytest.MonkeyP
         assert conversation(connection, [b"0\r\n\r\n"]).endswith(b"50")
 
 
+@pytest.mark.promise("service-stops-ends-bulk")
 @pytest.mark.parametrize(
     ("sent", "begun"),
     [

@@ -11,6 +11,7 @@ from schemas.sentence import Sentence
 FULL = Sentence("Full.", "Voll.")
 
 
+@pytest.mark.promise("one-organisation-cannot-take")
 @pytest.mark.asvs("V1.4.3", "V2.4.1")
 @pytest.mark.api_top_10("API6")
 def test_one_organisation_leaves_places_to_others_and_all_get_theirs_back() -> None:

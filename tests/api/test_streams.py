@@ -23,6 +23,7 @@ from tests.support.staging import Testers
 ITEMS, PAGES = 20_000, 20
 
 
+@pytest.mark.promise("lists-history-ndjson-go")
 @pytest.mark.asvs("V1.4.3")
 def test_a_list_goes_out_whole_and_is_held_nowhere(database: PostgresUrls) -> None:
     sent: list[Message] = []
@@ -58,6 +59,7 @@ async def no_request() -> Message:
     raise AssertionError("nobody waits so long")
 
 
+@pytest.mark.promise("large-bodies-judged-where")
 @pytest.mark.asvs("V15.2.2")
 def test_a_large_body_is_worked_on_beside_the_loop() -> None:
     async def threads() -> list[int]:
@@ -70,6 +72,7 @@ def test_a_large_body_is_worked_on_beside_the_loop() -> None:
     assert very_large == largest
 
 
+@pytest.mark.promise("body-ndjson-may-take")
 def test_a_body_that_trickles_goes_on_and_one_that_falls_silent_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk_body, "BULK_SILENCE_S", 0.4)
 

@@ -35,6 +35,7 @@ def test_a_warning_is_recorded_and_refused_for_a_strict_supplier(service: Runnin
     assert json.loads(history.splitlines()[0])["data"]["warnings"] == [warning]
 
 
+@pytest.mark.promise("only-documented-fields-may")
 def test_undocumented_fields_are_dropped_and_each_drop_is_recorded(service: RunningService) -> None:
     importer = service.importer()
     account = changed(an_account(importer.supplier), "x", "loyalty_tier")
@@ -85,6 +86,7 @@ def test_a_setting_that_does_not_exist_is_named(service: RunningService, setting
     assert (f"{key}=" if key in SUPPLIER_SETTINGS else "there is no setting") in refused.stderr
 
 
+@pytest.mark.promise("unknown-supplier-wrong-case")
 def test_a_supplier_that_does_not_exist_has_no_settings(service: RunningService) -> None:
     assert service.cli("supplier", "set", "NEVER", "strictness=strict", check=False).returncode == 1
     assert "no import supplier NEVER" in service.cli("supplier", "show", "NEVER", check=False).stderr

@@ -120,6 +120,7 @@ def page(
     return answer.status, answer.body, link and link[1:].removesuffix('>; rel="next"')
 
 
+@pytest.mark.promise("suppliers-supplier-imports-lists")
 def test_a_suppliers_imports_are_listed_in_pages(service: RunningService, importer: Importer) -> None:
     path: str | None = f"/v2/data-import/suppliers/{importer.supplier}/imports/?status=PROCESSED&limit=2"
     listed = []
@@ -140,6 +141,7 @@ def test_a_suppliers_imports_are_listed_in_pages(service: RunningService, import
     assert everything == (200, listed, None)
 
 
+@pytest.mark.promise("suppliers-supplier-imports-lists")
 @pytest.mark.parametrize(
     "query",
     ["statuss=ERRORED", "status=errored", "after=x", "after=-1", "limit=0", "limit=1001", "limit=%C2%B2", "code="],
@@ -151,12 +153,14 @@ def test_a_list_refuses_what_it_does_not_understand(service: RunningService, imp
     assert [error["attr"] for error in body["errors"]] == [query.split("=")[0]]
 
 
+@pytest.mark.promise("suppliers-supplier-imports-lists")
 def test_a_foreign_suppliers_imports_are_not_there(service: RunningService, importer: Importer) -> None:
     other = service.importer()
     assert page(service, other.api_key, f"/v2/data-import/suppliers/{importer.supplier}/imports/")[0] == 404
     assert page(service, other.api_key, f"/v2/data-import/suppliers/{other.supplier}/imports/") == (200, [], None)
 
 
+@pytest.mark.promise("search-full-names-either")
 def test_a_search_has_pages_and_a_sign_that_there_are_more(service: RunningService, importer: Importer) -> None:
     key = supporter(service, importer.supplier)
     postcode = an_account(importer.supplier, 1)["supply_addresses"][0]["supply_postcode"]
@@ -182,6 +186,7 @@ def test_a_search_has_pages_and_a_sign_that_there_are_more(service: RunningServi
     assert page(service, key, f"{SEARCH}?limit=51", asked)[0] == 400
 
 
+@pytest.mark.promise("somebody-looks-stands-address")
 @pytest.mark.asvs("V14.2.1")
 def test_what_somebody_looks_for_is_taken_from_no_address(service: RunningService, importer: Importer) -> None:
     key = supporter(service, importer.supplier)
@@ -190,6 +195,7 @@ def test_what_somebody_looks_for_is_taken_from_no_address(service: RunningServic
     assert page(service, key, SEARCH, {"q": " "})[1]["errors"][0]["code"] == "blank"
 
 
+@pytest.mark.promise("importledger-search-text-needs")
 def test_the_command_finds_accounts_and_refused_attempts(service: RunningService, importer: Importer) -> None:
     external = an_account(importer.supplier, 1)["external_account_number"]
     refused = changed(an_account(importer.supplier, 90), "x", "customers", 0, "landline")

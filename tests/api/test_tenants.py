@@ -235,6 +235,7 @@ def test_every_operation_of_the_description_has_a_row() -> None:
     assert sorted(described) == sorted(ANSWERS)
 
 
+@pytest.mark.promise("every-operation-role-own")
 @pytest.mark.asvs("V8.2.1", "V10.4.11")
 @pytest.mark.api_top_10("API5")
 @each
@@ -252,6 +253,7 @@ def test_an_operation_admits_the_roles_of_its_row_to_their_own_data(
         assert words_in(answered.text, foreign) == set()
 
 
+@pytest.mark.promise("every-operation-role-own")
 @pytest.mark.asvs("V8.2.2", "V8.4.1")
 @pytest.mark.api_top_10("API1")
 @each
@@ -274,6 +276,7 @@ def test_what_is_foreign_is_answered_as_what_does_not_exist(
     assert events_of(service, foreign) == before
 
 
+@pytest.mark.promise("every-operation-role-own")
 @pytest.mark.api_top_10("API2")
 @each_guarded
 @pytest.mark.parametrize("kind", ["refresh token", "revoked key", "nothing"])
@@ -286,6 +289,7 @@ def test_an_operation_admits_nobody_without_a_valid_credential(
         assert words_in(answered.text, foreign) == set()
 
 
+@pytest.mark.promise("cache-keeps-answer-may")
 @pytest.mark.asvs("V3.2.1", "V3.4.4", "V14.2.2")
 @each_guarded
 def test_no_cache_keeps_what_is_answered_and_no_browser_guesses_its_type(
@@ -305,6 +309,7 @@ def test_numbers_of_all_suppliers_are_for_those_who_see_all(
         assert words_in(answered.text, foreign) == set()
 
 
+@pytest.mark.promise("every-operation-role-own")
 def test_an_open_stream_of_a_run_tells_nothing_of_a_run_of_the_same_name(
     service: RunningService, own: Tenant, foreign: Tenant, keys: dict[str, Keys]
 ) -> None:
@@ -328,6 +333,7 @@ def accounts_of(service: RunningService, tenant: Tenant, importer: Importer) -> 
     return len(lines.splitlines())
 
 
+@pytest.mark.promise("every-operation-role-own")
 def test_a_line_about_a_foreign_supplier_is_refused_in_a_body_that_is_open(
     service: RunningService, own: Tenant, foreign: Tenant, keys: dict[str, Keys]
 ) -> None:

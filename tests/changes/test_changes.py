@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.changes.change import GENERATED, Change, change_of, changes, promised
+from lab.changes.change import GENERATED, Change, change_of, changes, promised
 from tests.support.folders import ROOT
 
 CHANGES = changes()

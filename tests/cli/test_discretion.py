@@ -260,6 +260,7 @@ PLACES: list[Callable[[], None]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.promise("log-holds-local-variables")
 @pytest.mark.asvs("V16.2.5", "V16.5.1")
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
 def test_a_failure_tells_no_canary(output: io.StringIO, place: Callable[[], None]) -> None:
@@ -269,6 +270,7 @@ def test_a_failure_tells_no_canary(output: io.StringIO, place: Callable[[], None
     nothing_told(output.getvalue())
 
 
+@pytest.mark.promise("log-holds-local-variables")
 def test_an_error_of_the_database_tells_no_row(output: io.StringIO, database: PostgresUrls) -> None:
     with psycopg.connect(database.admin, autocommit=True) as connection:
         connection.execute("CREATE TABLE person (name text PRIMARY KEY, age integer NOT NULL CHECK (age > 0))")
@@ -285,6 +287,7 @@ def test_an_error_of_the_database_tells_no_row(output: io.StringIO, database: Po
     assert "person_pkey" in output.getvalue(), "what an operator needs is there"
 
 
+@pytest.mark.promise("log-holds-local-variables")
 def test_the_log_of_the_embedded_postgres_tells_no_row(database: PostgresUrls) -> None:
     with psycopg.connect(database.admin, autocommit=True) as connection:
         row = connection.execute("SELECT setting FROM pg_settings WHERE name = 'data_directory'").fetchone()
@@ -295,6 +298,7 @@ def test_the_log_of_the_embedded_postgres_tells_no_row(database: PostgresUrls) -
     assert not any(canary in log.read_text() for canary in CANARIES)
 
 
+@pytest.mark.promise("log-holds-local-variables")
 def test_the_command_tells_no_canary() -> None:
     program = (
         "import click, sys, cli.main as m, tests.cli.test_discretion as t\n"
@@ -311,6 +315,7 @@ def test_the_command_tells_no_canary() -> None:
         assert NAME not in told or verb == "refuses"  # a refusal is a sentence of our own
 
 
+@pytest.mark.promise("log-holds-local-variables")
 def test_what_a_child_prints_tells_no_canary(folder: Path) -> None:
     log = folder / "child.log"
     log.write_text("")

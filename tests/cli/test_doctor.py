@@ -36,6 +36,7 @@ def found(check: str, backups: Path | None = None) -> list[Finding]:
     return [finding for finding in examine(backups) if finding.check == check]
 
 
+@pytest.mark.promise("doctor-goes-good-wrong")
 def test_a_running_service_is_well(service: RunningService) -> None:
     def findings() -> list[dict[str, str]]:
         return [json.loads(line) for line in service.cli("doctor", "--json", check=False).stdout.splitlines()]
@@ -50,6 +51,7 @@ def test_a_running_service_is_well(service: RunningService) -> None:
     assert all(finding["todo"] for finding in findings() if finding["state"] == "warned")
 
 
+@pytest.mark.promise("doctor-goes-good-wrong")
 def test_the_page_goes_from_good_to_wrong_and_ends_with_a_count(service: RunningService) -> None:
     page = service.cli("doctor", check=False).stdout
     states = [line.split()[0] for line in page.splitlines() if line.startswith(("good", "warned", "wrong"))]
@@ -84,6 +86,7 @@ def test_what_waits_too_long_is_warned_of(told: PostgresUrls, ledger: Ledger) ->
     assert found("pending")[0].state == "warned"
 
 
+@pytest.mark.promise("doctor-metrics-call-sealed")
 def test_a_log_that_cannot_be_signed_is_not_shown_as_sealed(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABASE_URL", log.urls.service)
     monkeypatch.setenv("IMPORTLEDGER_DATA_DIR", str(log.folder / "none"))
@@ -101,6 +104,7 @@ def test_a_log_that_cannot_be_signed_is_not_shown_as_sealed(log: Log, monkeypatc
     assert (waiting.state, "30 events are not signed" in waiting.says) == ("warned", True)
 
 
+@pytest.mark.promise("doctor-goes-good-wrong")
 def test_a_wrong_setting_and_a_database_that_is_away_are_findings(
     told: PostgresUrls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +126,7 @@ class Screen(io.StringIO):
         return True
 
 
+@pytest.mark.promise("doctor-goes-good-wrong")
 def test_on_a_terminal_the_page_goes_from_green_to_red(
     told: PostgresUrls, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,6 +200,7 @@ def test_a_mail_server_that_does_not_answer_is_named(told: PostgresUrls, monkeyp
     assert "secret" not in finding.says
 
 
+@pytest.mark.promise("documents-fetched-only-places")
 def test_a_documents_root_outside_the_places_of_its_organisation_is_named(
     told: PostgresUrls, ledger: Ledger, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

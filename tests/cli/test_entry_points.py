@@ -177,6 +177,7 @@ def test_a_supervisor_and_its_children_tell_no_value_and_only_json(broken: Path,
         assert line.startswith(("The import ledger listens", "Health:", "Console:")) or json.loads(line)
 
 
+@pytest.mark.promise("each-line-log-json")
 def test_a_worker_without_redis_logs_json_and_repeats_nothing(database: PostgresUrls, folder: Path) -> None:
     environment = {
         "DATABASE_URL": database.service,

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from prometheus_client import CollectorRegistry
 
 from cli.exposition import MAX_SUPPLIERS, ServiceCollector, ends_at, import_metrics
@@ -39,6 +40,7 @@ def test_more_suppliers_than_series_share_one() -> None:
     assert counts["(others)"] == 20
 
 
+@pytest.mark.promise("metrics-shows-requests-creates")
 def test_the_end_of_certificates_is_told_and_one_that_cannot_be_read_has_ended(folder: Path) -> None:
     ends = datetime(2027, 3, 1, tzinfo=UTC)
     kept = certificate(folder / "a.pem", ends)

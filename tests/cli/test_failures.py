@@ -40,6 +40,7 @@ def assert_one_sentence(told: Told, *named: str) -> None:
         assert name in told.stderr
 
 
+@pytest.mark.promise("unknown-supplier-wrong-case")
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -74,6 +75,7 @@ def test_a_supplier_in_the_wrong_case_is_named_with_the_right_one(
     assert_one_sentence(typed(*arguments, environment=environment), "nordwind", "but there is NORDWIND")
 
 
+@pytest.mark.promise("unknown-supplier-wrong-case")
 def test_an_import_that_is_not_there_is_named(typed: Typed, database: PostgresUrls, folder: Path) -> None:
     environment = {
         "DATABASE_URL": database.service,
@@ -94,6 +96,7 @@ def test_an_import_that_is_not_there_is_named(typed: Typed, database: PostgresUr
     assert_one_sentence(typed("key", "revoke", "nothing", environment=environment), "no key nothing")
 
 
+@pytest.mark.promise("wrong-folder-whatever-typed")
 def test_a_folder_that_is_not_there_is_named(typed: Typed, database: PostgresUrls, folder: Path) -> None:
     environment = {"DATABASE_URL": database.service, "IMPORTLEDGER_DATA_DIR": str(folder)}
     typed("supplier", "create", "NORDWIND", environment=environment)
@@ -128,6 +131,7 @@ VERBS = [
 ]
 
 
+@pytest.mark.promise("stopped-service-database-likewise")
 @pytest.mark.parametrize("arguments", [*VERBS, ("migrate",), ("up",)])
 def test_a_stopped_postgres_is_named_with_host_and_port(typed: Typed, folder: Path, arguments: tuple[str, ...]) -> None:
     port = free_port()
@@ -141,6 +145,7 @@ def test_a_stopped_postgres_is_named_with_host_and_port(typed: Typed, folder: Pa
     assert_one_sentence(typed(*arguments, environment=environment), f"127.0.0.1:{port}", "DATABASE_URL", "refused")
 
 
+@pytest.mark.promise("stopped-service-database-likewise")
 @pytest.mark.parametrize("arguments", VERBS)
 def test_a_service_that_was_stopped_is_named_with_its_folder(
     typed: Typed, folder: Path, arguments: tuple[str, ...]
@@ -152,6 +157,7 @@ def test_a_service_that_was_stopped_is_named_with_its_folder(
     assert_one_sentence(typed(*arguments, environment=environment), str(folder), "is not running")
 
 
+@pytest.mark.promise("taken-port-wrong-host")
 def test_a_wrong_host_a_wrong_password_and_a_wrong_database_are_named(
     typed: Typed, database: PostgresUrls, folder: Path
 ) -> None:
@@ -172,6 +178,7 @@ def test_an_empty_database_is_told_to_be_migrated(typed: Typed, database: Postgr
     assert_one_sentence(typed("supplier", "list", environment=empty), "/postgres", "importledger migrate")
 
 
+@pytest.mark.promise("up-checks-settings-every")
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -198,6 +205,7 @@ def test_up_checks_the_settings_of_every_role_before_it_starts_anything(
     assert not (folder / "new").exists()
 
 
+@pytest.mark.promise("up-checks-settings-every")
 def test_a_sealing_key_that_was_spoilt_in_the_data_folder_is_named(typed: Typed, folder: Path) -> None:
     (folder / "secrets").mkdir()
     (folder / "secrets" / "sealing_key").write_text(SECRET)
@@ -205,6 +213,7 @@ def test_a_sealing_key_that_was_spoilt_in_the_data_folder_is_named(typed: Typed,
     assert_one_sentence(told, str(folder / "secrets" / "sealing_key"), "base64url")
 
 
+@pytest.mark.promise("taken-port-wrong-host")
 def test_a_port_that_is_taken_and_a_host_that_is_not_ours_are_named(typed: Typed, folder: Path) -> None:
     own = {"IMPORTLEDGER_DATA_DIR": str(folder / "new"), "DATABASE_URL": "postgresql://127.0.0.1:1/x"}
     with socket.socket() as taken:
@@ -223,6 +232,7 @@ def test_a_port_that_is_taken_and_a_host_that_is_not_ours_are_named(typed: Typed
     assert base_url_of("::1", 80) == "http://[::1]:80"
 
 
+@pytest.mark.promise("wrong-folder-whatever-typed")
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
@@ -255,6 +265,7 @@ def test_what_nobody_has_expected_says_how_to_see_more() -> None:
     assert (told.returncode, "Traceback" in told.stderr) == (1, False)
 
 
+@pytest.mark.promise("stopped-service-database-likewise")
 def test_a_database_that_goes_away_meanwhile_is_a_sentence() -> None:
     assert failure_sentence(StoreUnavailable("couldn't get a connection after 0.70 sec")) == (
         "The database has stopped answering. What was asked may be asked again."

@@ -40,6 +40,7 @@ def test_the_verbs_that_ask_are_known() -> None:
     assert sorted(PROMPTING) == sorted(ARGUMENTS)
 
 
+@pytest.mark.promise("ctrl-c-ends-verb")
 @pytest.mark.parametrize("verb", PROMPTING)
 def test_ctrl_c_at_a_prompt_says_interrupted(verb: str, folder: Path) -> None:
     terminal = Terminal(*verb.split(), *ARGUMENTS[verb], at=folder, access={}, command=LEDGER)

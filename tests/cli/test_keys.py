@@ -3,6 +3,7 @@
 import json
 
 import psycopg
+import pytest
 
 from embedded.postgres import PostgresUrls
 from tests.support.running import cli
@@ -15,6 +16,7 @@ def keys(database: PostgresUrls) -> list[tuple[str, bool]]:
         return connection.execute("SELECT key_id, revoked_at IS NOT NULL FROM access_key").fetchall()
 
 
+@pytest.mark.promise("service-s-role-right")
 def test_keys_are_created_and_revoked_with_the_owners_url(database: PostgresUrls) -> None:
     service, owner = {"DATABASE_URL": database.service}, {"DATABASE_ADMIN_URL": database.admin}
     cli("supplier", "create", "S", environment=service)

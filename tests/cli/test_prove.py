@@ -39,6 +39,7 @@ def test_what_is_appended_and_sealed_meanwhile_is_no_truncation(
     assert f"anchored up to position {3 * (ACCOUNTS + 10)}" in told.output
 
 
+@pytest.mark.promise("verify-all-finds-remembered")
 def test_what_is_only_warned_of_ends_with_exit_code_1(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     find(log, monkeypatch)
     log.admin.execute("ALTER TABLE events DISABLE TRIGGER USER")

@@ -37,6 +37,7 @@ def verbs(command: click.Command = importledger, name: str = "") -> dict[str, cl
     return found
 
 
+@pytest.mark.promise("every-verb-reports-json")
 def test_each_help_has_an_example() -> None:
     for name in verbs():
         told = CliRunner().invoke(importledger, [*name.split(), "--help"]).output
@@ -44,6 +45,7 @@ def test_each_help_has_an_example() -> None:
         assert f"importledger {name}".strip() in told.partition("Example:")[2], name
 
 
+@pytest.mark.promise("every-verb-reports-json")
 @pytest.mark.parametrize("name", sorted(REPORTING))
 def test_every_verb_that_reports_has_json(name: str) -> None:
     options = {option for parameter in verbs()[name].params for option in parameter.opts}
@@ -65,6 +67,7 @@ def test_no_verb_replaces_a_file_that_exists(folder: Path) -> None:
     assert (folder / "target").read_text() == "kept"
 
 
+@pytest.mark.promise("one-form-times-absence")
 def test_times_and_absence_have_one_form() -> None:
     at = datetime(2026, 11, 21, 8, 30, tzinfo=UTC)
     assert [text_of(value) for value in (at, None, "", [], ["a", "b"], True, 3, "a\n\tb")] == [
@@ -72,6 +75,7 @@ def test_times_and_absence_have_one_form() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.promise("2026-11-21-taken")
 def test_a_day_is_its_end_in_german_market_time_and_its_beginning_where_a_span_begins() -> None:
     assert AsOf.of("2026-11-21").time == datetime(2026, 11, 21, 22, 59, 59, 999_999, tzinfo=UTC)
     assert AsOf.of("2026-11-21", is_end=False).time == datetime(2026, 11, 20, 23, tzinfo=UTC)
@@ -80,6 +84,7 @@ def test_a_day_is_its_end_in_german_market_time_and_its_beginning_where_a_span_b
         AsOf.of("2026-02-30")
 
 
+@pytest.mark.promise("supplier-show-prints-name", "documents-root-cannot-reached")
 def test_settings_are_shown_by_the_names_and_words_that_set_takes(
     database: PostgresUrls, ledger: Ledger, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,6 +120,7 @@ def test_settings_are_shown_by_the_names_and_words_that_set_takes(
     assert {name: cleared[name] for name in SUPPLIER_SETTINGS} == {name: fresh[name] for name in SUPPLIER_SETTINGS}
 
 
+@pytest.mark.promise("documents-root-cannot-reached")
 def test_a_documents_root_that_is_not_there_is_no_missing_document(folder: Path) -> None:
     assert why_unreachable(f"file://{folder}") is None
     assert "no such folder" in (why_unreachable(f"file://{folder}/gone") or "")
@@ -122,6 +128,7 @@ def test_a_documents_root_that_is_not_there_is_no_missing_document(folder: Path)
         missing_documents(f"file://{folder}/gone", ["a.pdf"])
 
 
+@pytest.mark.promise("every-verb-reports-json")
 def test_what_is_decided_is_told_as_json(database: PostgresUrls, ledger: Ledger, folder: Path) -> None:
     environment = {"DATABASE_URL": database.admin, "IMPORTLEDGER_DATA_DIR": str(folder)}
     cli("supplier", "create", "NORDWIND", environment=environment)

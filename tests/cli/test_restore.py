@@ -106,6 +106,7 @@ def signed_by_another(backup: Path) -> None:
     (backup / MANIFEST).write_text(json.dumps(sign_statement(manifest, OTHER_KEY, note, at=NOON)))
 
 
+@pytest.mark.promise("restore-verify-call-backup")
 def test_a_backup_is_verified_with_its_own_checkpoint(backup: Path) -> None:
     code, said = invoked("restore", str(backup), "--verify")
     assert (code, "Verified: no gap, every payload" in said) == (0, True), said
@@ -121,6 +122,7 @@ def test_a_restore_by_several_processes_is_told_as_one_json_object(backup: Path,
     assert (told["erased_again"], told["warning"]) == ([], None)
 
 
+@pytest.mark.promise("restore-verify-call-backup")
 @pytest.mark.parametrize("alter", ALTERATIONS)
 def test_a_backup_that_was_altered_after_it_was_signed_is_refused(backup: Path, alter: Callable[[Path], None]) -> None:
     alter(backup)
@@ -140,6 +142,7 @@ def test_taking_the_signature_away_or_another_key_does_not_help(
     assert "NOT SIGNED  the backup" in said
 
 
+@pytest.mark.promise("restore-verify-call-backup")
 @pytest.mark.parametrize(("alter", "name"), [(cut, "TRUNCATED"), (caused_by_edited, "ALTERED  position 101 ")])
 def test_a_backup_without_a_signature_is_compared_with_a_checkpoint_that_was_kept(
     backup: Path, log: Log, alter: Callable[[Path], None], name: str
@@ -160,6 +163,7 @@ def test_a_checkpoint_that_is_older_than_the_backup_leaves_a_tail_that_is_named(
     assert (code, "NOT ANCHORED  no checkpoint covers the" in said) == (1, True), said
 
 
+@pytest.mark.promise("restore-without-sealing-key")
 def test_a_restore_without_the_sealing_key_says_so_and_what_to_do(backup: Path, monkeypatch: Environment) -> None:
     monkeypatch.delenv("IMPORTLEDGER_SEALING_KEY")
     code, said = invoked("restore", str(backup), "--verify")
@@ -170,6 +174,7 @@ def test_a_restore_without_the_sealing_key_says_so_and_what_to_do(backup: Path, 
     assert f"name yours with --key: {KEY.verifier}" in said
 
 
+@pytest.mark.promise("restore-without-sealing-key")
 def test_another_sealing_key_is_named_as_well(backup: Path, monkeypatch: Environment) -> None:
     monkeypatch.setenv("IMPORTLEDGER_SEALING_KEY", "B" * 43)
     _, said = invoked("restore", str(backup))
@@ -184,6 +189,7 @@ def test_a_backup_without_the_key_says_that_it_is_not_signed(log: Log, monkeypat
     assert (code, "NOT SIGNED: the backup has no checkpoint of its own." in said) == (0, True), said
 
 
+@pytest.mark.promise("log-shorter-checkpoints-another")
 def test_a_backup_that_is_older_than_the_checkpoints_outside_stops_intake(backup: Path, log: Log) -> None:
     log.outside.keep(700, KEY.sign(700, bytes(32), NOON))
     code, said = invoked("restore", str(backup))
@@ -197,6 +203,7 @@ def test_a_backup_that_is_older_than_the_checkpoints_outside_stops_intake(backup
     assert invoked("seal")[0] == 0
 
 
+@pytest.mark.promise("restore-stops-intake-differing")
 def test_a_restore_without_the_sealing_key_stops_intake_all_the_same(
     backup: Path, log: Log, monkeypatch: Environment
 ) -> None:
@@ -222,6 +229,7 @@ def of_a_key_that_nobody_knows(log: Log, monkeypatch: Environment) -> str:
     return "The newest checkpoint cannot be continued"
 
 
+@pytest.mark.promise("restore-stops-intake-differing")
 @pytest.mark.parametrize("place", [out_of_reach, empty, of_a_key_that_nobody_knows])
 def test_a_restore_that_compares_nothing_says_so_and_what_to_do(
     backup: Path, log: Log, monkeypatch: Environment, place: Callable[[Log, Environment], str]

@@ -141,6 +141,7 @@ def shown_in(content: bytes) -> set[str]:
     }
 
 
+@pytest.mark.promise("backup-keys-kept-apart")
 @pytest.mark.asvs("V14.2.4")
 def test_a_backup_whose_keys_are_kept_apart_shows_nothing_of_persons(old: Place, folder: Path) -> None:
     old.cli("backup", str(folder / "together"))
@@ -170,6 +171,7 @@ def test_keys_of_another_log_open_no_backup(old: Place, new: Place, folder: Path
     assert (ended.returncode, "--keys must name a folder of keys of this log" in ended.stderr) == (1, True)
 
 
+@pytest.mark.promise("backup-keys-kept-apart")
 @pytest.mark.api_top_10("API2")
 def test_a_restored_backup_lets_nobody_in_before_an_operator_confirms(old: Place, new: Place, folder: Path) -> None:
     kept, revoked = old.new_key("Nordwind"), old.new_key("Former")
@@ -201,6 +203,7 @@ def test_newer_keys_stand_above_those_in_the_backup_itself(old: Place, new: Plac
     }
 
 
+@pytest.mark.promise("backup-keys-kept-apart")
 def test_what_ended_after_the_backup_stays_ended_by_the_newest_keys(old: Place, new: Place, folder: Path) -> None:
     kept, revoked = old.new_key("Nordwind"), old.new_key("Former")
     old.cli("backup", str(folder / "main"), "--keys", str(folder / "of the night"))

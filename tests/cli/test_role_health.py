@@ -91,6 +91,7 @@ WRONG = {
 }
 
 
+@pytest.mark.promise("role-cannot-reach-database")
 @pytest.mark.parametrize("role", ["worker", "relay", "api"])
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_role_that_cannot_reach_its_database_names_the_reason(

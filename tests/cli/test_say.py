@@ -30,6 +30,7 @@ def run(verb: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", PROGRAM, verb], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.promise("control-bidi-zero-width")
 @pytest.mark.asvs("V1.1.2")
 def test_printed_text_is_escaped_and_json_says_the_same() -> None:
     line, as_json = run("prints").stdout.splitlines()
@@ -38,6 +39,7 @@ def test_printed_text_is_escaped_and_json_says_the_same() -> None:
     assert ESCAPED in as_json
 
 
+@pytest.mark.promise("control-bidi-zero-width")
 @pytest.mark.parametrize("verb", ["refuses", "fails"])
 def test_refusals_are_escaped(verb: str) -> None:
     ended = run(verb)

@@ -109,6 +109,7 @@ def test_every_setting_is_documented_and_has_wrong_values() -> None:
     assert {*SETTINGS, *documented} <= WRONG.keys()
 
 
+@pytest.mark.promise("name-value-setting-wrong")
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in WRONG.items() for value in values])
 def test_a_setting_that_is_wrong_is_refused_at_the_start_and_named(name: str, value: str) -> None:
     with pytest.raises(SettingError, match=name) as refused:
@@ -125,6 +126,7 @@ def test_a_role_that_is_set_wrong_ends_with_the_sentence(name: str) -> None:
     assert name in refused.stderr
 
 
+@pytest.mark.promise("name-value-setting-wrong")
 @pytest.mark.parametrize(
     ("name", "near"),
     [

@@ -27,6 +27,7 @@ def running(blank: Path) -> Iterator[RunningService]:
         yield started
 
 
+@pytest.mark.promise("data-folder-blanks-path")
 def test_a_data_folder_with_blanks_in_its_path_works(running: RunningService) -> None:
     importer = running.importer()
     assert importer.supplier in running.cli("supplier", "list").stdout
@@ -35,6 +36,7 @@ def test_a_data_folder_with_blanks_in_its_path_works(running: RunningService) ->
     running.cli("projections", "verify", "import_supplier")
 
 
+@pytest.mark.promise("one-line-each-request", "up-away-terminal-prints")
 def test_up_prints_json_a_line_for_each_request_and_one_for_each_ended_import(
     running: RunningService, blank: Path
 ) -> None:
@@ -46,6 +48,7 @@ def test_up_prints_json_a_line_for_each_request_and_one_for_each_ended_import(
     wait_for(lambda: len(_told(blank, "request", **found)) == 1, "the request is told")
 
 
+@pytest.mark.promise("role-dies-three-times")
 @pytest.mark.asvs("V13.4.5")
 def test_strangers_read_which_role_keeps_dying_and_not_its_last_line(running: RunningService, blank: Path) -> None:
     file = blank / "secrets" / "dying_roles.json"

@@ -64,6 +64,7 @@ def test_a_user_is_created_changed_and_erased(cli: Cli, ledger: Ledger) -> None:
     assert "nna" not in "".join(recorded.state.decode() for recorded in history)
 
 
+@pytest.mark.promise("user-sees-suppliers-named")
 def test_a_user_of_an_organisation_without_keys_sees_the_suppliers_that_are_named(cli: Cli) -> None:
     cli("supplier", "create", "NW")
     made = json.loads(cli("key", "create", "Nordwind", "--supplier", "NW", "--json"))

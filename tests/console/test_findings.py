@@ -38,6 +38,7 @@ def test_a_finding_is_about_the_supplier_of_the_first_stream_that_it_names(sente
     assert supplier_in(sentence) == supplier
 
 
+@pytest.mark.promise("findings-about-log-parked")
 @pytest.mark.parametrize("role", ["auditor", "support", "operator"])
 def test_findings_and_parked_streams_name_no_account_of_another_tenant(
     database: PostgresUrls, ledger: Ledger, role: UserRole

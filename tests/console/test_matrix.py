@@ -192,6 +192,7 @@ def test_every_page_and_form_is_in_the_matrix(tenants: tuple[Tenant, Tenant]) ->
         assert sorted(path for paths in table.values() for path in paths) == sorted(screen.path for screen in screens)
 
 
+@pytest.mark.promise("every-operation-role-own")
 @pytest.mark.asvs("V8.2.1")
 @pytest.mark.api_top_10("API5")
 def test_every_page_is_there_for_its_roles_and_absent_for_others(

@@ -105,6 +105,7 @@ def operator_at_the_console(database: PostgresUrls, ledger: Ledger) -> Iterator[
         yield lambda method, path, **more: runner.run(browser.request(method, path, **more))
 
 
+@pytest.mark.promise("value-parameter-field-form")
 @pytest.mark.asvs("V1.2.4")
 @pytest.mark.slow
 def test_no_value_of_an_address_or_a_form_ends_in_a_5xx(database: PostgresUrls, ledger: Ledger) -> None:

@@ -67,6 +67,7 @@ def test_a_host_waits_for_so_many_turns_at_most() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.promise("passwords-guessed-same-moment")
 @given(
     queues=st.lists(st.integers(1, 30), min_size=1, max_size=6),
     at_a_time=st.integers(1, 3),

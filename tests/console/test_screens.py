@@ -176,6 +176,7 @@ async def find(browser: httpx.AsyncClient, text: str, **fields: str) -> httpx.Re
     return await browser.get(answer.headers["location"])
 
 
+@pytest.mark.promise("somebody-looks-stands-address")
 @pytest.mark.asvs("V14.2.1")
 def test_what_somebody_looks_for_stands_in_no_address(book: Ledger, database: PostgresUrls) -> None:
     locations = []
@@ -389,6 +390,7 @@ def test_a_proof_is_downloaded_and_checkpoints_are_compared(book: Ledger, databa
     assert (told.returncode, told.stderr) == (0, "")
 
 
+@pytest.mark.promise("only-checkpoint-log-signed")
 @pytest.mark.asvs("V5.2.2")
 def test_only_a_checkpoint_that_the_log_has_signed_gets_into_the_log(
     book: Ledger, database: PostgresUrls, folder: Path

@@ -165,6 +165,7 @@ def test_an_address_signs_in_at_each_organisation_by_its_password_there(database
     asyncio.run(run())
 
 
+@pytest.mark.promise("nobody-learns-user-another")
 def test_who_has_a_user_with_another_s_address_guesses_no_faster(database: PostgresUrls, ledger: Ledger) -> None:
     """Signing in by the own password forgets the own failures, and those of nobody else."""
     with_password(ledger, "Süd", "my own horse")
@@ -185,6 +186,7 @@ def test_who_has_a_user_with_another_s_address_guesses_no_faster(database: Postg
     assert not any(isinstance(one.event, UserSignedIn) for one in ledger.history(stream_of(victim)))
 
 
+@pytest.mark.promise("passwords-guessed-same-moment")
 @pytest.mark.asvs("V6.3.1")
 @pytest.mark.api_top_10("API2")
 def test_of_80_passwords_that_are_guessed_at_once_5_are_tried(database: PostgresUrls, ledger: Ledger) -> None:
@@ -228,6 +230,7 @@ def test_a_right_password_leaves_what_others_of_its_host_have_failed(database: P
     asyncio.run(run())
 
 
+@pytest.mark.promise("passwords-guessed-same-moment")
 @pytest.mark.parametrize(
     ("address", "host"),
     [
@@ -252,6 +255,7 @@ def test_a_mapped_address_of_a_trusted_proxy_is_trusted() -> None:
         assert (transport.is_secure, transport.address == "198.51.100.7") == (is_trusted, is_trusted)
 
 
+@pytest.mark.promise("passwords-guessed-same-moment")
 @pytest.mark.asvs("V11.2.2")
 def test_a_hash_of_former_parameters_is_renewed_at_the_next_sign_in(database: PostgresUrls, ledger: Ledger) -> None:
     user_id = new_user(ledger, email="anna@example.org")

@@ -80,6 +80,7 @@ def test_an_operator_sets_up_a_supplier_a_key_and_a_user(database: PostgresUrls,
     assert re.fullmatch(r"r_[0-9a-f]{16}", event.reason)
 
 
+@pytest.mark.promise("documents-fetched-only-places")
 @pytest.mark.asvs("V1.3.6", "V13.2.4", "V13.2.5")
 @pytest.mark.api_top_10("API7")
 def test_an_operator_of_one_organisation_sets_a_documents_root_only_at_an_allowed_place(
@@ -203,6 +204,7 @@ def test_the_system_says_what_workers_do_now(database: PostgresUrls, ledger: Led
     asyncio.run(run())
 
 
+@pytest.mark.promise("nobody-learns-user-another")
 def test_nobody_is_told_that_an_address_is_that_of_a_user_elsewhere(database: PostgresUrls, ledger: Ledger) -> None:
     ledger.execute("supplier/NW", supplier.CreateSupplier(), at=now(), by="operator:test")
     new_user(ledger, email="known@example.org", organisation="Südwerke")

@@ -167,6 +167,7 @@ def test_postgres_keeps_as_much_log_and_memory_as_the_embedded_one(compose: _Com
     assert compose.services["postgres"].environment.items() >= MALLOC.items()
 
 
+@pytest.mark.promise("every-file-deploy-compose")
 @pytest.mark.skipif(shutil.which("docker") is None, reason="there is no docker here")
 def test_docker_takes_the_file(tmp_path: Path) -> None:
     if subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode:

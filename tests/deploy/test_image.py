@@ -92,6 +92,7 @@ def built() -> Iterator[tuple[dict[str, Any], Path]]:
             subprocess.run([*buildah, "rmi", "--all", "--force"], env=settings, capture_output=True)
 
 
+@pytest.mark.promise("every-file-deploy-compose")
 def test_the_image_is_built_and_serves_without_root_on_a_read_only_root() -> None:
     with built() as (configuration, files):
         assert configuration["User"] == f"{USER}:{USER}"

@@ -45,6 +45,7 @@ ROLES = {
 }
 
 
+@pytest.mark.promise("every-file-deploy-compose")
 @pytest.mark.skipif(not VALIDATE.exists(), reason="kubernetes-validate is not in this environment: make setup")
 def test_every_manifest_is_right_by_the_schemas_of_kubernetes() -> None:
     validated = subprocess.run(

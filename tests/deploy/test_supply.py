@@ -17,6 +17,7 @@ LICENCES = runpy.run_path(str(DEPLOY / "licences.py"), run_name="read")
 AUDIT = runpy.run_path(str(DEPLOY / "audit.py"), run_name="read")
 
 
+@pytest.mark.promise("every-file-deploy-compose")
 @pytest.mark.asvs("V15.1.2")
 @pytest.mark.parametrize("validation", ["--no-validate", pytest.param("--validate", marks=pytest.mark.release)])
 def test_a_bill_of_materials_names_every_package_with_its_licence(tmp_path: Path, validation: str) -> None:

@@ -27,6 +27,7 @@ def analyze(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.promise("every-file-deploy-compose")
 @analyzed
 @pytest.mark.parametrize("unit", [*SERVICES, *UNITS.glob("*.target")], ids=lambda path: path.name)
 def test_a_unit_is_right(unit: Path) -> None:
@@ -35,6 +36,7 @@ def test_a_unit_is_right(unit: Path) -> None:
     assert (verified.returncode, complaints) == (0, []), verified.stderr
 
 
+@pytest.mark.promise("every-file-deploy-compose")
 @pytest.mark.api_top_10("API8")
 @analyzed
 @pytest.mark.parametrize("unit", SERVICES, ids=lambda path: path.name)
@@ -55,6 +57,7 @@ def test_each_role_has_a_unit_that_belongs_to_the_target() -> None:
             assert line in text.splitlines()
 
 
+@pytest.mark.promise("metrics-port-their-own")
 def test_the_roles_of_a_machine_show_their_metrics_where_prometheus_looks() -> None:
     units = [(UNITS / f"importledger-{role}.service").read_text() for role in sorted(ROLES)]
     ports = [re.findall(r"^Environment=IMPORTLEDGER_METRICS_PORT=(\d+)$", text, re.M) for text in units]
@@ -62,6 +65,7 @@ def test_the_roles_of_a_machine_show_their_metrics_where_prometheus_looks() -> N
     assert job["static_configs"] == [{"targets": [f"127.0.0.1:{port}" for [port] in ports]}]
 
 
+@pytest.mark.promise("every-file-deploy-compose")
 @pytest.mark.skipif(shutil.which("systemd-sysusers") is None, reason="there is no systemd-sysusers here")
 def test_the_user_of_the_roles_is_made(tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()

@@ -69,6 +69,7 @@ def test_a_clean_environment_with_pip_serves_and_takes_an_account(wheel: Path) -
         assert (folder / "clean" / "share" / "man" / "man1" / "importledger-verify.1").exists()
 
 
+@pytest.mark.promise("every-file-deploy-compose")
 def test_pipx_installs_the_command(wheel: Path) -> None:
     with temporary_folder() as folder:
         venv.create(folder / "tool", with_pip=True)

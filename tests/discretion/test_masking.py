@@ -82,6 +82,7 @@ VALUES = st.one_of(st.text(), st.booleans(), st.integers(10_000), st.floats(allo
 TREES = st.recursive(VALUES, lambda below: st.lists(below) | st.dictionaries(NAMES, below), max_leaves=5)
 
 
+@pytest.mark.promise("members-free-objects-masked")
 @given(st.sampled_from([("metadata", "0", "value"), *((name,) for name in FREE)]), st.dictionaries(NAMES, TREES))
 def test_members_of_free_objects_are_masked_with_their_names(path: tuple[str, ...], free: dict[str, object]) -> None:
     """Names of harmless fields, such as a status, and telephone numbers are masked too."""

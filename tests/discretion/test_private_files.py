@@ -25,6 +25,7 @@ def mode(file: Path) -> int:
     return file.stat().st_mode & 0o777
 
 
+@pytest.mark.promise("files-backup-proof-export")
 def test_a_new_file_and_one_that_was_there_are_private(folder: Path) -> None:
     before = os.umask(0)
     try:
@@ -49,6 +50,7 @@ def test_a_link_in_the_place_of_a_new_file_is_not_followed(folder: Path) -> None
     assert not (folder / "target").exists()
 
 
+@pytest.mark.promise("files-backup-proof-export")
 def test_backups_and_exports_are_private_in_a_folder_that_was_there(
     folder: Path, ledger: Ledger, database: PostgresUrls
 ) -> None:
@@ -70,6 +72,7 @@ def test_backups_and_exports_are_private_in_a_folder_that_was_there(
     assert {mode(file) for file in written} == {0o600}
 
 
+@pytest.mark.promise("files-backup-proof-export")
 @pytest.mark.asvs("V16.4.2")
 def test_proofs_and_logs_are_private_in_a_folder_that_was_there(log: Log) -> None:
     place = log.folder / "open"

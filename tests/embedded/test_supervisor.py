@@ -15,6 +15,7 @@ from embedded.supervisor import Program, Supervisor, last_words
 from telemetry import log
 
 
+@pytest.mark.promise("role-dies-three-times")
 def test_a_role_that_dies_three_times_is_told_with_its_last_line_until_it_has_stayed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

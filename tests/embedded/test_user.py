@@ -12,6 +12,7 @@ from embedded.user import OWN_USER, RunAs, server_user
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root has other users' rights")
 
 
+@pytest.mark.promise("under-root-servers-run")
 @as_root
 def test_as_root_the_servers_have_a_user_of_their_own() -> None:
     found = server_user()
@@ -19,6 +20,7 @@ def test_as_root_the_servers_have_a_user_of_their_own() -> None:
     assert found.uid not in (0, pwd.getpwnam("nobody").pw_uid)
 
 
+@pytest.mark.promise("under-root-servers-run")
 @as_root
 def test_where_no_user_can_be_made_it_is_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(user, "OWN_USER", "importledger-none")

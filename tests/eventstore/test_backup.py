@@ -14,6 +14,7 @@ from tests.support.make import NOON
 from tests.support.sealed_log import ACCOUNTS, KEY, OTHER_KEY, Log, emptied
 
 
+@pytest.mark.promise("counts-backup-restore-real")
 def test_a_backup_counts_its_rows(log: Log) -> None:
     manifest = back_up(log.urls.service, log.folder / "backup", ACCOUNT_NUMBERS)
     counts = {name: part.rows for name, part in manifest.parts.items()}
@@ -22,6 +23,7 @@ def test_a_backup_counts_its_rows(log: Log) -> None:
     assert counts["log_checkpoints"] == 2
 
 
+@pytest.mark.promise("restore-verify-call-backup")
 @pytest.mark.asvs("V11.6.1")
 def test_the_manifest_is_signed_with_a_checkpoint_of_exactly_what_is_in_the_backup(log: Log) -> None:
     log.add(301, 310)
@@ -39,6 +41,7 @@ def test_the_manifest_is_signed_with_a_checkpoint_of_exactly_what_is_in_the_back
     assert read_checkpoint(log.seal().note, KEY.verifier).root == checkpoint.root
 
 
+@pytest.mark.promise("counts-backup-restore-real")
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
@@ -57,6 +60,7 @@ def test_rows_and_position_of_a_restore_are_compared_with_the_manifest(log: Log,
         restore(log.urls.admin, folder, read_manifest(folder), ACCOUNT_NUMBERS)
 
 
+@pytest.mark.promise("every-table-backup-rebuilt")
 def test_every_table_is_in_the_backup_or_made_anew_or_left_out_with_a_reason(database: PostgresUrls) -> None:
     held = {table for table, _ in (TABLES | ACCOUNT_NUMBERS.tables).values()}
     anew = {f"{projection.home}.{table}" for projection in PROJECTIONS for table in projection.tables}
@@ -71,6 +75,7 @@ def test_every_table_is_in_the_backup_or_made_anew_or_left_out_with_a_reason(dat
     assert all(LEFT_OUT.values())
 
 
+@pytest.mark.promise("every-table-backup-rebuilt")
 def test_former_verifier_keys_are_there_after_a_restore(log: Log) -> None:
     log.add(301, 310)
     log.seal(OTHER_KEY, former_key=KEY.verifier)

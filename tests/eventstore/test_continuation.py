@@ -42,6 +42,7 @@ def told(log: Log, *kept: Kept) -> list[str]:
     return found.continued
 
 
+@pytest.mark.promise("seal-continue-n-reason")
 def test_a_log_that_lost_its_end_is_signed_only_openly_and_verify_tells_it(log: Log) -> None:
     lost = Kept("kept by an auditor", log.seal().note)
     failed_over(log)
@@ -56,6 +57,7 @@ def test_a_log_that_lost_its_end_is_signed_only_openly_and_verify_tells_it(log: 
     assert log.problems(kept=True) == []
 
 
+@pytest.mark.promise("seal-continue-n-reason")
 def test_the_continued_log_is_sealed_and_told_from_then_on(log: Log) -> None:
     failed_over(log)
     continued(log)
@@ -184,6 +186,7 @@ def invoked(*arguments: str) -> Result:
     return result
 
 
+@pytest.mark.promise("seal-continue-n-reason")
 def test_the_verbs_and_the_program_of_a_proof_tell_it(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {
         "DATABASE_URL": log.urls.service,

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from eventstore.aggregates.customer_mail import (
     CUSTOMER_MAIL,
     DeliverMail,
@@ -59,6 +61,7 @@ def test_a_message_fails_when_its_attempts_are_used_up() -> None:
     given(REQUESTED, started(), POSTPONED).when(start(1)).then(MailFailed(attempt=1, code="attempts_exhausted"))
 
 
+@pytest.mark.promise("e-mails-tasks-owner")
 def test_only_the_present_attempt_has_an_outcome() -> None:
     for stale in (
         DeliverMail(attempt=1, message_id="<m>"),

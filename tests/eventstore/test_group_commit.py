@@ -269,6 +269,7 @@ def test_every_append_is_written_once_and_in_order_however_they_come(bursts: lis
     assert among_clients(scene, is_short=is_short) == [*range(1, sum(bursts) + 1)]
 
 
+@pytest.mark.promise("create-answered-within-time")
 @given(st.lists(st.tuples(st.floats(0, 2), st.booleans()), min_size=1, max_size=20))
 def test_no_append_waits_longer_than_its_time_however_long_batches_take(steps: list[tuple[float, bool]]) -> None:
     """A pause before each append, after which the oldest batch may be written, or the writer still hangs."""

@@ -143,6 +143,7 @@ def test_completing_a_dry_run_creates_no_account() -> None:
     given(staged(is_dry_run=True), started()).when(COMPLETE).then(DryRunSucceeded(attempt=1))
 
 
+@pytest.mark.promise("accepted-creation-created-dry", "dry-run-never-displaces")
 @pytest.mark.asvs("V2.3.1")
 @pytest.mark.parametrize("digest", ["a" * 64, OTHER_DIGEST])
 @pytest.mark.parametrize("history", [(staged(),), (staged(), started(), postponed())])
@@ -152,6 +153,7 @@ def test_a_dry_run_never_displaces_a_creation_that_was_accepted(history: tuple[E
         decide(stage(digest, is_dry_run=True), reduce(IMPORT_PROCESS.evolve, history, ImportProcess()), NOON)
 
 
+@pytest.mark.promise("dry-run-never-displaces")
 def test_a_creation_displaces_a_dry_run_that_waits() -> None:
     given(staged(is_dry_run=True)).when(stage()).then(staged())
     given(staged(is_dry_run=True)).when(stage(OTHER_DIGEST, is_dry_run=True)).then(

@@ -83,6 +83,7 @@ def append(log: Log, refusal: type[StoreUnavailable] = IntakeStopped) -> None:
         ledger.close()
 
 
+@pytest.mark.promise("log-shorter-checkpoints-another")
 @pytest.mark.parametrize("differ", [put_back, put_back_and_gone_on_with, continued_elsewhere, without_its_end])
 def test_a_shorter_or_another_log_takes_nothing_in(log: Log, service: Any, differ: Any) -> None:
     differ(log)
@@ -178,6 +179,7 @@ def test_a_copy_outside_under_another_name_is_refused_and_stops_nothing(log: Log
     assert intake_stop(service) is None
 
 
+@pytest.mark.promise("commit-standby-never-acknowledged")
 def test_a_checkpoint_of_events_that_the_primary_alone_has_is_not_kept_outside(log: Log) -> None:
     """After a failover that loses them, it would stop the intake."""
     before = [*log.outside.notes()]
@@ -200,6 +202,7 @@ def start_again(log: Log) -> None:
     log.admin.execute("UPDATE log_comparisons SET started_at = started_at - interval '1 second'")
 
 
+@pytest.mark.promise("start-database-failover-copy")
 def test_nothing_is_appended_before_the_log_was_compared_since_the_server_has_started(log: Log, service: Any) -> None:
     start_again(log)
     append(log, NotCompared)
@@ -231,6 +234,7 @@ def test_a_log_that_cannot_be_compared_yet_takes_nothing_in(log: Log, service: A
     log.add(301, 310)
 
 
+@pytest.mark.promise("start-database-failover-copy")
 def test_a_copy_of_a_database_or_of_its_events_is_not_compared(log: Log, postgres: PostgresUrls) -> None:
     copy = PostgresUrls(renamed(log.urls.service, "copied_log"), renamed(log.urls.admin, "copied_log"))
     name = psycopg.conninfo.conninfo_to_dict(log.urls.admin)["dbname"]

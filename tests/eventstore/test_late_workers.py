@@ -138,6 +138,7 @@ class AttemptsForTokens(Workers):
         return event
 
 
+@pytest.mark.promise("state-machine-simulation-find")
 def test_a_late_worker_is_found_where_attempts_stand_for_tokens() -> None:
     search = settings(
         max_examples=2_000,

@@ -302,6 +302,7 @@ def _count(database: PostgresUrls, table: str) -> int:
         return int(row[0])
 
 
+@pytest.mark.promise("conflict-concerns-own-account")
 def test_a_stream_with_many_writers_keeps_no_other_waiting(
     ledger: Ledger, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -327,6 +328,7 @@ def test_a_stream_with_many_writers_keeps_no_other_waiting(
     assert [writes for writes in written if hot not in writes] == [[*streams[:2], *streams[3:]]] * 2
 
 
+@pytest.mark.promise("times-rise-positions-leases")
 @pytest.mark.asvs("V16.2.2")
 def test_times_rise_with_positions_whatever_clocks_the_writers_have(ledger: Ledger, database: PostgresUrls) -> None:
     """Each append has one time, from the database's clock, under the log's lock, which never goes back."""

@@ -110,6 +110,7 @@ def test_a_database_that_is_still_empty_is_not_judged_by_its_clock(postgres: Pos
     refuse_unsafe(renamed(postgres.admin, "postgres"))
 
 
+@pytest.mark.promise("service-s-role-right")
 @pytest.mark.asvs("V13.2.2")
 @pytest.mark.parametrize(
     "statement",
@@ -131,6 +132,7 @@ def test_the_services_role_has_no_right_that_it_does_not_need(database: Postgres
             connection.execute(statement.encode())
 
 
+@pytest.mark.promise("service-s-role-right")
 def test_rights_from_before_are_taken_away(database: PostgresUrls) -> None:
     role = role_of(database.service)
     assert role
@@ -146,6 +148,7 @@ def test_rights_from_before_are_taken_away(database: PostgresUrls) -> None:
     assert row == (False, False)
 
 
+@pytest.mark.promise("erasure-planner-s-statistics")
 def test_statistics_hold_no_samples_of_keys(database: PostgresUrls, ledger: Ledger) -> None:
     for number in range(50):
         payload = Payload.of(b"%d" % number)

@@ -82,6 +82,7 @@ def test_a_stream_names_its_task() -> None:
     assert stream_of("t_1") == "owner-task/t_1"
 
 
+@pytest.mark.promise("e-mails-tasks-owner")
 @pytest.mark.parametrize("late", [FinishOwnerTask(attempt=1), FailOwnerTask(attempt=1, error="x")])
 def test_an_attempt_that_comes_back_late_ends_nothing(late: OwnerTaskCommand) -> None:
     for taken_over in (

@@ -52,6 +52,7 @@ def canaries(database: PostgresUrls) -> int:
     return int(row[0])
 
 
+@pytest.mark.promise("importers-named-undocumented-fields")
 @pytest.mark.parametrize(
     ("command", "event", "value"),
     [
@@ -76,6 +77,7 @@ def test_what_importers_chose_is_opened_with_the_key_in_its_stream_only(
         assert decrypted(stored, stream, another) == stored
 
 
+@pytest.mark.promise("importers-named-undocumented-fields")
 def test_reasons_are_in_the_history_and_not_in_the_log(ledger: Ledger, database: PostgresUrls) -> None:
     ledger.execute(STREAM, stage(), at=NOON, by="t", payload=PAYLOAD)
     ledger.execute(STREAM, CancelImport(reason=CANARY), at=NOON, by="t")
@@ -87,6 +89,7 @@ def test_reasons_are_in_the_history_and_not_in_the_log(ledger: Ledger, database:
     assert [*Replay().divergences(ledger.history(STREAM))] == []
 
 
+@pytest.mark.promise("importers-named-undocumented-fields")
 def test_names_of_dropped_fields_are_in_the_history_and_not_in_the_log(ledger: Ledger, database: PostgresUrls) -> None:
     async def begin() -> None:
         await ledger.begin(STREAM, stage(dropped_fields=(CANARY,), dropped=1), at=NOON, by="t", payload=PAYLOAD)
@@ -114,6 +117,7 @@ def test_a_refused_decision_makes_no_key(ledger: Ledger, database: PostgresUrls)
         assert connection.execute("SELECT count(*) FROM payload_keys").fetchone() == (0,)
 
 
+@pytest.mark.promise("importers-named-undocumented-fields")
 def test_a_field_that_is_no_longer_documented_is_not_named_in_the_log() -> None:
     process = ImportProcess(status="IN_PROGRESS", staged=staged(), attempt=1)
     found: Any = account_of(encoded({CANARY: 1, "import_supplier": "S"}), process, Terms(), NOON)
@@ -121,6 +125,7 @@ def test_a_field_that_is_no_longer_documented_is_not_named_in_the_log() -> None:
     assert CANARY not in str(found)
 
 
+@pytest.mark.promise("importers-named-undocumented-fields")
 def test_the_name_of_a_request_is_a_digest_in_the_log() -> None:
     name = f"O:POST /v2/data-import/accounts:{CANARY}"
     assert command_id_of(name) == command_id_of(name)

@@ -53,6 +53,7 @@ Write = Callable[[Ledger], Any]
 WRITES = pytest.mark.parametrize("write", [stage_body, stage_many, begin_body])
 
 
+@pytest.mark.promise("commit-standby-never-acknowledged")
 @pytest.mark.asvs("V16.5.3")
 @WRITES
 def test_a_commit_that_a_standby_does_not_have_is_not_acknowledged(
@@ -84,6 +85,7 @@ def test_a_statement_of_its_own_waits_for_its_standby_as_well(ledger: Ledger, da
         connection.execute("SELECT 1")
 
 
+@pytest.mark.promise("server-cannot-write-503")
 @WRITES
 def test_a_deadlock_inside_the_append_is_tried_again(
     ledger: Ledger, database: PostgresUrls, write: Write, monkeypatch: pytest.MonkeyPatch
@@ -120,6 +122,7 @@ def unwritable(database: PostgresUrls, table: str) -> Iterator[None]:
             file.chmod(mode)
 
 
+@pytest.mark.promise("server-cannot-write-503")
 def test_a_file_system_that_takes_no_writes_is_an_unavailable_store(database: PostgresUrls) -> None:
     """Postgres gives it the code of a missing right."""
     with unwritable(database, "payloads"):
@@ -156,6 +159,7 @@ def test_a_damaged_page_is_an_unavailable_store(database: PostgresUrls) -> None:
         assert is_unavailable(caught.value)
 
 
+@pytest.mark.promise("server-cannot-write-503")
 def test_content_that_no_index_can_hold_fails_alone_and_is_no_unavailable_store(ledger: Ledger) -> None:
     too_long = stream_of("NORDWIND", secrets.token_hex(8_000))
 

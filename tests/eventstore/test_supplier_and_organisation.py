@@ -1,5 +1,7 @@
 """Suppliers open, pause and close; keys are issued and revoked."""
 
+import pytest
+
 from eventstore.aggregates.aggregate import Event
 from eventstore.aggregates.organisation import (
     ORGANISATION,
@@ -51,6 +53,7 @@ def test_a_supplier_is_paused_with_a_reason() -> None:
     supplier(SupplierCreated(), paused).when(pause).then()
 
 
+@pytest.mark.promise("supplier-complete")
 def test_a_complete_supplier_can_be_opened_again() -> None:
     complete = SupplierStatusChanged(status="complete")
     reopen = ChangeSupplierStatus(status="ongoing")

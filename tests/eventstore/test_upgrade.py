@@ -43,6 +43,7 @@ def test_nothing_to_do_is_said_and_ends_with_0(database: PostgresUrls) -> None:
     assert told["schema"] == told["target"] == NEWEST
 
 
+@pytest.mark.promise("migrate-check-says-version")
 def test_what_is_pending_is_told_and_rolled_where_it_says_so(database: PostgresUrls, further: Path) -> None:
     adding = "ALTER TABLE customer_mail ADD COLUMN {} text;\n"
     (further / "9000_more.sql").write_text(f"-- rollable: yes\n{adding.format('c')}")
@@ -66,6 +67,7 @@ def test_every_migration_says_whether_it_can_be_rolled(file: Path) -> None:
     assert file.read_text().startswith(("-- rollable: yes\n", "-- rollable: no, ", module.ONLINE))
 
 
+@pytest.mark.promise("migrate-check-says-version")
 def test_tables_that_are_made_anew_cannot_be_rolled(database: PostgresUrls, ledger: Ledger) -> None:
     ledger.execute("supplier/A", CreateSupplier(), at=now(), by="t")
     with psycopg.connect(database.admin, autocommit=True) as connection:
@@ -91,6 +93,7 @@ def test_a_database_that_is_still_empty_is_told_everything(database: PostgresUrl
             connection.execute("DROP DATABASE not_migrated WITH (FORCE)")
 
 
+@pytest.mark.promise("migrate-lets-others-pass")
 def test_a_migration_lets_others_pass_while_it_waits_for_a_lock(
     database: PostgresUrls, further: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,6 +129,7 @@ def test_a_lock_that_is_never_let_go_ends_it_and_it_goes_on_later(
     assert migrate(database.admin) == ["9001_mails.sql"], "what was applied before it ended stays so"
 
 
+@pytest.mark.promise("migrate-lets-others-pass")
 def test_an_index_of_a_large_table_is_built_beside_its_writers_and_anew_after_a_kill(
     database: PostgresUrls, further: Path
 ) -> None:
@@ -139,6 +143,7 @@ def test_an_index_of_a_large_table_is_built_beside_its_writers_and_anew_after_a_
         assert valid.fetchone() == (True,)
 
 
+@pytest.mark.promise("online-migration-run-written")
 def test_an_online_migration_is_run_as_it_is_written(database: PostgresUrls, further: Path) -> None:
     index = "CREATE INDEX CONCURRENTLY IF NOT EXISTS waiting ON import_status (modified_at)\n"
     condition = "    WHERE status IN ('PENDING', 'IN -- PROGRESS; $$')  -- a comment; with 'quotes'\n;\n"
@@ -174,6 +179,7 @@ def newer(database: PostgresUrls) -> PostgresUrls:
     return database
 
 
+@pytest.mark.promise("migrate-check-says-version")
 @pytest.mark.parametrize(
     "verb",
     [

@@ -410,12 +410,14 @@ def test_the_answers_of_an_erased_person_are_rightly_gone_and_wrongly_there(log:
     assert_found(log.problems(), r"WARNED  position 100 .*the person was erased, and the answer is there all the same")
 
 
+@pytest.mark.promise("verify-all-finds-remembered")
 def test_payloads_that_no_event_speaks_of_are_not_counted_as_matching(log: Log) -> None:
     payload_smuggled_in(log)
     with psycopg.connect(log.urls.service) as connection:
         assert verify_payloads(connection).matching == ACCOUNTS
 
 
+@pytest.mark.promise("verify-all-finds-remembered")
 @pytest.mark.asvs("V16.4.2")
 @pytest.mark.parametrize("tamper", TAMPERINGS, ids=lambda tamper: tamper.__name__.strip("<>"))
 def test_tampering_is_found_and_named(log: Log, tamper: Callable[[Log], None]) -> None:

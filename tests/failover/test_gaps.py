@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from tests.failover.gaps import Bar, Measured, longest_gap, number_within
+from lab.failover.gaps import Bar, Measured, longest_gap, number_within
 
 
 def measured(gap_s: float, manager_s: float | None, bar: Bar) -> Measured:

@@ -6,10 +6,10 @@ from random import Random
 import pytest
 
 from embedded.redis import redis_program
-from tests.faults import faults
-from tests.faults import world as world_module
-from tests.faults.faults import FAULTS, Fault
-from tests.faults.world import World
+from lab.faults import faults
+from lab.faults import world as world_module
+from lab.faults.faults import FAULTS, Fault
+from lab.faults.world import World
 from tests.support.folders import temporary_folder
 
 SOON = [fault for fault in FAULTS if not fault.name.startswith("SIGSTOP")]

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tests.faults.steadiness import Look, Watch, memory_of, unsteady
+from lab.faults.steadiness import Look, Watch, memory_of, unsteady
 
 MB = 1_000_000
 

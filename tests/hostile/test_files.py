@@ -109,6 +109,7 @@ def reading(request: pytest.FixtureRequest, log: Log, folder: Path) -> Iterator[
     reader.end()
 
 
+@pytest.mark.promise("files-others-proofs-checkpoints")
 @pytest.mark.asvs("V1.5.2")
 @pytest.mark.api_top_10("API10")
 def test_no_altered_file_is_accepted_or_ends_its_reader(reading: tuple[str, bytes, Path, Reader]) -> None:
@@ -118,6 +119,7 @@ def test_no_altered_file_is_accepted_or_ends_its_reader(reading: tuple[str, byte
         assert reader.problem_of(file) == "", f"alteration {number} of {kind}"
 
 
+@pytest.mark.promise("files-others-proofs-checkpoints")
 @pytest.mark.asvs("V5.2.3")
 @pytest.mark.api_top_10("API4")
 def test_a_small_file_that_becomes_a_large_one_is_refused(reading: tuple[str, bytes, Path, Reader]) -> None:
@@ -126,6 +128,7 @@ def test_a_small_file_that_becomes_a_large_one_is_refused(reading: tuple[str, by
         assert reader.problem_of(bomb) == "", f"bomb {number} of {kind}"
 
 
+@pytest.mark.promise("files-others-proofs-checkpoints")
 @pytest.mark.parametrize(
     ("part", "columns"),
     [

@@ -88,6 +88,7 @@ def harm(
 EACH = [hostile for hostile in (*HOSTILE, *STREAMS) if hostile.is_quick or IS_WHOLE]
 
 
+@pytest.mark.promise("whatever-one-connection-sends", "ndjson-limits-hold-each")
 @pytest.mark.asvs("V2.3.2", "V4.3.1", "V15.2.2")
 @pytest.mark.api_top_10("API4")
 @pytest.mark.parametrize("hostile", EACH, ids=lambda hostile: hostile.name)
@@ -104,6 +105,7 @@ def test_one_connection_cannot_stop_the_others(
     assert_harmless(seen, hostile.statuses, hostile.lines)
 
 
+@pytest.mark.promise("whatever-one-connection-sends")
 @pytest.mark.asvs("V2.4.1")
 @pytest.mark.api_top_10("API4")
 @pytest.mark.parametrize("name", SEVERAL if IS_WHOLE else SEVERAL[:1])
@@ -117,6 +119,7 @@ def test_several_connections_of_one_key_cannot_stop_the_others(
     assert seen.memory_bytes <= MAX_MEMORY_BYTES * CONNECTIONS
 
 
+@pytest.mark.promise("judging-stops-when-answer")
 def test_many_unknown_names_are_counted_in_the_answer(service: RunningService, importer: Importer) -> None:
     account = an_account(importer.supplier) | {f"unknown_field_{n:08}": "x" for n in range(312_165)}
     answer = importer.client.validate(encoded(account))
@@ -126,6 +129,7 @@ def test_many_unknown_names_are_counted_in_the_answer(service: RunningService, i
     assert "311166" in answer.body["errors"][-1]["detail"]
 
 
+@pytest.mark.promise("keys-paths-cut-looks", "undocumented-names-look-like")
 def test_a_name_that_is_a_path_is_a_problem_and_no_error(service: RunningService, importer: Importer) -> None:
     answer = importer.client.validate(b'{"x": 1, "x.non_field_errors.y": 1}')
     assert answer.status == 400
@@ -133,6 +137,7 @@ def test_a_name_that_is_a_path_is_a_problem_and_no_error(service: RunningService
     assert "errors_truncated" not in answer.body
 
 
+@pytest.mark.promise("gzip-where-supported-415")
 @pytest.mark.asvs("V5.2.2")
 def test_a_compressed_body_is_of_no_supported_kind(service: RunningService, importer: Importer) -> None:
     token = {"Authorization": f"Token {importer.api_key}", "Content-Type": "application/json"}
@@ -146,6 +151,7 @@ def test_a_compressed_body_is_of_no_supported_kind(service: RunningService, impo
     assert plain.status == 200
 
 
+@pytest.mark.promise("known-cannot-fill-budget")
 def test_token_requests_that_never_end_take_no_room_from_importers(service: RunningService, importer: Importer) -> None:
     host, port = service.base_url.removeprefix("http://").split(":")
     begun = head("POST", "/v1/graphql/", "", "Content-Length: 10000000") + b" " * 30_000
@@ -160,6 +166,7 @@ def test_token_requests_that_never_end_take_no_room_from_importers(service: Runn
             assert importer.client.validate(large).status == 400
 
 
+@pytest.mark.promise("headers-trailers-many-connections")
 def test_many_connections_without_a_token_take_little_memory(service: RunningService, process: psutil.Process) -> None:
     host, port = service.base_url.removeprefix("http://").split(":")
     before = process.memory_info().rss

@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+import pytest
+
 from tests.hostile.catalogue import head
 from tests.hostile.measure import MAX_WAIT_S, Harm, Processes, harm_of, least_harm
 
@@ -67,11 +69,13 @@ def seen(url: str, path: str) -> Harm:
     return least_harm(url, lambda: harm_of(url, Processes([]), [head("GET", path)], "t"), "t", bearable_s=MAX_WAIT_S)
 
 
+@pytest.mark.promise("measurement-finds-holds-others")
 def test_a_service_that_sleeps_in_its_loop_is_caught() -> None:
     with serving() as url:
         assert seen(url, HOLDING).waited_s > MAX_WAIT_S
 
 
+@pytest.mark.promise("measurement-finds-holds-others")
 def test_a_wait_of_the_machine_is_not_taken_for_one_of_the_service() -> None:
     """A caller waits long here, whether anything else is sent or not."""
     with serving(NOISE_S) as url:

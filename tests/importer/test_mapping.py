@@ -167,6 +167,7 @@ def test_a_value_that_does_not_fit_is_shown_with_its_row_and_the_form(tmp_path: 
     assert "column PLZ: the value '12.50' in row 2 must be written like 1.234,56." in shown.splitlines()
 
 
+@pytest.mark.promise("importbook-column-mapping-drops")
 def test_a_column_that_a_mapping_drops_keeps_a_book_from_balancing(tmp_path: Path) -> None:
     (tmp_path / "zaehler.csv").write_text("Kunde,Zähler,Stand\nK1,Z1,10\n", encoding="utf-8")
     meter = {"from": "zaehler", "meter_number": "Zähler"}

@@ -310,6 +310,7 @@ def test_no_color_means_no_color(tmp_path: Path, importer: Importer, access: Map
     assert {code for code in _SGR.findall(terminal.shown) if re.search(rb"[34]\d", code)} == set()
 
 
+@pytest.mark.promise("importbook-push-outlives-service")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_what_is_interrupted_can_be_resumed(
     tmp_path: Path, importer: Importer, access: Mapping[str, str], how: signal.Signals

@@ -83,6 +83,7 @@ def push(service: RunningService, importer: Importer, lines: list[bytes], query:
     return summary
 
 
+@pytest.mark.promise("bulk-request-cut-api")
 def test_a_connection_that_is_cut_loses_nothing_that_had_a_receipt(service: RunningService) -> None:
     importer = service.importer()
     lines = book_of(importer.supplier, ACCOUNTS)
@@ -99,6 +100,7 @@ def test_a_connection_that_is_cut_loses_nothing_that_had_a_receipt(service: Runn
     wait_for(lambda: processed(importer) == ACCOUNTS, "all accounts exist, once each", 90)
 
 
+@pytest.mark.promise("bulk-request-cut-api")
 def test_killing_the_api_in_the_middle_loses_nothing_that_had_a_receipt() -> None:
     with temporary_folder() as path, start_service(path) as service:
         importer = service.importer()
@@ -125,6 +127,7 @@ def _until_broken(sending: Sending, lines: list[bytes]) -> None:
         sending.send(*lines)
 
 
+@pytest.mark.promise("read-receipts-stopped-takes", "lists-history-ndjson-go")
 @pytest.mark.parametrize("mode", ["create", "validate"])
 def test_who_does_not_read_is_stopped_and_takes_no_memory(service: RunningService, mode: str) -> None:
     importer = service.importer()

@@ -66,6 +66,7 @@ def test_bounds_choose_a_part(service: RunningService, importer: Importer, expor
     assert cli("replay", str(part), environment=ENVIRONMENT).returncode == 0
 
 
+@pytest.mark.promise("one-judge-api-worker")
 def test_what_today_would_end_differently_is_named(exported: Path, importer: Importer) -> None:
     entries = lines(exported)
     wrong = encoded(changed(an_account(importer.supplier, 1), "999999.99", "transfer_balance"))

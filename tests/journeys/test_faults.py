@@ -66,6 +66,7 @@ def test_killing_one_process_under_load_loses_nothing(running: RunningService, r
     assert replacement.pid != processes[0].pid
 
 
+@pytest.mark.promise("members-counts-run-stored")
 def test_a_run_loses_no_member_when_the_api_is_killed_after_its_receipts(running: RunningService) -> None:
     """The body is still open then, so that nothing was stored at its end."""
     importer = running.importer()
@@ -192,6 +193,7 @@ def test_its_postgres_keeps_memory_for_the_next_statement(running: RunningServic
     assert postmaster.environ().items() >= MALLOC.items()
 
 
+@pytest.mark.promise("taken-port-wrong-host")
 def test_a_port_that_is_taken_is_named(running: RunningService, folder: Path) -> None:
     port = running.base_url.rsplit(":", 1)[1]
     second = running.program("up", "--port", port, "--data-dir", str(folder / "second"), check=False)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from eventstore.log.ledger import Ledger
+from lab.faults.disk import NotMountable, fill, small_disk
+from lab.faults.world import DataConnections
 from projections import INLINE
-from tests.faults.disk import NotMountable, fill, small_disk
-from tests.faults.world import DataConnections
 from tests.support.console import COOKIE, new_session, new_user
 from tests.support.importing import ImportClient
 from tests.support.make import an_account, encoded
@@ -40,6 +40,7 @@ def on_a_small_disk(folder: Path) -> Iterator[tuple[RunningService, Path]]:
         yield stack.enter_context(start_service(disk)), disk
 
 
+@pytest.mark.promise("full-disk-ends-process")
 def test_a_full_disk_ends_no_process_and_leaves_reads_and_the_console(folder: Path) -> None:
     with on_a_small_disk(folder) as (service, disk):
         importer, operator = service.importer(), service.operator()

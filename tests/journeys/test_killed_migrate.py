@@ -92,6 +92,7 @@ POINTS: dict[str, tuple[str, Callable[[Connection[Any]], bool]]] = {
 """Who is in the way, and how far it has come then."""
 
 
+@pytest.mark.promise("migrate-lets-others-pass")
 @pytest.mark.usefixtures("another_form")
 @pytest.mark.parametrize("point", POINTS)
 def test_it_is_killed_and_typed_again(

@@ -3,12 +3,17 @@
 import threading
 from typing import Any
 
+import pytest
+
 from tests.support.make import an_account, encoded
 from tests.support.running import RunningService, processed, wait_for
 
 ACCOUNTS = 150
 
 
+@pytest.mark.promise(
+    "get-v1-data-import-all", "get-v1-data-import-pending", "get-v1-data-import-imported", "lists-history-ndjson-go"
+)
 def test_the_lists_stay_whole_and_in_order_during_a_load(service: RunningService) -> None:
     importer = service.importer()
     client, supplier = importer.client, importer.supplier

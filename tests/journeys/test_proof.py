@@ -121,6 +121,7 @@ def test_an_altered_event_is_named_and_the_log_is_not_sealed_over(database: Post
     assert "(supplier/NORDWIND, version 1): stored leaf" in found.stderr
 
 
+@pytest.mark.promise("erasure-table-any-schema", "contacts-market-participants-erased")
 @pytest.mark.asvs("V14.2.4")
 def test_an_erased_person_is_gone_everywhere_and_history_and_proofs_hold(
     own_service: RunningService, folder: Path

@@ -3,6 +3,8 @@
 import json
 import subprocess
 
+import pytest
+
 from importledger_client.book import book
 from tests.support.folders import temporary_folder
 from tests.support.importbook import COMMAND, access_to, environment
@@ -11,6 +13,7 @@ from tests.support.running import free_port, start_service, wait_for
 ACCOUNTS = 120
 
 
+@pytest.mark.promise("importbook-push-outlives-service")
 def test_a_push_outlives_a_service_that_goes_away_and_its_tokens() -> None:
     port = free_port()
     with temporary_folder() as folder:

@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 import msgspec
+import pytest
 
 from embedded.postgres import PostgresUrls
 from tests.support.make import an_account, encoded
@@ -15,6 +16,7 @@ from tests.support.standby import cancel_waiting_commits, receiver, required_sta
 ACCOUNTS = "/v2/data-import/accounts/"
 
 
+@pytest.mark.promise("commit-standby-never-acknowledged")
 def test_an_account_that_the_primary_alone_has_is_never_acknowledged(database: PostgresUrls, folder: Path) -> None:
     """Its commit has become visible, since its wait for the standby was cancelled."""
     port, received = free_port(), folder / "received"

@@ -3,11 +3,14 @@
 import json
 import time
 
+import pytest
+
 from tests.support.folders import temporary_folder
 from tests.support.make import an_account, changed, encoded
 from tests.support.running import RunningService, start_service, wait_for
 
 
+@pytest.mark.promise("sandbox-endings-numbers-ask")
 def test_endings_of_numbers_ask_for_outcomes_in_a_sandbox_only(service: RunningService) -> None:
     with temporary_folder() as path, start_service(path, "--sandbox") as sandbox:
         importer = sandbox.importer()

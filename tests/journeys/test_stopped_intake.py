@@ -57,6 +57,7 @@ def post(service: RunningService, importer: Importer, path: str, body: bytes, me
     return answer.status, answer.body.get("code") if isinstance(answer.body, dict) else answer.body, said
 
 
+@pytest.mark.promise("log-shorter-checkpoints-another")
 def test_an_older_log_beside_newer_checkpoints_takes_nothing_in_until_it_is_continued(service: RunningService) -> None:
     importer = service.importer()
     first, second = (encoded(an_account(importer.supplier, number)) for number in (1, 2))
@@ -145,6 +146,7 @@ def abandon_import(data: Path, supplier: str) -> None:
     ledger.close()
 
 
+@pytest.mark.promise("start-database-failover-copy")
 def test_a_physical_copy_of_an_older_log_takes_nothing_in_from_its_start_on(folder: Path) -> None:
     """Importers send from the first moment on, also what the log holds, and the sweeper has something to append."""
     data, copy, port = folder / "data", folder / "copy", free_port()
@@ -189,6 +191,7 @@ def test_a_physical_copy_of_an_older_log_takes_nothing_in_from_its_start_on(fold
         assert last == "import_started.v1", "nothing was appended"
 
 
+@pytest.mark.promise("start-database-failover-copy")
 def test_intake_waits_for_the_first_comparison_and_then_for_no_relay(
     database: PostgresUrls, redis_url: str, folder: Path
 ) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import psycopg
+import pytest
 
 from tests.support.folders import temporary_folder
 from tests.support.make import an_account, encoded
@@ -131,6 +132,7 @@ def spoil(service: RunningService) -> None:
         )
 
 
+@pytest.mark.promise("parked-stream-nobody-can")
 def test_a_poison_event_stops_its_own_account_only() -> None:
     """An event that nobody can read any more: relay, workers, projector and rebuilds go on with the others."""
     with temporary_folder() as folder, start_service(folder) as service:

@@ -58,6 +58,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.promise("part-role-fails-named")
 @pytest.mark.asvs("V16.3.4")
 @pytest.mark.parametrize("breaks", BROKEN)
 def test_what_fails_is_named_everywhere_until_it_works_again(
@@ -97,6 +98,7 @@ def behind(admin: psycopg.Connection[Any]) -> set[str]:
     return {name for (name,) in admin.execute(query, ([one.name for one in FOLLOWING],))}
 
 
+@pytest.mark.promise("redis-hangs-named-readyz")
 def test_a_redis_that_hangs_is_named_while_creates_succeed(folder: Path) -> None:
     """By readiness, which stays 200, as it is named by `doctor`; and by workers in lines without a traceback."""
     with start_service(folder) as service:
@@ -126,6 +128,7 @@ FROM events
 """
 
 
+@pytest.mark.promise("event-cannot-read-stops")
 def test_an_event_that_is_no_text_stops_no_account(running: RunningService, admin: psycopg.Connection[Any]) -> None:
     importer = running.importer()
     for number, state in enumerate((b"\xff\xfe", b'{"payload_sha256":"\xc3"}', b'{"a":' + b"[" * 100_000), 1):

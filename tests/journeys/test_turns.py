@@ -1,6 +1,7 @@
 """Suppliers take turns: an account does not wait for all that another supplier has sent before."""
 
 import psycopg
+import pytest
 
 from tests.support.bulk import bulk, ndjson
 from tests.support.folders import temporary_folder
@@ -12,6 +13,7 @@ MANY = 2_000
 _SELECT_PROCESSED = "SELECT supplier FROM events WHERE topic = 'import_processed.v1' ORDER BY position"
 
 
+@pytest.mark.promise("suppliers-take-turns-account")
 def test_a_suppliers_account_is_processed_before_most_that_another_has_sent_earlier() -> None:
     with temporary_folder() as folder, start_service(folder) as service:
         first, second = service.importer(), service.importer()

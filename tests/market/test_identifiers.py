@@ -91,6 +91,7 @@ def test_the_fast_path_for_ibans_agrees_with_the_library(text: str) -> None:
     assert iban.is_valid(right)
 
 
+@pytest.mark.promise("iban-country-s-structure")
 def test_every_belgian_bank_code_is_taken() -> None:
     for bank in range(1_000):
         account = f"{bank:03}0075470"
@@ -100,6 +101,7 @@ def test_every_belgian_bank_code_is_taken() -> None:
         assert not is_iban(f"{right[:-1]}{(int(right[-1]) + 1) % 10}")
 
 
+@pytest.mark.promise("iban-country-s-structure")
 @pytest.mark.parametrize(
     "text",
     ["BE68539007547034", "BE68 5390 0754 7034", "NL91ABNA0417164300", "AT611904300234573201", "GB29NWBK60161331926819"],
@@ -108,6 +110,7 @@ def test_the_standards_own_examples_of_ibans_are_taken(text: str) -> None:
     assert is_iban(text)
 
 
+@pytest.mark.promise("iban-country-s-structure")
 @pytest.mark.parametrize("text", ["BE6853900754703", "BE685390075470345", "XX68539007547034", "BE67539007547034", ""])
 def test_an_iban_has_its_countrys_structure_and_check_digits(text: str) -> None:
     assert not is_iban(text)

@@ -43,6 +43,7 @@ def test_what_the_market_warns_of_is_a_problem_for_strict_suppliers_alone(occasi
     assert (problem_names(strict.problems), strict.warnings) == ((name,), ())
 
 
+@pytest.mark.promise("wrong-postcode-malo-melo")
 def test_a_warning_says_where_and_why() -> None:
     [warning] = judged(with_wrong_check_digit()).warnings
     assert warning.attr == IDENTIFIER
@@ -67,6 +68,7 @@ def test_dry_runs_only_matters_to_those_who_create(occasion: Occasion, expected:
     assert judged(wrapped(is_dry_run=True), Terms(is_dry_run_only=True), occasion).problems == ()
 
 
+@pytest.mark.promise("window-ends-past-refused")
 @pytest.mark.parametrize("occasion", [Occasion.VALIDATE, Occasion.CREATE])
 def test_an_end_of_the_window_in_the_past_is_refused(occasion: Occasion) -> None:
     ended = wrapped(schedule_window_end=(NOW - timedelta(seconds=1)).isoformat())

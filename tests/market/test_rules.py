@@ -363,6 +363,7 @@ BREACHES += [
 ]
 
 
+@pytest.mark.promise("implausible-least-warning-births")
 def test_what_is_implausible_is_a_warning() -> None:
     assert {rule.severity for rule in PLAUSIBILITY} == {Severity.WARNING}
 
@@ -426,6 +427,7 @@ def test_the_complete_account_breaks_no_rule() -> None:
     assert broken(an_account()) == {}
 
 
+@pytest.mark.promise("family-name-may-empty")
 @pytest.mark.parametrize("names", [("", "Groß"), ("Groß", ""), ("", " ", "Groß")])
 def test_one_customer_with_a_family_name_is_enough(names: tuple[str, ...]) -> None:
     [first, *_] = an_account()["customers"]
@@ -433,6 +435,7 @@ def test_one_customer_with_a_family_name_is_enough(names: tuple[str, ...]) -> No
     assert broken(changed(an_account(), customers, "customers")) == {}
 
 
+@pytest.mark.promise("family-name-may-empty")
 def test_two_customers_without_family_names_are_refused() -> None:
     [first, *_] = an_account()["customers"]
     customers = [first | {"family_name": ""}, {name: v for name, v in first.items() if name != "family_name"}]
@@ -440,6 +443,7 @@ def test_two_customers_without_family_names_are_refused() -> None:
     assert found == {("customers.0.family_name", "customer_family_name_required"): Severity.ERROR}
 
 
+@pytest.mark.promise("gaps-between-agreements-supply")
 @pytest.mark.parametrize(
     ("start", "periods", "is_kept"),
     [
@@ -482,6 +486,7 @@ WARNED_OF = {
 """Codes of warnings, beside what is implausible: everything else refuses an account."""
 
 
+@pytest.mark.promise("wrong-postcode-malo-melo")
 @pytest.mark.asvs("V2.2.3")
 @pytest.mark.parametrize(("attr", "code", "account"), BREACHES, ids=[f"{code}@{attr}" for attr, code, _ in BREACHES])
 def test_a_broken_rule_is_named_with_its_path(attr: str, code: str, account: dict[str, Any]) -> None:
@@ -581,6 +586,7 @@ def test_a_misfit_elsewhere_hides_no_breach(attr: str, code: str, account: dict[
     assert (attr, code) in found
 
 
+@pytest.mark.promise("every-error-once-object")
 def test_rules_over_the_account_are_asked_when_a_field_is_missing() -> None:
     submission = read_submission(b'{"import_supplier": "X"}')
     found = {(b.problem.attr, b.problem.code) for b in market.check(submission.account, NOW, submission.misfits)}
@@ -588,6 +594,7 @@ def test_rules_over_the_account_are_asked_when_a_field_is_missing() -> None:
     assert found == {("customers", "required"), ("non_field_errors", "billing_address_not_provided")}
 
 
+@pytest.mark.promise("every-error-once-object")
 @pytest.mark.parametrize(
     ("path", "value", "attr", "code"),
     [

@@ -1,1 +1,0 @@
-"""Mutation testing: each rule and limit of the pure core is changed, and a test has to notice."""

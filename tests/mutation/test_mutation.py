@@ -7,9 +7,9 @@ from types import ModuleType
 
 import pytest
 
-from tests.mutation.mutant import Mutant
-from tests.mutation.settings import accepted, groups
-from tests.mutation.swapping import Imports, NotExchangeable, exchange, functions_of, module_of
+from lab.mutation.mutant import Mutant
+from lab.mutation.settings import accepted, groups
+from lab.mutation.swapping import Imports, NotExchangeable, exchange, functions_of, module_of
 from tests.support.folders import ROOT
 
 SOURCE = """

@@ -89,6 +89,7 @@ LIMIT 1
 """
 
 
+@pytest.mark.promise("search-full-names-either")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -293,6 +294,7 @@ def _most_read(plan: dict[str, Any]) -> int:
     return most
 
 
+@pytest.mark.promise("search-full-names-either")
 def test_an_account_is_found_by_its_number(ledger: Ledger, database: PostgresUrls) -> None:
     for command in (stage(), start(), CompleteImport(start=2, account_number="A-7K2M9QXD")):
         ledger.execute(stream_of("S", "77"), command, at=NOON, by="t")

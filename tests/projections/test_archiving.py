@@ -112,6 +112,7 @@ def payloads(connection: Rows) -> list[Any]:
     return connection.execute(query.encode()).fetchall()
 
 
+@pytest.mark.promise("finished-supplier-s-payloads")
 def test_payloads_are_detached_and_come_back_as_they_were(place: Path, rows: Rows) -> None:
     before = payloads(rows)
     assert len(before) == ACCOUNTS + 1
@@ -126,6 +127,7 @@ def test_payloads_are_detached_and_come_back_as_they_were(place: Path, rows: Row
     assert typed("verify", "--all").count("DETACHED") == 0
 
 
+@pytest.mark.promise("payload-log-says-lie")
 def test_verify_accepts_what_is_detached_and_says_where_it_lies(place: Path, rows: Rows) -> None:
     archived(place)
     typed("seal")
@@ -135,6 +137,7 @@ def test_verify_accepts_what_is_detached_and_says_where_it_lies(place: Path, row
     assert '"detached": 6' in typed("verify", "--all", "--json")
 
 
+@pytest.mark.promise("payload-log-says-lie")
 def test_a_payload_that_is_missing_without_an_archive_is_still_a_problem(place: Path, rows: Rows) -> None:
     rows.execute("SET session_replication_role = replica")
     archived(place)
@@ -154,6 +157,7 @@ def test_what_is_sent_after_the_archive_has_to_be_here(place: Path, rows: Rows, 
         assert "its payload is not there" in verify_payloads(connection).problems[0]
 
 
+@pytest.mark.promise("archive-finished-supplier-holds")
 def test_an_archive_holds_no_key_and_no_readable_payload(place: Path, rows: Rows) -> None:
     keys = [key for (key,) in rows.execute("SELECT key FROM payload_keys")]
     file = archived(place)
@@ -164,6 +168,7 @@ def test_an_archive_holds_no_key_and_no_readable_payload(place: Path, rows: Rows
     assert b"family_name" not in everything
 
 
+@pytest.mark.promise("archive-finished-supplier-holds")
 def test_who_is_erased_after_the_archive_is_erased_in_it_and_does_not_come_back(
     place: Path, rows: Rows, database: PostgresUrls
 ) -> None:
@@ -238,6 +243,7 @@ class Killed(BaseException):
     """The process ends here."""
 
 
+@pytest.mark.promise("finished-supplier-s-payloads")
 @pytest.mark.parametrize("step", ["put", "execute", "detach"])
 def test_an_archiving_that_is_killed_loses_nothing_and_goes_on(
     place: Path, rows: Rows, monkeypatch: pytest.MonkeyPatch, step: str
@@ -271,6 +277,7 @@ def test_a_second_archiving_writes_no_second_archive(place: Path) -> None:
     assert [one.read_bytes() for one in place.iterdir()] == [digest]
 
 
+@pytest.mark.promise("supplier-one-archive-time")
 def test_a_supplier_has_one_archive_at_a_time(place: Path, folder: Path, rows: Rows, ledger: Ledger) -> None:
     archived(place)
     refused = f"has one archive at a time: say `importledger archive attach {SUPPLIER}` first"
@@ -286,6 +293,7 @@ def test_a_supplier_has_one_archive_at_a_time(place: Path, folder: Path, rows: R
     assert f"{ACCOUNTS + 2} payloads lie there, {ACCOUNTS + 2} were detached now" in said
 
 
+@pytest.mark.promise("supplier-one-archive-time")
 def test_a_supplier_is_archived_by_one_at_a_time(place: Path, rows: Rows) -> None:
     archived(place)
     with archiving.archiving_alone(rows, SUPPLIER):
@@ -311,6 +319,7 @@ def test_the_room_that_is_asked_for_is_enough(place: Path, rows: Rows) -> None:
     assert archived(place).stat().st_size < needed < 20_000_000
 
 
+@pytest.mark.promise("supplier-one-archive-time")
 def test_exports_and_proofs_say_what_is_not_in_them_and_where_it_lies(
     place: Path, folder: Path, database: PostgresUrls
 ) -> None:
@@ -335,6 +344,7 @@ def test_exports_and_proofs_say_what_is_not_in_them_and_where_it_lies(
     assert "not in it" not in export()  # nobody asked for payloads
 
 
+@pytest.mark.promise("supplier-one-archive-time")
 def test_an_import_whose_payload_is_archived_says_so_when_it_is_retried(place: Path, ledger: Ledger) -> None:
     typed("supplier", "status", SUPPLIER, "ongoing")
     processor = ImportProcessor(ledger, worker=lambda: 7)
@@ -358,6 +368,7 @@ def test_an_import_whose_payload_is_archived_says_so_when_it_is_retried(place: P
     assert isinstance(ledger.history(stream)[-1].event, ImportProcessed)
 
 
+@pytest.mark.promise("finished-supplier-s-payloads")
 def test_an_archive_lies_in_an_object_store(place: Path, rows: Rows, bucket: str) -> None:
     before = payloads(rows)
     typed("archive", SUPPLIER, "--to", f"{bucket}/archives")
@@ -397,6 +408,7 @@ EDITS: dict[str, Callable[[dict[str, bytes]], Any]] = {
 }
 
 
+@pytest.mark.promise("payload-log-says-lie")
 def test_an_archive_that_was_changed_is_not_believed(place: Path, folder: Path) -> None:
     file = archived(place)
     Archive(file, [KEY.verifier]).close()

@@ -80,6 +80,7 @@ def test_what_is_appended_later_changes_no_answer_also_where_older_times_are_in_
         assert admin.execute("SELECT position_at(%s)", (asked,)).fetchall() == before
 
 
+@pytest.mark.promise("question-time-answered-same")
 def test_a_time_waits_for_an_append_that_has_its_own_already(
     database: PostgresUrls, ledger: Ledger, reader: psycopg.Connection[Any]
 ) -> None:
@@ -106,6 +107,7 @@ def waits_for_the_log(database: PostgresUrls) -> bool:
         return connection.execute(query, (locks.LOG,)).rowcount > 0
 
 
+@pytest.mark.promise("question-time-answered-same")
 def test_a_time_asked_for_while_others_append_is_answered_the_same_again(
     ledger: Ledger, reader: psycopg.Connection[Any]
 ) -> None:

@@ -93,6 +93,7 @@ def erase_canary(database: PostgresUrls) -> None:
         owner.close()
 
 
+@pytest.mark.promise("erasing-reaches-every-version", "contacts-market-participants-erased")
 def test_every_version_forgets_and_can_be_switched_in(
     admin: Connection[Any], log: Ledger, database: PostgresUrls
 ) -> None:
@@ -118,6 +119,7 @@ def test_every_version_forgets_and_can_be_switched_in(
     assert places(admin) == []
 
 
+@pytest.mark.promise("erasing-reaches-every-version")
 @each
 def test_a_build_that_is_running_forgets_before_it_is_ready(
     admin: Connection[Any],
@@ -162,6 +164,7 @@ def test_a_build_that_is_running_forgets_before_it_is_ready(
     assert verify(database.admin, admin, projection, limit=3).first == ()
 
 
+@pytest.mark.promise("erasing-reaches-every-version")
 @each
 def test_a_version_that_catches_up_later_brings_nobody_back(
     admin: Connection[Any], log: Ledger, database: PostgresUrls, projection: Projection
@@ -174,6 +177,7 @@ def test_a_version_that_catches_up_later_brings_nobody_back(
     assert places(admin) == []
 
 
+@pytest.mark.promise("erasing-reaches-every-version")
 def test_a_version_that_a_killed_build_has_left_forgets_too(
     admin: Connection[Any], log: Ledger, database: PostgresUrls
 ) -> None:
@@ -185,6 +189,7 @@ def test_a_version_that_a_killed_build_has_left_forgets_too(
     assert places(admin) == []
 
 
+@pytest.mark.promise("erasing-reaches-every-version")
 def test_what_was_parked_tells_nothing(admin: Connection[Any], log: Ledger, database: PostgresUrls) -> None:
     admin.execute(
         "INSERT INTO parked_streams (name, version, stream, position, error) VALUES ('platform', 1, %s, 1, %s)",
@@ -228,6 +233,7 @@ def leaves(value: Any) -> Iterator[str]:
             yield str(value).lower()
 
 
+@pytest.mark.promise("erasure-planner-s-statistics")
 def test_statistics_hold_no_value_of_a_person_whose_account_is_there(
     admin: Connection[Any], log: Ledger, database: PostgresUrls
 ) -> None:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from eventstore.aggregates.import_process import (
     ImportErrored,
 )
@@ -18,6 +20,7 @@ def counted(**fields: Any) -> list[tuple[str, str, int]]:
     return [(code, path, number) for _, _, _, code, path, number in statistics_of(Seen(recorded))]
 
 
+@pytest.mark.promise("refused-attempt-found-number", "one-failure-counted-once")
 def test_one_failure_is_counted_once() -> None:
     twice = (MISSING, MISSING.replace(".0.", ".1."))
     assert counted(code="attempts_exhausted") == [("attempts_exhausted", "", 1)]

@@ -83,6 +83,7 @@ def test_a_page_is_read_from_an_index(imports: None, database: PostgresUrls) -> 
     assert "(supplier, error_code, created_position)" in told
 
 
+@pytest.mark.promise("retry-code-matches-codes")
 @pytest.mark.parametrize(
     ("code", "expected"),
     [(None, "234"), (INVALID, "24"), ("invalid_iban", "2"), ("path_does_not_exist_in_file_store", "24"), ("iban", "")],

@@ -89,6 +89,7 @@ class Waiting:
         return _row(recorded, position)
 
 
+@pytest.mark.promise("creates-go-while-new")
 def test_creates_go_on_while_a_new_inline_view_takes_in_the_log(
     database: PostgresUrls, ledger: Ledger, admin: Connection[TupleRow]
 ) -> None:

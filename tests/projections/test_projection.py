@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from psycopg import Connection
 
 from embedded.postgres import PostgresUrls
@@ -26,6 +27,7 @@ def test_a_column_that_a_later_version_adds_does_not_stop_a_first_copy(
     assert admin.execute("SELECT count(*), max(added_later) FROM account_record").fetchone() == (1, None)
 
 
+@pytest.mark.promise("accounts-market-data-become-platform")
 def test_market_records_of_the_version_before_are_there_after_the_migration(
     admin: Connection[Any], database: PostgresUrls
 ) -> None:

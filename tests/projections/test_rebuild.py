@@ -26,6 +26,7 @@ STATUS = BY_NAME["import_status"]
 each = pytest.mark.parametrize("projection", PROJECTIONS, ids=lambda projection: projection.name)
 
 
+@pytest.mark.promise("accounts-market-data-become-platform")
 @each
 def test_every_projection_has_rows_and_is_what_the_log_says(
     admin: Connection[Any], database: PostgresUrls, projection: Projection

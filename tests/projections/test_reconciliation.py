@@ -118,6 +118,7 @@ def test_a_worker_adds_up_what_one_portion_says(
     assert (ended.accounts_done, ended.eta_s) == (ACCOUNTS, 0.0)
 
 
+@pytest.mark.promise("worker-adds-up-run")
 @pytest.mark.parametrize("portions", range(4))
 def test_a_worker_that_dies_anywhere_is_taken_over_from_where_it_was(
     run: Ledger, connection: Connection[Any], database: PostgresUrls, monkeypatch: pytest.MonkeyPatch, portions: int
@@ -137,6 +138,7 @@ def test_a_worker_that_dies_anywhere_is_taken_over_from_where_it_was(
     assert decoded(requested(database)) == alone(connection, monkeypatch)
 
 
+@pytest.mark.promise("worker-adds-up-run")
 def test_a_worker_that_is_late_changes_nothing(
     connection: Connection[Any], run: Ledger, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +172,7 @@ def test_a_worker_of_another_release_begins_anew(
     assert decoded(requested(database)) == alone(connection, monkeypatch)
 
 
+@pytest.mark.promise("run-cannot-added-up")
 def test_a_job_that_fails_again_and_again_has_failed(
     connection: Connection[Any], run: Ledger, database: PostgresUrls, owner: Ledger
 ) -> None:
@@ -185,6 +188,7 @@ def test_a_job_that_fails_again_and_again_has_failed(
     assert "UndefinedTable" in failed.error
 
 
+@pytest.mark.promise("run-cannot-added-up")
 def test_a_job_whose_workers_all_die_has_failed(connection: Connection[Any], database: PostgresUrls) -> None:
     job = requested(database).job
     for worker in range(1, MAX_ATTEMPTS + 1):
@@ -204,6 +208,7 @@ def test_a_cancelled_job_stops_at_the_next_portion(connection: Connection[Any], 
     assert requested(database).job != job
 
 
+@pytest.mark.promise("run-cannot-added-up")
 def test_a_job_that_nobody_asks_for_is_deleted(connection: Connection[Any], database: PostgresUrls) -> None:
     job = requested(database).job
     connection.execute(EARLIER, {"s": UNASKED})
@@ -211,6 +216,7 @@ def test_a_job_that_nobody_asks_for_is_deleted(connection: Connection[Any], data
     assert take(connection, job, 1) is None
 
 
+@pytest.mark.promise("certificate-rests-nothing-old")
 def test_a_result_is_returned_once_and_again_only_while_nothing_happens(run: Ledger, database: PostgresUrls) -> None:
     job = requested(database).job
     work(run)
@@ -220,6 +226,7 @@ def test_a_result_is_returned_once_and_again_only_while_nothing_happens(run: Led
     assert requested(database, reached=2).job != job
 
 
+@pytest.mark.promise("certificate-rests-nothing-old")
 def test_an_old_result_is_added_up_anew(run: Ledger, connection: Connection[Any], database: PostgresUrls) -> None:
     job = requested(database).job
     work(run)
@@ -247,6 +254,7 @@ def test_requests_at_the_same_time_get_one_job(database: PostgresUrls, run: Ledg
     assert len(set(asyncio.run(all_of_them()))) == 1
 
 
+@pytest.mark.promise("run-cannot-added-up")
 def test_why_there_is_no_progress(database: PostgresUrls, run: Ledger, connection: Connection[Any]) -> None:
     assert "worker" in asked(database.service, why_quiet)
     with alive(database, 1):

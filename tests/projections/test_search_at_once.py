@@ -78,6 +78,7 @@ def followed(stream: str, position: int, body: bytes) -> tuple[Any, ...]:
     return row
 
 
+@pytest.mark.promise("account-found-soon-post")
 @given(
     given_name=TERMS,
     family_name=TERMS,
@@ -115,6 +116,7 @@ def test_what_is_written_at_once_is_what_following_makes(
     assert rows(admin)[stream] == followed(stream, head(admin), body)
 
 
+@pytest.mark.promise("account-found-soon-post")
 def test_it_is_found_before_anybody_follows_and_nobody_opens_its_payload_for_that(
     log: Ledger, admin: Connection[Any]
 ) -> None:

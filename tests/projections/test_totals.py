@@ -120,6 +120,7 @@ def together(portions: list[Totals]) -> Totals:
     return reduce(Totals.merge, portions, Totals())
 
 
+@pytest.mark.promise("worker-adds-up-run")
 @given(st.data())
 def test_portions_add_up_to_the_same_however_they_are_cut_and_ordered(data: st.DataObject) -> None:
     portions = data.draw(PORTIONS)

@@ -24,6 +24,7 @@ def test_a_projection_that_is_new_or_behind_is_told(database: PostgresUrls) -> N
     assert all(one.can_be_rolled for one in changes.values())
 
 
+@pytest.mark.promise("creates-go-while-new")
 def test_an_inline_view_that_is_new_cannot_be_rolled_once_there_are_events(
     database: PostgresUrls, ledger: Ledger
 ) -> None:

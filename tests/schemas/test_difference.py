@@ -58,11 +58,13 @@ def bounded(before: Any, after: Any, max_bytes: int = 2_000_000, bounds: Bounds 
     return list(json.loads(answer))
 
 
+@pytest.mark.promise("keys-paths-cut-looks")
 def test_keys_in_paths_are_cut() -> None:
     [one] = difference(json.dumps({"k" * 100: 1}).encode(), json.dumps({"k" * 100: 2}).encode())
     assert one.path == "k" * 63 + "…"
 
 
+@pytest.mark.promise("difference-between-two-payloads")
 def test_a_difference_for_http_has_2_mb_and_says_how_much_is_left_out() -> None:
     """0.4 MB became 100 MB."""
     found = bounded(LONG, {name: dict.fromkeys(below, "x") for name, below in LONG.items()})
@@ -90,6 +92,7 @@ def test_a_small_difference_is_whole() -> None:
     assert bounded({"a": 1}, {"a": 1.50}) == [{"path": "a", "kind": "changed", "before": 1, "after": 1.5}]
 
 
+@pytest.mark.promise("difference-between-two-payloads")
 def test_comparing_ends_when_it_takes_too_long() -> None:
     found = bounded({}, {str(n): n for n in range(1_000)}, bounds=Bounds(walk_s=-1))
     assert found == [{"path": "", "kind": "left_out", "before": None, "after": None, "left_out": None}]

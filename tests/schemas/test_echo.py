@@ -18,6 +18,7 @@ def echoed(wire_type: Any, body: bytes) -> bytes:
     return echo(untyped(body), Shape(wire_type).examine(body)[0])
 
 
+@pytest.mark.promise("numbers-undescribed-fields-come", "numbers-undescribed-fields-come-back")
 @pytest.mark.parametrize("number", [b"1.5", b"1.50", b"0.1", b"12345678901234567890.123456789012345678", b"-7", b"0"])
 def test_a_number_of_an_undescribed_field_comes_back_as_it_was_sent(number: bytes) -> None:
     body = encoded(ENVELOPE | {"market_participant_invoice": RECORDS["market_participant_invoice"]})

@@ -24,6 +24,7 @@ def meant(shape: Shape[Any], record: dict[str, Any]) -> dict[str, Any]:
     return meaning(shape.read(encoded(record)))
 
 
+@pytest.mark.promise("same-record-another-spelling")
 @pytest.mark.parametrize(
     ("path", "value"),
     [

@@ -31,6 +31,7 @@ def problems(account: Any) -> list[tuple[str, str]]:
     return [(problem.attr, problem.code) for problem in read_submission(encoded(account)).misfits]
 
 
+@pytest.mark.promise("if-optional-object-array")
 @pytest.mark.parametrize(
     ("value", "path", "code"),
     [
@@ -112,11 +113,13 @@ def test_all_misfits_are_found_at_once() -> None:
     ]
 
 
+@pytest.mark.promise("only-documented-fields-may")
 def test_an_unknown_field_is_answered_with_the_nearest_name() -> None:
     [problem] = read_submission(encoded(changed(an_account(), "x", "billing_adress1"))).misfits
     assert "billing_address1" in problem.detail
 
 
+@pytest.mark.promise("optional-field-wanted-omitted")
 @pytest.mark.parametrize(
     "path",
     [
@@ -131,6 +134,7 @@ def test_null_is_allowed_on_contacts_and_ends(path: tuple[str | int, ...]) -> No
     assert problems(changed(an_account(), None, *path)) == []
 
 
+@pytest.mark.promise("decimals-strings-holding-decimal")
 @pytest.mark.parametrize(
     ("sent", "kept"),
     [
@@ -174,6 +178,7 @@ def test_what_is_no_moment_is_refused(wrong: str) -> None:
     assert misfit.code == "invalid"
 
 
+@pytest.mark.promise("dates-datetimes-iso-8601")
 def test_a_moment_without_zone_is_german_market_time() -> None:
     account = changed(an_account(), "2026-07-01T12:00:00", *READING, "read_at")
     read = read_submission(encoded(account)).account
@@ -181,6 +186,7 @@ def test_a_moment_without_zone_is_german_market_time() -> None:
     assert moment.isoformat() == "2026-07-01T12:00:00+02:00"
 
 
+@pytest.mark.promise("dates-datetimes-iso-8601")
 def test_the_doubled_hour_is_the_first() -> None:
     moment = datetime(2026, 10, 25, 2, 30)  # noqa: DTZ001 - without zone is the point
     assert is_real_moment(moment)

@@ -405,6 +405,7 @@ def test_a_local_time_that_the_clocks_leave_out_is_none(text: str, is_real: bool
     assert is_real_moment(datetime.fromisoformat(text)) is is_real
 
 
+@pytest.mark.promise("date-makes-rule-fail")
 @pytest.mark.parametrize(
     ("inside", "outside"),
     [

@@ -13,7 +13,7 @@ from eventstore.aggregates.import_process import (
     ImportStarted,
     StageImport,
 )
-from tests.simulation.simulator import Broken, Simulation
+from lab.simulation.simulator import Broken, Simulation
 
 REGRESSIONS: tuple[int, ...] = ()
 """Seeds that have failed once."""
@@ -75,6 +75,7 @@ def attempts_for_tokens() -> Any:
     return decide
 
 
+@pytest.mark.promise("state-machine-simulation-find")
 @pytest.mark.asvs("V2.3.1")
 def test_a_late_worker_is_found_where_attempts_stand_for_tokens() -> None:
     def look_for_it() -> None:

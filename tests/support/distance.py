@@ -50,7 +50,7 @@ def _folder(item: pytest.Item) -> str:
 @cache
 def _place(file: Path) -> tuple[str, ...]:
     """Of a file with hundreds of tests asked once: each process of a run asks for all of them."""
-    return file.relative_to(ROOT / "tests").parts
+    return file.relative_to(ROOT / "tests" if file.is_relative_to(ROOT / "tests") else ROOT).parts
 
 
 def _fixtures(item: pytest.Item) -> set[str]:

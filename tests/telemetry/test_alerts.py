@@ -56,6 +56,7 @@ def expressions() -> list[str]:
     return asked + [target["expr"] for file in BOARDS for panel in panels(file) for target in panel["targets"]]
 
 
+@pytest.mark.promise("dashboards-loaded-into-grafana")
 @pytest.mark.parametrize("expression", expressions())
 def test_what_is_asked_for_is_exported(expression: str) -> None:
     names = set(_NAME.findall(expression))
@@ -63,6 +64,7 @@ def test_what_is_asked_for_is_exported(expression: str) -> None:
     assert names or "up{" in expression
 
 
+@pytest.mark.promise("every-alert-runbook-section")
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
 def test_an_alert_has_a_severity_a_sentence_a_section_and_two_tests(rule: dict[str, Any]) -> None:
     assert rule["labels"]["severity"] in ("critical", "warning", "info")
@@ -83,6 +85,7 @@ def test_the_runbook_has_no_section_without_an_alert() -> None:
     assert sections == [rule["alert"] for rule in RULES]
 
 
+@pytest.mark.promise("every-alert-runbook-section")
 @needs_promtool
 def test_promtool_takes_rules_and_configuration_and_each_alert_fires(folder: Path) -> None:
     """Each alert is tried beside its own tests, which takes a tenth of trying all rules in every test."""
@@ -113,6 +116,7 @@ def one_rule_a_file(file: Path, folder: Path) -> Iterator[str]:
             yield name
 
 
+@pytest.mark.promise("dashboards-loaded-into-grafana")
 @needs_promtool
 def test_promtool_reads_every_expression_of_the_dashboards(folder: Path) -> None:
     assert PROMTOOL is not None
@@ -135,6 +139,7 @@ def test_promtool_finds_nothing_odd_in_what_is_exported() -> None:
     assert b"error" not in ended.stderr.lower(), ended.stderr
 
 
+@pytest.mark.promise("dashboards-loaded-into-grafana")
 @pytest.mark.parametrize("file", BOARDS, ids=lambda file: file.stem)
 def test_a_dashboard_has_what_grafana_loads(file: Path) -> None:
     board = json.loads(file.read_text())
@@ -156,6 +161,7 @@ def test_a_dashboard_has_what_grafana_loads(file: Path) -> None:
         assert all(target["expr"] and target["legendFormat"] for target in panel["targets"])
 
 
+@pytest.mark.promise("dashboards-loaded-into-grafana")
 def test_every_metric_has_a_panel() -> None:
     asked = {
         name

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.mmap_dict import MmapedDict
 
+from lab.faults.disk import NotMountable, fill, small_disk
 from telemetry.counts_file import RETRY_S, CountsFile
-from tests.faults.disk import NotMountable, fill, small_disk
 from tests.support.folders import temporary_folder
 
 _ROLE = """
@@ -57,6 +57,7 @@ def test_a_damaged_file_begins_again_at_zero(folder: Path, damaged: bytes) -> No
     assert read(file) == {"a": 1.0}
 
 
+@pytest.mark.promise("full-disk-ends-process")
 def test_a_full_disk_ends_no_process_that_counts_and_what_it_counted_is_shown_afterwards(folder: Path) -> None:
     try:
         with small_disk(folder / "disk", size_mb=4) as disk:

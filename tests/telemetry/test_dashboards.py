@@ -38,12 +38,14 @@ def lost(before: Any, after: Any, path: str = "") -> Iterator[str]:
             yield path
 
 
+@pytest.mark.promise("dashboards-loaded-into-grafana")
 @pytest.mark.parametrize("file", BOARDS, ids=lambda file: file.stem)
 def test_grafanas_types_load_a_dashboard_and_lose_nothing(file: Path) -> None:
     board = json.loads(file.read_text())
     assert list(lost(board, written(board))) == []
 
 
+@pytest.mark.promise("dashboards-loaded-into-grafana")
 @pytest.mark.parametrize("file", BOARDS, ids=lambda file: file.stem)
 def test_every_panel_and_its_queries_are_of_a_kind_that_grafana_knows(file: Path) -> None:
     panels = Dashboard.from_json(json.loads(file.read_text())).panels

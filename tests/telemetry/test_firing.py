@@ -266,6 +266,7 @@ def test_a_process_that_grows(counted: PrometheusMeasures, folder: Path) -> None
     assert held
 
 
+@pytest.mark.promise("every-alert-runbook-section")
 def test_every_alert_is_provoked() -> None:
     tests = Path(__file__).parent
     said = "".join((tests / name).read_text() for name in ("test_firing.py", "test_provoked.py"))

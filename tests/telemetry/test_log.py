@@ -63,6 +63,7 @@ def lines_of(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
 
 
+@pytest.mark.promise("up-away-terminal-prints")
 @pytest.mark.asvs("V16.2.3", "V16.2.4")
 def test_whatever_is_printed_is_a_line_of_json(capsys: pytest.CaptureFixture[str]) -> None:
     begin()
@@ -86,6 +87,7 @@ def test_whatever_is_printed_is_a_line_of_json(capsys: pytest.CaptureFixture[str
     assert any("DeprecationWarning: old" in event for event in events)
 
 
+@pytest.mark.promise("each-line-log-json")
 def test_a_line_that_is_repeated_is_told_once_and_then_counted(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,6 +23,7 @@ TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 SAMPLED, UNSAMPLED = f"00-{TRACE}-{PARENT}-01", f"00-{TRACE}-{PARENT}-00"
 
 
+@pytest.mark.promise("trace-leads-importer-through")
 def test_no_exporter_is_read_where_nobody_asks_for_it() -> None:
     code = "import sys, cli.observing, cli.serving, cli.working; sys.exit('opentelemetry.exporter' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -68,6 +69,7 @@ def test_the_caller_decides_whether_a_request_is_traced(monkeypatch: pytest.Monk
     assert f"{link.context.trace_id:032x}-{link.context.span_id:016x}" == f"{TRACE}-{PARENT}"
 
 
+@pytest.mark.promise("trace-leads-importer-through")
 @pytest.mark.parametrize(
     ("environment", "kind"),
     [
@@ -100,6 +102,7 @@ def test_what_is_no_place_in_a_trace_is_not_passed_on(said: str, monkeypatch: py
     assert traceparent_of_shell() == UNSAMPLED
 
 
+@pytest.mark.promise("trace-leads-importer-through")
 def test_a_trace_leads_from_the_importer_through_the_event_to_the_worker(folder: Path) -> None:
     with receiver() as received:
         environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": received.url, "OTEL_BSP_SCHEDULE_DELAY": "100"}

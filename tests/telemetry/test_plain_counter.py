@@ -1,5 +1,6 @@
 """What is counted in plain numbers is in the metrics after it was settled, and once."""
 
+import pytest
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from telemetry.plain_counter import PlainCounter
@@ -7,6 +8,7 @@ from telemetry.plain_counter import PlainCounter
 BOUNDS = (0.1, 1.0)
 
 
+@pytest.mark.promise("counted-every-request-counted")
 def test_a_plain_counter_is_what_the_metrics_would_have_counted() -> None:
     registry = CollectorRegistry()
     counter, told = Counter("asked", "", registry=registry), Histogram("took", "", buckets=BOUNDS, registry=registry)

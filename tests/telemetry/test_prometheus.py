@@ -38,6 +38,7 @@ def test_a_request_counts_by_method_route_and_status() -> None:
     assert found["importledger_request_seconds_count", frozenset(labels.items())] == 3
 
 
+@pytest.mark.promise("metrics-shows-requests-creates")
 def test_strangers_make_no_series() -> None:
     kept = PrometheusMeasures("api")
     for n in range(1_000):
@@ -105,6 +106,7 @@ kept.queued(int(sys.argv[2]))
 """
 
 
+@pytest.mark.promise("metrics-shows-requests-creates")
 def test_processes_that_share_a_folder_are_shown_together_and_go_on_counting_when_started_again(folder: Path) -> None:
     for role, times in (("api-1", 2), ("api-2", 3), ("api-1", 4)):
         environment = os.environ | {"PROMETHEUS_MULTIPROC_DIR": str(folder)}
@@ -116,6 +118,7 @@ def test_processes_that_share_a_folder_are_shown_together_and_go_on_counting_whe
     assert len({file.name.rsplit("_", 1)[1] for file in folder.glob("*.db") if file.stat().st_size}) == 2
 
 
+@pytest.mark.promise("metrics-port-their-own")
 def test_a_port_of_its_own_answers_metrics_and_nothing_else() -> None:
     kept = begin_measures("relay", is_shared=False)
     registry = exposed(kept, None)

@@ -98,6 +98,7 @@ def test_followers_that_are_behind(
     assert [holds(alert, watched) for alert in alerts] == [False, False, True]
 
 
+@pytest.mark.promise("doctor-metrics-call-sealed")
 def test_a_log_that_cannot_be_signed(log: Log) -> None:
     registry, collector = CollectorRegistry(), ServiceCollector(log.urls.service)
     collector.fresh_s = 0.0

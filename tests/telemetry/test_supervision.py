@@ -39,6 +39,7 @@ def starts(file: str) -> list[int]:
     return [line for name, line in names if name in STARTING]
 
 
+@pytest.mark.promise("every-long-lived-thread")
 def test_every_thread_and_task_that_stays_runs_under_the_supervisor() -> None:
     files = [str(file.relative_to(ROOT)) for package in PACKAGES for file in (ROOT / package).rglob("*.py")]
     starting = {file for file in files if starts(file)}
@@ -67,6 +68,7 @@ class Fails:
         self.stop.wait()
 
 
+@pytest.mark.promise("every-long-lived-thread")
 def test_a_thread_that_fails_starts_again_and_is_named_until_it_works(supervised: Supervision) -> None:
     work = Fails(3)
     thread = supervised.thread("work", work)

@@ -40,6 +40,7 @@ def test_a_redis_that_is_away_is_said_to_be() -> None:
     broker.close()
 
 
+@pytest.mark.promise("redis-hangs-named-readyz")
 @pytest.mark.slow
 def test_a_redis_that_hangs_is_named_within_half_a_minute(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     """By the relay, and by workers: in a line, without a traceback."""

@@ -24,6 +24,7 @@ def test_a_local_folder_says_which_documents_are_missing(root: Path) -> None:
     assert missing_documents(root.as_uri(), paths) == {"statements/2.pdf", "statements"}
 
 
+@pytest.mark.promise("document-paths-below-supplier")
 @pytest.mark.asvs("V1.3.6", "V5.3.2")
 @pytest.mark.api_top_10("API7")
 def test_a_local_folder_is_never_left(root: Path) -> None:

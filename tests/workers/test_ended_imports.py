@@ -49,6 +49,7 @@ def told(ended: EndedImports, connection: psycopg.Connection[Any], lines: list[E
     return [(line.external_account_number, line.status) for line in lines]
 
 
+@pytest.mark.promise("one-line-each-request", "one-line-import-ended")
 def test_each_import_that_ends_has_one_line_also_when_it_is_erased(
     histories: None, ended: EndedImports, lines: list[EndedLine], database: PostgresUrls
 ) -> None:
@@ -62,6 +63,7 @@ def test_each_import_that_ends_has_one_line_also_when_it_is_erased(
         assert told(ended, connection, lines) == []
 
 
+@pytest.mark.promise("one-line-import-ended")
 def test_what_was_told_is_not_told_again_where_its_place_was_lost(
     histories: None, ended: EndedImports, lines: list[EndedLine], database: PostgresUrls
 ) -> None:

@@ -92,6 +92,7 @@ def channels(connection: psycopg.Connection[Any]) -> list[str]:
     return [row["sales_channel"] for row in rows]
 
 
+@pytest.mark.promise("worker-wakes-late-ends")
 def test_a_creation_that_was_staged_meanwhile_is_not_replaced(
     ledger: Ledger, hanging: Hanging, processor: ImportProcessor, connection: psycopg.Connection[Any]
 ) -> None:
@@ -104,6 +105,7 @@ def test_a_creation_that_was_staged_meanwhile_is_not_replaced(
     assert channels(connection) == ["SECOND"]
 
 
+@pytest.mark.promise("worker-wakes-late-ends")
 def test_a_creation_after_a_dry_run_is_not_lost(
     ledger: Ledger, hanging: Hanging, processor: ImportProcessor, connection: psycopg.Connection[Any]
 ) -> None:
@@ -116,6 +118,7 @@ def test_a_creation_after_a_dry_run_is_not_lost(
     assert channels(connection) == ["FIRST"]
 
 
+@pytest.mark.promise("worker-wakes-late-ends")
 def test_a_dry_run_after_a_cancelled_creation_makes_no_account(
     ledger: Ledger, hanging: Hanging, processor: ImportProcessor, connection: psycopg.Connection[Any]
 ) -> None:
@@ -134,6 +137,7 @@ def test_a_dry_run_after_a_cancelled_creation_makes_no_account(
     assert channels(connection) == ["SECOND"]
 
 
+@pytest.mark.promise("worker-wakes-late-ends")
 def test_a_missing_document_of_the_first_content_does_not_fail_the_second(
     ledger: Ledger, hanging: Hanging, processor: ImportProcessor, connection: psycopg.Connection[Any]
 ) -> None:
@@ -146,6 +150,7 @@ def test_a_missing_document_of_the_first_content_does_not_fail_the_second(
     assert channels(connection) == ["SECOND"]
 
 
+@pytest.mark.promise("times-rise-positions-leases")
 def test_leases_are_judged_by_the_clock_of_the_database(
     ledger: Ledger, processor: ImportProcessor, connection: psycopg.Connection[Any]
 ) -> None:

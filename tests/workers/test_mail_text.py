@@ -52,6 +52,7 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=300) | st.lis
 ).map("".join)
 
 
+@pytest.mark.promise("any-name-part-one")
 @pytest.mark.asvs("V1.3.3", "V1.3.11")
 @given(
     name=NAMES, local=st.text("abc", min_size=1, max_size=64), domain=st.sampled_from(["example.com", "müller.example"])
@@ -72,6 +73,7 @@ def test_any_name_is_part_of_one_address(name: str, local: str, domain: str) -> 
     assert {*received} == {*message, "MIME-Version"}
 
 
+@pytest.mark.promise("any-name-part-one")
 @pytest.mark.asvs("V1.3.11")
 @pytest.mark.api_top_10("API6")
 @pytest.mark.parametrize(

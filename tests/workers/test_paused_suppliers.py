@@ -41,6 +41,7 @@ def set_to(ledger: Ledger, wanted: SupplierStatus) -> None:
     ledger.execute(supplier_stream(SUPPLIER), ChangeSupplierStatus(status=wanted), at=now(), by="t")
 
 
+@pytest.mark.promise("paused-holds-pending-rung")
 def test_workers_leave_what_is_pending_of_a_paused_supplier(ledger: Ledger, processor: ImportProcessor) -> None:
     held = [stage(ledger, an_account(SUPPLIER, 1)), stage(ledger, an_account(SUPPLIER, 2), is_dry_run=True)]
     set_to(ledger, "paused")
@@ -65,6 +66,7 @@ def test_a_message_for_many_suppliers_leaves_only_those_that_are_paused(
     assert [status(ledger, stream) for stream in (held, other)] == ["PENDING", "PROCESSED"]
 
 
+@pytest.mark.promise("paused-holds-pending-rung")
 def test_what_was_accepted_of_a_complete_supplier_ends(ledger: Ledger, processor: ImportProcessor) -> None:
     accepted = stage(ledger, an_account(SUPPLIER, 1))
     set_to(ledger, "complete")
@@ -82,6 +84,7 @@ def test_a_retry_waits_as_well(ledger: Ledger, processor: ImportProcessor) -> No
     assert status(ledger, stream) == "PENDING"
 
 
+@pytest.mark.promise("paused-holds-pending-rung")
 def test_what_was_held_is_rung_again_when_the_supplier_is_ongoing(
     ledger: Ledger, processor: ImportProcessor, worker: threading.Event
 ) -> None:

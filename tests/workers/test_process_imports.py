@@ -41,6 +41,7 @@ def count(connection: psycopg.Connection[Any], table: str) -> int:
     return int(row["n"])
 
 
+@pytest.mark.promise("accounts-market-data-become", "accounts-market-data-become-platform")
 def test_an_import_becomes_platform_records_and_an_account_number(
     ledger: Ledger, processor: ImportProcessor, connection: psycopg.Connection[Any]
 ) -> None:

@@ -133,6 +133,7 @@ def test_a_projection_whose_version_is_gone_stops_no_other_one(ledger: Ledger, d
     holds_throughput_alone(ledger, database, [gone], [], "Run `importledger migrate`")
 
 
+@pytest.mark.promise("part-role-fails-named")
 def test_a_right_that_is_missing_parks_no_stream(ledger: Ledger, database: PostgresUrls) -> None:
     holds_throughput_alone(
         ledger,

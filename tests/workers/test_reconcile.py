@@ -32,6 +32,7 @@ def requested(database: PostgresUrls, run: str = "r") -> Reconciliation:
     return job
 
 
+@pytest.mark.promise("imports-come-adding-up")
 def test_imports_go_first_and_the_job_is_left_when_the_worker_stops(ledger: Ledger, database: PostgresUrls) -> None:
     stage(ledger, an_account(SUPPLIER))
     stop, job = threading.Event(), requested(database).job
@@ -61,6 +62,7 @@ def test_a_job_that_is_no_more_is_nothing_to_do(ledger: Ledger) -> None:
     Reconciler(ledger, worker=lambda: 1, stop=threading.Event()).work(["0123456789abcdef"])
 
 
+@pytest.mark.promise("reconciliations-take-turns")
 def test_a_job_takes_turns_with_others_and_goes_on_alone(
     ledger: Ledger, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
 ) -> None:

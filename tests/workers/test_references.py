@@ -76,6 +76,7 @@ def test_an_account_refers_to_participants_of_its_own_organisation(
     assert processed(ledger, processor).warnings == ()
 
 
+@pytest.mark.promise("market-participants-price-sheets")
 def test_an_account_refers_to_no_participant_of_another_organisation(
     ledger: Ledger, owner: Ledger, processor: ImportProcessor
 ) -> None:
@@ -95,6 +96,7 @@ def test_an_operator_without_a_participant_ends_the_import_of_a_strict_supplier(
     assert all(problem.startswith("market_participant_not_found@") for problem in event.problems)
 
 
+@pytest.mark.promise("document-paths-below-supplier")
 @pytest.mark.parametrize("check", ["warn", "require"])
 def test_a_missing_document_is_named(ledger: Ledger, processor: ImportProcessor, tmp_path: Path, check: Any) -> None:
     import_participants(ledger)
@@ -133,6 +135,7 @@ def test_an_account_exists_since_its_documents_were_looked_for(
     assert row["created_at"] == status["account_created_at"] == processed.event.created_at
 
 
+@pytest.mark.promise("documents-fetched-only-places")
 @pytest.mark.parametrize(
     ("places", "is_looked_at"),
     [({}, False), ({"Mine": ["/other"]}, False), ({"Other": [""]}, False), ({"Mine": ["/other", ""]}, True)],
@@ -197,6 +200,7 @@ def test_an_object_store_that_is_away_postpones_the_import(ledger: Ledger, proce
     configure(ledger, documents_check="warn")
 
 
+@pytest.mark.promise("one-judge-api-worker")
 def test_what_the_market_warns_of_ends_the_import_of_a_strict_supplier(
     ledger: Ledger, processor: ImportProcessor
 ) -> None:

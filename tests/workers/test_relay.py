@@ -210,6 +210,7 @@ class TakesAll(threading.Event):
         return True
 
 
+@pytest.mark.promise("suppliers-take-turns-account")
 @pytest.mark.parametrize("is_restarted", [False, True])
 def test_what_the_turns_have_no_room_for_is_rung_for_once(
     ledger: Ledger, connection: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch, *, is_restarted: bool

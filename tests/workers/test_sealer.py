@@ -4,6 +4,7 @@ import threading
 from pathlib import Path
 
 import psycopg
+import pytest
 
 from eventstore.log.authority import AuthorityKey
 from eventstore.log.ledger import Ledger
@@ -29,6 +30,7 @@ def test_a_log_is_sealed_when_it_has_grown(ledger: Ledger, folder: Path) -> None
     assert outside.sizes() == [1, 2]
 
 
+@pytest.mark.promise("within-seconds-operator-s")
 def test_a_refused_seal_is_tried_again_within_seconds_and_its_trouble_ends(log: Log) -> None:
     """However long the interval is: readiness does not wait for the next seal."""
     log.cut(450)

@@ -105,6 +105,7 @@ def last(ledger: Ledger, stream: str) -> Any:
     return ledger.history(stream)[-1].event
 
 
+@pytest.mark.promise("customer-e-mails-off")
 def test_the_customer_is_told_once(ledger: Ledger, supplier: str, inbox: tuple[Inbox, MailServer]) -> None:
     account = an_account(SUPPLIER)
     stream = processed(ledger, account)
@@ -156,6 +157,7 @@ def test_the_language_is_the_suppliers(ledger: Ledger, supplier: str, inbox: tup
     assert box.messages[0]["Subject"] == "Your energy account has moved"
 
 
+@pytest.mark.promise("customer-e-mails-off")
 @pytest.mark.parametrize("settings", [{"sends_customer_emails": False}, {}])
 def test_nobody_is_told_where_that_is_off_or_of_a_dry_run(
     ledger: Ledger, supplier: str, settings: dict[str, Any]
@@ -216,6 +218,7 @@ def sent_to(ledger: Ledger, server: MailServer, address: str) -> Any:
     return last(ledger, stream)
 
 
+@pytest.mark.promise("e-mails-internationalised-domain")
 @pytest.mark.parametrize("server_kind", ["inbox", "plain_inbox"])
 @pytest.mark.parametrize(
     ("address", "told"),
@@ -234,6 +237,7 @@ def test_a_domain_with_umlauts_is_told_in_its_ascii_form(
     assert box.messages[0]["To"].addresses[0].addr_spec == told
 
 
+@pytest.mark.promise("e-mails-internationalised-domain")
 def test_a_name_with_umlauts_is_told_as_it_is(ledger: Ledger, supplier: str, inbox: tuple[Inbox, MailServer]) -> None:
     box, server = inbox
     assert isinstance(sent_to(ledger, server, "jürgen@müller.de"), MailDelivered)
@@ -243,6 +247,7 @@ def test_a_name_with_umlauts_is_told_as_it_is(ledger: Ledger, supplier: str, inb
     assert "Kontonummer" in box.messages[0].get_content()
 
 
+@pytest.mark.promise("e-mails-internationalised-domain")
 def test_a_name_with_umlauts_fails_for_good_where_the_server_cannot_be_told(
     ledger: Ledger, supplier: str, plain_inbox: tuple[Inbox, MailServer]
 ) -> None:

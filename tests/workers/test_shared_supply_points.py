@@ -46,6 +46,7 @@ def is_warned(event: Any) -> bool:
     return f"{CODE}@{'.'.join(map(str, POINT))}.identifier" in event.warnings
 
 
+@pytest.mark.promise("implausible-least-warning-births")
 def test_one_supply_point_on_two_live_accounts_is_a_warning(ledger: Ledger, processor: ImportProcessor) -> None:
     [first] = events(ledger, processor, account(1, None))
     [second] = events(ledger, processor, account(2, "2099-12-31"))

@@ -1,5 +1,6 @@
 """The worker asks the events where their imports were staged, and only where traces are kept."""
 
+import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from eventstore.events import Metadata
@@ -24,6 +25,7 @@ def traced(ledger: Ledger, traceparent: str, account: object) -> str:
         origin.reset(token)
 
 
+@pytest.mark.promise("trace-leads-importer-through")
 def test_the_last_staging_counts_and_the_worker_s_events_name_its_span(ledger: Ledger) -> None:
     account = an_account(SUPPLIER)
     stream = traced(ledger, FIRST, account)

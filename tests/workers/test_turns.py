@@ -20,6 +20,7 @@ def filled(counts: dict[str, int], **waiting: bool) -> SupplierTurns:
     return turns
 
 
+@pytest.mark.promise("suppliers-take-turns-account")
 @given(counts=COUNTS, most=st.integers(1, 100))
 def test_of_each_message_every_waiting_supplier_has_an_equal_part(counts: dict[str, int], most: int) -> None:
     """Nothing is lost, nothing comes twice, and nobody gets two more than another who still waits."""
@@ -48,6 +49,7 @@ def test_a_later_supplier_is_in_the_next_message_however_much_another_has_sent()
     assert "B/1" in turns.take(400)[0]
 
 
+@pytest.mark.promise("suppliers-take-turns-account")
 def test_what_waits_in_memory_is_bounded_with_ten_million_accounts_of_a_thousand_suppliers() -> None:
     turns = SupplierTurns()
     for number in range(2 * LANE):
@@ -80,6 +82,7 @@ def test_a_stream_comes_again_only_after_a_later_event_or_after_a_while() -> Non
     assert turns.take(1) == [["A/0"]]
 
 
+@pytest.mark.promise("any-name-part-one")
 def test_a_supplier_has_a_limited_number_of_turns_in_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     monkeypatch.setattr(module, "time", clock)

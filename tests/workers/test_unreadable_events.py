@@ -112,6 +112,7 @@ def log(ledger: Ledger, database: PostgresUrls, folder: Path) -> Iterator[Log]:
         yield Log(ledger, database, admin, folder / "export.zst")
 
 
+@pytest.mark.promise("event-cannot-read-stops")
 @pytest.mark.parametrize("state", UNREADABLE)
 def test_an_event_whose_text_cannot_be_read_stops_no_reader_and_no_other_account(log: Log, state: bytes) -> None:
     first = stage(log.ledger, an_account(SUPPLIER, 1))

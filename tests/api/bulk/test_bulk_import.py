@@ -39,6 +39,7 @@ def accounts(importer: Importer) -> list[dict[str, Any]]:
     return [an_account(importer.supplier, next(_numbers)) for _ in range(3)]
 
 
+@pytest.mark.promise("post-v2-data-import-accounts-bulk")
 def test_each_line_has_a_receipt_and_the_end_a_summary(
     service: RunningService, importer: Importer, accounts: list[dict[str, Any]]
 ) -> None:
@@ -74,6 +75,7 @@ def test_each_line_has_a_receipt_and_the_end_a_summary(
     assert importer.client.status(importer.supplier, number_of(second)).status == 404
 
 
+@pytest.mark.promise("bulk-receipt-says-replayed")
 def test_sending_again_gives_replayed_receipts_in_every_state(
     service: RunningService, importer: Importer, accounts: list[dict[str, Any]]
 ) -> None:
@@ -138,6 +140,7 @@ def test_dry_run_makes_every_line_a_dry_run(
     wait_for(is_done, "the dry run has ended")
 
 
+@pytest.mark.promise("gzip-members-zstd-frames")
 @pytest.mark.parametrize("kind", ["gzip", "zstd"])
 def test_members_and_frames_are_one_body(
     service: RunningService, importer: Importer, accounts: list[dict[str, Any]], kind: str
@@ -162,6 +165,7 @@ def test_a_compressed_body_that_ends_early_is_refused_after_the_receipts_of_its_
     assert bulk(service, importer, first[:10], "?mode=validate", Content_Encoding=kind).status == 400
 
 
+@pytest.mark.promise("gzip-members-zstd-frames", "ndjson-limits-hold-each")
 @pytest.mark.asvs("V5.2.3")
 def test_a_bomb_is_refused(service: RunningService, importer: Importer) -> None:
     bomb = zstandard.ZstdCompressor().compress(b"\0" * 300_000_000)
@@ -183,6 +187,7 @@ def test_the_lines_of_a_client_that_asks_for_http_2_are_read(
         assert answer.statuses == ["VALID"] * len(accounts)
 
 
+@pytest.mark.promise("ndjson-limits-hold-each")
 def test_a_line_that_is_too_long_is_refused_alone(
     service: RunningService, importer: Importer, accounts: list[dict[str, Any]]
 ) -> None:
@@ -277,6 +282,7 @@ def opened(
     return connection, response
 
 
+@pytest.mark.promise("key-revoked-session-ends")
 @pytest.mark.parametrize("path", [BULK, "/v1/data-import/delivery-note/bulk/"])
 def test_a_revoked_key_writes_nothing_more_on_an_open_bulk_body(service: RunningService, path: str) -> None:
     importer = service.importer()
@@ -304,6 +310,7 @@ def test_a_body_that_is_refused_after_its_beginning_ends_with_the_reason(
     assert answer.summary is None
 
 
+@pytest.mark.promise("post-v2-data-import-accounts-bulk")
 def test_receipts_come_while_the_body_is_still_coming(
     service: RunningService, importer: Importer, accounts: list[dict[str, Any]]
 ) -> None:

@@ -4,6 +4,7 @@ import pickle
 from datetime import UTC, datetime
 
 import msgspec
+import pytest
 
 from api.bulk.judging import Question, judge_lines
 from api.limits import FEW_PROBLEMS, MAX_BATCH_PROBLEMS
@@ -25,6 +26,7 @@ def test_what_a_helper_finds_travels_whole_and_in_both_languages() -> None:
     assert all(english != german for english, german in sentences[0])
 
 
+@pytest.mark.promise("ndjson-limits-hold-each")
 def test_of_many_problems_later_lines_of_a_batch_list_fewer() -> None:
     line = msgspec.json.encode({f"unknown_{number}": 1 for number in range(2 * MAX_PROBLEMS)})
     lines = MAX_BATCH_PROBLEMS // MAX_PROBLEMS + 5

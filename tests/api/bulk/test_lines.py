@@ -60,6 +60,7 @@ def test_blank_lines_count_and_the_others_have_their_numbers(words: list[bytes])
     assert lines_of(body) == ([line for line in wanted if line[1]], len(whole) + bool(last))
 
 
+@pytest.mark.promise("millions-blank-lines-take")
 @pytest.mark.parametrize("blank", [b"\n", b" \n", b"\r\n", b"\n" * 1_000 + b"x\n"])
 def test_millions_of_blank_lines_take_no_step_each(blank: bytes) -> None:
     """A few hundred kilobytes of gzip become as many."""
@@ -88,6 +89,7 @@ def test_pieces_make_no_difference(body: bytes, cuts: list[int]) -> None:
     assert lines_of(*pieces) == lines_of(body)
 
 
+@pytest.mark.promise("service-stops-ends-bulk")
 def test_a_server_that_stops_takes_no_more_of_what_has_arrived() -> None:
     taken = 0
 

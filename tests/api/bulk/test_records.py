@@ -38,6 +38,7 @@ def lines_of(importer: Importer, field: str, *numbers: int) -> list[dict[str, An
     ]
 
 
+@pytest.mark.promise("post-v1-data-import-delivery-note")
 @pytest.mark.parametrize("field", PATHS)
 def test_records_are_attached_once_and_replayed_afterwards(
     service: RunningService, importer: Importer, field: str

@@ -1,0 +1,219 @@
+"""House rules that a program can check: documentation is whole, lock files name no addresses."""
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import distributions
+from pathlib import Path
+
+import click
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from starlette.routing import Route
+
+from api.app import create_app
+from api.errors import HANDLERS
+from cli.main import importledger
+from eventstore.errors import LedgerError
+from tests.support.sources import nodes, parsed
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = (
+    *("api", "cli", "console", "discretion", "embedded", "eventstore"),
+    *("market", "projections", "runtime", "schemas", "telemetry", "workers"),
+)
+
+
+def verbs(group: click.Group, prefix: str = "") -> list[tuple[str, click.Command]]:
+    found: list[tuple[str, click.Command]] = []
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        full = f"{prefix}{name}"
+        found += verbs(command, f"{full} ") if isinstance(command, click.Group) else [(full, command)]
+    return found
+
+
+@pytest.mark.parametrize(("name", "command"), verbs(importledger), ids=lambda value: str(value))
+def test_every_verb_has_help_and_is_in_the_operations_guide(name: str, command: click.Command) -> None:
+    assert command.help
+    words = (ROOT / "docs" / "operations.md").read_text()
+    assert all(word in words for word in name.split())
+
+
+def test_every_error_of_the_log_has_an_answer() -> None:
+    def leaves(error: type[Exception]) -> list[type[Exception]]:
+        below = error.__subclasses__()
+        return [leaf for child in below for leaf in leaves(child)] or [error]
+
+    for error in leaves(LedgerError):
+        assert any(handled in HANDLERS for handled in error.__mro__[:-2]), error
+
+
+@pytest.mark.asvs("V15.1.2")
+@pytest.mark.parametrize(
+    "name", ["dev.txt", "runtime.txt", "build.txt", "mutants.txt", "bench.txt", "failover.txt", "clients.txt"]
+)
+def test_requirements_are_pinned_and_hashed_and_name_no_address(name: str) -> None:
+    text = (ROOT / "requirements" / name).read_text()
+    assert "://" not in text
+    entries = [line for line in text.splitlines() if line and not line.startswith((" ", "#"))]
+    assert entries
+    assert all("==" in line for line in entries)
+    assert len(re.findall(r"--hash=sha256:", text)) >= len(entries)
+
+
+def test_what_is_asked_for_with_extras_is_pinned_with_them() -> None:
+    """Otherwise pip takes the newest release for them, and refuses it, since it is not pinned."""
+    text = (ROOT / "requirements" / "dev.txt").read_text()
+    pinned = {canonicalize_name(one.name): one.extras for one in map(Requirement, re.findall(r"(?m)^[^ #\n]+", text))}
+    asked = [
+        (distribution.name, one)
+        for distribution in distributions()
+        if canonicalize_name(distribution.name) in {*pinned, "importledger"}
+        for one in map(Requirement, distribution.requires or ())
+        if one.extras and (one.marker is None or one.marker.evaluate({"extra": ""}))
+    ]
+    assert len(asked) > 3
+    assert [each for each in asked if not each[1].extras <= pinned[canonicalize_name(each[1].name)]] == []
+
+
+def test_only_the_entry_points_read_the_environment() -> None:
+    allowed = {"cli", "embedded", "checks", "lab", "tests", "bench"}
+    for file in ROOT.glob("*/*.py"):
+        if file.parent.name not in allowed and not file.parent.name.startswith("."):
+            text = file.read_text()
+            reads = re.search(r"os\.environ(?!\.setdefault)|getenv", text)
+            assert not reads, file
+
+
+def test_the_event_store_s_root_holds_what_everybody_needs_of_it() -> None:
+    names = {file.stem for file in (ROOT / "eventstore").glob("*.py")}
+    assert names == {"__init__", "errors", "clock", "events", "replay"}
+
+
+def test_every_package_is_in_the_distribution_and_in_the_image() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    named = set(project["tool"]["setuptools"]["packages"])
+    present = {".".join(file.parent.relative_to(ROOT).parts) for file in ROOT.glob("[a-z]*/**/__init__.py")}
+    others = {"tests", "bench", "checks", "lab", "importer"}
+    assert named == {name for name in present if name.split(".")[0] not in others}
+    image = (ROOT / "Containerfile").read_text()
+    assert all(f"COPY {name} {name}\n" in image for name in named if "." not in name)
+
+
+def test_documents_are_wrapped_at_100_characters_tables_and_blocks_excepted() -> None:
+    for file in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")):
+        prose = re.sub(r"^```.*?^```", "", file.read_text(), flags=re.DOTALL | re.MULTILINE)
+        assert [line for line in prose.splitlines() if len(line) > 100 and not line.startswith("|")] == [], file
+
+
+def functions() -> Iterator[tuple[Path, ast.FunctionDef | ast.AsyncFunctionDef, str]]:
+    """Every function of what is shipped, with the line that its name is in."""
+    for package in (*PACKAGES, "importer/src/importledger_client"):
+        for file in (ROOT / package).rglob("*.py"):
+            lines = file.read_text().splitlines()
+            for node in nodes(file):
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                    yield file, node, lines[node.lineno - 1]
+
+
+def test_the_application_is_put_together_in_less_than_50_lines() -> None:
+    [size] = [(node.end_lineno or 0) - node.lineno + 1 for _, node, _ in functions() if node.name == "create_app"]
+    assert size < 50
+
+
+def test_no_function_is_longer_than_60_lines_without_saying_why() -> None:
+    """The reason stands beside its name, `# long: …` or after the `noqa` of C901, which is ruff's limit of 12."""
+    long = [
+        f"{file.relative_to(ROOT)} {node.name}"
+        for file, node, line in functions()
+        if (node.end_lineno or 0) - node.lineno >= 60 and not re.search(r"# (long:|noqa: C901 -) \w+( \S+){3}", line)
+    ]
+    assert long == []
+    for file, node, line in functions():
+        assert "C901" not in line or re.search(r"C901 - \w+( \S+){2}", line), (file, node.name)
+
+
+def glossary(head: str) -> list[list[str]]:
+    """The rows of the glossary's table that begins with this word."""
+    page = (ROOT / "docs" / "glossary.md").read_text()
+    _, _, table = page.partition(f"\n| {head} |")
+    rows = table.split("\n\n")[0].splitlines()[2:]
+    assert rows
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+
+
+def words(cell: str) -> list[str]:
+    """The words of a cell, without what stands in brackets: `bell, ring`."""
+    return [word.strip(" `") for word in re.split(r"[,/]", re.sub(r"\([^)]*\)", "", cell)) if word.strip()]
+
+
+def snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().strip("_")
+
+
+def names() -> Iterator[tuple[str, str, Path]]:
+    """Every name that the service's own code gives at the top of a file: its kind, the name, and the file."""
+    for package in PACKAGES:
+        for file in (ROOT / package).rglob("*.py"):
+            yield "file", file.stem, file
+            for node in parsed(file).body:
+                match node:
+                    case ast.ClassDef(name=name):
+                        yield "class", name, file
+                    case ast.Assign(targets=[ast.Name(id=name)]) if re.match(r"[A-Z]\w*[a-z]", name):
+                        yield "class", name, file
+                    case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) if not name.startswith("_"):
+                        yield "function", name, file
+                    case _:
+                        pass
+
+
+def test_a_class_a_type_and_a_public_function_have_their_names_alone() -> None:
+    shared = {word for row in glossary("shared name") for word in words(row[0])}
+    homes: dict[tuple[str, str], set[Path]] = {}
+    for kind, name, file in names():
+        is_verb = kind == "function" and file.parent.name == "cli"  # called as what it does
+        if kind != "file" and not is_verb and not name.startswith("_"):
+            homes.setdefault((kind, name), set()).add(file)
+    twice = {name for (_, name), files in homes.items() if len(files) > 1}
+    assert twice == shared
+
+
+def test_no_name_is_one_that_the_glossary_gives_to_nothing_or_to_another_word() -> None:
+    rows = glossary("say")
+    said = {snake(word) for row in rows for word in words(row[0])}
+    refused = {snake(word.replace(" ", "_").replace("-", "_")) for row in rows for word in words(row[2])} - said
+    assert [(name, file) for _, name, file in names() if snake(name) in refused] == []
+    empty = {word for row in glossary("no name") for word in words(row[0])}
+    assert [(name, file) for _, name, file in names() if snake(name) in empty] == []
+
+
+def test_nothing_is_called_by_a_word_that_says_nothing() -> None:
+    empty = {word for row in glossary("no name") for word in words(row[0]) if row[1] == "anything"}
+    for package in PACKAGES:
+        for file in (ROOT / package).rglob("*.py"):
+            for node in nodes(file):
+                name = node.id if isinstance(node, ast.Name) else node.arg if isinstance(node, ast.arg) else ""
+                assert name not in empty, (file, name)
+
+
+def test_a_word_of_the_glossary_has_one_line() -> None:
+    said = [" ".join(row[0].split()) for row in glossary("say")]
+    assert len(said) == len(set(said))
+
+
+@pytest.mark.api_top_10("API9")
+def test_every_route_is_in_the_api_guide() -> None:
+    guide = (ROOT / "docs" / "api.md").read_text()
+    app = create_app("postgresql://nobody@127.0.0.1:1/none", b"k" * 32)
+    for route in app.routes:
+        assert isinstance(route, Route)
+        if route.path.endswith("/"):
+            assert route.methods
+            method = "POST" if "POST" in route.methods else "GET"
+            assert f"{method} {route.path}" in guide, route.path

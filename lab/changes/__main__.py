@@ -1,0 +1,111 @@
+"""`make changes`: make each usual change on a branch of its own that is thrown away, and show that it works there.
+
+A change is made on what is known to git here, committed or not. What is generated is generated, then come formatting,
+lint, types, the direction of imports, the near tests and those that concern the change. Ends with 1 when any of it
+fails, or when a change touches more files than docs/developing.md says. `ONLY=endpoint` makes one.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from lab.changes.change import GENERATED, Change, changes, promised
+from tests.support.folders import ROOT
+
+BIN = Path(sys.executable).parent
+OF_THE_HOUSE = ("checks/test_layout.py", "checks/test_repository.py", "tests/test_contract.py")
+"""What holds every change to how things are named, laid out and told."""
+BUILT = "api/guide"
+"""What git does not know and the service shows; made by `make setup`."""
+_READY = ("-o", f"{sys.prefix}/.ready", "-o", f"{BUILT}/index.html")
+_MAKE = ("make", "--silent", f"VENV={sys.prefix}", "ARGS=", *_READY)
+"""The verbs of the tree's Makefile, with the environment from here and nothing of what `make changes` was told."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make changes", description=__doc__)
+    parser.add_argument("--only", default="", help="those whose name contains this")
+    options = parser.parse_args()
+    wanted = [change for change in changes() if options.only in change.patch.stem]
+    if not wanted:
+        sys.exit(f"No change is called so: {', '.join(change.patch.stem for change in changes())}")
+    outcomes = [_is_as_promised(change) for change in wanted]
+    return 0 if all(outcomes) else 1
+
+
+def _is_as_promised(change: Change) -> bool:
+    """Make the change, and say what it touches and whether it works."""
+    began = time.monotonic()
+    with _branch(change.patch.stem) as tree:
+        try:
+            files = _made(change, tree)
+            failed = _failed(change, tree)
+        except subprocess.CalledProcessError as error:
+            files, failed = (), f"cannot be made: {error.stderr}"
+    allowed = promised().get(change.patch.name, 0)
+    outcome = failed or ("works" if len(files) <= allowed else f"touches more than {allowed} files")
+    print(f"{change.title} {len(files)} files, {outcome} ({time.monotonic() - began:.0f} s)", flush=True)
+    print("".join(f"    {file}\n" for file in files), end="", flush=True)
+    return outcome == "works"
+
+
+@contextmanager
+def _branch(name: str) -> Iterator[Path]:
+    """A working tree on a new branch, which both go away afterwards; no branch of somebody's has its name."""
+    with tempfile.TemporaryDirectory(prefix=f"importledger-{name}-") as folder:
+        tree, branch = Path(folder) / "tree", Path(folder).name
+        here = _git(ROOT, "stash", "create") or "HEAD"
+        _git(ROOT, "worktree", "add", "--quiet", "-b", branch, str(tree), here)
+        try:
+            if (ROOT / BUILT).is_dir():
+                shutil.copytree(ROOT / BUILT, tree / BUILT, dirs_exist_ok=True)
+            yield tree
+        finally:
+            _git(ROOT, "worktree", "remove", "--force", str(tree))
+            _git(ROOT, "branch", "--quiet", "-D", branch)
+
+
+def _made(change: Change, tree: Path) -> tuple[str, ...]:
+    """Make the change; the files that somebody had to touch."""
+    _git(tree, "apply", str(change.patch))
+    _run(tree, BIN / "python", "-m", "api.generated").check_returncode()
+    _git(tree, "add", "--all")
+    touched = _git(tree, "diff", "--cached", "--name-only", "HEAD").split("\n")
+    return tuple(file for file in touched if file not in GENERATED)
+
+
+def _failed(change: Change, tree: Path) -> str:
+    """What does not pass with the change, and how it says so; empty when all does."""
+    steps: Sequence[tuple[str | Path, ...]] = (
+        (*_MAKE, "check"),
+        (*_MAKE, "test-fast"),
+        (BIN / "python", "-m", "pytest", "-n", "2", "-q", *OF_THE_HOUSE, *change.tests),
+    )
+    for step in steps:
+        ended = _run(tree, *step)
+        if ended.returncode:
+            said = " ".join(Path(part).name if isinstance(part, Path) else part for part in step)
+            return f"fails at {said}:\n{ended.stdout}{ended.stderr}"
+    return ""
+
+
+def _run(tree: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
+    """With the code of this tree, wherever the environment was installed from."""
+    paths = os.pathsep.join((str(tree), str(tree / "importer" / "src")))
+    environment = {**os.environ, "PYTHONPATH": paths, "MAKEFLAGS": ""}
+    return subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False)
+
+
+def _git(tree: Path, *arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=tree, capture_output=True, text=True, check=True).stdout.strip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

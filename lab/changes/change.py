@@ -1,0 +1,44 @@
+"""A change as its file tells it: a title, the tests that concern it, and what it does to which files."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.folders import ROOT
+
+FOLDER = ROOT / "lab" / "changes"
+TABLE = ROOT / "docs" / "developing.md"
+GENERATED = ("docs/openapi.json", "docs/errors.md")
+"""What `python -m api.generated` writes, which nobody edits."""
+
+_ROW = re.compile(r"^\| [^|]+ \(`(?P<patch>\w+\.patch)`\) \| (?P<files>\d+) \|", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A patch: `title` is its first line, `tests` stand after `Tests:`, `files` are those that it adds or edits."""
+
+    patch: Path
+    title: str
+    tests: tuple[str, ...]
+    files: tuple[str, ...]
+
+
+def changes() -> list[Change]:
+    """Every change that lies beside this file, by name."""
+    return [change_of(patch, patch.read_text()) for patch in sorted(FOLDER.glob("*.patch"))]
+
+
+def change_of(patch: Path, text: str) -> Change:
+    """The change that a patch tells. Pure. Raises ValueError for one without tests or files."""
+    told = text.partition("diff --git ")[0]
+    tests = re.search(r"^Tests: (.+?)\n\n", told, re.MULTILINE | re.DOTALL)
+    files = re.findall(r"^diff --git a/\S+ b/(\S+)$", text, re.MULTILINE)
+    if tests is None or not files:
+        raise ValueError(f"{patch}: a change names its tests, and touches a file")
+    return Change(patch, told.partition("\n")[0], tuple(tests[1].split()), tuple(files))
+
+
+def promised() -> dict[str, int]:
+    """How many files each change touches, by its patch, as docs/developing.md tells it."""
+    return {row["patch"]: int(row["files"]) for row in _ROW.finditer(TABLE.read_text())}

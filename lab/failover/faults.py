@@ -1,0 +1,165 @@
+"""The faults, a function each: measured, undone, and the world whole again. `FAULTS` has them in their order."""
+
+import json
+import signal
+import time
+from collections.abc import Callable
+
+from lab.failover.gaps import Bar, Measured
+from lab.failover.store import Node
+from lab.failover.world import ROLES, SITES, World
+from tests.support.running import is_ready, wait_for
+
+_CANCEL_WAITING = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+ALONE_S = 3.5
+"""How long the primary commits alone, in seconds: a standby that hears nothing for 5 s connects again."""
+AWAY_S = 10.0
+"""How long what is not needed stays away."""
+STANDBY = Bar(alone_s=1.0)
+NO_MANAGER = Bar(alone_s=5.0)
+
+
+def kill(world: World) -> Measured:
+    """The primary's machine dies, and boots again when another is the primary."""
+    former = world.store.wait_for_primary()
+
+    def inject() -> Node:
+        former.machine.lose_power()
+        return former
+
+    return world.measure("kill primary", inject, former.boot, bar=Bar(), has_new_primary=True)
+
+
+def cut(world: World) -> Measured:
+    """The primary's cable is pulled: no RST, no answer, and Postgres there goes on."""
+    former = world.store.wait_for_primary()
+
+    def inject() -> Node:
+        world.network.cut(former.machine)
+        return former
+
+    return world.measure("cut primary", inject, world.network.heal, bar=Bar(), has_new_primary=True)
+
+
+def split(world: World) -> Measured:
+    """The primary, HAProxy and one api, relay, worker and their importers are on the smaller side."""
+    former = world.store.wait_for_primary()
+
+    def inject() -> Node:
+        world.network.split([former.machine, world.machines["proxy"], *world.site("1")])
+        return former
+
+    return world.measure("split", inject, world.network.heal, bar=Bar(), apis=["api2"], has_new_primary=True)
+
+
+def switch_over(world: World) -> Measured:
+    """Patroni is asked for another primary."""
+    former = world.store.wait_for_primary()
+
+    def inject() -> Node:
+        world.store.switch_over(former)
+        return former
+
+    return world.measure("switchover", inject, _nothing, bar=Bar(), has_new_primary=True)
+
+
+def lose_standby(world: World) -> Measured:
+    """A standby's machine dies: the other one is enough for a commit."""
+    lost = world.store.standbys()[0]
+
+    def inject() -> None:
+        lost.machine.lose_power()
+        time.sleep(AWAY_S)
+
+    return world.measure("loss of a standby", inject, lost.boot, bar=STANDBY)
+
+
+def cut_standby(world: World) -> Measured:
+    """The same with its cable pulled."""
+    lost = world.store.standbys()[-1]
+
+    def inject() -> None:
+        world.network.cut(lost.machine)
+        time.sleep(AWAY_S)
+
+    return world.measure("cut standby", inject, world.network.heal, bar=STANDBY)
+
+
+def cancel_waits(world: World) -> Measured:
+    """Cancel commits that wait for a standby, let importers send again, and lose the primary.
+
+    What was committed then is visible, and the primary alone has it: its importers must not be told that it is stored.
+    """
+    former = world.store.wait_for_primary()
+
+    def inject() -> Node:
+        for process in former.machine.processes():
+            if "walsender" in " ".join(process.cmdline()):
+                process.send_signal(signal.SIGSTOP)
+        cancelled, until = 0, time.monotonic() + ALONE_S
+        with world.connection() as connection:
+            while time.monotonic() < until:
+                cancelled += connection.execute(_CANCEL_WAITING).rowcount
+                time.sleep(0.05)
+        former.machine.lose_power()
+        assert cancelled, "no commit has waited for a standby"
+        return former
+
+    return world.measure("cancelled waits", inject, former.boot, bar=Bar(), has_new_primary=True)
+
+
+def lose_redis(world: World) -> Measured:
+    """Redis dies with all that it knows, and is away for a while."""
+
+    def inject() -> None:
+        world.machines["redis"].lose_power()
+        time.sleep(AWAY_S)
+
+    return world.measure("loss of Redis", inject, world.boot_redis, bar=NO_MANAGER)
+
+
+def restart_all(world: World) -> Measured:
+    """Every role is stopped and started, one after the other."""
+    return world.measure("rolling restart", lambda: _restart_each(world), _nothing, bar=NO_MANAGER, together=True)
+
+
+def upgrade_all(world: World, code_to: Callable[[], None]) -> Measured:
+    """The schema is brought to the new version, then each role, one after the other, and what that left outdated.
+
+    Relays and workers are stopped before where the new version says so.
+    """
+
+    def inject() -> None:
+        code_to()
+        told = world.operator("migrate", "--check", "--json", codes=(0, 2, 3)).splitlines()[-1]
+        if not json.loads(told)["can_be_rolled"]:
+            for role in ("relay", "worker"):
+                for site in SITES:
+                    world.roles[f"{role}{site}"].stop()
+        world.operator("migrate")
+        _restart_each(world)
+        world.operator("projections", "rebuild", "--outdated")
+
+    return world.measure("rolling upgrade", inject, _nothing, bar=NO_MANAGER, together=True)
+
+
+def _restart_each(world: World) -> None:
+    for role in ROLES:
+        for site in SITES:
+            program = world.roles[f"{role}{site}"]
+            code = program.stop()
+            assert code in (0, -signal.SIGTERM), f"{role}{site} ended with {code}: {program.last_line}"
+            program.start()
+            if role == "api":
+                wait_for(lambda at=site: is_ready(world.api_url(at)), f"{role}{site} is ready", timeout_s=60)  # type: ignore[misc]
+            else:
+                time.sleep(1)
+
+
+def _nothing() -> None:
+    return None
+
+
+FAULTS: tuple[Callable[[World], Measured], ...] = (
+    kill, cut, split, switch_over, lose_standby, cut_standby, cancel_waits, lose_redis, restart_all,
+)  # fmt: skip

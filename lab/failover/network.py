@@ -1,0 +1,114 @@
+"""Machines that are network namespaces, on one switch whose cables can be pulled.
+
+They stand in a mount, pid and network namespace of the run's own (`lab.failover.apart`), so that nothing of them
+outlives it, and nothing of the machine's own network is touched. A cable that is pulled loses what is sent, and tells
+nobody: the port leaves its bridge.
+"""
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import psutil
+
+NETWORK = "10.77.0"
+OBSERVER = f"{NETWORK}.1"
+"""The address of the run itself, on the switch."""
+_CLONE_NEWNET = 0x40000000
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def ip(*words: str) -> None:
+    """Raises CalledProcessError."""
+    subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+def mount_memory(folder: Path) -> None:
+    """A memory disk, which ends with the run's mount namespace."""
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(folder)], check=True)
+
+
+class Machine:
+    """A network namespace with one address."""
+
+    def __init__(self, name: str, number: int) -> None:
+        self.name = name
+        self.address = f"{NETWORK}.{number}"
+        self.port = f"to-{name}"
+        self._file = Path("/run/netns") / name
+
+    @contextlib.contextmanager
+    def inside(self) -> Iterator[None]:
+        """This thread's sockets, and the programs that it starts, are the machine's until the end of the block."""
+        with self._file.open() as there, Path("/proc/thread-self/ns/net").open() as here:
+            _enter(there.fileno())
+            try:
+                yield
+            finally:
+                _enter(here.fileno())
+
+    def processes(self) -> list[psutil.Process]:
+        """Everything that runs on it, whoever has started it."""
+        namespace = self._file.stat().st_ino
+        found = []
+        for pid in psutil.pids():
+            with contextlib.suppress(OSError, psutil.NoSuchProcess):
+                if Path(f"/proc/{pid}/ns/net").stat().st_ino == namespace and pid != os.getpid():
+                    found.append(psutil.Process(pid))
+        return found
+
+    def lose_power(self) -> None:
+        """SIGKILL to everything on it."""
+        doomed = self.processes()
+        for process in doomed:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGKILL)
+        psutil.wait_procs(doomed, timeout=20)
+
+
+def _enter(namespace: int) -> None:
+    if _libc.setns(namespace, _CLONE_NEWNET) != 0:
+        raise OSError(ctypes.get_errno(), "setns")
+
+
+class Network:
+    """The switch: a bridge that joins all, and a second one for those that are split off together."""
+
+    def __init__(self) -> None:
+        Path("/run/netns").mkdir(parents=True, exist_ok=True)
+        mount_memory(Path("/run/netns"))
+        ip("link", "set", "lo", "up")
+        for bridge in ("whole", "apart"):
+            ip("link", "add", bridge, "type", "bridge")
+            ip("link", "set", bridge, "up")
+        ip("address", "add", f"{OBSERVER}/24", "dev", "whole")
+        self.machines: dict[str, Machine] = {}
+
+    def machine(self, name: str, number: int) -> Machine:
+        """A further machine, connected."""
+        machine = self.machines[name] = Machine(name, number)
+        ip("netns", "add", name)
+        ip("link", "add", machine.port, "type", "veth", "peer", "name", "eth0", "netns", name)
+        ip("link", "set", machine.port, "master", "whole", "up")
+        ip("-n", name, "link", "set", "lo", "up")
+        ip("-n", name, "address", "add", f"{machine.address}/24", "dev", "eth0")
+        ip("-n", name, "link", "set", "eth0", "up")
+        return machine
+
+    def cut(self, machine: Machine) -> None:
+        """What it sends and what is sent to it is lost, without a word to either side."""
+        ip("link", "set", machine.port, "nomaster")
+
+    def split(self, machines: Iterable[Machine]) -> None:
+        """These reach each other and nobody else."""
+        for machine in machines:
+            ip("link", "set", machine.port, "master", "apart")
+
+    def heal(self) -> None:
+        """All cables are as they were."""
+        for machine in self.machines.values():
+            ip("link", "set", machine.port, "master", "whole")

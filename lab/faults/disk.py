@@ -1,0 +1,61 @@
+"""The disk full under a service of its own: on a small memory disk, where the right to mount one is there."""
+
+import contextlib
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+from lab.faults.account import Findings
+from lab.faults.world import World
+
+SIZE_MB = 1_400
+"""With room for as much log as Postgres may hold, beside its tables."""
+FULL_S = 6.0
+
+
+class NotMountable(Exception):
+    """This user may not mount a memory disk."""
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path, *, size_mb: int = SIZE_MB) -> Iterator[Path]:
+    """A memory disk in the folder. Raises NotMountable."""
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size_mb}m,mode=0711", "tmpfs", str(folder)],
+        capture_output=True,
+        check=False,
+    )
+    if mounted.returncode != 0:
+        folder.rmdir()
+        raise NotMountable(mounted.stderr.decode().strip())
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=False)
+
+
+def fill(file: Path) -> Path:
+    """A file that takes all the room that is left."""
+    with contextlib.suppress(OSError), file.open("wb", buffering=0) as ballast:
+        while ballast.write(bytes(4_096)):
+            pass
+    return file
+
+
+def fill_the_disk(folder: Path, random: Random) -> tuple[Findings, float]:
+    """Fill the disk under load, make room again; the invariants, and the seconds until the service works again."""
+    with small_disk(folder) as disk:
+        world = World(disk, random)
+        try:
+            time.sleep(3)
+            ballast = fill(disk / "ballast")
+            time.sleep(FULL_S)
+            ballast.unlink()
+            seconds = world.seconds_until_working()
+            world.come_to_rest()
+            return world.findings(), seconds
+        finally:
+            world.close()

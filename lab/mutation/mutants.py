@@ -1,0 +1,185 @@
+"""The changes that are tried at a source file, one at a time: mutmut's, and limits that are one smaller.
+
+Changed is what decides, wherever it stands: functions, rows of tables, decorators' arguments, defaults. Left alone
+is what only says something: docstrings, the sentences and sources of rules, types and type variables; and what is
+never looked at, such as the size of a cache.
+"""
+
+import importlib
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from lab.mutation.mutant import Mutant
+
+# Without types: the tool is installed by `make mutants` only, and what is checked must not depend on that.
+cst: Any = importlib.import_module("libcst")
+metadata: Any = importlib.import_module("libcst.metadata")
+operators: Any = importlib.import_module("mutmut.mutation.mutators")
+
+_SAYS_ONLY = {"Sentence", "TypeVar", "lru_cache", "cast", "len", "isinstance", "assert_never"}
+"""Calls without an argument that decides: they only say something, take only what fits, or are never made."""
+_SAYS_ONLY_ARGUMENTS = {"says", "source", "frozen", "kw_only", "maxsize"}
+
+_WORDS_OF_A_CODE = 2
+"""Texts of more words are sentences."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A change that is not yet made: making it takes milliseconds, and a sample leaves most of them."""
+
+    file: str
+    line: int
+    function: tuple[str, ...]
+    runs_at_import: bool
+    source: str
+    changed: Callable[[], str]
+
+    def mutant(self) -> Mutant | None:
+        """None where the change is none, or no Python."""
+        changed = self.changed()
+        if changed == self.source or not _compiles(changed):
+            return None
+        was, now = _difference(self.source, changed)
+        return Mutant(self.file, self.line, self.function, self.runs_at_import, was, now, changed)
+
+
+def drafts_of(file: str) -> list[Draft]:
+    """Every change of the file, from its top to its end."""
+    source = Path(file).read_text()
+    wrapper = metadata.MetadataWrapper(cst.parse_module(source))
+    module, positions = wrapper.module, wrapper.resolve(metadata.PositionProvider)
+    parts = [module.code_for_node(statement) for statement in module.body]
+    before = "".join(map(module.code_for_node, module.header))
+    after = "".join(map(module.code_for_node, module.footer))
+
+    def changed(index: int, node: Any, other: Any) -> str:
+        part = module.code_for_node(module.body[index].deep_replace(node, other))
+        return "".join((before, *parts[:index], part, *parts[index + 1 :], after))
+
+    found = [
+        Draft(
+            file,
+            positions[node].start.line,
+            place.function,
+            place.runs_at_import,
+            source,
+            partial(changed, index, node, other),
+        )
+        for index, statement in enumerate(module.body)
+        for node, place in _decisive(statement, _Place())
+        for other in _changes(node)
+    ]
+    return sorted(found, key=lambda draft: draft.line)
+
+
+def mutants_of(drafts: Iterable[Draft]) -> list[Mutant]:
+    """The changes made, each once."""
+    made = (draft.mutant() for draft in drafts)
+    return list({(mutant.file, mutant.source): mutant for mutant in made if mutant is not None}.values())
+
+
+@dataclass(frozen=True)
+class _Place:
+    function: tuple[str, ...] = ()
+    runs_at_import: bool = True
+
+
+def _decisive(node: Any, place: _Place) -> Iterator[tuple[Any, _Place]]:
+    """Each node that may be changed, and where it stands."""
+    if _says_only(node):
+        return
+    yield node, place
+    for child in node.children:
+        inside = place
+        if isinstance(node, cst.FunctionDef | cst.ClassDef) and child is node.body:
+            is_class = isinstance(node, cst.ClassDef)
+            inside = _Place((*place.function, node.name.value), place.runs_at_import and is_class)
+        yield from _decisive(child, inside)
+
+
+def _says_only(node: Any) -> bool:
+    if isinstance(node, cst.Annotation | cst.Import | cst.ImportFrom):
+        return True
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Name):
+        return node.func.value in _SAYS_ONLY
+    if isinstance(node, cst.Arg) and node.keyword is not None:
+        return node.keyword.value in _SAYS_ONLY_ARGUMENTS
+    if isinstance(node, cst.Assign):
+        return _is_type(node)
+    if isinstance(node, cst.SimpleString | cst.ConcatenatedString):
+        return len(str(node.evaluated_value).split()) > _WORDS_OF_A_CODE
+    return isinstance(node, cst.Expr) and isinstance(node.value, cst.SimpleString)
+
+
+def _is_type(node: Any) -> bool:
+    """`Command = Create | Change`, `Check = Callable[…]`: the name of a type, which nothing is decided by."""
+    name = getattr(node.targets[0].target, "value", "")
+    is_named = isinstance(name, str) and name.strip("_")[:1].isupper() and not name.isupper()
+    return is_named and isinstance(node.value, cst.Subscript | cst.BinaryOperation)
+
+
+def _changes(node: Any) -> Iterator[Any]:
+    """mutmut's changes of this node, without those that say the same as another, and limits that are one smaller."""
+    for kind, operator in operators.mutation_operators:
+        if not isinstance(node, kind):
+            continue
+        if operator is operators.operator_string:
+            yield from list(operator(node))[:1]  # the others change letters' case
+        elif operator is operators.operator_arg_removal:
+            yield from _without_an_argument(node)
+        elif operator is operators.operator_match:
+            yield from _without_a_case(node)
+        else:
+            yield from operator(node)
+    if isinstance(node, cst.Integer):
+        number = node.evaluated_value - 1
+        yield node.with_changes(value=str(number)) if number >= 0 else cst.parse_expression(f"({number})")
+
+
+def _without_an_argument(call: Any) -> Iterator[Any]:
+    """Arguments by place become None, those by name are left out: the other way round nothing would run at all."""
+    for index, argument in enumerate(call.args):
+        if argument.star or _says_only(argument) or _says_only(argument.value):
+            continue
+        if argument.keyword is not None:
+            yield call.with_changes(args=[*call.args[:index], *call.args[index + 1 :]])
+        elif not (isinstance(argument.value, cst.Name) and argument.value.value == "None"):
+            none = argument.with_changes(value=cst.Name("None"))
+            yield call.with_changes(args=[*call.args[:index], none, *call.args[index + 1 :]])
+
+
+def _without_a_case(match: Any) -> Iterator[Any]:
+    for index, case in enumerate(match.cases):
+        if len(match.cases) > 1 and "assert_never" not in cst.Module([]).code_for_node(case.body):
+            yield match.with_changes(cases=[*match.cases[:index], *match.cases[index + 1 :]])
+
+
+def _compiles(source: str) -> bool:
+    with warnings.catch_warnings(action="error"), suppress(SyntaxError):
+        return bool(compile(source, "a mutant", "exec"))
+    return False
+
+
+def _difference(source: str, changed: str) -> tuple[str, str]:
+    """The lines that differ, before and after, each as one line."""
+    old, new = source.splitlines(), changed.splitlines()
+    first = next(i for i, (one, other) in enumerate(zip([*old, ""], [*new, ""], strict=False)) if one != other)
+    if len(old) == len(new):
+        last = next(i for i in range(1, len(old) + 1) if old[-i] != new[-i])
+        return _one_line(old[first : len(old) - last + 1]), _one_line(new[first : len(new) - last + 1])
+    parts = [part for part in SequenceMatcher(None, old, new, autojunk=False).get_opcodes() if part[0] != "equal"]
+    return (
+        _one_line([line for _, start, end, _, _ in parts for line in old[start:end]]),
+        _one_line([line for _, _, _, start, end in parts for line in new[start:end]]),
+    )
+
+
+def _one_line(lines: list[str]) -> str:
+    return " ".join(line.strip() for line in lines)

@@ -1,0 +1,108 @@
+"""Puts a mutant into a running process, by exchanging the code of its functions, or into one that is yet to import it.
+
+Functions get other code wherever they already are: in tables of rules, in closures, behind decorators. What ran when
+the module was imported has left its results behind, so that such a mutant needs a process that imports it anew.
+"""
+
+import gc
+import importlib.util
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from functools import _lru_cache_wrapper
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from lab.mutation.mutant import Mutant
+
+HERE = Path.cwd()
+
+
+class NotExchangeable(Exception):
+    """The mutant has other functions than its original, or keeps other variables alive in them."""
+
+
+def name_of(code: CodeType) -> str:
+    """The function that the code belongs to, as a mutant names it: `ordered.holds`, also for its comprehensions."""
+    return ".".join(step for step in code.co_qualname.split(".") if not step.startswith("<"))
+
+
+def functions_of(files: Sequence[str]) -> dict[str, list[FunctionType]]:
+    """Every function that there is in this process, by the file of its code."""
+    found: dict[str, list[FunctionType]] = {str(Path(file).resolve()): [] for file in files}
+    for thing in gc.get_objects():
+        if type(thing) is FunctionType and thing.__code__.co_filename in found:
+            found[thing.__code__.co_filename].append(thing)
+    return found
+
+
+def caches() -> list[Any]:
+    """The project's functions that keep their results: what they have answered before, they are not asked again."""
+    found = []
+    for thing in gc.get_objects():
+        if isinstance(thing, _lru_cache_wrapper):
+            code = getattr(thing.__wrapped__, "__code__", None)  # classes have none
+            if code is not None and Path(code.co_filename).is_relative_to(HERE):
+                found.append(thing)
+    return found
+
+
+def forget_results(functions: Iterable[Any]) -> None:
+    for function in functions:
+        function.cache_clear()
+
+
+def exchange(mutant: Mutant, functions: Sequence[FunctionType]) -> None:
+    """Give the file's functions the mutant's code. Raises NotExchangeable."""
+    path = Path(mutant.file).resolve()
+    olds = list(codes_of(compile(path.read_text(), str(path), "exec")))
+    news = list(codes_of(compile(mutant.source, str(path), "exec")))
+    if [code.co_qualname for code in olds] != [code.co_qualname for code in news]:
+        raise NotExchangeable
+    others = {old: new for old, new in zip(olds, news, strict=True) if old != new}
+    for function in functions:
+        new = others.get(function.__code__)
+        if new is None:
+            continue
+        if new.co_freevars != function.__code__.co_freevars:
+            raise NotExchangeable
+        function.__code__ = new
+
+
+def codes_of(code: CodeType) -> Iterator[CodeType]:
+    """The code and all that is defined in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from codes_of(constant)
+
+
+def module_of(file: str) -> str:
+    return ".".join(Path(file).with_suffix("").parts).removesuffix(".__init__")
+
+
+class Imports:
+    """Imports the mutant where its module is asked for. Nothing may have imported that before."""
+
+    def __init__(self, mutant: Mutant) -> None:
+        self._module = module_of(mutant.file)
+        self._mutant = mutant
+        assert self._module not in sys.modules
+
+    def find_spec(self, name: str, path: object = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name != self._module:
+            return None
+        file = Path(self._mutant.file).resolve()
+        within = [str(file.parent)] if file.name == "__init__.py" else None
+        loader = _Loader(name, str(file), self._mutant.source)
+        return importlib.util.spec_from_file_location(name, file, loader=loader, submodule_search_locations=within)
+
+
+class _Loader(SourceFileLoader):
+    def __init__(self, name: str, path: str, source: str) -> None:
+        super().__init__(name, path)
+        self._source = source
+
+    def get_code(self, fullname: str) -> CodeType:
+        return compile(self._source, self.path, "exec")

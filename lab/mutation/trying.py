@@ -1,0 +1,233 @@
+"""pytest, as mutants need it: pure tests alone, the same examples each time, the likeliest test first, one failure.
+
+`Trial` is the plugin. It collects the tests of a group once; then each mutant gets a fork in which its functions are
+exchanged, and the tests that reach them run, shortest first.
+"""
+
+import os
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import coverage
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+
+from lab.mutation.children import Children, Ended, limit
+from lab.mutation.mutant import Mutant
+from lab.mutation.swapping import (
+    Imports,
+    NotExchangeable,
+    caches,
+    codes_of,
+    exchange,
+    forget_results,
+    functions_of,
+    name_of,
+)
+
+OPTIONS = ["-q", "-s", "--noconftest", "--tb=no", "--assert=plain", "-p", "no:cacheprovider", "--no-header"]
+_OWN_FIXTURES = {"request", "monkeypatch", "tmp_path", "tmp_path_factory", "capsys", "recwarn", "caplog"}
+"""Tests that ask for others start something, or need what `conftest.py` prepares."""
+NOT_HERE = 4
+"""Exit code of a fork in which functions cannot be exchanged."""
+_TIMES, _SPARE_S = 10, 1.0
+"""A test may take ten times as long as without a change, and a second."""
+
+AT_IMPORT = "import"
+
+Reached = dict[str, set[str]]
+"""Tests by the function that they reach, `file:name`."""
+
+
+def pytest_main(tests: Sequence[str], plugin: object) -> int:
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    return int(pytest.main([*OPTIONS, *tests], plugins=[plugin]))
+
+
+class Pure:
+    """Leaves the pure tests, and has laws tried with the same examples each time, without looking for smaller ones."""
+
+    def pytest_configure(self) -> None:
+        settings.register_profile(
+            "mutants",
+            deadline=None,
+            derandomize=True,
+            database=None,
+            max_examples=15,
+            phases=[Phase.explicit, Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        settings.load_profile("mutants")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = [item for item in items if _is_pure(item)]
+
+
+def _is_pure(item: pytest.Item) -> bool:
+    asked = set(getattr(item, "fixturenames", ()))
+    given = set(item.callspec.params) if hasattr(item, "callspec") else set()
+    return asked <= _OWN_FIXTURES | given and item.get_closest_marker("slow") is None
+
+
+class Recent:
+    """The tests that have noticed a change, the last one first: neighbours are noticed by the same."""
+
+    def __init__(self) -> None:
+        self._order: dict[str, int] = {}
+
+    def noticed(self, test: str) -> None:
+        self._order[test] = len(self._order) and max(self._order.values()) + 1
+
+    def rank(self, test: str) -> int:
+        return -self._order.get(test, -1)
+
+    def last_file(self) -> str:
+        """The file of the test that noticed last; "" as long as none has."""
+        return max(self._order, key=self._order.__getitem__, default="").partition("::")[0]
+
+
+class Trial(Pure):
+    """Tries mutants whose functions can be exchanged. `tell` gets each one's number and how it ended."""
+
+    def __init__(self, mutants: dict[int, Mutant], at_most: int, tell: Callable[[int, Ended], None]) -> None:
+        self._mutants = mutants
+        self._files = {str(Path(mutant.file).resolve()): mutant.file for mutant in mutants.values()}
+        self._coverage = coverage.Coverage(data_file=None, config_file=False, include=list(self._files))
+        self._tell = tell
+        self._children = Children(at_most, self._ended)
+        self._recent = Recent()
+        self._reached: Reached = {}
+        self._seconds: dict[str, float] = {}
+        self.again: list[int] = []
+        """Mutants that need a process of their own, which imports them."""
+
+    def pytest_sessionstart(self) -> None:
+        self._coverage.start()
+        self._coverage.switch_context(AT_IMPORT)
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        self._run_unchanged(session)
+        self._reached = reached_by(self._coverage.get_data(), self._files)
+        forget_results(caches())
+        functions = functions_of(sorted(self._files))
+        for number, mutant in self._mutants.items():
+            reached = self._reached.get(f"{mutant.file}:{'.'.join(mutant.function)}", set())
+            tests = [item for item in session.items if item.nodeid in reached]
+            if mutant.runs_at_import or not tests:
+                if mutant.runs_at_import or AT_IMPORT in reached:
+                    self.again.append(number)
+                else:
+                    self._tell(number, Ended("unreached", ""))
+                continue
+            tests.sort(key=lambda item: (self._recent.rank(item.nodeid), self._seconds[item.nodeid]))
+            own = functions[str(Path(mutant.file).resolve())]
+
+            def run(tell: Callable[[str], None], mutant=mutant, tests=tests, own=own) -> int:  # type: ignore[no-untyped-def]
+                try:
+                    exchange(mutant, own)
+                except NotExchangeable:
+                    return NOT_HERE
+                return _run_until_noticed(session, tests, self._seconds, tell)
+
+            self._children.start(number, run)
+        self._children.finish()
+        return True
+
+    def _run_unchanged(self, session: pytest.Session) -> None:
+        """Every test once, to see which functions it reaches and how long it takes. In this process, as a warm-up."""
+        keeping = caches()
+        for item in session.items:
+            forget_results(keeping)  # else only the first test would reach what they call
+            self._coverage.switch_context(item.nodeid)
+            began = time.process_time()
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+            self._seconds[item.nodeid] = time.process_time() - began
+            if session.testsfailed:
+                raise session.Failed(f"{item.nodeid} fails without a change")
+        self._coverage.stop()
+
+    def _ended(self, number: int, ended: Ended) -> None:
+        mutant = self._mutants[number]
+        if ended.by:
+            self._recent.noticed(ended.by)
+        is_left = (
+            ended.outcome == "survived" and "import" in self._reached[f"{mutant.file}:{'.'.join(mutant.function)}"]
+        )
+        if is_left or ended.outcome == f"failed with {NOT_HERE}":
+            self.again.append(number)
+        else:
+            self._tell(number, ended)
+
+
+def reached_by(data: coverage.CoverageData, files: dict[str, str]) -> Reached:
+    """Whose lines were run by what."""
+    found: Reached = defaultdict(set)
+    for path, file in files.items():
+        by_line = data.contexts_by_lineno(path)
+        for code in codes_of(compile(Path(path).read_text(), path, "exec")):
+            lines = {line for _, _, line in code.co_lines()} - {None, 0, code.co_firstlineno}
+            for line in lines or {code.co_firstlineno}:
+                found[f"{file}:{name_of(code)}"].update(by_line.get(line or 0, ()))
+    return found
+
+
+def _run_until_noticed(
+    session: pytest.Session, tests: Sequence[pytest.Item], seconds: dict[str, float], tell: Callable[[str], None]
+) -> int:
+    for item in tests:
+        limit(seconds[item.nodeid] * _TIMES + _SPARE_S)
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+        if session.testsfailed:
+            tell(item.nodeid)
+            return 1
+    return 0
+
+
+class Anew(Pure):
+    """In a process of the mutant's own, before anything has imported it."""
+
+    def __init__(self, mutant: Mutant, recent: Recent, tell: Callable[[str], None]) -> None:
+        self._recent = recent
+        self._told = tell
+        sys.meta_path.insert(0, Imports(mutant))
+        limit(30)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        super().pytest_collection_modifyitems(items)
+        items.sort(key=lambda item: self._recent.rank(item.nodeid))
+
+    def pytest_runtest_logstart(self) -> None:
+        limit(30)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._told(report.nodeid)
+
+
+def try_anew(
+    mutants: dict[int, Mutant], tests: Sequence[str], at_most: int, tell: Callable[[int, Ended], None]
+) -> None:
+    """Import each mutant in a process of its own, forked from this one, and run the tests until one notices."""
+    recent = Recent()
+
+    def ended(number: int, how: Ended) -> None:
+        if how.by:
+            recent.noticed(how.by)
+        tell(number, how)
+
+    children = Children(at_most, ended)
+    for number, mutant in mutants.items():
+
+        def run(told: Callable[[str], None], mutant: Mutant = mutant) -> int:
+            """The file whose tests noticed last comes alone first: collecting all the others takes longer."""
+            trial = Anew(mutant, recent, told)
+            alone = recent.last_file()
+            return (alone and pytest_main([alone, "-x"], trial)) or pytest_main([*tests, "-x"], trial)
+
+        children.start(number, run)
+    children.finish()
