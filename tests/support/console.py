@@ -60,12 +60,12 @@ def new_user(
     return user_id
 
 
-def new_session(ledger: Ledger, user_id: str) -> str:
-    """The token of a fresh session of the user, for the cookie."""
+def new_session(ledger: Ledger, user_id: str, authority: AuthorityKey = AUTHORITY) -> str:
+    """The token of a fresh session of the user, for the cookie; `authority` is the key of the service."""
     session, token = f"s_{secrets.token_hex(8)}", new_token()
 
     def beside(connection: Connection[Any], events: Sequence[Recorded]) -> None:
-        begin_session(connection, AUTHORITY, token, session, user_id, now())
+        begin_session(connection, authority, token, session, user_id, now())
 
     command = SignIn(session=session, method="link")
     ledger.execute(stream_of(user_id), command, at=now(), by=f"user:{user_id}", beside=beside)
