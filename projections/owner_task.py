@@ -128,7 +128,19 @@ ORDER BY t.requested_at DESC, t.task_id
 LIMIT %(limit)s
 """
 _SELECT_ONE = f"{_SELECT} WHERE t.task_id = %(task_id)s"
-_SELECT_OPEN = "SELECT task_id FROM owner_task WHERE status IN ('REQUESTED', 'RUNNING') ORDER BY requested_at LIMIT 100"
+_SELECT_OPEN = """
+SELECT task_id
+FROM (
+    SELECT task_id, t.status, requested_at, row_number() OVER (PARTITION BY organisation ORDER BY requested_at) AS turn
+    FROM owner_task AS t
+    LEFT JOIN console_user USING (user_id)
+    WHERE requested_at
+        > (SELECT min(requested_at) FROM owner_task WHERE status IN ('REQUESTED', 'RUNNING')) - interval '1 hour'
+) AS recent
+WHERE status IN ('REQUESTED', 'RUNNING')
+ORDER BY turn, requested_at
+LIMIT 100
+"""
 _SELECT_ALL_OPEN = f"{_SELECT} WHERE t.status IN ('REQUESTED', 'RUNNING') ORDER BY t.requested_at LIMIT %(limit)s"
 
 
@@ -168,7 +180,7 @@ async def owner_task(connection: AsyncConnection[Any], task_id: str) -> OwnerTas
 
 
 def open_tasks(connection: Connection[Any]) -> list[str]:
-    """The ids of tasks that are not carried out, the oldest first."""
+    """The ids of tasks that are not carried out, by turns of the organisations that have asked lately."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         return [task_id for (task_id,) in cursor.execute(_SELECT_OPEN)]
 

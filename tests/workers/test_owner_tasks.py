@@ -16,7 +16,7 @@ from eventstore.clock import now
 from eventstore.errors import IllegalTransition
 from eventstore.log.ledger import Ledger
 from projections.access_key import SELECT_KEYS
-from projections.owner_task import OwnerTask, read_owner_task
+from projections.owner_task import OwnerTask, open_tasks, read_owner_task
 from telemetry.supervision import supervision
 from tests.support.console import AUTHORITY, new_user, stage_account
 from tests.support.following import follow
@@ -24,8 +24,8 @@ from tests.support.running import wait_for
 from workers.owner_tasks import OwnerTasks
 
 
-def ask(ledger: Ledger, user: str, kind: OwnerTaskKind, **arguments: str) -> str:
-    task_id = f"t_{kind}"
+def ask(ledger: Ledger, user: str, kind: OwnerTaskKind, number: str = "", **arguments: str) -> str:
+    task_id = f"t_{kind}{number}"
     command = RequestOwnerTask(kind=kind, arguments=arguments, user=user, reason="r_1", requested_at=now())
     command = with_mac(command, task_id, AUTHORITY.mac)
     ledger.execute(stream_of(task_id), command, at=now(), by=f"user:{user}")
@@ -243,3 +243,15 @@ def test_a_request_that_is_inserted_again_is_not_carried_out_again(
         )
     with pytest.raises(IllegalTransition):
         tasks.carry_out(task_id)
+
+
+def test_organisations_take_turns_with_tasks(ledger: Ledger, tasks: OwnerTasks) -> None:
+    """Also an organisation whose tasks were carried out just now."""
+    stage_account(ledger, "NW", "1")
+    many, few = (new_user(ledger, role="operator", organisation=name) for name in ("Many", "Few"))
+    asked = [ask(ledger, many, "heal", str(one), supplier="NW", external="1") for one in range(4)]
+    other = ask(ledger, few, "heal", supplier="NW", external="1")
+    with ledger.connection() as connection:
+        assert open_tasks(connection) == [asked[0], other, *asked[1:]]
+        tasks.carry_out(asked[0])
+        assert open_tasks(connection) == [other, *asked[1:]]
