@@ -29,7 +29,8 @@ from schemas.market_participant import MarketParticipant
 from schemas.price_sheet import FeeImport
 from schemas.shape import Shape
 from tests.support.make import NOON, an_account, encoded, stage, start
-from tests.support.promised import PAGES, filled, marked, rows
+from tests.support.markers import marked_tests
+from tests.support.promised import PAGES, filled, rows
 from tests.support.running import RunningService, wait_for
 
 ROOT = Path(__file__).parent.parent
@@ -188,7 +189,7 @@ def paths_of(node: msgspec.inspect.Type, at: str = "") -> list[str]:
 @pytest.mark.promise("every-row-page-test")
 def test_the_pages_name_the_tests_that_hold_each_row() -> None:
     """`make docs` writes them."""
-    tests = marked()
+    tests = marked_tests("promise")
     for page in PAGES:
         assert filled(page.read_text(), tests) == page.read_text()
     names = [name for page in PAGES for name in rows(page.read_text())]

@@ -4,17 +4,16 @@
 requirements.toml, with the reason where one does not apply, is not met, or is met without a test.
 """
 
-import ast
 import tomllib
-from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
-ROOT = Path(__file__).parent.parent.parent
+from tests.support.folders import ROOT
+from tests.support.markers import marked_tests
+
 PAGE = ROOT / "docs" / "security-evidence.md"
-MARKERS = ("pytest.mark.asvs", "pytest.mark.api_top_10")
+MARKERS = ("asvs", "api_top_10")
 WITHOUT_TESTS = ("does not apply", "not met", "untested")
 """How a reason begins for a requirement that no test holds. `partly` is for one that tests hold in part."""
 
@@ -62,25 +61,8 @@ def standards() -> list[Standard]:
     return msgspec.convert(tomllib.loads(text)["standard"], list[Standard])
 
 
-def marked_tests() -> dict[str, list[str]]:
-    """Return the tests that hold a requirement, by the requirement's name."""
-    tests: dict[str, list[str]] = defaultdict(list)
-    for file in sorted((ROOT / "tests").rglob("test_*.py")):
-        for node in ast.parse(file.read_text("utf-8")).body:
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                for name in _named(node):
-                    tests[name].append(f"{file.relative_to(ROOT)}::{node.name}")
-    return tests
-
-
-def _named(test: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
-    for marker in test.decorator_list:
-        if isinstance(marker, ast.Call) and ast.unparse(marker.func) in MARKERS:
-            yield from (str(ast.literal_eval(name)) for name in marker.args)
-
-
 def evidence_page() -> str:
-    tests, lines = marked_tests(), [_HEAD]
+    tests, lines = marked_tests(*MARKERS), [_HEAD]
     for standard in standards():
         states = [one.state for one in standard.all()]
         counts = ", ".join(f"{states.count(state)} {state}" for state in ("met", "partly", *WITHOUT_TESTS))

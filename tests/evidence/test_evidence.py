@@ -2,7 +2,9 @@
 
 import re
 
-from tests.evidence import PAGE, ROOT, WITHOUT_TESTS, evidence_page, marked_tests, standards
+from tests.evidence import MARKERS, PAGE, WITHOUT_TESTS, evidence_page, standards
+from tests.support.folders import ROOT
+from tests.support.markers import marked_tests
 
 REQUIREMENTS = [one for standard in standards() for one in standard.all()]
 MAX_THREAT_MODEL_BYTES = 12_288
@@ -13,13 +15,13 @@ def test_the_page_of_evidence_is_what_the_markers_of_tests_say() -> None:
 
 
 def test_a_requirement_has_tests_or_a_reason_why_it_has_none() -> None:
-    tests = marked_tests()
+    tests = marked_tests(*MARKERS)
     assert {one.state for one in REQUIREMENTS} <= {"met", "partly", *WITHOUT_TESTS}
     assert [one for one in REQUIREMENTS if bool(tests.get(one.name)) == (one.state in WITHOUT_TESTS)] == []
 
 
 def test_markers_name_requirements_that_there_are() -> None:
-    assert set(marked_tests()) <= {one.name for one in REQUIREMENTS}
+    assert set(marked_tests(*MARKERS)) <= {one.name for one in REQUIREMENTS}
 
 
 def test_no_requirement_stands_outside_of_the_chapters() -> None:
