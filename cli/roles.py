@@ -28,7 +28,7 @@ from runtime.processors import usable_cores
 from telemetry.log import begin_process
 
 READY_TIMEOUT_S = 60.0
-COMPARED_TIMEOUT_S = 10.0
+COMPARED_TIMEOUT_S = 45.0
 """Seconds that `up` waits for the comparison of the log with its checkpoints. Their place may not answer."""
 MAX_API_PROCESSES = 32
 MAX_WORKERS = 32
