@@ -30,13 +30,13 @@ def admin(running: RunningService) -> Iterator[psycopg.Connection[Any]]:
         yield connection
 
 
-def named(running: RunningService, cookies: dict[str, str], key: str) -> dict[str, str]:
+def named(running: RunningService, cookies: dict[str, str], operator: dict[str, str]) -> dict[str, str]:
     """What each place says of the whole service."""
     cookie = "; ".join(f"{name}={value}" for name, value in cookies.items())
     page = urllib.request.Request(f"{running.base_url}/console/system/", headers={"Cookie": cookie})
     with urllib.request.urlopen(page) as answer:
         console = words_of(answer.read().decode())
-    scrape = urllib.request.Request(f"{running.base_url}/metrics", headers={"Authorization": f"Token {key}"})
+    scrape = urllib.request.Request(f"{running.base_url}/metrics", headers=operator)
     with urllib.request.urlopen(scrape) as answer:
         lines = answer.read().decode().splitlines()
     found = [json.loads(line) for line in running.cli("doctor", "--json", check=False).stdout.splitlines()]
@@ -69,11 +69,11 @@ def test_what_fails_is_named_everywhere_until_it_works_again(
     ledger = Ledger(admin_url(running), views=INLINE)
     cookies = signed_in(ledger, role="operator")
     ledger.close()
-    key = running.importer(role="operator").api_key
+    operator = running.operator()
     admin.execute(breaks.encode())
     assert importer.client.create(encoded(an_account(importer.supplier, 1))).status == 201
-    wait_for(lambda: all(named(running, cookies, key).values()), "it is named everywhere")
-    for place, said in named(running, cookies, key).items():
+    wait_for(lambda: all(named(running, cookies, operator).values()), "it is named everywhere")
+    for place, said in named(running, cookies, operator).items():
         assert "projection throughput" in said, place
         assert reason in said or place == "metrics", place
     assert importer.client.create(encoded(an_account(importer.supplier, 2))).status == 201
@@ -84,7 +84,7 @@ def test_what_fails_is_named_everywhere_until_it_works_again(
         running.cli("migrate")
     else:
         admin.execute(mends.encode())
-    wait_for(lambda: not any(named(running, cookies, key).values()), "nothing is named any more")
+    wait_for(lambda: not any(named(running, cookies, operator).values()), "nothing is named any more")
     wait_for(lambda: behind(admin) == set(), "it has gone on by itself")
     assert running.cli("projections", "verify", "throughput").returncode == 0
 

@@ -26,11 +26,11 @@ from eventstore.log.payloads import Payload
 from eventstore.log.sessions import begin_session, new_token, token_sha256, write_link
 from eventstore.log.user_details import UserDetails, write_user_details
 from projections import INLINE
+from tests.support.running import REQUEST_KEY
 from workers.owner_tasks import OwnerTasks
 
 BASE = "http://127.0.0.1:8000"
 COOKIE = "importledger-session"
-REQUEST_KEY = "r" * 32
 AUTHORITY = AuthorityKey(REQUEST_KEY)
 """The key of the apis that tests start."""
 _CSRF = re.compile(r'name="csrf" value="([0-9a-f]{64})"')

@@ -24,6 +24,8 @@ from tests.support.importing import Answer, ImportClient
 from tests.support.prepared import prepare
 from tests.support.verbs import run_verb
 
+REQUEST_KEY = "r" * 32
+"""Authenticates sessions and requests of users, of each service that tests start, so that tests can begin them."""
 NICENESS = 1
 """Of relay and workers: many processes work beside them here, and tests wait for what they do."""
 
@@ -191,7 +193,8 @@ def start_service(
         prepare(folder)
     port = port or free_port()
     settings = {"IMPORTLEDGER_DATA_DIR": str(folder), "IMPORTLEDGER_LOG_LEVEL": "error"}
-    settings |= {"IMPORTLEDGER_NICENESS": str(NICENESS)} | dict(environment or {})
+    settings |= {"IMPORTLEDGER_NICENESS": str(NICENESS), "IMPORTLEDGER_REQUEST_KEY": REQUEST_KEY}
+    settings |= dict(environment or {})
     command = [sys.executable, "-m", "cli.main", "up", "--port", str(port), "--workers", str(workers)]
     command += ["--api-processes", "1", *options]  # the last of an option counts
     with (folder / "up.log").open("ab") as log:

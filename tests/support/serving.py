@@ -12,8 +12,7 @@ from api import server
 from api.app import create_app
 from console.routes import console_routes
 from embedded.postgres import PostgresUrls
-from tests.support.console import REQUEST_KEY
-from tests.support.running import RunningService, free_port, wait_for
+from tests.support.running import REQUEST_KEY, RunningService, free_port, wait_for
 
 
 @contextlib.contextmanager
