@@ -68,7 +68,12 @@ CROSS JOIN LATERAL (
            array_agg(external_account_number ORDER BY created_position) FILTER (WHERE is_due) AS externals,
            array_agg(coalesce(attempt, 0) ORDER BY created_position) FILTER (WHERE is_due) AS attempts,
            array_agg(created_position ORDER BY created_position) FILTER (WHERE is_due) AS firsts,
-           array_agg(position ORDER BY created_position) FILTER (WHERE is_due) AS positions
+           array_agg(position ORDER BY created_position) FILTER (WHERE is_due) AS positions,
+           array_agg((
+               SELECT coalesce(max(received_bytes), 0)
+               FROM payloads
+               WHERE stream = 'import/' || suppliers.supplier || '/' || external_account_number
+           ) ORDER BY created_position) FILTER (WHERE is_due) AS sizes
     FROM (
         SELECT external_account_number, attempt, created_position, position,
                position <= %(relayed)s AND (due_at IS NULL OR due_at <= statement_timestamp()) AS is_due
@@ -197,8 +202,9 @@ class Sweeper:
             supplier, last = row["supplier"], row["last"]
             if row["number"] == limit:
                 self._read[supplier] = last
-            columns = (row[name] or () for name in ("externals", "attempts", "firsts", "positions"))
-            for external, attempt, first, position in zip(*columns, strict=True):
-                if not turns.add(supplier, stream_of(supplier, external), Waiting(position, is_alone=attempt > 0)):
+            columns = (row[name] or () for name in ("externals", "attempts", "firsts", "positions", "sizes"))
+            for external, attempt, first, position, size in zip(*columns, strict=True):
+                waiting = Waiting(position, size, is_alone=attempt > 0)
+                if not turns.add(supplier, stream_of(supplier, external), waiting):
                     self._read[supplier] = first - 1
                     break

@@ -41,6 +41,17 @@ def test_the_sweeper_rings_again_for_what_was_lost(ledger: Ledger, connection: p
     assert turns.take(10) == [], "not again at once"
 
 
+def test_large_imports_that_were_lost_get_messages_of_their_own(
+    ledger: Ledger, connection: psycopg.Connection[Any]
+) -> None:
+    """A message of many would keep other suppliers' accounts in it waiting."""
+    accounts = [an_account(SUPPLIER, number) | {"metadata": {"n": "x" * 5_000_000}} for number in (1, 2)]
+    first, second = (stage(ledger, account) for account in accounts)
+    sweeper, turns = sweeper_and_turns(ledger)
+    sweeper.sweep(connection, relayed=2)
+    assert turns.take(10) == [[first], [second]]
+
+
 def test_the_sweeper_gives_a_dead_workers_import_back(
     ledger: Ledger, processor: ImportProcessor, connection: psycopg.Connection[Any]
 ) -> None:
