@@ -97,7 +97,7 @@ class SentShape(Generic[T]):
 
 
 def _is_whole(body: bytes, written: bytes) -> bool:
-    """Whether a body has nothing that what was read of it, written again, has not.
+    """Return True where nothing of a body was lost in reading; `written` is what was read of it.
 
     Our own client sends fields in the order of the shape, without blanks: where such a body is only validated, it is
     what is written. That is seen in less time than it takes to count.

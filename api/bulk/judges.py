@@ -1,4 +1,4 @@
-"""Who judges batches: helper processes, as soon as there is much to do; a thread before, and whenever one is lost.
+"""Judging of batches: in helper processes where there is much to do; in a thread before, and where one is lost.
 
 A process of its own has the whole of a processor, and the event loop of the api the whole of its own.
 """

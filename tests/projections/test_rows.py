@@ -49,7 +49,7 @@ def test_an_account_with_very_many_readings_has_them_all_in_order() -> None:
 
 
 def has_one_form_of_rows(account: Any) -> bool:
-    """Whether the body gives the rows that it gives when it is read the exact way."""
+    """Compare the rows of the account with those of the same body read the exact way, in three spellings."""
     bodies = (encoded(account), json.dumps(account, indent=1).encode(), encoded({"payload": account}))
     return all(
         rows_of(stored_account(body), "A-1", NOON) == rows_of(stored_submission(body).account, "A-1", NOON)

@@ -23,7 +23,7 @@ THREADS = 64
 class AsyncClient:
     """The import ledger, for one key: `async with AsyncClient() as client`. See `Client` for what each verb does.
 
-    Callbacks and sources of accounts run in the event loop. What is cancelled may still be sent once.
+    Callbacks and sources of accounts run in the event loop. A cancelled request may still be sent.
     """
 
     def __init__(
