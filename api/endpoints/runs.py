@@ -13,8 +13,8 @@ from api.admission import Call
 from api.auth import READERS
 from api.bulk.receipts import encode_line
 from api.database import read
-from api.endpoints.support_queries import LIMIT, MAX_LISTED, NO_PLACE, next_page, whole_number
-from api.errors import not_found, query_not_valid
+from api.endpoints.support_queries import LIMIT, MAX_LISTED, next_page, place_after, whole_number
+from api.errors import not_found
 from api.event_stream import KEEP_ALIVE_S, EventStream, ServerEvent
 from api.known_runs import RUN_PATH, KnownRuns, run_not_valid
 from api.languages import Language, language_headers, language_of
@@ -62,12 +62,8 @@ class Runs:
         supplier = identifier(request, "supplier")
         if await self._directory.supplier(supplier) is None:
             raise not_found()
-        after, limit = (
-            request.query_params.get("after", ""),
-            whole_number(request, "limit", DEFAULT_LISTED, least=1, most=MAX_LISTED),
-        )
-        if after and not RUN_NAME.match(after):
-            raise query_not_valid(Problem("after", "invalid", NO_PLACE))
+        after = place_after(request, RUN_NAME)
+        limit = whole_number(request, "limit", DEFAULT_LISTED, least=1, most=MAX_LISTED)
         states, next_after = await read(self._pool, partial(runs_page, after=after, limit=limit), supplier)
         return json_response([state.record for state in states], headers=next_page(request, next_after))
 

@@ -34,6 +34,7 @@ MAX_LISTED = 1_000
 
 _SEARCH = Shape(AccountSearch)
 _NO_TEXT = Sentence("The text must not be blank.", "Der Suchtext darf nicht leer sein.")
+_FOUND_PLACE = re.compile(r"M[A-Za-z0-9_-]*\Z")
 NO_PLACE = Sentence("Take this from the link to the next page.", "Dieser Wert steht im Link auf die nächste Seite.")
 _STATES = Sentence(f"There are {', '.join(STATUSES)}.", f"Es gibt {', '.join(STATUSES)}.")
 _NO_CODE = Sentence(
@@ -66,6 +67,8 @@ class SupportQueries:
     async def search(self, request: Request, call: Call) -> Response:
         """200 with the accounts that the text names, of the suppliers that the key may touch."""
         key = call.key
+        after = place_after(request, _FOUND_PLACE)
+        limit = whole_number(request, "limit", MAX_FOUND, least=1, most=MAX_FOUND)
         asked, problems = _SEARCH.examine(call.body)
         text = asked.q.strip()
         if problems or not text:
@@ -75,10 +78,6 @@ class SupportQueries:
             if not key.may_touch(asked.supplier):
                 return json_response([])
             suppliers = frozenset((asked.supplier,))
-        after, limit = (
-            request.query_params.get("after", ""),
-            whole_number(request, "limit", MAX_FOUND, least=1, most=MAX_FOUND),
-        )
         query = partial(found_accounts, after=after, limit=limit)
         try:
             page = await read(self._pool, query, text, None if suppliers is None else list(suppliers))
@@ -132,6 +131,14 @@ def whole_number(request: Request, name: str, default: int, *, least: int, most:
             )
         )
     return int(text)
+
+
+def place_after(request: Request, form: re.Pattern[str]) -> str:
+    """The place that a page begins after, "" for the first page. Raises ApiError for one of another form."""
+    after = request.query_params.get("after")
+    if after is not None and not form.match(after):
+        raise query_not_valid(Problem("after", "invalid", NO_PLACE))
+    return after or ""
 
 
 def next_page(request: Request, after: str | int | None) -> dict[str, str]:

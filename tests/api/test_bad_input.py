@@ -4,6 +4,7 @@ import re
 from codecs import BOM_UTF8
 from typing import Any
 
+import jsonschema_rs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -114,6 +115,25 @@ def test_no_value_of_a_parameter_ends_in_a_5xx(service: RunningService, operatio
             path = f"{path_of(operation, caller)}?{parameter.name}={value}"
             answer, _ = service.request(operation.method, path, body, {"Authorization": f"Token {caller.api_key}"})
             assert answer.status < 500, path
+
+
+@pytest.mark.parametrize("operation", [one for one in OPERATIONS if one.query], ids=lambda one: one.name)
+def test_a_value_that_the_description_refuses_is_refused_by_every_operation(
+    service: RunningService, operation: Operation
+) -> None:
+    caller = service.importer(role=max(operation.roles or {"importer"}))
+    caller.client.create(encoded(an_account(caller.supplier, 1) | {"external_account_number": "none"}))
+    body = encoded(operation.example) if operation.body else None
+    for parameter in operation.query:
+        for value in ("", "%2F"):
+            schema = parameter.schema
+            if schema["type"] == "string" and jsonschema_rs.validator_for(schema).is_valid(value.replace("%2F", "/")):
+                continue
+            path = f"{path_of(operation, caller)}?{parameter.name}={value}"
+            answer, _ = service.request(operation.method, path, body, {"Authorization": f"Token {caller.api_key}"})
+            # an account or a run that is not there is 404 before its parameters are read
+            may_be_missing = "{run}" in operation.path or "{external}" in operation.path
+            assert answer.status in ((400, 404) if may_be_missing else (400,)), path
 
 
 @pytest.mark.promise("query-parameter-operation-declare")
