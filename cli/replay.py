@@ -30,7 +30,7 @@ class Different(msgspec.Struct, frozen=True):
 
 
 class Replayed(msgspec.Struct):
-    """What was replayed, how much of it would end differently, and the first of that."""
+    """Counts of a replay, and the first events that would end differently."""
 
     events: int = 0
     streams: int = 0
@@ -86,7 +86,7 @@ def _different(folded: Replay, recorded: Recorded, body: tuple[str, bytes] | Non
 def _judgement(
     process: ImportProcess | None, recorded: Recorded, body: tuple[str, bytes] | None, terms: Callable[[], Terms]
 ) -> Iterator[str]:
-    """Whether today's rules say of the payload, which comes with its digest, what was said of it then."""
+    """Yield a sentence where today's rules judge the payload, which comes with its digest, differently."""
     if not isinstance(recorded.event, ImportProcessed | ImportErrored) or body is None:
         return
     digest, content = body
@@ -107,6 +107,6 @@ def _terms_of(then: Supplier | None) -> Terms:
 
 
 def _is_of_rules(event: ImportErrored) -> bool:
-    """Whether rules refused it, and not what was missing then, which a replay cannot know."""
+    """Return True when rules refused it. A replay cannot know which documents and participants were missing."""
     missing = ("market_participant_not_found@", "path_does_not_exist_in_file_store@")
     return event.code == "account_failed_validation" and not any(p.startswith(missing) for p in event.problems)

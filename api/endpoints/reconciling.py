@@ -1,4 +1,4 @@
-"""What a run adds up to on the platform, and the certificate that a source balances with it.
+"""Totals of a run on the platform, and the certificate that a source balances with them.
 
 A worker adds up, in a background job of its own. A request waits for some seconds; then it answers how far the job is.
 """
