@@ -44,8 +44,8 @@ async def _nothing(_: tuple[str, str]) -> None:
     """The statuses of a service without accounts."""
 
 
-async def _confirmed() -> None:
-    """A log without a standby confirms at once."""
+async def _confirmed(*_: object) -> None:
+    """A log without a standby confirms at once, and a request without a run names none."""
 
 
 def _service(directory: _Suppliers, statuses: Callable[..., Awaitable[None]] = _nothing) -> AccountImport:
@@ -53,7 +53,7 @@ def _service(directory: _Suppliers, statuses: Callable[..., Awaitable[None]] = _
         ledger=None,
         pool=None,
         statuses=SimpleNamespace(read=statuses),
-        runs=SimpleNamespace(validate=lambda *_: None),
+        runs=SimpleNamespace(validate=lambda *_: None, names=SimpleNamespace(refuse_new=_confirmed)),
         directory=directory,
         acknowledgements=SimpleNamespace(confirm=_confirmed),
     )
