@@ -8,24 +8,26 @@ from embedded.folder import DataFolder
 
 
 def database_url() -> str:
-    """DATABASE_URL, or how to reach the service that runs on the data folder; it has answered.
+    """DATABASE_URL, or DATABASE_ADMIN_URL alone, or the service that runs on the data folder; it has answered.
 
     Raises SettingError, Unreachable.
     """
     settings = Settings.from_environment()
     if settings.database_url is not None:
         return reach(settings.database_url, "DATABASE_URL")
+    if settings.database_admin_url is not None:
+        return reach(settings.database_admin_url, "DATABASE_ADMIN_URL")
     return _of_service(settings.data_dir, "database_url")
 
 
 def admin_url() -> str:
     """How to reach the same database as its administrator; it has answered. Raises SettingError, Unreachable."""
     settings = Settings.from_environment()
-    if settings.database_url is None:
-        return _of_service(settings.data_dir, "admin_url")
-    if settings.database_admin_url is None:
+    if settings.database_admin_url is not None:
+        return reach(settings.database_admin_url, "DATABASE_ADMIN_URL")
+    if settings.database_url is not None:
         return reach(settings.database_url, "DATABASE_URL")
-    return reach(settings.database_admin_url, "DATABASE_ADMIN_URL")
+    return _of_service(settings.data_dir, "admin_url")
 
 
 def _of_service(data_dir: Path, name: str) -> str:

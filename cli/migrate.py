@@ -76,17 +76,21 @@ class Plan(msgspec.Struct, frozen=True):
 def migrate(is_check: bool, as_json: bool) -> int:
     """Bring the database to the newest schema, and say first what that will do.
 
-    Uses DATABASE_URL and DATABASE_ADMIN_URL, or the service that runs on the data folder. The service may run
-    meanwhile, unless --check says otherwise. After a kill, it continues where it was.
+    Uses DATABASE_ADMIN_URL, or the service that runs on the data folder. Makes the roles importledger_api,
+    importledger_worker and importledger_relay where they are missing. The role of a DATABASE_URL beside it gets the
+    rights of all three: that is for one role that all processes share.
+
+    The service may run meanwhile, unless --check says otherwise. After a kill, it continues where it was.
 
     Exit codes of --check: 0 nothing to do, 2 processes of the version before may go on beside it, 3 they must be
     stopped before. 1: an error, or the database is newer than this version.
     """
     settings = role_settings(is_role=False)
-    if settings.database_url is None:
+    owner = settings.database_admin_url or settings.database_url
+    url = settings.database_url or owner
+    if owner is None or url is None:
         url, owner = database_url(), admin_url()
     else:
-        url, owner = settings.database_url, settings.database_admin_url or settings.database_url
         named = "DATABASE_URL" if settings.database_admin_url is None else "DATABASE_ADMIN_URL"
         reach(owner, named, needs_schema=False)  # the service's role may still be without rights
     with psycopg.connect(owner, autocommit=True) as connection:

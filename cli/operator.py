@@ -12,7 +12,7 @@ import msgspec
 
 from api.api_key import new_api_key
 from api.supplier_settings import SUPPLIER_SETTINGS
-from cli.addresses import admin_url, database_url
+from cli.addresses import admin_url
 from cli.known import nearest, require_supplier
 from cli.say import say
 from cli.settings import SettingError
@@ -33,8 +33,8 @@ RATE = re.compile(r"([1-9][0-9]{0,4}|100000)/s\Z")
 
 @contextlib.contextmanager
 def open_ledger() -> Iterator[Ledger]:
-    """The ledger at DATABASE_URL, or of the service that runs on the data folder."""
-    ledger = Ledger(database_url(), views=INLINE)
+    """The ledger with the rights of the database's owner, or at DATABASE_URL where nothing says how to have them."""
+    ledger = Ledger(admin_url(), views=INLINE)
     try:
         yield ledger
     finally:

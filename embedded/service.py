@@ -13,7 +13,7 @@ from typing import IO
 import msgspec
 
 from embedded.folder import DataFolder
-from embedded.postgres import MALLOC, EmbeddedPostgres
+from embedded.postgres import MALLOC, EmbeddedPostgres, PostgresUrls
 from embedded.redis import EmbeddedRedis, redis_program
 from embedded.supervisor import Program, Supervisor
 from embedded.user import server_user
@@ -37,6 +37,12 @@ class Connections(msgspec.Struct, frozen=True, kw_only=True):
     database_url: str
     admin_url: str
     redis_url: str | None
+    role_urls: dict[str, str] = {}
+    """By kind of process, where each has a database role of its own; others use `database_url`."""
+
+    def url_of(self, kind: str) -> str:
+        """How a process of this kind reaches the database."""
+        return self.role_urls.get(kind, self.database_url)
 
 
 class Service:
@@ -65,17 +71,23 @@ class Service:
         """
         self._folder.create(self._user)
         self._folder.lock()
+        role_urls: dict[str, str] = {}
         if database_url is None:
-            database_url, admin_url = self._start_postgres(most_connections)
+            urls = self._start_postgres(most_connections)
+            database_url, admin_url, role_urls = urls.service, urls.admin, urls.roles
         if redis_url is None:
             redis_url = self._start_redis()
         with suppress(NotJudged):
             refuse_unsafe(database_url, durability)
         migrate_all(admin_url or database_url, service_role=role_of(database_url))
-        connections = Connections(database_url=database_url, admin_url=admin_url or database_url, redis_url=redis_url)
-        self._folder.write_connections(
-            {name: value for name, value in msgspec.structs.asdict(connections).items() if value}
+        connections = Connections(
+            database_url=database_url,
+            admin_url=admin_url or database_url,
+            redis_url=redis_url,
+            role_urls=role_urls,
         )
+        told = {"database_url": database_url, "admin_url": connections.admin_url, "redis_url": redis_url}
+        self._folder.write_connections({name: url for name, url in told.items() if url})
         return connections
 
     def start_roles(
@@ -100,7 +112,6 @@ class Service:
         self._listening = (*listening, *metrics)
         settings = os.environ | dict(environment)
         settings |= {
-            "DATABASE_URL": connections.database_url,
             "REDIS_URL": connections.redis_url or "",
             "IMPORTLEDGER_DATA_DIR": str(self._folder.path),
             "IMPORTLEDGER_ROLES_FILE": str(self._folder.roles_file),
@@ -116,7 +127,8 @@ class Service:
         for name in (*_OWN, "IMPORTLEDGER_HEALTH_PORT"):
             settings.pop(name, None)
         requests = {"IMPORTLEDGER_REQUEST_KEY": request_key}
-        of_api = settings | requests | {"IMPORTLEDGER_TOKEN_KEY": token_key}
+        of_api = settings | requests | {"DATABASE_URL": connections.url_of("api"), "IMPORTLEDGER_TOKEN_KEY": token_key}
+        of_worker = settings | {"DATABASE_URL": connections.url_of("worker")}
         as_owner = settings | requests | {"DATABASE_ADMIN_URL": connections.admin_url}
         as_owner |= {name: value for name, value in sealing.items() if value}
         fds = tuple(one.fileno() for one in listening)
@@ -132,10 +144,10 @@ class Service:
             for place in range(api_processes)
         ]
         if connections.redis_url:
-            roles.append(self._role("relay", ["relay"], as_owner))
-            roles += [self._role(f"worker-{n}", ["worker"], settings) for n in range(1, workers + 1)]
-        else:
-            roles.append(self._role("worker-1", ["worker"], as_owner))
+            roles.append(self._role("relay", ["relay"], as_owner | {"DATABASE_URL": connections.url_of("relay")}))
+            roles += [self._role(f"worker-{n}", ["worker"], of_worker) for n in range(1, workers + 1)]
+        else:  # the relay is in the worker then
+            roles.append(self._role("worker-1", ["worker"], as_owner | {"DATABASE_URL": connections.database_url}))
         self.supervisor.start(*roles)
 
     def api_pids(self) -> set[int]:
@@ -154,7 +166,7 @@ class Service:
         self.supervisor.stop()
         self._folder.unlock()
 
-    def _start_postgres(self, most_connections: int) -> tuple[str, str]:
+    def _start_postgres(self, most_connections: int) -> PostgresUrls:
         postgres = EmbeddedPostgres(self._folder, self._user, most_connections=most_connections)
         postgres.prepare()
         postgres.stop_leftover()
@@ -170,8 +182,7 @@ class Service:
             )
         )
         postgres.wait_until_ready()
-        urls = postgres.create_database()
-        return urls.service, urls.admin
+        return postgres.create_database()
 
     def _start_redis(self) -> str | None:
         program = redis_program()

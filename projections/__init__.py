@@ -18,7 +18,7 @@ from projections.import_run import IMPORT_RUN
 from projections.import_status import IMPORT_STATUS
 from projections.import_supplier import IMPORT_SUPPLIER
 from projections.owner_task import OWNER_TASK_VIEW
-from projections.platform.tables import MARKET_TABLES, TABLES
+from projections.platform.tables import MARKET_TABLES, RIGHTS, TABLES
 from projections.search_at_once import SEARCH_AT_ONCE
 from projections.throughput import THROUGHPUT
 from projections.versioning.following import Following
@@ -50,10 +50,10 @@ FOLLOWING: tuple[Following, ...] = (
 )
 """Kept up with the log by the projector, each from its own position."""
 
-PLATFORM = Platform("platform", TABLES, frozenset({ImportProcessed, SubjectErased, *RECORD_TOPICS.values()}))
+PLATFORM = Platform("platform", TABLES, frozenset({ImportProcessed, SubjectErased, *RECORD_TOPICS.values()}), RIGHTS)
 """Accounts and what was attached to them: written by workers, in the transaction that completes an import."""
 
-MARKET = Platform("market", MARKET_TABLES, frozenset({ParticipantImported, ContactsErased, PriceSheetImported}))
+MARKET = Platform("market", MARKET_TABLES, frozenset({ParticipantImported, ContactsErased, PriceSheetImported}), RIGHTS)
 """Market participants and price sheets: written in the transaction that imports them."""
 
 PROJECTIONS: tuple[Projection, ...] = (*INLINE, PLATFORM, MARKET, *FOLLOWING)

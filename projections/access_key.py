@@ -10,6 +10,7 @@ from psycopg.rows import class_row, tuple_row
 
 from eventstore.aggregates.organisation import ORGANISATION, KeyConfirmed, KeyCreated, KeyRevoked
 from eventstore.events import Recorded, read_event
+from eventstore.operations.rights import READ
 from projections.versioning.view import View
 
 
@@ -74,7 +75,7 @@ ACCESS_KEY = View(
     first=("organisation", "role", "suppliers", "rate_per_s", "secret_sha256", "created_at"),
     types={"suppliers": "text[]", "rate_per_s": "integer"},
     folds_all=True,
-    rights=("SELECT",),
+    rights=READ,
 )
 """Only the database's owner gives and takes keys. Codes of suppliers hold no comma: a row carries them as one text."""
 

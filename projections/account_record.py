@@ -6,6 +6,7 @@ import msgspec
 
 from eventstore.aggregates.post_account import TOPICS, RecordCancellationChanged, RecordImported, identity_of
 from eventstore.events import Recorded
+from eventstore.operations.rights import Rights
 from projections.versioning.view import View
 
 
@@ -48,6 +49,7 @@ ACCOUNT_RECORD = View(
     RecordRow,
     record_row,
     events=TOPICS.values(),
+    rights=Rights(api="SIU"),
     key=("stream",),
     key_of=lambda stream: {"stream": stream},
     first=("kind", "supplier", "external_account_number", "account_number", "created_at"),

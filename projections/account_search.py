@@ -17,6 +17,7 @@ from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
 from eventstore.aggregates.import_process import ImportStaged, SubjectErased, identity_of
+from eventstore.operations.rights import Rights
 from projections.versioning.following import Index
 from projections.versioning.projection import Rows
 from projections.versioning.reading import Seen
@@ -207,6 +208,7 @@ class _SearchIndex(Index):
     """The rows that follow the log: those that are not there yet."""
 
     is_ahead = True
+    rights = Rights(api="SI", relay="SIUD")
 
     def unsampled_columns(self, table: str) -> Sequence[str]:
         return ("names", "terms")

@@ -17,6 +17,7 @@ from eventstore.aggregates.user import (
     UserStatus,
 )
 from eventstore.events import Recorded
+from eventstore.operations.rights import Rights
 from projections.versioning.view import View
 
 
@@ -70,6 +71,7 @@ CONSOLE_USER = View(
     ConsoleUserRow,
     console_user_row,
     events=(UserCreated, UserRoleChanged, *_STATUS_AFTER),
+    rights=Rights(worker="", relay=""),
     key=("user_id",),
     key_of=_key_of,
     first=("created_at",),

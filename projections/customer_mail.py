@@ -9,6 +9,7 @@ from eventstore.aggregates.customer_mail import CUSTOMER_MAIL as MAIL
 from eventstore.aggregates.customer_mail import MailDelivered, MailFailed, MailPostponed, MailRequested, MailStarted
 from eventstore.aggregates.import_process import identity_of
 from eventstore.events import Recorded
+from eventstore.operations.rights import Rights
 from projections.versioning.view import View
 
 
@@ -62,6 +63,7 @@ CUSTOMER_MAIL = View(
     MailRow,
     mail_row,
     events=MAIL.topics.values(),
+    rights=Rights(worker="SIU", relay="SIU"),
     key=("supplier", "external_account_number"),
     key_of=_key_of,
     types={"attempt": "integer"},

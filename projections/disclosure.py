@@ -10,6 +10,7 @@ from psycopg.rows import class_row
 
 from eventstore.aggregates.disclosure import DISCLOSURE, PersonalDataShown, identity_of
 from eventstore.events import Recorded
+from eventstore.operations.rights import Rights
 from projections.versioning.view import View
 
 
@@ -55,6 +56,7 @@ DISCLOSURE_VIEW = View(
     DisclosureRow,
     disclosure_row,
     events=DISCLOSURE.topics.values(),
+    rights=Rights(api="SIU", worker="", relay=""),
     key=("supplier", "external_account_number", "number"),
     key_of=_key_of,
     folds_all=True,

@@ -21,6 +21,7 @@ from eventstore.aggregates.supplier import (
     SupplierStatusChanged,
 )
 from eventstore.events import Recorded
+from eventstore.operations.rights import Rights
 from market.judging import Terms
 from projections.versioning.view import View
 
@@ -110,6 +111,7 @@ IMPORT_SUPPLIER = View(
     SupplierRow,
     supplier_row,
     events=SUPPLIER.topics.values(),
+    rights=Rights(api="SIU"),
     key=("code",),
     key_of=_key_of,
     first=("created_at",),

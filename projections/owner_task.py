@@ -16,6 +16,7 @@ from eventstore.aggregates.owner_task import (
     OwnerTaskStarted,
 )
 from eventstore.events import Recorded
+from eventstore.operations.rights import Rights
 from projections.versioning.view import View
 
 
@@ -98,6 +99,7 @@ OWNER_TASK_VIEW = View(
     OwnerTaskRow,
     owner_task_row,
     events=OWNER_TASK.topics.values(),
+    rights=Rights(api="SIU", worker="", relay="SIU"),
     key=("task_id",),
     key_of=_key_of,
     first=("requested_at",),

@@ -115,7 +115,7 @@ def postgres() -> Iterator[PostgresUrls]:
         service = Service(DataFolder(path))
         try:
             connections = service.start_servers(None, None, "redis://unused")
-            yield PostgresUrls(connections.database_url, connections.admin_url)
+            yield PostgresUrls(connections.database_url, connections.admin_url, connections.role_urls)
         finally:
             service.stop()
 

@@ -12,16 +12,19 @@ from psycopg import Connection
 from psycopg.rows import tuple_row
 
 from eventstore.operations.migrate import APPEND_ONLY, MIGRATIONS
+from eventstore.operations.rights import UNGUARDED
 
-_BEFORE, _INSERT, _DELETE, _UPDATE, _TRUNCATE = 2, 4, 8, 16, 32
-"""Bits of pg_trigger.tgtype; each trigger here is for each statement."""
-_REFUSES_ALL = (_BEFORE | _DELETE | _UPDATE | _TRUNCATE, "refuse_change")
+_ROW, _BEFORE, _INSERT, _DELETE, _UPDATE, _TRUNCATE = 1, 2, 4, 8, 16, 32
+"""Bits of pg_trigger.tgtype; a trigger without the first is for each statement."""
+_REFUSES_ALL = (_BEFORE | _DELETE | _UPDATE | _TRUNCATE, "refuse_change", "")
+_GUARDED = "(new.topic <> ALL (ARRAY[{}]))".format(", ".join(f"'{topic}'::text" for topic in UNGUARDED))
 _TRIGGERS = {
     "events_are_append_only": ("events", *_REFUSES_ALL),
-    "events_wait_while_stopped": ("events", _BEFORE | _INSERT, "refuse_while_stopped"),
+    "events_wait_while_stopped": ("events", _BEFORE | _INSERT, "refuse_while_stopped", ""),
+    "events_have_their_appenders": ("events", _ROW | _INSERT, "refuse_other_appenders", _GUARDED),
     "log_checkpoints_are_append_only": ("log_checkpoints", *_REFUSES_ALL),
 }
-"""By name: the table, the bits, and the function that refuses."""
+"""By name: the table, the bits, the function that refuses, and its condition as Postgres writes it."""
 
 _FUNCTION = re.compile(r"CREATE (?:OR REPLACE )?FUNCTION (\w+)\(.*?AS \$\$(.*?)\$\$", re.DOTALL)
 
@@ -29,8 +32,9 @@ _VIEW = re.compile(r"CREATE (?:OR REPLACE )?VIEW (\w+) AS\n(.*?;)", re.DOTALL)
 _VIEWS = ("stored_events", "readable_events")
 """The log under other names, for a library and for people."""
 
-_SELECT_TRIGGERS = """
-SELECT c.relname, t.tgname, t.tgenabled, t.tgtype, p.proname, t.tgqual IS NULL
+_SELECT_TRIGGERS = r"""
+SELECT c.relname, t.tgname, t.tgenabled, t.tgtype, p.proname,
+       coalesce(substring(pg_get_triggerdef(t.oid) FROM ' WHEN \((.*)\) EXECUTE'), '')
 FROM pg_trigger AS t
 JOIN pg_class AS c ON c.oid = t.tgrelid
 JOIN pg_proc AS p ON p.oid = t.tgfoid
@@ -119,16 +123,14 @@ def _rows(connection: Connection[Any], query: str, *parameters: Any) -> list[tup
 
 def _triggers(connection: Connection[Any]) -> Iterator[str]:
     missing = dict(_TRIGGERS)
-    for table, name, enabled, kind, function, is_unconditional in _rows(
-        connection, _SELECT_TRIGGERS, list(APPEND_ONLY)
-    ):
+    for table, name, enabled, kind, function, condition in _rows(connection, _SELECT_TRIGGERS, list(APPEND_ONLY)):
         guarded, *refuses = missing.pop(name, ("",))
         if guarded != table:
             yield f"the table {table} has a trigger {name} that is not the ledger's"
             continue
         if enabled not in ("O", "A"):
             yield f"the trigger {name} on {table}, which refuses changes, is disabled"
-        elif [kind, function, is_unconditional] != [*refuses, True]:
+        elif [kind, function, condition] != refuses:
             yield f"the trigger {name} on {table} does not refuse all changes any more"
     for name, (table, *_) in missing.items():
         yield f"the trigger {name} on {table}, which refuses changes, is not there"

@@ -1,7 +1,7 @@
 """What the database needs before the service runs on it: its schema and its rights.
 
-Migrations are numbered SQL files, each applied once, in order; then the service's role gets its rights on the log's
-tables. What is derived from the log is made and granted by `projections.versioning.install`.
+Migrations are numbered SQL files, each applied once, in order; then the service's roles get their rights on the log's
+tables (`rights`). What is derived from the log is made and granted by `projections.versioning.install`.
 
 An applied file is never edited: its digest is kept, and a difference stops the start.
 
@@ -29,7 +29,9 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable
 from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
+from eventstore.events import AGGREGATES
 from eventstore.log import locks
+from eventstore.operations.rights import RoleMissing, grant_on_log, make_roles
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 NEWEST = max(file.name for file in MIGRATIONS.glob("*.sql"))
@@ -43,6 +45,8 @@ LOCK_TRIES = 100
 LOCK_PAUSE_S = 1.0
 ONLINE = "-- online"
 ROLLABLE = "-- rollable: "
+
+_TOPICS = {topic: aggregate.prefix for aggregate in AGGREGATES.values() for topic in aggregate.topics}
 
 logger = structlog.get_logger()
 
@@ -77,7 +81,7 @@ def why_not_rolled(script: str) -> str | None:
 
 
 def migrate(admin_url: str, *, service_role: str | None = None) -> list[str]:
-    """Bring the database to the newest schema and grant the service's role its rights; returns what was applied.
+    """Bring the database to the newest schema and grant the service's roles their rights; returns what was applied.
 
     Two at once are safe. Raises MigrationError when an applied file has changed, or the schema is newer.
     """
@@ -98,8 +102,12 @@ def migrate(admin_url: str, *, service_role: str | None = None) -> list[str]:
                 applied.append(file.name)
             elif present[file.name] != digest:
                 raise MigrationError(f"Migration {file.name} was edited after it was applied. Restore the file.")
-        if service_role:
-            _grant(connection, service_role)
+        try:
+            make_roles(connection, service_role)
+        except RoleMissing as error:
+            raise MigrationError(str(error)) from error
+        with connection.transaction():
+            grant_on_log(connection, _TOPICS, service_role)
     return applied
 
 
@@ -175,27 +183,3 @@ def _is_unfinished(connection: "psycopg.Connection[Any]", index: str) -> bool:
 def role_of(database_url: str) -> str | None:
     """The user that a database URL names."""
     return urlsplit(database_url).username
-
-
-def _grant(connection: "psycopg.Connection", role: str) -> None:
-    """INSERT and SELECT on the log and nothing else; what stands beside the log may also be changed."""
-    name, append_only = Identifier(role), SQL(", ").join(map(Identifier, APPEND_ONLY))
-    statements = (
-        "REVOKE ALL ON {append_only}, schema_migrations FROM {role}",
-        "GRANT SELECT, INSERT ON {append_only} TO {role}",
-        "GRANT SELECT ON schema_migrations, stored_events, readable_events TO {role}",
-        "GRANT SELECT, INSERT, UPDATE, DELETE ON checkpoints, log_tiles, statement_requests TO {role}",
-        "REVOKE ALL ON intake_stops FROM {role}",
-        "GRANT SELECT, INSERT, UPDATE ON intake_stops TO {role}",
-        "REVOKE ALL ON log_comparisons FROM {role}",
-        "GRANT SELECT, INSERT ON log_comparisons TO {role}",
-        "REVOKE ALL ON log_keys FROM {role}",
-        "GRANT SELECT, INSERT ON log_keys TO {role}",
-        "GRANT SELECT, INSERT, DELETE ON refused_attempts TO {role}",
-        "GRANT SELECT, INSERT, UPDATE, DELETE ON user_details, sign_in_links, user_sessions, failed_sign_ins,"
-        " typed_reasons, owner_task_progress, troubles, reconciliations TO {role}",
-        "GRANT EXECUTE ON FUNCTION synchronous_standbys(), put_searches_in_order() TO {role}",
-    )
-    with connection.transaction():
-        for statement in statements:
-            connection.execute(SQL(statement).format(role=name, append_only=append_only))

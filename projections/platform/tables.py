@@ -9,13 +9,14 @@ since rows are what an account costs. Objects inside an object become columns wi
 Datetimes are stored as instants: without zone they are German market time.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import inspect
 
 from eventstore.log.copy_format import COLUMNS
+from eventstore.operations.rights import Rights
 from projections.platform.folding import list_encoding, object_folding
 from projections.platform.kinds import FOLDED_OBJECTS, TABLE_OF_FIELD, folded_type, is_free, without_null
 from schemas.account import Account
@@ -183,6 +184,17 @@ PRICE_SHEET_TABLE = _root("price_sheet", _PRICE_SHEET_KEY, PriceSheet)
 MARKET_ROOTS = (PARTICIPANT_TABLE, PRICE_SHEET_TABLE)
 MARKET_TABLES: tuple[Table, ...] = tuple(table for root in MARKET_ROOTS for table in root.all())
 """Tables whose rows belong to an organisation, and to no account or supplier."""
+RIGHTS: Mapping[str, Rights] = {
+    table.name: rights
+    for roots, rights in (
+        ([ACCOUNT_TABLE], Rights(worker="SI")),
+        (RECORD_TABLES.values(), Rights(api="SID")),
+        (MARKET_ROOTS, Rights(api="SID")),
+    )
+    for root in roots
+    for table in root.all()
+}
+"""Workers create accounts, and the api what is attached to them or belongs to an organisation."""
 
 
 def table_columns(table: Table) -> list[tuple[str, str]]:

@@ -14,12 +14,12 @@ from psycopg.sql import SQL, Identifier
 
 from eventstore.log import locks
 from eventstore.operations.migrate import migrate, patiently
+from eventstore.operations.rights import grant_rights
 from projections import PROJECTIONS
-from projections.platform.account_numbers import ACCOUNT_NUMBERS
 from projections.versioning.build import administrator
 from projections.versioning.projection import Platform, Projection, keep_off_statistics
 from projections.versioning.reading import head
-from projections.versioning.versions import add_version, alone, build_version, grant, has_live, switch, versions
+from projections.versioning.versions import add_version, alone, build_version, has_live, switch, versions
 
 logger = structlog.get_logger()
 
@@ -53,10 +53,9 @@ def install(connection: Connection[Any], projections: Sequence[Projection], serv
                 connection.execute(_DECLARE_LIVE, (projection.definition, projection.name))
             elif not versions(connection, projection.name):
                 _make_empty(connection, projection)
-            for table in projection.tables if service_role else ():
-                _grant(connection, projection.home, table, service_role or "", projection.rights)
-        if service_role:
-            _grant_beside(connection, service_role)
+            for table in projection.tables:
+                place = Identifier(projection.home, table)
+                grant_rights(connection, place, projection.rights_on(table), service_role)
 
 
 _DECLARE_LIVE = """
@@ -154,20 +153,3 @@ def _columns(connection: Connection[Any], schema: str, table: str) -> dict[str, 
     )
     with connection.cursor(row_factory=tuple_row) as cursor:
         return dict(cursor.execute(query, (schema, table)).fetchall())
-
-
-def _grant(connection: Connection[Any], schema: str, table: str, role: str, rights: Sequence[str]) -> None:
-    """These rights and no other, whatever was granted before."""
-    revoking = SQL("REVOKE ALL ON {} FROM {}").format(Identifier(schema, table), Identifier(role))
-    connection.execute(revoking)
-    grant(connection, schema, table, [(role, right) for right in rights])
-
-
-def _grant_beside(connection: Connection[Any], role: str) -> None:
-    """Rights on what keeps account of projections, and on what account numbers are drawn from."""
-    for table in ("projection_versions", "parked_streams"):
-        _grant(connection, "public", table, role, Projection.rights)
-    connection.execute(SQL("GRANT USAGE ON SCHEMA platform TO {}").format(Identifier(role)))
-    _grant(connection, *ACCOUNT_NUMBERS.table, role, ("SELECT",))
-    sequence = Identifier(*ACCOUNT_NUMBERS.sequence)
-    connection.execute(SQL("GRANT USAGE, SELECT ON SEQUENCE {} TO {}").format(sequence, Identifier(role)))

@@ -20,6 +20,7 @@ from eventstore.aggregates.participant import identity_of as participant_identit
 from eventstore.aggregates.price_sheet import PRICE_SHEET
 from eventstore.events import ERASURES, Recorded
 from eventstore.log.copying import copy_into
+from eventstore.operations.rights import Rights
 from projections.platform.change import platform_change
 from projections.platform.kinds import TABLE_OF_FIELD
 from projections.platform.tables import (
@@ -60,10 +61,14 @@ class Projection:
     """How many items of `rows` are collected for a `load`; as many as memory allows, since each COPY has a price."""
     skipped: LiteralString = "false"
     """An SQL condition on events `e` that leave the rows of their stream as they are."""
-    rights: tuple[str, ...] = ("SELECT", "INSERT", "UPDATE", "DELETE")
-    """What the service's role may do with its tables."""
+    rights: Rights = Rights(relay="SIUD")
+    """What each role of the service may do with its tables: the relay writes those that follow the log."""
     definition: str
     """How its tables are made, by which a version is known: one that was made otherwise is not switched in."""
+
+    def rights_on(self, table: str) -> Rights:
+        """What each role of the service may do with this table."""
+        return self.rights
 
     def create(self, connection: Connection[Any], schema: str) -> None:
         """Make its tables in the schema, empty."""
@@ -126,8 +131,11 @@ class Platform(Projection):
     reads_previous = False
     load_rows = 100_000  # each is what an account has in a table; bytes of payloads bound them before that
 
-    def __init__(self, name: str, tables: Sequence[Table], events: frozenset[type[Event]]) -> None:
+    def __init__(
+        self, name: str, tables: Sequence[Table], events: frozenset[type[Event]], rights: Mapping[str, Rights]
+    ) -> None:
         self.name = name
+        self._rights = rights
         self.tables = tuple(table.name for table in tables)
         self._declared = tuple(tables)
         self.events = events
@@ -149,6 +157,9 @@ class Platform(Projection):
             if kind in ("json", "jsonb")
             or (self.holds_persons and name not in _STAYING and not name.endswith("ordinal"))
         ]
+
+    def rights_on(self, table: str) -> Rights:
+        return self._rights[table]
 
     def key_of(self, table: str) -> Sequence[str]:
         """The columns that name a row."""

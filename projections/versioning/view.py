@@ -17,6 +17,7 @@ from eventstore.aggregates.import_process import SubjectErased
 from eventstore.events import Recorded
 from eventstore.log.arrays import Written, arrays_of
 from eventstore.log.payloads import Payload
+from eventstore.operations.rights import WRITTEN_BY_ALL, Rights
 from projections.versioning.projection import Projection, Rows, copy_rows, delete_rows
 from projections.versioning.reading import Seen
 
@@ -31,7 +32,7 @@ class View(Projection):
     are the event's `recorded_at`, which the append sets. `types`: the SQL types that do
     not follow from the Struct; a `text[]` is carried as one text with commas. `leaves_none`: None leaves a column as
     it is. `indexes`: their names and places. `key_of`: the columns and values that name the rows of a stream. `rights`:
-    what the service's role may do with the table. `defaults`: what rows have that are older than the column.
+    what the service's roles may do with the table. `defaults`: what rows have that are older than the column.
     """
 
     reads_previous = False
@@ -53,7 +54,7 @@ class View(Projection):
         indexes: Mapping[str, str] | None = None,
         folds_all: bool = False,
         skipped: LiteralString = "false",
-        rights: Sequence[str] = Projection.rights,
+        rights: Rights = WRITTEN_BY_ALL,
         defaults: Mapping[str, str | int | bool] | None = None,
     ) -> None:
         self.name = name
@@ -64,7 +65,7 @@ class View(Projection):
         self.key_of = key_of
         self.folds_all = folds_all
         self.skipped = skipped
-        self.rights = tuple(rights)
+        self.rights = rights
         self._defaults = dict(defaults or {})
         self.indexes = dict(indexes or {})
         self._project = project

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+from contextlib import closing
 from urllib.parse import urlencode
 
 import pytest
@@ -12,6 +13,7 @@ from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from tests.support.bulk import bulk, ndjson
 from tests.support.console import COOKIE, csrf_in, new_session, new_user
+from tests.support.databases import owner_of
 from tests.support.following import follow
 from tests.support.make import an_account, encoded
 from tests.support.running import RunningService
@@ -82,10 +84,11 @@ def test_a_user_whose_powers_end_while_a_form_arrives_changes_nothing(
         body = urlencode({"csrf": csrf, "status": "paused"}).encode()
         form = fields | {"Content-Type": "application/x-www-form-urlencoded"}
         connection = begun(service, "POST", f"/console/suppliers/{importer.supplier}/status/", form, body)
-        if command is None:
-            sign_out_user(ledger, user_id, by="t")
-        else:
-            ledger.execute(stream_of(user_id), command, at=now(), by="t")
+        with closing(owner_of(ledger)) as owner:
+            if command is None:
+                sign_out_user(owner, user_id, by="t")
+            else:
+                owner.execute(stream_of(user_id), command, at=now(), by="t")
         connection.send(body[len(body) // 2 :])
         response = connection.getresponse()
         assert (response.status, response.getheader("location", "")[:17]) in ((403, ""), (303, "/console/sign-in/"))

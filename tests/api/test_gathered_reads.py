@@ -10,10 +10,11 @@ from psycopg import AsyncConnection
 
 from api.database import reading_pool
 from api.gathered_reads import MAX_QUERIES, GatheredReads
-from embedded.postgres import SERVICE_ROLE, PostgresUrls
+from embedded.postgres import PostgresUrls
 from eventstore.aggregates.import_process import CancelImport, stream_of
 from eventstore.errors import StoreUnavailable
 from eventstore.log.ledger import Ledger
+from eventstore.operations.rights import ROLES
 from projections.import_status import import_statuses
 from tests.support.make import NOON, stage
 
@@ -116,9 +117,9 @@ def test_everybody_is_told_what_goes_wrong_and_the_next_are_asked_anew(ledger: L
 
     async def work(_: Asked, statuses: Statuses) -> Any:
         with psycopg.connect(database.admin, autocommit=True) as admin:
-            admin.execute(f"REVOKE SELECT ON import_status FROM {SERVICE_ROLE}")
+            admin.execute(f"REVOKE SELECT ON import_status FROM {', '.join(ROLES.values())}")
             failed = await asyncio.gather(*(statuses.read(("S", "1")) for _ in range(2)), return_exceptions=True)
-            admin.execute(f"GRANT SELECT ON import_status TO {SERVICE_ROLE}")
+            admin.execute(f"GRANT SELECT ON import_status TO {', '.join(ROLES.values())}")
         return failed, await statuses.read(("S", "1"))
 
     (failed, answer), _ = read_with(database, work)

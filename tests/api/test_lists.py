@@ -6,7 +6,7 @@ import re
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from eventstore.log.recorder import SESSION
 from projections import import_status
 from projections.import_status import ALL_STATES, IMPORTED_STATES, PENDING_STATES, import_list
 from tests.support.console import COOKIE, new_session, new_user
+from tests.support.databases import owner_of
 from tests.support.make import stage
 from tests.support.running import Importer, RunningService, wait_for
 from tests.support.serving import running
@@ -218,10 +219,11 @@ def test_a_user_whose_powers_have_ended_reads_no_further_page_of_a_list(
         path = "/console/imports/export/"
         reader, other = (SlowReader(service, importer, path, field) for _ in range(2))
         assert other.text().endswith(END)
-        if command is None:
-            sign_out_user(ledger, user_id, by="t")
-        else:
-            ledger.execute(stream_of(user_id), command, at=now(), by="t")
+        with closing(owner_of(ledger)) as owner:
+            if command is None:
+                sign_out_user(owner, user_id, by="t")
+            else:
+                owner.execute(stream_of(user_id), command, at=now(), by="t")
         assert not reader.text().endswith(END)
         reader.close()
         other.close()

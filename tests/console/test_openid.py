@@ -5,6 +5,7 @@ import contextlib
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -18,6 +19,7 @@ from eventstore.clock import now
 from eventstore.log.ledger import Ledger
 from eventstore.log.user_details import find_user_details
 from tests.support.console import BASE, carrying_out, console_app, new_user, visitor
+from tests.support.databases import owner_of
 from tests.support.running import free_port, wait_for
 
 NORDWIND = OpenIdGrant(role="support", organisation="Nordwind Energie", suppliers=("NW",))
@@ -117,7 +119,8 @@ def test_who_has_no_role_there_or_is_disabled_here_is_not_let_in(
                 assert (await sign_in(browser, "bernd")).status_code == 403
                 assert (await sign_in(browser, "dora")).status_code == 403
                 assert (await sign_in(browser, "clara")).status_code == 303
-            ledger.execute(stream_of(clara), DisableUser(), at=now(), by="operator:test")
+            with closing(owner_of(ledger)) as owner:
+                owner.execute(stream_of(clara), DisableUser(), at=now(), by="operator:test")
             async with visitor(app) as browser:
                 assert (await sign_in(browser, "clara")).status_code == 403
 

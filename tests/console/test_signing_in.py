@@ -3,6 +3,7 @@
 import asyncio
 import ipaddress
 from collections import Counter
+from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
@@ -40,6 +41,7 @@ from tests.support.console import (
     visitor,
     words_of,
 )
+from tests.support.databases import owner_of
 
 PASSWORD = "three plain words"
 
@@ -325,7 +327,8 @@ def test_a_disabled_user_is_signed_out_at_once(database: PostgresUrls, ledger: L
         async with console_app(database) as app, visitor(app) as browser:
             await send(browser, f"/console/sign-in/{token}/")
             assert (await browser.get("/console/")).status_code == 200
-            ledger.execute(stream_of(user_id), DisableUser(), at=now(), by="operator:test")
+            with closing(owner_of(ledger)) as owner:
+                owner.execute(stream_of(user_id), DisableUser(), at=now(), by="operator:test")
             assert (await browser.get("/console/")).status_code == 303
 
     asyncio.run(run())
@@ -384,6 +387,7 @@ def test_the_language_is_that_of_the_browser_until_another_is_chosen(database: P
     asyncio.run(run())
 
 
+@pytest.mark.promise("authority-outside-database")
 @pytest.mark.asvs("V6.3.4")
 def test_a_session_that_only_the_database_knows_opens_nothing(database: PostgresUrls, ledger: Ledger) -> None:
     """The service's database role can insert a session."""
@@ -411,6 +415,7 @@ def test_a_session_that_only_the_database_knows_opens_nothing(database: Postgres
     assert asyncio.run(answers(own)) == [303]
 
 
+@pytest.mark.promise("authority-outside-database")
 @pytest.mark.asvs("V6.3.4")
 def test_a_password_and_a_subject_that_only_the_database_knows_sign_nobody_in(
     database: PostgresUrls, ledger: Ledger

@@ -172,7 +172,9 @@ def test_postgres_keeps_as_much_log_and_memory_as_the_embedded_one(compose: _Com
 def test_docker_takes_the_file(tmp_path: Path) -> None:
     if subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode:
         pytest.skip("docker is without compose here")
-    passwords = dict.fromkeys(("POSTGRES_PASSWORD", "SERVICE_PASSWORD", "REDIS_PASSWORD"), "x")
+    passwords = dict.fromkeys(
+        ("POSTGRES_PASSWORD", "API_PASSWORD", "WORKER_PASSWORD", "RELAY_PASSWORD", "REDIS_PASSWORD"), "x"
+    )
     read = subprocess.run(
         ["docker", "compose", "-f", str(ROOT / "compose.yaml"), "config", "--quiet"],
         env={"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(tmp_path)} | passwords,

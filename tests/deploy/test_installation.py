@@ -45,4 +45,6 @@ def test_the_passwords_that_it_makes_for_compose_need_no_encoding(tmp_path: Path
     making = block.partition("chmod")[0]
     subprocess.run(["bash", "-euo", "pipefail", "-c", making], cwd=tmp_path, check=True)
     lines = (tmp_path / ".env").read_text().splitlines()
-    assert [bool(re.fullmatch(r"(POSTGRES|SERVICE|REDIS)_PASSWORD=[0-9a-f]{48}", line)) for line in lines] == [True] * 3
+    assert [bool(re.fullmatch(r"(POSTGRES|API|WORKER|RELAY|REDIS)_PASSWORD=[0-9a-f]{48}", line)) for line in lines] == [
+        True
+    ] * 5

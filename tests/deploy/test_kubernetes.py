@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from cli.verbs import VERBS
+from eventstore.operations.rights import ROLES as SERVICE_ROLES
 
 ROOT = Path(__file__).parent.parent.parent
 FOLDER = ROOT / "deploy" / "kubernetes"
@@ -247,5 +248,5 @@ def test_the_example_cluster_acknowledges_nothing_alone() -> None:
     assert (synchronous.method, synchronous.number, synchronous.data_durability) == ("any", 1, "required")
     assert synchronous.failover_quorum
     roles = {role.name for role in cluster.spec.managed.roles}
-    assert roles == {"importledger", cluster.spec.bootstrap.initdb.owner}
+    assert roles == {*SERVICE_ROLES.values(), cluster.spec.bootstrap.initdb.owner}
     assert f"{cluster.metadata['name']}-ca" in (FOLDER / "api.yaml").read_text()

@@ -35,19 +35,23 @@ from tests.support.running import free_port, program, start_role, wait_for
 ROLES = ("api", "relay", "worker")
 KUBERNETES = ROOT / "deploy" / "kubernetes"
 DOCUMENT = (ROOT / "docs" / "operations.md").read_text()
-PASSWORDS = dict.fromkeys(("POSTGRES_PASSWORD", "SERVICE_PASSWORD", "REDIS_PASSWORD"), "p" * 48)
+PASSWORDS = dict.fromkeys(
+    ("POSTGRES_PASSWORD", "API_PASSWORD", "WORKER_PASSWORD", "RELAY_PASSWORD", "REDIS_PASSWORD"), "p" * 48
+)
 CONSOLE = {"IMPORTLEDGER_CONSOLE_URL": "https://ledger.example"}
 KEYS = {"token_key": "a" * 64, "request_key": "b" * 64, "sealing_key": "A" * 43}
 SECRETS = {
     "importledger": {
-        "DATABASE_URL": "postgresql://importledger:x@importledger-database-rw/importledger",
         "REDIS_URL": f"redis://:{PASSWORDS['REDIS_PASSWORD']}@importledger-redis:6379/0",
     },
     "importledger-api": {
+        "DATABASE_URL": "postgresql://importledger_api:x@importledger-database-rw/importledger",
         "IMPORTLEDGER_TOKEN_KEY": KEYS["token_key"],
         "IMPORTLEDGER_REQUEST_KEY": KEYS["request_key"],
     },
+    "importledger-worker": {"DATABASE_URL": "postgresql://importledger_worker:x@importledger-database-rw/importledger"},
     "importledger-relay": {
+        "DATABASE_URL": "postgresql://importledger_relay:x@importledger-database-rw/importledger",
         "IMPORTLEDGER_REQUEST_KEY": KEYS["request_key"],
         "IMPORTLEDGER_SEALING_KEY": KEYS["sealing_key"],
     },
@@ -163,7 +167,8 @@ def running(request: pytest.FixtureRequest, postgres: PostgresUrls, folder: Path
     recipe: Recipe = RECIPES[request.param]()
     for name, value in KEYS.items():
         (folder / name).write_text(value)
-    database = PostgresUrls(renamed(postgres.service, "recipe"), renamed(postgres.admin, "recipe"))
+    roles = {kind: renamed(url, "recipe") for kind, url in postgres.roles.items()}
+    database = PostgresUrls(renamed(postgres.service, "recipe"), renamed(postgres.admin, "recipe"), roles)
     with psycopg.connect(postgres.admin, autocommit=True) as connection:
         connection.execute(SQL("CREATE DATABASE {}").format(Identifier("recipe")))
     ports = {"redis": free_port(), "proxy": free_port(), **{role: free_port() for role in ROLES}}
@@ -187,7 +192,7 @@ def on_this_machine(
 ) -> dict[str, str]:
     """The settings with what only containers have replaced: hosts, folders, and ports that others have here, too."""
     here = dict(settings)
-    for name, url in (("DATABASE_URL", database.service), ("DATABASE_ADMIN_URL", database.admin)):
+    for name, url in (("DATABASE_URL", database.roles.get(role, "")), ("DATABASE_ADMIN_URL", database.admin)):
         if name in here:
             told, real = conninfo_to_dict(here[name]), conninfo_to_dict(url)
             assert (told["user"], told["dbname"]) == (real["user"], "importledger")

@@ -60,6 +60,7 @@ def of_systemd(role: str) -> set[str]:
     return names & WATCHED
 
 
+@pytest.mark.promise("secrets-of-each-role")
 @pytest.mark.asvs("V13.2.2", "V13.3.2")
 @pytest.mark.parametrize("given", [of_compose, of_kubernetes, of_systemd])
 @pytest.mark.parametrize("role", NEEDED)
@@ -68,6 +69,7 @@ def test_a_role_is_given_the_secrets_that_it_needs_and_no_other(given: Callable[
     assert MAIL not in given(role) or role == "worker"
 
 
+@pytest.mark.promise("secrets-of-each-role")
 @pytest.mark.asvs("V13.3.2")
 def test_up_gives_each_role_the_secrets_that_it_needs_and_no_other(service: RunningService) -> None:
     own = service.environment["IMPORTLEDGER_DATA_DIR"]

@@ -94,7 +94,13 @@ def test_only_the_migration_and_the_relay_have_the_owners_rights() -> None:
 
 def test_the_examples_of_settings_are_taken() -> None:
     environment: dict[str, str] = {}
-    for name in ("importledger.env.example", "api.env.example", "relay.env.example", "admin.env.example"):
+    for name in (
+        "importledger.env.example",
+        "worker.env.example",
+        "api.env.example",
+        "relay.env.example",
+        "admin.env.example",
+    ):
         for line in (UNITS / name).read_text().splitlines():
             if match := re.fullmatch(r'(?:# )?([A-Z_]+)="?([^"]*)"?', line):
                 environment[match[1]] = (

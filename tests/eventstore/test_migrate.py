@@ -28,6 +28,7 @@ APPLIED = {
     "0002_reconciliations.sql": "c97d1b97ad506b505b26b324fa8a3c186ba2ee988877488f784352a3b530d477",
     "0100_log_comparisons.sql": "4bccb8643f46edb224f21315d45f86d22ff03a96590383ff3e17c48d4201d334",
     "0110_authority.sql": "402ab0d489be9513325b58947d33d425ea24a9b0a95fe5c64450545c21bb0289",
+    "0111_appenders.sql": "e2e61f65b8bf3a3d0a1a4ab3b4e1ac735e89c8ede8b80723b83354b3701a3585",
     "0101_accepted_parked_streams.sql": "86e60a34b14fcbdf8fc0b6463c79d5713422659c51a9276c53a23c3c765cd959",
     "0120_users_of_organisations.sql": "dad550c2ec2255b97eaa5bc1e24c206dcb8fb46f094f6b3b9a135fb7c05cf44d",
 }

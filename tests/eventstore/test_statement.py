@@ -167,6 +167,7 @@ def test_verify_takes_certificates_and_compares_the_log_with_their_checkpoints(
     assert (told.exit_code, "REWRITTEN" in told.output) == (1, True), told.output
 
 
+@pytest.mark.promise("authority-outside-database")
 def test_a_statement_that_only_the_database_asks_for_is_not_signed(log: Log) -> None:
     """The service's database role can insert a request, and repeat one under another id or time."""
     ledger = Ledger(log.urls.service, views=INLINE)

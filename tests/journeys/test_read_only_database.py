@@ -113,7 +113,7 @@ def test_a_role_that_waited_for_a_database_it_may_not_read_says_so_and_ends(
         wait_for(lambda: answer_of(f"http://127.0.0.1:{port}/livez") == HTTPStatus.OK, "the process waits", START_S)
         with psycopg.connect(database.admin, autocommit=True) as connection:
             connection.execute("SET default_transaction_read_only = off")
-            connection.execute("REVOKE SELECT ON events FROM importledger")
+            connection.execute("REVOKE SELECT ON events FROM importledger_api, importledger_worker, importledger_relay")
         set_read_only(database, on=False)
         wait_for(lambda: role.poll() is not None, "it ends", START_S)
     assert role.returncode == 1

@@ -51,8 +51,8 @@ def named(running: RunningService, cookies: dict[str, str], operator: dict[str, 
 
 BROKEN = {
     "DELETE FROM projection_versions WHERE name = 'throughput'": ("migrate", "throughput is not set up"),
-    "REVOKE INSERT ON throughput FROM importledger": (
-        "GRANT INSERT ON throughput TO importledger",
+    "REVOKE INSERT ON throughput FROM importledger_relay": (
+        "GRANT INSERT ON throughput TO importledger_relay",
         "permission denied for table throughput",
     ),
 }

@@ -15,6 +15,7 @@ from eventstore.aggregates.supplier import SUPPLIER, ConfigureSupplier, CreateSu
 from eventstore.events import Recorded
 from eventstore.log.ledger import Ledger
 from eventstore.operations.migrate import role_of
+from eventstore.operations.rights import READ
 from projections import MARKET, PLATFORM
 from projections.erasure import erase_contacts
 from projections.import_supplier import IMPORT_SUPPLIER, SupplierRow
@@ -43,9 +44,7 @@ def _row(recorded: Recorded, position: int) -> Seen:
     return Seen(code=recorded.stream.split("/", 1)[1], last_topic=recorded.topic, position=position)
 
 
-NEW = View(
-    "supplier_seen", Seen, _row, events=SUPPLIER.topics.values(), key=("code",), key_of=_key_of, rights=("SELECT",)
-)
+NEW = View("supplier_seen", Seen, _row, events=SUPPLIER.topics.values(), key=("code",), key_of=_key_of, rights=READ)
 
 
 @pytest.fixture

@@ -208,7 +208,7 @@ def test_new_entries_of_the_index_are_put_in_order_by_who_follows_when_there_are
 
 
 def test_a_projector_that_may_not_put_in_order_goes_on(log: Ledger, admin: Connection[Any]) -> None:
-    admin.execute("REVOKE EXECUTE ON FUNCTION put_searches_in_order() FROM PUBLIC, importledger")
+    admin.execute("REVOKE EXECUTE ON FUNCTION put_searches_in_order() FROM PUBLIC, importledger_relay")
     stop = threading.Event()
     projector = Projector(log, FOLLOWING).start(stop)
     for number in (1, 2):

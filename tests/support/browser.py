@@ -14,12 +14,10 @@ import axe_playwright_python  # type: ignore[import-untyped]
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
-from embedded.folder import DataFolder
 from eventstore.aggregates.user import UserRole
-from eventstore.log.authority import AuthorityKey
 from eventstore.log.ledger import Ledger
 from projections import INLINE
-from tests.support.console import COOKIE, new_session, new_user
+from tests.support.console import signed_in
 from tests.support.running import RunningService
 from tests.support.whole import admin_url
 
@@ -76,10 +74,9 @@ def chromium() -> Iterator[Browser]:
 
 def cookies_for(service: RunningService, role: UserRole, *, suppliers: tuple[str, ...] = ("*",)) -> dict[str, str]:
     """The cookies of a fresh user who has signed in to a running service."""
-    authority = AuthorityKey(DataFolder(Path(service.environment["IMPORTLEDGER_DATA_DIR"])).secret("request_key"))
     ledger = Ledger(admin_url(service), views=INLINE)
     try:
-        return {COOKIE: new_session(ledger, new_user(ledger, role=role, suppliers=suppliers), authority)}
+        return signed_in(ledger, role=role, suppliers=suppliers)
     finally:
         ledger.close()
 

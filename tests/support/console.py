@@ -4,7 +4,7 @@ import re
 import secrets
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from html import unescape
 from typing import Any
 
@@ -26,6 +26,7 @@ from eventstore.log.payloads import Payload
 from eventstore.log.sessions import begin_session, new_token, token_sha256, write_link
 from eventstore.log.user_details import UserDetails, write_user_details
 from projections import INLINE
+from tests.support.databases import owner_of
 from tests.support.running import REQUEST_KEY
 from workers.owner_tasks import OwnerTasks
 
@@ -50,22 +51,23 @@ def new_user(
     details = UserDetails(
         user_id=user_id, email=email or f"{user_id}@example.org", organisation=organisation, name=name
     )
-    ledger.execute(
-        stream_of(user_id),
-        CreateUser(organisation=organisation, role=role, suppliers=tuple(suppliers)),
-        at=now(),
-        by="operator:test",
-        beside=lambda connection, events: write_user_details(connection, details, now()),
-    )
+    with closing(owner_of(ledger)) as owner:
+        owner.execute(
+            stream_of(user_id),
+            CreateUser(organisation=organisation, role=role, suppliers=tuple(suppliers)),
+            at=now(),
+            by="operator:test",
+            beside=lambda connection, events: write_user_details(connection, details, now()),
+        )
     return user_id
 
 
-def new_session(ledger: Ledger, user_id: str, authority: AuthorityKey = AUTHORITY) -> str:
-    """The token of a fresh session of the user, for the cookie; `authority` is the key of the service."""
+def new_session(ledger: Ledger, user_id: str) -> str:
+    """The token of a fresh session of the user, for the cookie."""
     session, token = f"s_{secrets.token_hex(8)}", new_token()
 
     def beside(connection: Connection[Any], events: Sequence[Recorded]) -> None:
-        begin_session(connection, authority, token, session, user_id, now())
+        begin_session(connection, AUTHORITY, token, session, user_id, now())
 
     command = SignIn(session=session, method="link")
     ledger.execute(stream_of(user_id), command, at=now(), by=f"user:{user_id}", beside=beside)
@@ -75,7 +77,7 @@ def new_session(ledger: Ledger, user_id: str, authority: AuthorityKey = AUTHORIT
 def new_link(ledger: Ledger, user_id: str) -> str:
     """A fresh link's token."""
     token = new_token()
-    with ledger.connection() as connection:
+    with closing(owner_of(ledger)) as owner, owner.connection() as connection:
         write_link(connection, token_sha256(token), user_id, now())
     return token
 

@@ -7,6 +7,8 @@ from psycopg.sql import SQL, Identifier
 
 from embedded.postgres import PostgresUrls
 from eventstore.log.intake_stop import note_comparison
+from eventstore.log.ledger import Ledger
+from projections import INLINE
 
 
 def renamed(database_url: str, database: str) -> str:
@@ -22,10 +24,26 @@ def cloned(postgres: PostgresUrls, name: str, *, template: str = "importledger")
     copy = SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy").format(Identifier(name), Identifier(template))
     with psycopg.connect(renamed(postgres.admin, "postgres"), autocommit=True) as connection:
         connection.execute(copy)
-    urls = PostgresUrls(renamed(postgres.service, name), renamed(postgres.admin, name))
+    roles = {kind: renamed(url, name) for kind, url in postgres.roles.items()}
+    urls = PostgresUrls(renamed(postgres.service, name), renamed(postgres.admin, name), roles)
+    _owners[_place(urls.service)] = urls.admin
     with psycopg.connect(urls.admin, autocommit=True) as connection:
         note_comparison(connection)  # a copy is not compared, and most tests have no relay
     return urls
+
+
+def owner_of(ledger: Ledger) -> Ledger:
+    """The same log with the rights of the database's owner. Close it."""
+    return Ledger(_owners.get(_place(ledger._datastore.pool.conninfo), ledger._datastore.pool.conninfo), views=INLINE)
+
+
+_owners: dict[tuple[object, object], str] = {}
+"""URLs of owners by host and database."""
+
+
+def _place(url: str) -> tuple[object, object]:
+    parts = psycopg.conninfo.conninfo_to_dict(url)
+    return parts.get("host"), parts.get("dbname")
 
 
 def drop(database: PostgresUrls) -> None:

@@ -67,7 +67,7 @@ def fill(ledger: Ledger, owner: Ledger, database: PostgresUrls) -> None:
     counts = CountRefusals(since=now(), counts={"required@customers.[].family_name": 3})
     ledger.execute(f"refusals/{SUPPLIER}/1", counts, at=now(), by="t")
     send_runs(ledger, processor, wrong)
-    let_people_in(ledger)
+    let_people_in(owner)
     for number in (1, 5):
         external = an_account(SUPPLIER, number)["external_account_number"]
         assert erase(owner, SUPPLIER, external, reason="r", at=now(), by="t") is not None

@@ -1,6 +1,7 @@
 """What users ask of the database's owner is carried out once, for those who may ask."""
 
 import threading
+from contextlib import closing
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ from projections.access_key import SELECT_KEYS
 from projections.owner_task import OwnerTask, open_tasks, read_owner_task
 from telemetry.supervision import supervision
 from tests.support.console import AUTHORITY, new_user, stage_account
+from tests.support.databases import owner_of
 from tests.support.following import follow
 from tests.support.running import wait_for
 from workers.owner_tasks import OwnerTasks
@@ -75,7 +77,8 @@ def test_a_role_that_was_taken_away_counts_before_the_task_begins(ledger: Ledger
     user = new_user(ledger, role="operator")
     task_id = ask(ledger, user, "heal", supplier="NW", external="1")
     command = ChangeUserRole(role="auditor", suppliers=("*",))
-    ledger.execute(user_stream(user), command, at=now(), by="operator:test")
+    with closing(owner_of(ledger)) as owner:
+        owner.execute(user_stream(user), command, at=now(), by="operator:test")
     tasks.carry_out(task_id)
     assert told(ledger, task_id).status == "FAILED"
 
@@ -200,6 +203,7 @@ def test_a_task_whose_stream_cannot_be_read_keeps_no_other_task_back(
     thread.join()
 
 
+@pytest.mark.promise("authority-outside-database")
 @pytest.mark.asvs("V13.2.1")
 def test_a_request_that_the_api_has_not_made_is_not_carried_out(
     ledger: Ledger, tasks: OwnerTasks, database: PostgresUrls
@@ -228,6 +232,7 @@ def test_a_request_that_the_api_has_not_made_is_not_carried_out(
     assert erased == {1: True, 2: False}
 
 
+@pytest.mark.promise("authority-outside-database")
 def test_a_request_that_is_inserted_again_is_not_carried_out_again(
     ledger: Ledger, tasks: OwnerTasks, database: PostgresUrls
 ) -> None:

@@ -138,8 +138,8 @@ def test_a_right_that_is_missing_parks_no_stream(ledger: Ledger, database: Postg
     holds_throughput_alone(
         ledger,
         database,
-        ["REVOKE INSERT ON throughput FROM importledger"],
-        ["GRANT INSERT ON throughput TO importledger"],
+        ["REVOKE INSERT ON throughput FROM importledger_relay"],
+        ["GRANT INSERT ON throughput TO importledger_relay"],
         "permission denied for table throughput",
     )
 

@@ -84,7 +84,7 @@ def test_a_step_of_the_sweeper_that_fails_leaves_the_others(
     """Imports are rung for also while e-mails cannot be looked at."""
     lost = stage(ledger, an_account(SUPPLIER, 1))
     with psycopg.connect(database.admin, autocommit=True) as admin:
-        admin.execute("REVOKE SELECT ON customer_mail FROM importledger")
+        admin.execute("REVOKE SELECT ON customer_mail FROM importledger_api, importledger_worker, importledger_relay")
     sweeper, turns = sweeper_and_turns(ledger)
     sweeper.sweep(connection, relayed=1)
     assert turns.take(10) == [[lost]]

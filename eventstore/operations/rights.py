@@ -1,0 +1,175 @@
+"""Database roles of the service: one for each kind of process, with the rights that it needs and no other.
+
+`migrate` makes the roles where they are missing, and grants them what this file and the projections declare. Users are
+changed by nobody but the owner, keys neither; an event of a topic is appended by the roles that are named here.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from psycopg import Connection
+from psycopg.errors import DuplicateObject, InsufficientPrivilege, UniqueViolation
+from psycopg.rows import tuple_row
+from psycopg.sql import SQL, Composable, Identifier
+
+ROLES = {"api": "importledger_api", "worker": "importledger_worker", "relay": "importledger_relay"}
+"""By kind of process. Passwords, and whether they may log in, are set by whoever runs Postgres."""
+
+VERBS = {"S": "SELECT", "I": "INSERT", "U": "UPDATE", "D": "DELETE"}
+
+
+class Rights(msgspec.Struct, frozen=True, kw_only=True):
+    """Verbs that each role has on a table, by their first letters."""
+
+    api: str = "S"
+    worker: str = "S"
+    relay: str = "S"
+
+    def of(self, kind: str) -> list[str]:
+        """The verbs of a kind of process, as Postgres writes them."""
+        return [VERBS[letter] for letter in getattr(self, kind)]
+
+
+READ = Rights()
+WRITTEN_BY_ALL = Rights(api="SIU", worker="SIU", relay="SIU")
+_APPENDED = Rights(api="SI", worker="SI", relay="SI")
+
+LOG_RIGHTS: Mapping[str, Rights] = {
+    "events": _APPENDED,
+    "payloads": _APPENDED,
+    "payload_keys": Rights(api="SI"),
+    "remembered_answers": Rights(api="SI", worker=""),
+    "log_checkpoints": Rights(relay="SI"),
+    "log_keys": Rights(relay="SI"),
+    "log_tiles": Rights(relay="SIUD"),
+    "log_comparisons": Rights(relay="SI"),
+    "intake_stops": Rights(relay="SIU"),
+    "statement_requests": Rights(api="SID", worker="", relay="SUD"),
+    "checkpoints": Rights(relay="SIU"),
+    "projection_versions": Rights(relay="SU"),
+    "parked_streams": Rights(relay="SIUD"),
+    "reconciliations": Rights(api="SIUD", worker="SIUD", relay="SIUD"),
+    "refused_attempts": Rights(api="SI", worker="", relay="SD"),
+    "troubles": Rights(api="SID", worker="SID", relay="SID"),
+    "user_details": Rights(api="SI", worker="", relay=""),
+    "user_sessions": Rights(api="SID", worker="", relay=""),
+    "sign_in_links": Rights(api="SD", worker="", relay=""),
+    "failed_sign_ins": Rights(api="SIUD", worker="", relay=""),
+    "typed_reasons": Rights(api="SI", worker="", relay=""),
+    "owner_task_progress": Rights(worker="", relay="SIU"),
+    "schema_migrations": READ,
+    "appenders": READ,
+    "stored_events": READ,
+    "readable_events": READ,
+    "platform.account_number_key": Rights(api="", relay=""),
+}
+"""Tables and views of the log's schema. Those of projections are declared with them."""
+
+COLUMNS = {"user_details": {"api": ("password_hash", "openid", "mac", "written_at")}}
+"""Columns that a role may change in a table whose other columns it may not."""
+
+_FUNCTIONS = {"synchronous_standbys()": ("api", "worker", "relay"), "put_searches_in_order()": ("relay",)}
+_SEQUENCES = {"platform.account_sequence": ("worker",)}
+
+UNGUARDED = ("import_staged.v1", "import_started.v1", "import_processed.v1")
+"""Topics that every role may append: most events have them, and looking at each would slow down every create."""
+
+_ALL, _API, _WORKER, _RELAY, _OWNER = ("api", "worker", "relay"), ("api",), ("worker",), ("relay",), ()
+_OF_AGGREGATE: Mapping[str, tuple[str, ...]] = {
+    "import": _ALL,
+    "supplier": _API,
+    "organisation": _OWNER,
+    "participant": _API,
+    "price-sheet": _API,
+    "customer-mail": ("worker", "relay"),
+    "refusals": _API,
+    "run": _API,
+    "user": _OWNER,
+    "disclosure": _API,
+    "owner-task": _RELAY,
+}
+"""By prefix of the stream; records that follow an account are appended by the api."""
+_OF_TOPIC: Mapping[str, tuple[str, ...]] = {
+    "subject_erased.v1": _OWNER,
+    "contacts_erased.v1": _OWNER,
+    "supplier_archived.v1": _OWNER,
+    "archive_attached.v1": _OWNER,
+    "owner_task_requested.v1": _API,
+    "user_signed_in.v1": _API,
+    "user_signed_out.v1": _API,
+    "password_set.v1": _API,
+}
+
+
+def appenders(topics: Mapping[str, str]) -> set[tuple[str, str]]:
+    """(topic, role) of those who may append; `topics` are all, with the prefix of their streams."""
+    named = {topic: _OF_TOPIC.get(topic, _OF_AGGREGATE.get(prefix, _API)) for topic, prefix in topics.items()}
+    return {(topic, ROLES[kind]) for topic, kinds in named.items() for kind in kinds}
+
+
+class RoleMissing(Exception):
+    """A database role of the service is not there, and cannot be made; the message says how it is."""
+
+
+def make_roles(connection: Connection[Any], service_role: str | None) -> None:
+    """Make the roles that are missing, and let the service's own role, where there is one, act as all of them.
+
+    One role for all processes is what a service on somebody else's Postgres has. Raises RoleMissing.
+    """
+    for role in ROLES.values():
+        if connection.execute("SELECT FROM pg_roles WHERE rolname = %s", (role,)).rowcount:
+            continue
+        try:
+            connection.execute(SQL("CREATE ROLE {}").format(Identifier(role)))
+        except (DuplicateObject, UniqueViolation):
+            continue  # another `migrate` of the same server has made it meanwhile
+        except InsufficientPrivilege as error:
+            raise RoleMissing(
+                f"The database must have the role {role}, which {_user(connection)} may not create. As a superuser: "
+                f"CREATE ROLE {role} LOGIN PASSWORD '…'"
+            ) from error
+    if service_role and service_role not in (*ROLES.values(), _user(connection)):
+        for role in ROLES.values():
+            connection.execute(SQL("GRANT {} TO {}").format(Identifier(role), Identifier(service_role)))
+
+
+def grant_on_log(connection: Connection[Any], topics: Mapping[str, str], service_role: str | None) -> None:
+    """Grant what is declared above, in the connection's transaction, and take everything else away."""
+    for table, rights in LOG_RIGHTS.items():
+        schema, _, name = table.rpartition(".")
+        grant_rights(connection, Identifier(schema or "public", name), rights, service_role)
+    for table, columns in COLUMNS.items():
+        for kind, names in columns.items():
+            changed = SQL(", ").join(map(Identifier, names))
+            granting = SQL("GRANT UPDATE ({}) ON {} TO {}").format(changed, Identifier(table), Identifier(ROLES[kind]))
+            connection.execute(granting)
+    for kind, role in ROLES.items():
+        connection.execute(SQL("GRANT USAGE ON SCHEMA platform TO {}").format(Identifier(role)))
+        for function, kinds in _FUNCTIONS.items():
+            verb = SQL("GRANT EXECUTE ON FUNCTION {} TO {}" if kind in kinds else "REVOKE ALL ON FUNCTION {} FROM {}")
+            connection.execute(verb.format(SQL(function), Identifier(role)))
+        for sequence, kinds in _SEQUENCES.items():
+            verb = SQL("GRANT USAGE, SELECT ON SEQUENCE {} TO {}" if kind in kinds else "REVOKE ALL ON {} FROM {}")
+            connection.execute(verb.format(Identifier(*sequence.split(".")), Identifier(role)))
+    connection.execute("DELETE FROM appenders")
+    with connection.cursor() as cursor:
+        cursor.executemany("INSERT INTO appenders (topic, role) VALUES (%s, %s)", sorted(appenders(topics)))
+
+
+def grant_rights(
+    connection: Connection[Any], table: Composable, rights: Rights, service_role: str | None = None
+) -> None:
+    """These rights on a table and no other, whatever was granted before."""
+    for role in {*ROLES.values(), service_role or ROLES["api"]} - {_user(connection)}:
+        connection.execute(SQL("REVOKE ALL ON {} FROM {}").format(table, Identifier(role)))
+    for kind, role in ROLES.items():
+        if verbs := rights.of(kind):
+            granting = SQL("GRANT {} ON {} TO {}").format(SQL(", ").join(map(SQL, verbs)), table, Identifier(role))
+            connection.execute(granting)
+
+
+def _user(connection: Connection[Any]) -> str:
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        [(user,)] = cursor.execute("SELECT current_user::text").fetchall()
+    return str(user)
