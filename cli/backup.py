@@ -165,12 +165,15 @@ def _tell_access(access: RestoredAccess, report: "Report") -> None:
     report.told["access"] = msgspec.to_builtins(access)
     if access.ended_again:
         report.say(f"{access.ended_again} powers that ended after the backup are ended again.")
-    keys, users = len(access.unconfirmed_keys), len(access.disabled_users)
+    keys, users = access.unconfirmed_keys, access.disabled_users
     if keys or users:
+        for kind, held in (("key", keys), ("user", users)):
+            for name, organisation in held.items():
+                report.say(f"{kind} {name} of {text_of(organisation)} waits.")
         report.say(
-            f"ACCESS IS HELD  {keys} keys and {users} users wait: each may have been revoked after the backup.\n"
-            "Look at `importledger key list` and `user list`. Make those valid that still are: importledger key confirm"
-            " ID…, and user enable EMAIL with user link EMAIL for a new password."
+            f"ACCESS IS HELD  {len(keys)} keys and {len(users)} users wait: any may have been revoked after the backup."
+            "\nMake those valid that still are: importledger key confirm ID…; user enable ID, and user link ID for a"
+            " new password."
         )
 
 

@@ -25,11 +25,11 @@ _SELECT_HOLDERS = "SELECT DISTINCT stream FROM events WHERE topic IN ('key_creat
 
 
 class RestoredAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """How many powers were taken away again, and what waits to be confirmed."""
+    """How many powers were taken away again, and what waits to be confirmed: ids with their organisations."""
 
     ended_again: int
-    unconfirmed_keys: list[str]
-    disabled_users: list[str]
+    unconfirmed_keys: dict[str, str]
+    disabled_users: dict[str, str]
 
 
 def restored_access(admin_url: str, ended: Sequence[tuple[str, Event]], *, is_confirmed: bool) -> RestoredAccess:
@@ -40,7 +40,7 @@ def restored_access(admin_url: str, ended: Sequence[tuple[str, Event]], *, is_co
     ledger = Ledger(admin_url, views=())
     try:
         again = sum(_ended_again(ledger, stream, event) for stream, event in ended)
-        keys, users = ([], []) if is_confirmed else _held(ledger)
+        keys, users = ({}, {}) if is_confirmed else _held(ledger)
     finally:
         ledger.close()
     return RestoredAccess(ended_again=again, unconfirmed_keys=keys, disabled_users=users)
@@ -65,19 +65,21 @@ def _ended_again(ledger: Ledger, stream: str, event: Event) -> bool:
     return False
 
 
-def _held(ledger: Ledger) -> tuple[list[str], list[str]]:
+def _held(ledger: Ledger) -> tuple[dict[str, str], dict[str, str]]:
     with ledger.connection() as connection, connection.cursor(row_factory=tuple_row) as cursor:
         streams = [stream for (stream,) in cursor.execute(_SELECT_HOLDERS)]
         delete_passwords(connection)
-    keys, users = [], []
+    keys: dict[str, str] = {}
+    users: dict[str, str] = {}
     states: dict[str, Any] = {stream: loaded.state for stream, loaded in ledger.load(streams).items()}
     for stream, state in states.items():
+        name = stream.split("/", 1)[1]
         if stream.startswith("user/"):
-            name = stream.split("/", 1)[1]
-            users += [name] if state.status == "active" and disable_user(ledger, name, by=caused_by()) else []
+            if state.status == "active" and disable_user(ledger, name, by=caused_by()):
+                users[name] = state.organisation
             continue
         for key_id in sorted(state.valid):
             command = RevokeKey(key_id=key_id, reason=_REASON, until_confirmed=True)
             ledger.execute(stream, command, at=now(), by=caused_by())
-            keys.append(key_id)
+            keys[key_id] = name
     return keys, users

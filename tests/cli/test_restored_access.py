@@ -179,6 +179,7 @@ def test_a_restored_backup_lets_nobody_in_before_an_operator_confirms(old: Place
     old.cli("key", "revoke", revoked.split("_")[1])
     said = new.cli("restore", str(folder / "main"), "--verify")
     assert "ACCESS IS HELD  2 keys and 2 users wait" in said
+    assert f"key {kept.split('_')[1]} of Nordwind waits." in said
     with running(new.urls) as service:
         assert (status_of(service, kept), status_of(service, revoked)) == (401, 401)
         assert not any(signs_in(service, *who) for who in USERS.items())
@@ -188,6 +189,8 @@ def test_a_restored_backup_lets_nobody_in_before_an_operator_confirms(old: Place
         wait_for(lambda: status_of(service, kept) == 200, "the confirmed key is known")
         assert status_of(service, revoked) == 401
         assert not signs_in(service, "kept@example.org", USERS["kept@example.org"])
+    new.cli("verify", "--all")
+    new.cli("projections", "verify", "--all")
 
 
 def test_newer_keys_stand_above_those_in_the_backup_itself(old: Place, new: Place, folder: Path) -> None:
