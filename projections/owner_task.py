@@ -133,9 +133,8 @@ _SELECT_ONE = f"{_SELECT} WHERE t.task_id = %(task_id)s"
 _SELECT_OPEN = """
 SELECT task_id
 FROM (
-    SELECT task_id, t.status, requested_at, row_number() OVER (PARTITION BY organisation ORDER BY requested_at) AS turn
-    FROM owner_task AS t
-    LEFT JOIN console_user USING (user_id)
+    SELECT task_id, status, requested_at, row_number() OVER (PARTITION BY user_id ORDER BY requested_at) AS turn
+    FROM owner_task
     WHERE requested_at
         > (SELECT min(requested_at) FROM owner_task WHERE status IN ('REQUESTED', 'RUNNING')) - interval '1 hour'
 ) AS recent
@@ -182,7 +181,7 @@ async def owner_task(connection: AsyncConnection[Any], task_id: str) -> OwnerTas
 
 
 def open_tasks(connection: Connection[Any]) -> list[str]:
-    """The ids of tasks that are not carried out, by turns of the organisations that have asked lately."""
+    """The ids of tasks that are not carried out, by turns of the users who have asked lately."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         return [task_id for (task_id,) in cursor.execute(_SELECT_OPEN)]
 

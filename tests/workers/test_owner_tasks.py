@@ -250,10 +250,10 @@ def test_a_request_that_is_inserted_again_is_not_carried_out_again(
         tasks.carry_out(task_id)
 
 
-def test_organisations_take_turns_with_tasks(ledger: Ledger, tasks: OwnerTasks) -> None:
-    """Also an organisation whose tasks were carried out just now."""
+def test_users_take_turns_with_tasks(ledger: Ledger, tasks: OwnerTasks) -> None:
+    """Also a user whose tasks were carried out just now."""
     stage_account(ledger, "NW", "1")
-    many, few = (new_user(ledger, role="operator", organisation=name) for name in ("Many", "Few"))
+    many, few = (new_user(ledger, role="operator") for _ in range(2))
     asked = [ask(ledger, many, "heal", str(one), supplier="NW", external="1") for one in range(4)]
     other = ask(ledger, few, "heal", supplier="NW", external="1")
     with ledger.connection() as connection:
