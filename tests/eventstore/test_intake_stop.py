@@ -11,7 +11,7 @@ from eventsourcing.persistence import StoredEvent
 
 from embedded.postgres import PostgresUrls
 from eventstore.errors import IntakeStopped, NotCompared, StoreUnavailable
-from eventstore.log.intake_stop import IntakeStop, end_stop, intake_stop, is_compared
+from eventstore.log.intake_stop import NOT_COMPARED, STOPPED, IntakeStop, end_stop, intake_stop, is_compared
 from eventstore.log.ledger import Ledger
 from eventstore.log.recorder import LedgerDatastore, LedgerRecorder
 from eventstore.operations.guards import guards_off
@@ -250,3 +250,24 @@ def test_a_copy_of_a_database_or_of_its_events_is_not_compared(log: Log, postgre
             assert not is_compared(original)
     finally:
         drop(copy)
+
+
+APPENDING = """
+INSERT INTO events (position, stream, version, topic, recorded_at, supplier, caused_by, code_version, state)
+SELECT max(position) + 1, 'import/S/1', 1, 'import_staged.v1', clock_timestamp(), 'S', '', '', '{}' FROM events
+"""
+
+
+def test_the_services_role_cannot_append_by_tables_or_settings_of_its_own(log: Log, service: Any) -> None:
+    service.execute("CREATE TEMP TABLE log_comparisons AS SELECT * FROM public.log_comparisons")
+    service.execute("CREATE TEMP TABLE intake_stops AS SELECT * FROM public.intake_stops")
+    service.execute("SET importledger.is_restoring = 'on'")
+    start_again(log)
+    with pytest.raises(psycopg.Error) as refusal:
+        service.execute(APPENDING)
+    assert refusal.value.sqlstate == NOT_COMPARED
+    put_back(log)
+    refused(log)
+    with pytest.raises(psycopg.Error) as refusal:
+        service.execute(APPENDING)
+    assert refusal.value.sqlstate == STOPPED

@@ -31,6 +31,7 @@ APPLIED = {
     "0111_appenders.sql": "e2e61f65b8bf3a3d0a1a4ab3b4e1ac735e89c8ede8b80723b83354b3701a3585",
     "0101_accepted_parked_streams.sql": "86e60a34b14fcbdf8fc0b6463c79d5713422659c51a9276c53a23c3c765cd959",
     "0120_users_of_organisations.sql": "dad550c2ec2255b97eaa5bc1e24c206dcb8fb46f094f6b3b9a135fb7c05cf44d",
+    "0102_intake_waits_for_all_roles.sql": "87c3c4c3a8d064d6ee6f8ca054fb426784836ecde4a6427d5b1cbbc4aa5aac2a",
 }
 """Digests of the migrations that databases have. A change of the schema is a new file, and a new line here."""
 
