@@ -62,6 +62,7 @@ TABLES: dict[str, tuple[str, str]] = {
 
 LEFT_OUT = {
     "schema_migrations": "`migrate` fills it; the manifest names the migrations",
+    "appenders": "`migrate` fills it",
     "checkpoints": "`restore` sets the relay's place; other followers begin anew",
     "projection_versions": "made anew with the views",
     "parked_streams": "made anew with the views",
