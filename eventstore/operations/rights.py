@@ -131,7 +131,19 @@ def make_roles(connection: Connection[Any], service_role: str | None) -> None:
             ) from error
     if service_role and service_role not in (*ROLES.values(), _user(connection)):
         for role in ROLES.values():
-            connection.execute(SQL("GRANT {} TO {}").format(Identifier(role), Identifier(service_role)))
+            _let_act_as(connection, role, service_role)
+
+
+def _let_act_as(connection: Connection[Any], role: str, service_role: str) -> None:
+    if connection.execute("SELECT WHERE pg_has_role(%s, %s, 'USAGE')", (service_role, role)).rowcount:
+        return
+    try:
+        connection.execute(SQL("GRANT {} TO {}").format(Identifier(role), Identifier(service_role)))
+    except InsufficientPrivilege as error:
+        raise RoleMissing(
+            f"The role {service_role} must have the rights of {role}, which {_user(connection)} may not grant. As a "
+            f"superuser: GRANT {role} TO {service_role}"
+        ) from error
 
 
 def grant_on_log(connection: Connection[Any], topics: Mapping[str, str], service_role: str | None) -> None:

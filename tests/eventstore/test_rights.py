@@ -13,6 +13,7 @@ from psycopg.rows import tuple_row
 from embedded.postgres import PostgresUrls
 from eventstore.events import AGGREGATES
 from eventstore.log.ledger import Ledger
+from eventstore.operations.migrate import MigrationError
 from eventstore.operations.rights import COLUMNS, LOG_RIGHTS, ROLES, UNGUARDED, Rights, appenders
 from projections import PROJECTIONS
 from projections.versioning.install import migrate_all
@@ -166,3 +167,18 @@ def test_a_role_that_had_more_rights_loses_them(database: PostgresUrls) -> None:
             connection.execute("UPDATE console_user SET role = 'operator'")
     with psycopg.connect(database.service, autocommit=True) as connection, pytest.raises(InsufficientPrivilege):
         connection.execute("UPDATE console_user SET role = 'operator'")
+
+
+def test_an_owner_who_may_not_grant_roles_is_told_what_a_superuser_must_do(postgres: PostgresUrls) -> None:
+    with psycopg.connect(postgres.admin, autocommit=True) as admin:
+        admin.execute("CREATE ROLE plain_owner LOGIN PASSWORD 'x'; CREATE ROLE one_for_all")
+        admin.execute("CREATE DATABASE of_a_plain_owner OWNER plain_owner")
+    url = psycopg.conninfo.make_conninfo(postgres.admin, user="plain_owner", password="x", dbname="of_a_plain_owner")
+    try:
+        with pytest.raises(MigrationError, match="As a superuser: GRANT importledger_api TO one_for_all"):
+            migrate_all(url, service_role="one_for_all")
+        migrate_all(url)
+    finally:
+        with psycopg.connect(postgres.admin, autocommit=True) as admin:
+            admin.execute("DROP DATABASE of_a_plain_owner WITH (FORCE)")
+            admin.execute("DROP ROLE one_for_all, plain_owner")
