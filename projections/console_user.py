@@ -71,7 +71,7 @@ CONSOLE_USER = View(
     ConsoleUserRow,
     console_user_row,
     events=(UserCreated, UserRoleChanged, *_STATUS_AFTER),
-    rights=Rights(worker="", relay=""),
+    rights=Rights(worker=""),
     key=("user_id",),
     key_of=_key_of,
     first=("created_at",),

@@ -51,7 +51,7 @@ LOG_RIGHTS: Mapping[str, Rights] = {
     "parked_streams": Rights(relay="SIUD"),
     "reconciliations": Rights(api="SIUD", worker="SIUD", relay="SIUD"),
     "refused_attempts": Rights(api="SI", worker="", relay="SD"),
-    "troubles": Rights(api="SID", worker="SID", relay="SID"),
+    "troubles": Rights(api="SIUD", worker="SIUD", relay="SIUD"),
     "user_details": Rights(api="SI", worker="", relay=""),
     "user_sessions": Rights(api="SID", worker="", relay=""),
     "sign_in_links": Rights(api="SD", worker="", relay=""),
