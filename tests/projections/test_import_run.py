@@ -1,9 +1,14 @@
 """Runs count as the statistics do."""
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import pytest
+
+from api import run_names
+from api.run_names import RunNames
 from embedded.postgres import PostgresUrls
 from eventstore.aggregates.import_process import stream_of as import_stream
 from eventstore.aggregates.run import ReplayAccounts, stream_of
@@ -84,3 +89,17 @@ def test_runs_are_listed_in_pages_in_the_order_in_which_they_began(ledger: Ledge
             break
     assert listed == [["c", "a"], ["b", "d"], ["e"]]
     assert asked(database.service, partial(runs_page, after="gone", limit=2), SUPPLIER) == ([], "")
+
+
+def test_new_names_of_runs_are_admitted_up_to_a_limit_by_the_role_of_the_api(
+    ledger: Ledger, database: PostgresUrls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_names, "MAX_NEW", 3)
+    replay(ledger, "old", "1")
+    follow(ledger)
+    api = Ledger(database.roles["api"], views=())
+    names = RunNames(api)
+    wanted = [(SUPPLIER, run) for run in ("a", "b", "c", "old")]
+    assert asyncio.run(names.admitted(wanted)) == {*wanted} - {(SUPPLIER, "c")}
+    assert asyncio.run(names.admitted([("OTHER", "c")])) == {("OTHER", "c")}
+    api.close()
