@@ -38,7 +38,7 @@ _APPENDED = Rights(api="SI", worker="SI", relay="SI")
 LOG_RIGHTS: Mapping[str, Rights] = {
     "events": _APPENDED,
     "payloads": _APPENDED,
-    "payload_keys": Rights(api="SI"),
+    "payload_keys": _APPENDED,
     "remembered_answers": Rights(api="SI", worker=""),
     "log_checkpoints": Rights(relay="SI"),
     "log_keys": Rights(relay="SI"),
