@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from cli.addresses import database_url
+from cli.addresses import admin_url as owner_url
 from cli.backup_proof import (
     CHECKPOINT,
     OwnCheckpoint,
@@ -63,7 +63,7 @@ def backup(folder: Path, keys: Path | None, without_keys: bool, as_json: bool) -
 
     Where the sealing key is, the backup gets a signed checkpoint of its own, which `restore --verify` compares it with.
     """
-    url, has_keys = database_url(), not without_keys
+    url, has_keys = owner_url(), not without_keys
     sign, why_unsigned = signing(url, Settings.from_environment())
     manifest = back_up(url, folder, ACCOUNT_NUMBERS, keys=keys, has_keys=has_keys, sign=sign)
     rows = ", ".join(f"{part.rows} {name.replace('_', ' ')}" for name, part in manifest.parts.items())

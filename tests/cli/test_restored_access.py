@@ -153,6 +153,11 @@ def test_a_backup_whose_keys_are_kept_apart_shows_nothing_of_persons(old: Place,
     assert b"import/" not in main
 
 
+def test_a_backup_reads_what_no_role_of_a_process_may_read(old: Place, folder: Path) -> None:
+    old.environment["DATABASE_URL"] = old.urls.roles["api"]
+    assert "holds the log up to position" in old.cli("backup", str(folder / "main"), "--keys", str(folder / "keys"))
+
+
 def test_a_backup_without_keys_holds_no_answers_users_or_typed_reasons(old: Place, new: Place, folder: Path) -> None:
     old.cli("backup", str(folder / "main"), "--without-keys")
     main = unpacked(folder / "main")
