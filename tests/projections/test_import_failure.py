@@ -56,7 +56,7 @@ def told(count: FailureCount) -> tuple[Any, ...]:
     return count.code, count.path, count.open, count.mended, count.days
 
 
-def test_what_fails_is_open_until_it_is_mended(ledger: Ledger, database: PostgresUrls) -> None:
+def test_what_fails_is_open_until_it_is_mended(ledger: Ledger, owner: Ledger, database: PostgresUrls) -> None:
     set_log_time(database, NOON)
     for external in ("1", "2", "3", "4"):
         run(ledger, external, stage(), start(), failed(IBAN, NAME))
@@ -69,7 +69,7 @@ def test_what_fails_is_open_until_it_is_mended(ledger: Ledger, database: Postgre
     run(ledger, "3", RetryImport(), CancelImport())
     set_log_time(database, NOON + timedelta(days=1))
     run(ledger, "2", RetryImport(), start(), failed(NAME, start=5))
-    run(ledger, "4", EraseSubject())
+    run(owner, "4", EraseSubject())
     follow(ledger)
     assert [told(one) for one in counts(database, ["S"])] == [
         ("blank", "customers[].family_name", 1, 1, (4, 1)),

@@ -103,22 +103,22 @@ STEPS = st.lists(st.tuples(st.sampled_from(["1", "2", "3"]), COMMANDS), max_size
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(STEPS)
 def test_a_rebuilt_status_view_equals_the_live_one(
-    ledger: Ledger, database: PostgresUrls, steps: list[tuple[str, Any]]
+    owner: Ledger, database: PostgresUrls, steps: list[tuple[str, Any]]
 ) -> None:
-    with psycopg.connect(database.service, autocommit=True) as connection:
+    with psycopg.connect(database.admin, autocommit=True) as connection:
         connection.execute("DELETE FROM import_status")
         run = connection.execute("SELECT count(*) FROM events").fetchone()
         assert run
         for number, (external, command) in enumerate(steps):
             try:
-                ledger.execute(
+                owner.execute(
                     stream_of("S", f"{run[0]}/{external}"), command, at=NOON + timedelta(seconds=number), by="t"
                 )
             except Refused:
                 continue
         rebuilt: dict[tuple[Any, ...], tuple[Any, ...]] = {}
         for external in ("1", "2", "3"):
-            for recorded in ledger.history(stream_of("S", f"{run[0]}/{external}")):
+            for recorded in owner.history(stream_of("S", f"{run[0]}/{external}")):
                 row = IMPORT_STATUS.project(recorded, recorded.position)
                 assert row is not None
                 before = rebuilt.get(row[:2], row)

@@ -26,7 +26,7 @@ def test_what_was_there_is_deleted_before_rows_are_copied(
     def cleared(recorded: Recorded) -> PlatformChange:
         return PlatformChange([(ACCOUNT_TABLE.name, {"account_number": "A-1"})])
 
-    with psycopg.connect(database.service) as connection:
+    with psycopg.connect(database.admin) as connection:
         changing(change)(connection, events)
         if is_cleared:
             changing(cleared)(connection, events[:1])
