@@ -139,7 +139,7 @@ def test_a_file_system_that_takes_no_writes_is_an_unavailable_store(database: Po
 
 def test_a_missing_right_is_no_unavailable_store(ledger: Ledger, owner: Ledger) -> None:
     with owner.connection() as connection:
-        connection.execute("REVOKE INSERT ON payloads FROM importledger")
+        connection.execute("REVOKE INSERT ON payloads FROM importledger_api, importledger_worker, importledger_relay")
     with pytest.raises(errors.InsufficientPrivilege):
         stage_body(ledger)
     with pytest.raises(errors.InsufficientPrivilege), ledger.connection() as connection:
