@@ -185,7 +185,7 @@ def test_an_impossible_window_is_refused(
 
 
 @pytest.mark.promise("description-s-patterns-say")
-@pytest.mark.parametrize("external", ["A/B", "ä ö/ü?#%", "..", "%2F", "a+b", "日本"])
+@pytest.mark.parametrize("external", ["A/B", "ä ö/ü?#%", "...", "%2F", "a+b", "日本"])
 def test_an_external_number_may_contain_anything(importer: Importer, account: dict[str, Any], external: str) -> None:
     account = changed(account, external, "external_account_number")
     assert importer.client.create(encoded(account)).status == 201
