@@ -1,6 +1,6 @@
 -- rollable: yes
 -- The log, what stands beside it, and the platform's account numbers. Tables of views are declared with them, and made
--- by projections/versioning/install.py.
+-- by projections/versions/install.py.
 
 -- 1. The log: it can only be inserted into.
 
@@ -173,6 +173,32 @@ EXCEPTION WHEN unique_violation THEN
 END
 $$;
 
+-- Events that give or take powers, or say what was carried out, are appended by the roles that may do so.
+CREATE TABLE appenders (
+    topic text NOT NULL,
+    role  name NOT NULL,
+    PRIMARY KEY (topic, role)
+);
+
+COMMENT ON TABLE appenders IS 'Roles that may append events of a topic, beside the owner. `migrate` fills it.';
+
+CREATE FUNCTION refuse_other_appenders() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT EXISTS (
+        SELECT FROM public.appenders AS a WHERE a.topic = NEW.topic AND pg_has_role(current_user, a.role, 'USAGE')
+    ) AND NOT pg_has_role(current_user, (SELECT relowner FROM pg_class WHERE oid = TG_RELID), 'USAGE') THEN
+        RAISE EXCEPTION '% may not append %', current_user, NEW.topic USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+-- The topics that are left out are those of most events: the condition costs less than a call.
+CREATE TRIGGER events_have_their_appenders
+    AFTER INSERT ON events
+    FOR EACH ROW WHEN (NEW.topic NOT IN ('import_staged.v1', 'import_started.v1', 'import_processed.v1'))
+    EXECUTE FUNCTION refuse_other_appenders();
+
 -- 3. Reading the log.
 
 CREATE VIEW stored_events AS
@@ -286,11 +312,13 @@ CREATE TABLE statement_requests (
     body         text        NOT NULL,
     requested_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     signed       text,
-    refusal      text
+    refusal      text,
+    mac          text        NOT NULL DEFAULT ''
 );
 
 COMMENT ON TABLE statement_requests IS
     'Statements that wait to be signed: who asks deletes its row with the answer, the sealer deletes what nobody fetched.';
+COMMENT ON COLUMN statement_requests.mac IS 'Over id, body and requested_at. A request without it is not signed.';
 
 -- A log that does not continue what was signed takes nothing in until an operator has decided.
 CREATE TABLE intake_stops (
@@ -310,10 +338,44 @@ COMMENT ON TABLE intake_stops IS 'Times in which nothing is appended, since the 
 COMMENT ON COLUMN intake_stops.note IS 'The signed checkpoint that the log does not continue; a stop that was ended is not repeated for it.';
 COMMENT ON COLUMN intake_stops.ended_for IS 'Reason that the operator gave.';
 
+-- Nothing is appended before this log was compared with its checkpoints since the server has started. A copy of the
+-- database has other files or another start: it must be compared itself.
+CREATE TABLE log_comparisons (
+    started_at   timestamptz NOT NULL DEFAULT pg_postmaster_start_time(),
+    file         text        NOT NULL DEFAULT pg_relation_filepath('events'),
+    compared_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    accepted_by  text,
+    accepted_for text,
+    PRIMARY KEY (started_at, file)
+);
+
+COMMENT ON TABLE log_comparisons IS 'First comparisons of the log with its checkpoints, one for each start of a server.';
+COMMENT ON COLUMN log_comparisons.file IS 'File of the events: a database or a table that was copied has another one.';
+COMMENT ON COLUMN log_comparisons.accepted_for IS 'Reason of an operator who lets the intake continue without a comparison.';
+
+-- The log of a new database is empty.
+INSERT INTO log_comparisons DEFAULT VALUES;
+
+-- A role of the service can neither restore, nor hide the tables that stop the intake behind its own temporary ones.
+CREATE FUNCTION is_log_compared() RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN EXISTS (
+        SELECT FROM public.log_comparisons
+        WHERE started_at = pg_postmaster_start_time() AND file = pg_relation_filepath('public.events')
+    );
+END
+$$;
+
 CREATE FUNCTION refuse_while_stopped() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF EXISTS (SELECT FROM intake_stops WHERE ended_at IS NULL) THEN
+    IF EXISTS (SELECT FROM public.intake_stops WHERE ended_at IS NULL) THEN
         RAISE EXCEPTION 'intake is stopped' USING ERRCODE = 'LG002';
+    END IF;
+    IF NOT public.is_log_compared() AND NOT (
+        coalesce(current_setting('importledger.is_restoring', true), '') = 'on'
+        AND pg_has_role(current_user, (SELECT relowner FROM pg_class WHERE oid = TG_RELID), 'USAGE')
+    ) THEN
+        RAISE EXCEPTION 'the log is not compared with its checkpoints yet' USING ERRCODE = 'LG003';
     END IF;
     RETURN NULL;
 END
@@ -361,10 +423,14 @@ CREATE TABLE parked_streams (
     position  bigint      NOT NULL,
     error     text        NOT NULL,
     parked_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    accepted_at timestamptz,
+    accepted_by text,
     PRIMARY KEY (name, version, stream)
 );
 
 COMMENT ON TABLE parked_streams IS 'Streams that a projection leaves out, from an event on that it could not take in.';
+COMMENT ON COLUMN parked_streams.accepted_at IS
+    'Since when an operator knows that the stream stays left out; it is reported no more.';
 
 CREATE TABLE troubles (
     process    text        NOT NULL,
@@ -391,6 +457,34 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     WHERE x.indrelid = pg_catalog.to_regclass('public.account_search') AND a.amname = 'gin'
 $$;
 REVOKE ALL ON FUNCTION put_searches_in_order() FROM PUBLIC;
+
+-- Runs that a worker adds up.
+CREATE TABLE reconciliations (
+    supplier      text        NOT NULL,
+    run           text        NOT NULL,
+    job           text        NOT NULL UNIQUE,
+    reached       bigint      NOT NULL,
+    accounts      bigint      NOT NULL,
+    accounts_done bigint      NOT NULL DEFAULT 0,
+    after_place   text        NOT NULL DEFAULT '',
+    totals        text        NOT NULL DEFAULT '{}',
+    code_version  text        NOT NULL DEFAULT '',
+    worker        integer     NOT NULL DEFAULT 0,
+    attempt       integer     NOT NULL DEFAULT 0,
+    lease_until   timestamptz NOT NULL DEFAULT '-infinity',
+    asked_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
+    requested_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    worked_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+    ended_at      timestamptz,
+    delivered_at  timestamptz,
+    error         text        NOT NULL DEFAULT '',
+    PRIMARY KEY (supplier, run)
+);
+
+COMMENT ON TABLE reconciliations IS 'Runs that a worker adds up, or has added up: deleting a row cancels the job.';
+COMMENT ON COLUMN reconciliations.reached IS 'Position of the last event of the run when the job was requested.';
+COMMENT ON COLUMN reconciliations.after_place IS 'JSON: the account after which the next portion begins. The accounts up to it are in totals.';
+COMMENT ON COLUMN reconciliations.requested_at IS 'When a request last asked for the job. One that nobody asks for is deleted.';
 
 -- 6. What was refused, by account: outside the log, so that it can be deleted after 90 days and with the person.
 
@@ -421,9 +515,11 @@ CREATE TABLE user_details (
     name          text        NOT NULL DEFAULT '',
     password_hash text        NOT NULL DEFAULT '',
     openid        text        UNIQUE,
-    written_at    timestamptz NOT NULL
+    written_at    timestamptz NOT NULL,
+    mac           text        NOT NULL DEFAULT '',
+    organisation  text        NOT NULL DEFAULT ''
 );
-CREATE UNIQUE INDEX user_details_email ON user_details (lower(email));
+CREATE UNIQUE INDEX user_details_email ON user_details (lower(email), organisation);
 
 CREATE TABLE sign_in_links (
     token_sha256 bytea       NOT NULL PRIMARY KEY,
@@ -437,7 +533,8 @@ CREATE TABLE user_sessions (
     session      text        NOT NULL UNIQUE,
     user_id      text        NOT NULL,
     began_at     timestamptz NOT NULL,
-    expires_at   timestamptz NOT NULL
+    expires_at   timestamptz NOT NULL,
+    mac          text        NOT NULL DEFAULT ''
 );
 CREATE INDEX user_sessions_of_user ON user_sessions (user_id);
 
@@ -461,8 +558,13 @@ CREATE INDEX typed_reasons_of_user ON typed_reasons (user_id);
 COMMENT ON TABLE user_details IS 'By user id: what events do not hold of people who use the console. Deleting a row erases the person.';
 COMMENT ON COLUMN user_details.password_hash IS 'argon2id; empty until a password was set.';
 COMMENT ON COLUMN user_details.openid IS 'Issuer and subject of an OpenID provider.';
+COMMENT ON COLUMN user_details.organisation IS
+    'Within which the address is that of one user: whoever adds a user learns nothing of other organisations.';
+COMMENT ON COLUMN user_details.mac IS
+    'Over user_id, openid and password_hash, by a key that is not in the database. Without it, neither of the two signs anybody in.';
 COMMENT ON TABLE sign_in_links IS 'Links that sign in once, by the SHA-256 of what is in them; using one deletes it.';
 COMMENT ON TABLE user_sessions IS 'Open sessions, by the SHA-256 of what is in the cookie; ending one deletes it.';
+COMMENT ON COLUMN user_sessions.mac IS 'Over all other columns. A session without it opens nothing.';
 COMMENT ON TABLE failed_sign_ins IS 'How often signing in has failed in a row, by SHA-256 of the address that was typed or came.';
 COMMENT ON TABLE typed_reasons IS 'Reasons that users have typed, by the id that events carry; deleted with their subject or their user.';
 COMMENT ON COLUMN typed_reasons.subject IS 'The stream that the reason is about: of an import, the person''s.';
@@ -518,3 +620,7 @@ ALTER TABLE user_details
     ALTER COLUMN openid SET STATISTICS 0;
 ALTER TABLE typed_reasons ALTER COLUMN content SET STATISTICS 0;
 ALTER TABLE owner_task_progress ALTER COLUMN outcome SET STATISTICS 0;
+ALTER TABLE reconciliations
+    ALTER COLUMN after_place SET STATISTICS 0,
+    ALTER COLUMN totals SET STATISTICS 0,
+    ALTER COLUMN error SET STATISTICS 0;
